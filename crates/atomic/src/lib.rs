@@ -1,0 +1,1 @@
+//! The one door to atomics and cells: rings, two-level bit set, doorbell.

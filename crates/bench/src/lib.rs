@@ -1,0 +1,1 @@
+//! The measuring harness: experiments as values, statistics, report.

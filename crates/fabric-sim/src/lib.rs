@@ -1,0 +1,1 @@
+//! Many ranks in one process under virtual time, with seeded faults.

@@ -1,0 +1,1 @@
+//! The fabric contract: mailbox, portal, sync; and the conformance suite that every fabric passes.

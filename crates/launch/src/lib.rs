@@ -1,0 +1,1 @@
+//! The launcher and the bootstrap of a rank.

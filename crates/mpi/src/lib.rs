@@ -1,0 +1,1 @@
+//! MPI itself: engine, point-to-point, datatypes, groups, communicators, collectives.

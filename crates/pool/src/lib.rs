@@ -1,0 +1,1 @@
+//! The packet pool: fixed-size packets without contention.

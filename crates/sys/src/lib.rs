@@ -1,0 +1,1 @@
+//! The one door to system calls: memory, futex, descriptors, processes.

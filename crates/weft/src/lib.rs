@@ -1,0 +1,1 @@
+//! The face of Weft: the library and the command.

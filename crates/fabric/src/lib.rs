@@ -1,1 +1,347 @@
-//! The fabric contract: mailbox, portal, sync; and the conformance suite that every fabric passes.
+//! The fabric contract: what every way of reaching a peer offers, and nothing more.
+//!
+//! ```text
+//!            mailbox: try_send ──► poll → Sink::message      small, in order per sender, credits
+//!   peer ──  portal:  grant ─ token ─► get / put → Sink::moved   bulk, only where its owner granted
+//!            sync:    signal ──► signals(from, key)           counted, never lost, no data
+//!            bell:    prepare · look again · wait             sleep until any of them has news
+//! ```
+//!
+//! A [`Fabric`] value is one rank's endpoint. It is used by one thread at a time (`&mut self`): who
+//! stands above decides how threads share it. Only the [`Bell`] is shared, because a thread must be
+//! able to sleep without holding the endpoint.
+//!
+//! # What every fabric guarantees
+//!
+//! * Messages of one sender to one receiver arrive in the order sent, once each. Nothing is said about
+//!   two senders.
+//! * A send that answers [`Posted::Retry`] had no effect. Nothing else may be assumed of it.
+//! * A portal moves bytes only into or out of a region while a grant of its owner covers it.
+//! * Signals are counted per (sender, key) and kept, whether or not anybody asked for that key yet. A
+//!   signal does not overtake messages sent before it by the same sender.
+//! * What arrives from a peer is not trusted: lengths are bounded before use, bytes are read once.
+//! * No call blocks; the only place to sleep is [`Bell::wait`], on a futex or descriptor.
+//!
+//! The [`conformance`] suite checks each of these lines on every fabric.
+
+#![forbid(unsafe_code)]
+
+pub mod conformance;
+mod signals;
+pub mod waiting;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use signals::SignalTable;
+pub use weft_sys::span::{Region, SharedBytes};
+
+/// A member of the fabric: `0..peers()`. For a job, the rank in `MPI_COMM_WORLD`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Peer(pub u32);
+
+impl Peer {
+    /// The index of this peer in a table of all peers.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.0)
+    }
+}
+
+/// Bytes of the fixed part of each message: the envelope of whoever stands above.
+pub const HEAD: usize = 32;
+
+/// The fixed part of a message. Its meaning belongs to the layer above.
+pub type Head = [u8; HEAD];
+
+/// What became of a request to the fabric. Back-pressure is not an error.
+#[must_use = "a Retry that nobody posts again is a lost message"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Posted {
+    /// Done, and the caller's memory is free again. No completion will follow.
+    Done,
+    /// Under way: exactly one [`Sink::moved`] with the given operation will follow; the caller's
+    /// memory stays in use until then.
+    Pending,
+    /// Refused before any side effect: out of credit. Post again after the next progress.
+    Retry,
+}
+
+/// Why the fabric cannot do what was asked, now or later.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FabricError {
+    /// The peer is dead or out of reach.
+    PeerLost {
+        /// Who.
+        peer: Peer,
+        /// What was seen, as a sentence.
+        reason: String,
+    },
+    /// The token names no live grant of that peer for the caller: never granted, used up or revoked.
+    NotGranted {
+        /// Whose memory was asked for.
+        peer: Peer,
+    },
+    /// The span asked for lies outside of the granted region, or the right was not granted.
+    OutsideGrant {
+        /// Whose memory was asked for.
+        peer: Peer,
+        /// First byte asked for, from the start of the grant.
+        offset: u64,
+        /// Bytes asked for.
+        length: u64,
+    },
+    /// The message is longer than [`Limits::data`].
+    TooLong {
+        /// Bytes offered.
+        length: usize,
+        /// Bytes that fit.
+        limit: usize,
+    },
+    /// There is no such peer.
+    NoSuchPeer {
+        /// Who was named.
+        peer: Peer,
+        /// How many there are.
+        peers: u32,
+    },
+    /// The operating system refused.
+    System {
+        /// What was tried and what it answered.
+        what: String,
+    },
+}
+
+impl fmt::Display for FabricError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PeerLost { peer, reason } => write!(out, "peer {peer} is lost: {reason}"),
+            Self::NotGranted { peer } => {
+                write!(
+                    out,
+                    "peer {peer} has not granted this transfer, or its grant is used up"
+                )
+            }
+            Self::OutsideGrant {
+                peer,
+                offset,
+                length,
+            } => write!(
+                out,
+                "bytes {offset}..{} lie outside of what peer {peer} granted",
+                offset.saturating_add(*length)
+            ),
+            Self::TooLong { length, limit } => {
+                write!(
+                    out,
+                    "a message of {length} bytes does not fit the limit of {limit}"
+                )
+            }
+            Self::NoSuchPeer { peer, peers } => {
+                write!(out, "there is no peer {peer}: the fabric has {peers}")
+            }
+            Self::System { what } => out.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for FabricError {}
+
+/// Outcome of a fabric call.
+pub type Result<T> = std::result::Result<T, FabricError>;
+
+/// Names a transfer of the caller; comes back in [`Sink::moved`]. Its meaning belongs to the caller.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Operation(pub u64);
+
+/// What a granted region may be used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rights {
+    /// The peer may read it ([`Fabric::get`]).
+    Read,
+    /// The peer may write it ([`Fabric::put`]).
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+impl Rights {
+    /// Whether reading is among them.
+    #[must_use]
+    pub fn reads(self) -> bool {
+        matches!(self, Self::Read | Self::ReadWrite)
+    }
+
+    /// Whether writing is among them.
+    #[must_use]
+    pub fn writes(self) -> bool {
+        matches!(self, Self::Write | Self::ReadWrite)
+    }
+}
+
+/// How often a grant may be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Uses {
+    /// One transfer; the grant ends with it (the portal of the source; rendezvous of MPI).
+    Once,
+    /// Any number until it is revoked (a window).
+    Many,
+}
+
+/// The name of a grant, to be carried to the peer in a message. Carries a generation, so that a
+/// stale one is refused instead of reaching into memory that means something else by now.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Token(pub u64);
+
+/// Key of a family of signals; the layer above gives it a meaning (a communicator, a barrier).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SyncKey(pub u64);
+
+/// What fits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Largest data part of one message, in bytes (at least 4096).
+    pub data: usize,
+    /// From this size on a portal is the quicker way than messages, in bytes.
+    pub bulk: usize,
+}
+
+/// How busy the host is, as far as the job knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Load {
+    /// Members of the job on this host that are awake (running or wanting to run), the caller included.
+    pub awake: u32,
+    /// Cores that they may use.
+    pub cores: u32,
+}
+
+/// Receives what [`Fabric::poll`] finds.
+pub trait Sink {
+    /// A message. `head` is a copy, `data` a view that ends with the call and whose bytes may be
+    /// changed by the peer while being read: read each once.
+    fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>);
+    /// A transfer that had answered [`Posted::Pending`] has ended.
+    fn moved(&mut self, operation: Operation, result: Result<()>);
+    /// A peer has died or is out of reach. Said once; nothing of it arrives after.
+    fn lost(&mut self, peer: Peer, reason: &str);
+    /// Signals have arrived (they are counted already).
+    fn signalled(&mut self, from: Peer, key: SyncKey);
+}
+
+/// One rank's endpoint. See the [module page](self) for what is guaranteed.
+pub trait Fabric: Send {
+    /// Who this endpoint is.
+    fn me(&self) -> Peer;
+    /// How many members there are, this one included.
+    fn peers(&self) -> u32;
+    /// What fits.
+    fn limits(&self) -> Limits;
+    /// Where to sleep.
+    fn bell(&self) -> Arc<dyn Bell>;
+    /// Time since some fixed moment: real, or virtual under simulation.
+    fn now(&self) -> Duration;
+    /// Name of the mechanism to this peer, for people ("shm", "shm without cross-memory attach").
+    fn route(&self, peer: Peer) -> &'static str;
+
+    /// Mailbox: sends `head` and `data` as one message. Never [`Posted::Pending`]: the bytes are
+    /// copied, the caller's memory is free on return. Sending to oneself works.
+    ///
+    /// # Errors
+    /// [`FabricError::TooLong`], [`FabricError::NoSuchPeer`], [`FabricError::PeerLost`].
+    fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted>;
+
+    /// Looks once at everything that may have arrived and hands at most about `budget` items to the
+    /// sink, serving senders in turn. Also moves the fabric's own work along. Returns how many items
+    /// were handed out or moved; 0 means that nothing was there.
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize;
+
+    /// Portal: permits `to` (or anybody) to read or write `region`. The region must stay valid until
+    /// the grant is used up or revoked; whoever made the [`Region`] promised that.
+    ///
+    /// # Errors
+    /// [`FabricError::System`] when no more grants fit.
+    fn grant(
+        &mut self,
+        region: Region,
+        to: Option<Peer>,
+        rights: Rights,
+        uses: Uses,
+    ) -> Result<Token>;
+
+    /// Ends a grant. True if it was live. After return nobody moves bytes by it any more.
+    fn revoke(&mut self, token: Token) -> bool;
+
+    /// Portal: reads `into.len()` bytes from `offset` of the grant `token` of `from`.
+    ///
+    /// # Errors
+    /// [`FabricError::NotGranted`], [`FabricError::OutsideGrant`], [`FabricError::PeerLost`], at once
+    /// or by [`Sink::moved`].
+    fn get(
+        &mut self,
+        from: Peer,
+        token: Token,
+        offset: u64,
+        into: Region,
+        operation: Operation,
+    ) -> Result<Posted>;
+
+    /// Portal: writes `source` to `offset` of the grant `token` of `to`. Errors as for [`Self::get`].
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    fn put(
+        &mut self,
+        to: Peer,
+        token: Token,
+        offset: u64,
+        source: Region,
+        operation: Operation,
+    ) -> Result<Posted>;
+
+    /// Sync: one signal to `to` under `key`.
+    ///
+    /// # Errors
+    /// [`FabricError::NoSuchPeer`], [`FabricError::PeerLost`].
+    fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted>;
+
+    /// Sync: signals of `from` under `key` that [`Self::poll`] has seen and nobody has taken yet.
+    fn signals(&self, from: Peer, key: SyncKey) -> u64;
+
+    /// Sync: takes `count` of them; false, and nothing taken, if there are not as many.
+    fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool;
+
+    /// Forgets a key: signals not taken are dropped. For the end of a communicator.
+    fn forget(&mut self, key: SyncKey);
+}
+
+/// What a sleeper holds between saying that it will sleep and sleeping.
+#[must_use = "prepare without wait or cancel leaves the peers ringing"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticket(pub u32);
+
+/// Where the threads of one rank sleep. Sleeping takes three steps, so that no news is missed:
+/// [`prepare`](Bell::prepare), look at everything once more, then [`wait`](Bell::wait) or
+/// [`cancel`](Bell::cancel).
+pub trait Bell: Send + Sync {
+    /// Announces that the caller is about to sleep. What is published after this rings the bell; what
+    /// was published before is seen by the look that follows.
+    fn prepare(&self) -> Ticket;
+    /// Does not sleep after all.
+    fn cancel(&self, ticket: Ticket);
+    /// Sleeps until the bell rings after [`Self::prepare`] or the limit has passed. May return early.
+    fn wait(&self, ticket: Ticket, limit: Option<Duration>);
+    /// Rings one's own bell: another thread of this rank has news for the sleeper.
+    fn ring(&self);
+    /// How busy the host is. `awake == 0` says: never spin here (simulation).
+    fn load(&self) -> Load;
+    /// Gives the core to somebody else who wants it, if the fabric knows how; true if it is worth
+    /// calling again.
+    fn give_way(&self) -> bool;
+}

@@ -1,0 +1,259 @@
+//! Spans of memory that are not plain Rust slices: memory that another process may change at any
+//! time, and memory that a caller lends for the length of an operation.
+//!
+//! [`SharedBytes`] is read-only and never turned into a `&[u8]`: a peer may write while we read, so
+//! each byte is copied out once and only the copy is looked at. [`Region`] is the caller's buffer;
+//! whoever makes one promises that it outlives its use, and everything above it is safe code.
+
+use std::marker::PhantomData;
+
+/// A view of bytes that somebody else may change while they are read.
+#[derive(Clone, Copy)]
+pub struct SharedBytes<'a> {
+    start: *const u8,
+    length: usize,
+    owner: PhantomData<&'a [u8]>,
+}
+
+impl<'a> SharedBytes<'a> {
+    /// A view of `length` bytes from `start`.
+    ///
+    /// # Safety
+    /// `start..start + length` must stay mapped and readable for `'a`.
+    #[must_use]
+    pub unsafe fn new(start: *const u8, length: usize) -> Self {
+        Self {
+            start,
+            length,
+            owner: PhantomData,
+        }
+    }
+
+    /// A view of ordinary bytes.
+    #[must_use]
+    pub fn of(bytes: &'a [u8]) -> Self {
+        Self {
+            start: bytes.as_ptr(),
+            length: bytes.len(),
+            owner: PhantomData,
+        }
+    }
+
+    /// How many bytes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Splits at `middle`, or at the end if that comes first.
+    #[must_use]
+    pub fn split_at(self, middle: usize) -> (Self, Self) {
+        let middle = middle.min(self.length);
+        // SAFETY: both halves lie within the span that the maker of `self` promised for `'a`.
+        unsafe {
+            (
+                Self::new(self.start, middle),
+                Self::new(self.start.add(middle), self.length - middle),
+            )
+        }
+    }
+
+    /// Copies the first `N` bytes out; `None` if there are fewer.
+    #[must_use]
+    pub fn read<const N: usize>(&self) -> Option<[u8; N]> {
+        if self.length < N {
+            return None;
+        }
+        let mut copy = [0; N];
+        // SAFETY: N bytes are readable by the maker's promise, and `copy` is ours alone.
+        unsafe { std::ptr::copy_nonoverlapping(self.start, copy.as_mut_ptr(), N) };
+        Some(copy)
+    }
+
+    /// Copies as many bytes as both sides hold; answers how many.
+    pub fn copy_to(&self, into: &mut [u8]) -> usize {
+        let length = self.length.min(into.len());
+        // SAFETY: both spans hold `length` bytes; `into` is borrowed mutably, so nothing else sees it.
+        unsafe { std::ptr::copy_nonoverlapping(self.start, into.as_mut_ptr(), length) };
+        length
+    }
+
+    /// Copies as many bytes as both sides hold into a lent region; answers how many.
+    pub fn copy_to_region(&self, into: &Region) -> usize {
+        let length = self.length.min(into.length);
+        // SAFETY: `self` is readable by its maker's promise, `into` writable by its maker's promise.
+        // They may overlap when a rank sends to itself in place, hence `copy`.
+        unsafe { std::ptr::copy(self.start, into.start, length) };
+        length
+    }
+
+    /// All bytes as a vector of one's own.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut copy = Vec::with_capacity(self.length);
+        // SAFETY: the vector has room for `length` bytes, which are readable by the maker's promise
+        // and are all written before the length is set.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.start, copy.as_mut_ptr(), self.length);
+            copy.set_len(self.length);
+        }
+        copy
+    }
+
+    /// Where the bytes are. For copying with one's own SAFETY argument.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.start
+    }
+}
+
+impl std::fmt::Debug for SharedBytes<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "SharedBytes({} bytes)", self.length)
+    }
+}
+
+/// A caller's memory, lent for the length of an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: a Region is an address and a length; whoever made it promised that the memory may be used
+// until the operation ends, from whatever thread moves it along.
+unsafe impl Send for Region {}
+
+impl Region {
+    /// A region of no bytes.
+    pub const EMPTY: Self = Self {
+        start: std::ptr::null_mut(),
+        length: 0,
+    };
+
+    /// Lends `length` bytes from `start`.
+    ///
+    /// # Safety
+    /// Until the operation that gets this region has ended, the span must be valid for reads, and for
+    /// writes if the operation writes, and nobody else may write to it (nor read, if it is written).
+    #[must_use]
+    pub const unsafe fn new(start: *mut u8, length: usize) -> Self {
+        Self { start, length }
+    }
+
+    /// How many bytes there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Where it starts.
+    #[must_use]
+    pub const fn as_ptr(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// The part of `length` bytes from `offset`; `None` if it does not lie within.
+    #[must_use]
+    pub fn part(&self, offset: usize, length: usize) -> Option<Self> {
+        let end = offset.checked_add(length)?;
+        // `wrapping_add` keeps this safe for the empty region; within bounds it is the plain sum.
+        (end <= self.length).then(|| Self {
+            start: self.start.wrapping_add(offset),
+            length,
+        })
+    }
+
+    /// The first `length` bytes, or all if there are fewer.
+    #[must_use]
+    pub fn prefix(&self, length: usize) -> Self {
+        Self {
+            start: self.start,
+            length: length.min(self.length),
+        }
+    }
+
+    /// Copies as many bytes as both hold into `into`; answers how many.
+    pub fn copy_to_slice(&self, into: &mut [u8]) -> usize {
+        let length = self.length.min(into.len());
+        // SAFETY: the region is readable by its maker's promise; `into` is borrowed mutably.
+        unsafe { std::ptr::copy(self.start, into.as_mut_ptr(), length) };
+        length
+    }
+
+    /// Copies as many bytes as both hold from `from`; answers how many.
+    pub fn copy_from_slice(&self, from: &[u8]) -> usize {
+        let length = self.length.min(from.len());
+        // SAFETY: the region is writable by its maker's promise; `copy` allows an overlap.
+        unsafe { std::ptr::copy(from.as_ptr(), self.start, length) };
+        length
+    }
+
+    /// Copies as many bytes as both hold from `from`; answers how many.
+    pub fn copy_from(&self, from: &Self) -> usize {
+        let length = self.length.min(from.length);
+        // SAFETY: both regions are valid by their makers' promises; `copy` allows an overlap.
+        unsafe { std::ptr::copy(from.start, self.start, length) };
+        length
+    }
+
+    /// The bytes as a slice, for handing to a call that reads them.
+    ///
+    /// # Safety
+    /// Nobody may write to the region while the slice lives.
+    #[must_use]
+    pub unsafe fn as_slice<'a>(&self) -> &'a [u8] {
+        if self.length == 0 {
+            return &[];
+        }
+        // SAFETY: valid for reads by the maker's promise, unchanged by the caller's.
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
+    }
+}
+
+impl std::fmt::Debug for Region {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Region({:p}, {} bytes)", self.start, self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_stay_within() {
+        let mut memory = [1u8, 2, 3, 4, 5];
+        // SAFETY: `memory` outlives the region, and is not touched otherwise meanwhile.
+        let region = unsafe { Region::new(memory.as_mut_ptr(), memory.len()) };
+        assert!(region.part(3, 3).is_none());
+        assert!(region.part(usize::MAX, 2).is_none());
+        let part = region.part(1, 3).expect("lies within");
+        part.copy_from_slice(&[9, 9, 9, 9]);
+        assert_eq!(memory, [1, 9, 9, 9, 5]);
+    }
+
+    #[test]
+    fn shared_bytes_copy_what_fits() {
+        let bytes = SharedBytes::of(&[1, 2, 3]);
+        assert_eq!(bytes.read::<4>(), None);
+        assert_eq!(bytes.read::<2>(), Some([1, 2]));
+        let (head, tail) = bytes.split_at(1);
+        assert_eq!((head.to_vec(), tail.to_vec()), (vec![1], vec![2, 3]));
+        let mut two = [0; 2];
+        assert_eq!(bytes.copy_to(&mut two), 2);
+        assert_eq!(two, [1, 2]);
+    }
+}

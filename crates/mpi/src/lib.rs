@@ -1,1 +1,4 @@
-//! MPI itself: engine, point-to-point, datatypes, groups, communicators, collectives.
+//! MPI itself, over any fabric: a [`Process`](process) is one rank as a value, without globals.
+#![deny(unsafe_code)]
+
+pub mod error;

@@ -1,0 +1,118 @@
+//! Errors of MPI: a class of the standard (MPI 5.0, section 9.4) and a sentence that names what was
+//! expected, what came, and a remedy. The numbers of the classes belong to the ABI, not here.
+
+use std::fmt;
+
+/// Classes of the standard that this crate raises.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ErrorClass {
+    /// Invalid buffer pointer.
+    Buffer,
+    /// Invalid count argument.
+    Count,
+    /// Invalid datatype argument.
+    Type,
+    /// Invalid tag argument.
+    Tag,
+    /// Invalid communicator.
+    Comm,
+    /// Invalid rank.
+    Rank,
+    /// Invalid request (handle).
+    Request,
+    /// Invalid root.
+    Root,
+    /// Invalid group.
+    Group,
+    /// Invalid operation.
+    Op,
+    /// Invalid topology.
+    Topology,
+    /// Invalid dimension argument.
+    Dims,
+    /// Invalid argument of some other kind.
+    Arg,
+    /// Message truncated on receive.
+    Truncate,
+    /// Known error not in this list.
+    Other,
+    /// Internal error of the implementation.
+    Intern,
+    /// Error code is in the status.
+    InStatus,
+    /// Pending request.
+    Pending,
+    /// Invalid keyval.
+    Keyval,
+    /// Invalid info object.
+    Info,
+    /// Info key too long or empty.
+    InfoKey,
+    /// Info value too long or empty.
+    InfoValue,
+    /// Info key not defined.
+    InfoNoKey,
+    /// Memory is exhausted.
+    NoMem,
+    /// Not supported here.
+    UnsupportedOperation,
+    /// A peer has died.
+    ProcFailed,
+}
+
+/// An error: class and sentence. One pointer wide, so that results stay small on the hot path.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error(Box<Detail>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct Detail {
+    class: ErrorClass,
+    text: String,
+}
+
+impl Error {
+    /// An error of `class` that says `text`: a lower-case sentence with the values and a remedy.
+    #[cold]
+    pub fn new(class: ErrorClass, text: impl Into<String>) -> Self {
+        Self(Box::new(Detail { class, text: text.into() }))
+    }
+
+    /// The class of the standard.
+    #[must_use]
+    pub fn class(&self) -> ErrorClass {
+        self.0.class
+    }
+
+    /// The sentence.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0.text
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0.text)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:?}: {}", self.0.class, self.0.text)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<weft_fabric::FabricError> for Error {
+    fn from(cause: weft_fabric::FabricError) -> Self {
+        let class = match cause {
+            weft_fabric::FabricError::PeerLost { .. } => ErrorClass::ProcFailed,
+            _ => ErrorClass::Intern,
+        };
+        Self::new(class, cause.to_string())
+    }
+}
+
+/// Outcome of an MPI operation.
+pub type Result<T> = std::result::Result<T, Error>;

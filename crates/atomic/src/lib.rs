@@ -1,1 +1,44 @@
-//! The one door to atomics and cells: rings, two-level bit set, doorbell.
+//! The one door to atomics and cells, and the structures that are built of nothing else.
+//!
+//! ```text
+//!   types     aliases: core's atomics, or loom's when a model is explored
+//!   cell      an UnsafeCell whose accesses loom can see
+//!   fence     the pair of fences of every "announce, then look again" protocol
+//!   ring      one producer, one consumer, in one process
+//!   bits      a two-level bit set: who has something for me
+//!   doorbell  sleep until somebody rings, also between processes
+//!   lock      a mutex that shows its holder that others wait
+//! ```
+//!
+//! Everything above takes its atomics from here, so that one flag (`--cfg loom`) puts a whole
+//! structure under the model checker:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test --release -p weft-atomic --lib
+//! ```
+//!
+//! This room makes no system call. What needs the kernel (sleeping, waking, a fence on other cores)
+//! is asked of a [`Kernel`], which the room above provides.
+//!
+//! Each `Release` names its `Acquire` by a label: `SYNC ring.publish` stands at both ends.
+
+pub mod bits;
+pub mod cell;
+pub mod doorbell;
+pub mod fence;
+pub mod kernel;
+pub mod lock;
+pub mod ring;
+pub mod types;
+
+#[cfg(test)]
+mod testing;
+
+pub use cell::UnsafeCell;
+pub use doorbell::{Doorbell, Ticket};
+pub use fence::FenceMode;
+pub use kernel::{Kernel, Woken};
+pub use types::{
+    Arc, AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    AtomicUsize, CacheLine, Ordering, compiler_fence, fence, spin_loop, yield_now,
+};

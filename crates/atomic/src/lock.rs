@@ -1,0 +1,304 @@
+//! A mutex whose holder sees that others wait, so that a loop that holds it for long can hand over.
+//!
+//! ```text
+//!   state      0 free, 1 held
+//!   waiting    how many threads are in the slow path; the holder reads it
+//!   turns      how often a thread of the slow path got the lock
+//!   bell       where they sleep
+//! ```
+//!
+//! Taking a free lock is one compare-and-swap. Releasing it is one store, the light fence of the
+//! [doorbell](crate::doorbell) and a look whether anybody sleeps: with
+//! [`FenceMode::Asymmetric`] a store and a load, nothing else.
+//!
+//! # Why a waiter is not forgotten
+//! A waiter announces itself on the bell and then tries once more; a holder stores `state = 0` and
+//! then looks at the bell. That is the protocol of [`fence`](crate::fence): either the waiter finds
+//! the lock free or the holder finds the waiter. One waiter is woken for each release (not all, they
+//! would only run against each other). Its wake-up takes the announcement of *all* sleepers away, so
+//! a waiter that gets the lock while others wait announces again on their behalf, and its own
+//! release wakes the next. A woken waiter that comes too late announces again itself.
+//!
+//! # What protects the value
+//! `state` goes 0 → 1 by exactly one thread (Acquire) and 1 → 0 by that thread alone (Release: SYNC
+//! lock.state); in between the value is the holder's.
+
+use core::ops::{Deref, DerefMut};
+
+use crate::{AtomicU32, Doorbell, FenceMode, Kernel, Ordering, UnsafeCell, spin_loop, yield_now};
+
+/// Tries before a waiter goes to sleep: about half a microsecond, more than a short critical section
+/// takes, little against the microsecond and more of a sleep.
+const SPINS: u32 = if cfg!(loom) { 0 } else { 50 };
+
+/// How often one who hands over lets others run before taking the lock again regardless.
+const COURTESY: u32 = if cfg!(loom) { 2 } else { 100 };
+
+/// A mutual exclusion that shows contention to its holder.
+#[derive(Debug)]
+pub struct Lock<T> {
+    state: AtomicU32,
+    waiting: AtomicU32,
+    turns: AtomicU32,
+    mode: FenceMode,
+    bell: Doorbell,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached only through a guard, and one guard exists at a time.
+unsafe impl<T: Send> Send for Lock<T> {}
+// SAFETY: as above: sharing the lock hands the value from thread to thread, never to two at once.
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+/// The right to the value, until dropped.
+#[must_use = "a guard that is dropped at once protects nothing"]
+#[derive(Debug)]
+pub struct Guard<'a, T, K: Kernel> {
+    lock: &'a Lock<T>,
+    kernel: &'a K,
+    /// A guard stays with its thread, as with any mutex; and it is shared only if the value may be.
+    home: core::marker::PhantomData<*mut T>,
+}
+
+impl<T> Lock<T> {
+    /// A free lock around `value`. [`FenceMode::Asymmetric`] only if this process has registered for
+    /// it and every kernel handed to [`lock`](Self::lock) can do it.
+    pub fn new(value: T, mode: FenceMode) -> Self {
+        Self {
+            state: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            turns: AtomicU32::new(0),
+            mode,
+            bell: Doorbell::new(),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Takes the lock, asleep while another holds it for long.
+    #[inline]
+    pub fn lock<'a, K: Kernel>(&'a self, kernel: &'a K) -> Guard<'a, T, K> {
+        if !self.take() {
+            self.take_slowly(kernel);
+        }
+        self.guard(kernel)
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    pub fn try_lock<'a, K: Kernel>(&'a self, kernel: &'a K) -> Option<Guard<'a, T, K>> {
+        self.take().then(|| self.guard(kernel))
+    }
+
+    /// Whether others wait for the lock.
+    #[inline]
+    #[must_use]
+    pub fn is_contended(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) != 0
+    }
+
+    /// The value, by the right of exclusive ownership.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+
+    #[inline]
+    fn guard<'a, K: Kernel>(&'a self, kernel: &'a K) -> Guard<'a, T, K> {
+        Guard {
+            lock: self,
+            kernel,
+            home: core::marker::PhantomData,
+        }
+    }
+
+    #[inline]
+    fn take(&self) -> bool {
+        // Acquire: SYNC lock.state.
+        self.state
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    #[cold]
+    fn take_slowly(&self, kernel: &impl Kernel) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.wait_for_turn(kernel);
+        let others = self.waiting.fetch_sub(1, Ordering::Relaxed) - 1;
+        if others != 0 {
+            self.bell.keep_announced();
+        }
+        self.turns.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn wait_for_turn(&self, kernel: &impl Kernel) {
+        loop {
+            for _ in 0..SPINS {
+                if self.state.load(Ordering::Relaxed) == 0 && self.take() {
+                    return;
+                }
+                spin_loop();
+            }
+            let ticket = self.bell.prepare(self.mode, kernel);
+            if self.take() {
+                self.bell.cancel(ticket);
+                return;
+            }
+            let _ = self.bell.wait(ticket, None, kernel);
+        }
+    }
+
+    #[inline]
+    fn release(&self, kernel: &impl Kernel) {
+        // Release: SYNC lock.state.
+        self.state.store(0, Ordering::Release);
+        self.mode.light();
+        if self.bell.somebody_sleeps() {
+            self.bell.wake(1, kernel);
+        }
+    }
+}
+
+impl<T, K: Kernel> Guard<'_, T, K> {
+    /// Whether others wait for the lock: time to come to an end, or to [`hand_over`](Self::hand_over).
+    #[inline]
+    #[must_use]
+    pub fn is_contended(&self) -> bool {
+        self.lock.is_contended()
+    }
+
+    /// If others wait, lets one of them have the lock, and takes it again after. Gives up its
+    /// courtesy after a while if nobody comes: a waiter whose core sleeps takes long to wake.
+    pub fn hand_over(self) -> Self {
+        let (lock, kernel) = (self.lock, self.kernel);
+        if !lock.is_contended() {
+            return self;
+        }
+        let turns = lock.turns.load(Ordering::Relaxed);
+        drop(self);
+        for _ in 0..COURTESY {
+            if lock.turns.load(Ordering::Relaxed) != turns || !lock.is_contended() {
+                break;
+            }
+            yield_now();
+        }
+        lock.lock(kernel)
+    }
+}
+
+impl<T, K: Kernel> Drop for Guard<'_, T, K> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.release(self.kernel);
+    }
+}
+
+impl<T, K: Kernel> Deref for Guard<'_, T, K> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard is the only access to the value (see the module page); the reference
+        // cannot outlive it.
+        self.lock.value.with(|value| unsafe { &*value })
+    }
+}
+
+impl<T, K: Kernel> DerefMut for Guard<'_, T, K> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as for `deref`, and `&mut self` excludes other references through this guard.
+        self.lock.value.with_mut(|value| unsafe { &mut *value })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Arc;
+    use crate::testing::Park;
+
+    #[test]
+    fn a_held_lock_is_not_taken_twice() {
+        let park = Park::new();
+        let lock = Lock::new(7, FenceMode::Symmetric);
+        let guard = lock.lock(&park);
+        assert!(lock.try_lock(&park).is_none());
+        assert_eq!(*guard, 7);
+        drop(guard);
+        assert!(lock.try_lock(&park).is_some());
+        assert_eq!(park.wakes(), 0, "an uncontended lock wakes nobody");
+    }
+
+    #[test]
+    fn the_holder_sees_a_waiter_and_hands_over() {
+        let lock = Arc::new((Lock::new(0u32, FenceMode::Symmetric), Park::new()));
+        let mut guard = lock.0.lock(&lock.1);
+        let other = {
+            let lock = lock.clone();
+            std::thread::spawn(move || *lock.0.lock(&lock.1) += 1)
+        };
+        while !guard.is_contended() {
+            std::thread::yield_now();
+        }
+        while *guard == 0 {
+            guard = guard.hand_over();
+        }
+        assert_eq!(*guard, 1);
+        drop(guard);
+        other.join().expect("the waiter got its turn");
+    }
+
+    #[test]
+    fn counting_by_four_threads_loses_nothing() {
+        let rounds = if cfg!(miri) { 20 } else { 5_000 };
+        let lock = Arc::new((Lock::new(0u32, FenceMode::Symmetric), Park::new()));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let lock = lock.clone();
+                std::thread::spawn(move || {
+                    for _ in 0..rounds {
+                        *lock.0.lock(&lock.1) += 1;
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().expect("no thread panics");
+        }
+        assert_eq!(*lock.0.lock(&lock.1), 4 * rounds);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::Arc;
+    use crate::testing::Park;
+
+    fn count(threads: usize, preemptions: usize) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(preemptions);
+        builder.check(move || {
+            let lock = Arc::new((Lock::new(0usize, FenceMode::Symmetric), Park::new()));
+            let others: Vec<_> = (1..threads)
+                .map(|_| {
+                    let lock = lock.clone();
+                    loom::thread::spawn(move || *lock.0.lock(&lock.1) += 1)
+                })
+                .collect();
+            *lock.0.lock(&lock.1) += 1;
+            for other in others {
+                other.join().unwrap();
+            }
+            assert_eq!(*lock.0.lock(&lock.1), threads);
+        });
+    }
+
+    #[test]
+    fn two_threads_exclude_each_other() {
+        count(2, 4);
+    }
+
+    #[test]
+    fn three_threads_all_get_their_turn() {
+        count(3, 2);
+    }
+}

@@ -1,0 +1,66 @@
+//! The atomic types under one name each, whether the program runs or a model of it is explored.
+//!
+//! They are aliases, not re-exports, so that a lint that bans the raw types elsewhere does not see
+//! through them.
+
+pub use core::sync::atomic::{Ordering, compiler_fence};
+
+#[cfg(loom)]
+use loom as base;
+#[cfg(not(loom))]
+use std as base;
+
+/// A boolean shared between threads.
+pub type AtomicBool = base::sync::atomic::AtomicBool;
+/// A `u8` shared between threads.
+pub type AtomicU8 = base::sync::atomic::AtomicU8;
+/// A `u16` shared between threads.
+pub type AtomicU16 = base::sync::atomic::AtomicU16;
+/// A `u32` shared between threads; also the word of a futex.
+pub type AtomicU32 = base::sync::atomic::AtomicU32;
+/// A `u64` shared between threads.
+pub type AtomicU64 = base::sync::atomic::AtomicU64;
+/// A `usize` shared between threads.
+pub type AtomicUsize = base::sync::atomic::AtomicUsize;
+/// An `i32` shared between threads.
+pub type AtomicI32 = base::sync::atomic::AtomicI32;
+/// An `i64` shared between threads.
+pub type AtomicI64 = base::sync::atomic::AtomicI64;
+/// A pointer shared between threads.
+pub type AtomicPtr<T> = base::sync::atomic::AtomicPtr<T>;
+/// A counted reference shared between threads.
+pub type Arc<T> = base::sync::Arc<T>;
+
+/// A fence between threads. Under loom only `SeqCst` fences order more than their neighbours say.
+pub fn fence(order: Ordering) {
+    base::sync::atomic::fence(order);
+}
+
+/// Tells the core that this is a waiting loop.
+pub fn spin_loop() {
+    base::hint::spin_loop();
+}
+
+/// Lets another thread run.
+pub fn yield_now() {
+    base::thread::yield_now();
+}
+
+/// A value on cache lines of its own. 128 bytes, because the adjacent-line prefetcher of x86 fetches
+/// pairs of lines, so that two neighbours at 64 would still be pulled along.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct CacheLine<T>(pub T);
+
+impl<T> core::ops::Deref for CacheLine<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> core::ops::DerefMut for CacheLine<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}

@@ -124,9 +124,21 @@ impl Doorbell {
     /// `mode` and one load when nobody sleeps.
     #[inline]
     pub fn ring(&self, mode: FenceMode, kernel: &(impl Kernel + ?Sized)) {
+        self.ring_and(mode, kernel, || ());
+    }
+
+    /// As [`ring`](Self::ring), and calls `claimed` if this ringer is the one that wakes, before it
+    /// does: for counting who is awake.
+    #[inline]
+    pub fn ring_and(
+        &self,
+        mode: FenceMode,
+        kernel: &(impl Kernel + ?Sized),
+        claimed: impl FnOnce(),
+    ) {
         mode.light();
         if self.somebody_sleeps() {
-            self.wake(u32::MAX, kernel);
+            self.wake(u32::MAX, kernel, claimed);
         }
     }
 
@@ -135,7 +147,7 @@ impl Doorbell {
     pub fn ring_after_exchange(&self, mode: FenceMode, kernel: &(impl Kernel + ?Sized)) {
         mode.light_after_exchange();
         if self.somebody_sleeps() {
-            self.wake(u32::MAX, kernel);
+            self.wake(u32::MAX, kernel, || ());
         }
     }
 
@@ -153,9 +165,10 @@ impl Doorbell {
 
     /// The slow half of ringing.
     #[cold]
-    pub(crate) fn wake(&self, count: u32, kernel: &(impl Kernel + ?Sized)) {
+    pub(crate) fn wake(&self, count: u32, kernel: &(impl Kernel + ?Sized), claimed: impl FnOnce()) {
         // Acquire: SYNC doorbell.sleeping, so that D3 comes after D1 of whoever announced.
         if self.sleeping.swap(0, Ordering::AcqRel) != 0 {
+            claimed();
             // D3. Release: SYNC doorbell.word.
             self.word.fetch_add(1, Ordering::Release);
             kernel.wake(&self.word, count);
@@ -356,7 +369,7 @@ mod models {
                 loom::thread::spawn(move || {
                     scene.news.store(1, Ordering::Relaxed);
                     if scene.bell.somebody_sleeps() {
-                        scene.bell.wake(u32::MAX, &scene.park);
+                        scene.bell.wake(u32::MAX, &scene.park, || ());
                     }
                 })
             };

@@ -152,7 +152,7 @@ impl<T> Lock<T> {
         self.state.store(0, Ordering::Release);
         self.mode.light();
         if self.bell.somebody_sleeps() {
-            self.bell.wake(1, kernel);
+            self.bell.wake(1, kernel, || ());
         }
     }
 }

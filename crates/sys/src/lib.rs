@@ -1,3 +1,45 @@
-//! The one door to system calls: memory, futex, descriptors, processes.
+//! The one door to system calls: memory, futex, descriptors, processes. Linux.
+//!
+//! ```text
+//!   clock       now, and the processor time used
+//!   futex       sleep and wake; the fence on other cores        (the Kernel of weft-atomic)
+//!   membarrier  may the doorbells of this job be asymmetric?
+//!   memory      sealed memory files, mappings
+//!   span        bytes that a peer may change; memory that a caller lends
+//!   attach      copy straight from or to another process
+//!   descriptor  pipes, socket pairs, inheritance               passing: over a socket
+//!   poll        wait for descriptors                           signal: as a descriptor
+//!   process     who we are, who dies with whom, pidfd
+//!   cores       how many cores we really have
+//!   random      unpredictable bytes                            usage: what a thread has used
+//! ```
+//!
+//! Each function is safe unless it says why not. Errors are [`std::io::Error`] that carry the call,
+//! the number and what was being done ([`error::SystemError`]). What a kernel, a container or a
+//! seccomp filter may refuse is asked by a probe, whose answer is a value with a reason
+//! ([`Availability`]) and never a failure.
 
+#![cfg(target_os = "linux")]
+
+pub mod attach;
+pub mod clock;
+pub mod cores;
+pub mod descriptor;
+pub mod error;
+pub mod futex;
+pub mod membarrier;
+pub mod memory;
+pub mod passing;
+pub mod poll;
+pub mod probe;
+pub mod process;
+pub mod random;
+pub mod signal;
 pub mod span;
+pub mod usage;
+
+pub use error::SystemError;
+pub use futex::Futex;
+pub use memory::{Mapping, MemoryFile};
+pub use probe::Availability;
+pub use span::{Region, SharedBytes};

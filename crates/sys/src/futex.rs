@@ -1,0 +1,195 @@
+//! Sleeping on a word of memory and waking who sleeps there: the [`Kernel`] of `weft-atomic`.
+
+use std::time::Duration;
+
+use weft_atomic::{AtomicBool, AtomicU32, Kernel, Ordering, Woken};
+
+use crate::clock;
+use crate::error::last_errno;
+use crate::membarrier;
+
+/// How long one sleeps at most once the kernel cannot fence other cores any more, or refuses to
+/// sleep on futexes: see [`Kernel::barrier`].
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// The futex of the kernel, for words in shared or in private memory.
+#[derive(Debug)]
+pub struct Futex {
+    shared: bool,
+    /// A fence was refused after all: from now on nobody sleeps longer than a moment.
+    unfenced: AtomicBool,
+}
+
+impl Futex {
+    /// For words that several processes map. Also works for private ones.
+    #[must_use]
+    pub const fn shared() -> Self {
+        Self {
+            shared: true,
+            unfenced: AtomicBool::new(false),
+        }
+    }
+
+    /// For words that only this process sees: somewhat cheaper.
+    #[must_use]
+    pub const fn private() -> Self {
+        Self {
+            shared: false,
+            unfenced: AtomicBool::new(false),
+        }
+    }
+
+    fn operation(&self, operation: libc::c_int) -> libc::c_int {
+        if self.shared {
+            operation
+        } else {
+            operation | libc::FUTEX_PRIVATE_FLAG
+        }
+    }
+
+    fn bounded(&self, deadline: Option<u64>) -> Option<u64> {
+        if !self.unfenced.load(Ordering::Relaxed) {
+            return deadline;
+        }
+        let moment = clock::deadline_after(MOMENT);
+        Some(deadline.map_or(moment, |deadline| deadline.min(moment)))
+    }
+}
+
+impl Kernel for Futex {
+    fn wait(&self, word: &AtomicU32, expected: u32, deadline: Option<u64>) -> Woken {
+        let until = self.bounded(deadline).map(clock::timespec);
+        let until_pointer = until
+            .as_ref()
+            .map_or(std::ptr::null(), std::ptr::from_ref::<libc::timespec>);
+        // WAIT_BITSET takes an absolute time of the monotonic clock, so that neither a signal nor a
+        // spurious wake-up prolongs the sleep.
+        // SAFETY: the word is a live aligned u32; `until_pointer` is null or points to `until`, which
+        // outlives the call.
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                word.as_ptr(),
+                self.operation(libc::FUTEX_WAIT_BITSET),
+                expected,
+                until_pointer,
+                std::ptr::null::<u32>(),
+                libc::FUTEX_BITSET_MATCH_ANY,
+            )
+        };
+        if answer == 0 {
+            return Woken::Woken;
+        }
+        match last_errno() {
+            libc::EAGAIN => Woken::Changed,
+            libc::ETIMEDOUT if deadline.is_some_and(|end| clock::monotonic() >= end) => {
+                Woken::TimedOut
+            }
+            libc::EINTR | libc::ETIMEDOUT => Woken::Woken,
+            _ => {
+                // No futex for us (a filter). The caller looks again after a moment: slow, not stuck.
+                std::thread::sleep(MOMENT);
+                Woken::Woken
+            }
+        }
+    }
+
+    fn wake(&self, word: &AtomicU32, count: u32) {
+        // The kernel counts in an int.
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        // SAFETY: the word is a live aligned u32. The call reads nothing else of ours. If it is
+        // refused, so is the sleep, see above.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                word.as_ptr(),
+                self.operation(libc::FUTEX_WAKE),
+                count,
+            );
+        }
+    }
+
+    fn barrier(&self) {
+        let fenced = if self.shared {
+            membarrier::fence_all()
+        } else {
+            membarrier::fence_own()
+        };
+        if !fenced {
+            self.unfenced.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use weft_atomic::{Doorbell, FenceMode};
+
+    #[test]
+    fn a_changed_word_is_not_slept_on_and_a_deadline_ends_the_sleep() {
+        for futex in [Futex::shared(), Futex::private()] {
+            let word = AtomicU32::new(3);
+            assert_eq!(futex.wait(&word, 2, None), Woken::Changed);
+            let end = clock::deadline_after(Duration::from_millis(5));
+            while futex.wait(&word, 3, Some(end)) != Woken::TimedOut {}
+            assert!(clock::monotonic() >= end);
+        }
+    }
+
+    fn hand_over(futex: Futex, mode: FenceMode) {
+        const ROUNDS: u32 = 2_000;
+        let scene = Arc::new(([Doorbell::new(), Doorbell::new()], AtomicU32::new(0), futex));
+        let side = move |scene: Arc<([Doorbell; 2], AtomicU32, Futex)>, me: usize| {
+            let (bells, turn, futex) = &*scene;
+            loop {
+                let ticket = bells[me].prepare(mode, futex);
+                let now = turn.load(Ordering::Acquire);
+                if now >= ROUNDS {
+                    bells[me].cancel(ticket);
+                    bells[1 - me].ring(mode, futex);
+                    return;
+                }
+                if now as usize % 2 == me {
+                    bells[me].cancel(ticket);
+                    turn.store(now + 1, Ordering::Release);
+                    bells[1 - me].ring(mode, futex);
+                } else {
+                    let _ = bells[me].wait(ticket, None, futex);
+                }
+            }
+        };
+        let other = {
+            let scene = scene.clone();
+            std::thread::spawn(move || side(scene, 1))
+        };
+        side(scene, 0);
+        other.join().expect("the other side ends");
+    }
+
+    #[test]
+    fn two_threads_take_turns_asleep() {
+        hand_over(Futex::private(), FenceMode::Symmetric);
+        hand_over(Futex::shared(), FenceMode::Symmetric);
+    }
+
+    #[test]
+    fn two_threads_take_turns_asleep_with_fences_on_one_side() {
+        if membarrier::register_all().is_available() {
+            hand_over(Futex::shared(), FenceMode::Asymmetric);
+        }
+        if membarrier::register_own().is_available() {
+            hand_over(Futex::private(), FenceMode::Asymmetric);
+        }
+    }
+
+    #[test]
+    fn without_a_fence_nobody_sleeps_for_long() {
+        let futex = Futex::shared();
+        futex.unfenced.store(true, Ordering::Relaxed);
+        let word = AtomicU32::new(0);
+        // Would hang for ever otherwise.
+        assert_eq!(futex.wait(&word, 0, None), Woken::Woken);
+    }
+}

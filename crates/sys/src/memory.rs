@@ -1,0 +1,328 @@
+//! Memory that processes share without a name: sealed memory files, and mappings of them.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+use weft_atomic::{AtomicU32, AtomicU64, Doorbell};
+
+use crate::error::{check, last_errno, with_errno};
+use crate::probe::Availability;
+use crate::span::SharedBytes;
+
+/// Bytes of a page, as this machine maps it.
+#[must_use]
+pub fn page_size() -> usize {
+    // SAFETY: sysconf reads a number.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(4096)
+}
+
+/// Seals under which nobody, not even the maker, can change the size: no peer can pull the memory
+/// away from under a mapping.
+const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
+/// A file that exists in memory only and has no name in any file system. Passed by descriptor.
+#[derive(Debug)]
+pub struct MemoryFile {
+    descriptor: OwnedFd,
+    length: usize,
+}
+
+impl MemoryFile {
+    /// A file of `length` zero bytes whose size is sealed. `label` is shown in `/proc/…/maps`. Memory
+    /// is taken when a page is first touched.
+    ///
+    /// # Errors
+    /// If the kernel refuses; the error says at which step.
+    pub fn create(label: &str, length: usize) -> io::Result<Self> {
+        let name: Vec<u8> = label
+            .bytes()
+            .filter(|&byte| byte != 0)
+            .take(200)
+            .chain([0])
+            .collect();
+        let purpose = || format!("make a memory file of {length} bytes");
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        // Kernels before 6.3 do not know NOEXEC_SEAL, and some hosts insist on it.
+        let mut number = memfd_create(&name, flags | libc::MFD_NOEXEC_SEAL);
+        if number < 0 && last_errno() == libc::EINVAL {
+            number = memfd_create(&name, flags);
+        }
+        check(number, "memfd_create", purpose)?;
+        // SAFETY: the kernel has just made this descriptor for us.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
+        let file = File::from(descriptor);
+        let wanted = u64::try_from(length).unwrap_or(u64::MAX);
+        file.set_len(wanted).map_err(|error| {
+            with_errno("ftruncate", error.raw_os_error().unwrap_or(0), purpose())
+        })?;
+        let descriptor = OwnedFd::from(file);
+        // SAFETY: fcntl on a descriptor of ours, with a number as its argument.
+        let sealed = unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, SEALS) };
+        check(sealed, "fcntl", || {
+            format!("seal the size of a memory file of {length} bytes")
+        })?;
+        Ok(Self { descriptor, length })
+    }
+
+    /// Adopts a file that somebody else made, if its size is sealed: then it cannot shrink under us.
+    ///
+    /// # Errors
+    /// If it is not a memory file, or its size is not sealed.
+    pub fn adopt(descriptor: OwnedFd) -> io::Result<Self> {
+        // SAFETY: fcntl on a descriptor of ours; this command takes no argument.
+        let seals = unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_GET_SEALS) };
+        check(seals, "fcntl", || {
+            format!("read the seals of descriptor {}", descriptor.as_raw_fd())
+        })?;
+        if seals & SEALS != SEALS {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!(
+                    "the shared memory handed over has the seals {seals:#x}, {SEALS:#x} are needed: \
+                     its size could change under us"
+                ),
+            ));
+        }
+        let file = File::from(descriptor);
+        let length = usize::try_from(file.metadata()?.len())
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "too large to be mapped"))?;
+        Ok(Self {
+            descriptor: file.into(),
+            length,
+        })
+    }
+
+    /// How many bytes it has, for good.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Maps all of it, shared with whoever else does.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn map(&self) -> io::Result<Mapping> {
+        Mapping::of(
+            self.length,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            Some(self.descriptor.as_fd()),
+        )
+    }
+
+    /// The descriptor, to be passed on.
+    #[must_use]
+    pub fn into_descriptor(self) -> OwnedFd {
+        self.descriptor
+    }
+
+    /// Whether memory files can be made, sealed and mapped here.
+    pub fn probe() -> Availability {
+        Self::create("weft-probe", page_size())
+            .and_then(|file| file.map())
+            .map(drop)
+            .into()
+    }
+}
+
+impl AsFd for MemoryFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+fn memfd_create(name: &[u8], flags: libc::c_uint) -> libc::c_int {
+    debug_assert_eq!(name.last(), Some(&0));
+    // SAFETY: `name` ends with a zero byte (made so by the one caller) and outlives the call.
+    unsafe { libc::memfd_create(name.as_ptr().cast(), flags) }
+}
+
+/// Mapped memory, readable and writable, unmapped when dropped.
+///
+/// It is never a slice: other processes may write to it at any time. It is reached through atomics,
+/// through [`SharedBytes`], or through the raw pointer with one's own argument.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: the safe methods reach the memory by atomics, or read it as memory that anybody may change.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// `length` zero bytes of this process alone. Memory is taken when a page is first touched.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn private(length: usize) -> io::Result<Self> {
+        Self::of(
+            length,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            None,
+        )
+    }
+
+    fn of(length: usize, flags: libc::c_int, file: Option<BorrowedFd<'_>>) -> io::Result<Self> {
+        // SAFETY: no address is asked for, so no mapping of ours is replaced.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                flags,
+                file.map_or(-1, |file| file.as_raw_fd()),
+                0,
+            )
+        };
+        let purpose = || format!("map {length} bytes of memory");
+        if start == libc::MAP_FAILED {
+            return Err(with_errno("mmap", last_errno(), purpose()));
+        }
+        let start = NonNull::new(start.cast())
+            .ok_or_else(|| with_errno("mmap", libc::EINVAL, purpose()))?;
+        Ok(Self { start, length })
+    }
+
+    /// Where it starts. Aligned to a page.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// How many bytes are mapped.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether no bytes are mapped (never).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// A pointer to `length` bytes at `offset`, aligned to `align` (a power of two); `None` if they do
+    /// not lie within or the offset is not aligned.
+    #[must_use]
+    pub fn place(&self, offset: usize, length: usize, align: usize) -> Option<NonNull<u8>> {
+        let fits = offset.checked_add(length)? <= self.length && offset.is_multiple_of(align);
+        // SAFETY: the sum lies within the mapping.
+        fits.then(|| unsafe { self.start.add(offset) })
+    }
+
+    /// A view of `length` bytes at `offset`, which anybody may change meanwhile.
+    #[must_use]
+    pub fn bytes(&self, offset: usize, length: usize) -> Option<SharedBytes<'_>> {
+        let start = self.place(offset, length, 1)?;
+        // SAFETY: within the mapping, which lives as long as the borrow.
+        Some(unsafe { SharedBytes::new(start.as_ptr(), length) })
+    }
+
+    /// The 32-bit word at `offset`.
+    #[must_use]
+    pub fn atomic_u32(&self, offset: usize) -> Option<&AtomicU32> {
+        let place = self.place(offset, 4, 4)?;
+        // SAFETY: within the mapping and aligned; an atomic may be changed by others at any time.
+        Some(unsafe { AtomicU32::from_ptr(place.as_ptr().cast()) })
+    }
+
+    /// The 64-bit word at `offset`.
+    #[must_use]
+    pub fn atomic_u64(&self, offset: usize) -> Option<&AtomicU64> {
+        let place = self.place(offset, 8, 8)?;
+        // SAFETY: within the mapping and aligned; an atomic may be changed by others at any time.
+        Some(unsafe { AtomicU64::from_ptr(place.as_ptr().cast()) })
+    }
+
+    /// `count` 64-bit words from `offset`, for instance of a bit set.
+    #[must_use]
+    pub fn atomic_u64s(&self, offset: usize, count: usize) -> Option<&[AtomicU64]> {
+        let place = self.place(offset, count.checked_mul(8)?, 8)?;
+        // SAFETY: within the mapping and aligned; AtomicU64 has the layout of u64, any bit pattern is
+        // valid, and others may change an atomic at any time.
+        Some(unsafe { std::slice::from_raw_parts(place.as_ptr().cast::<AtomicU64>(), count) })
+    }
+
+    /// The doorbell at `offset` (a multiple of 64).
+    #[must_use]
+    pub fn doorbell(&self, offset: usize) -> Option<&Doorbell> {
+        let place = self.place(offset, size_of::<Doorbell>(), align_of::<Doorbell>())?;
+        // SAFETY: within the mapping, which lives as long as the borrow, and aligned.
+        Some(unsafe { Doorbell::at(place.as_ptr()) })
+    }
+
+    /// Asks for large pages. Whether it gets them only changes the speed.
+    pub fn prefer_large_pages(&self) {
+        // SAFETY: advice about a mapping of ours; contents do not change.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), self.length, libc::MADV_HUGEPAGE) };
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by us, and every reference into it borrows `self`.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn two_mappings_of_a_file_are_the_same_memory() {
+        let file = MemoryFile::create("weft-test", 8192).expect("memory files exist here");
+        let (one, two) = (file.map().expect("maps"), file.map().expect("maps again"));
+        one.atomic_u32(4096)
+            .expect("within")
+            .store(77, Ordering::Release);
+        let seen = two
+            .atomic_u32(4096)
+            .expect("within")
+            .load(Ordering::Acquire);
+        assert_eq!(seen, 77);
+        assert_eq!(two.bytes(4096, 1).expect("within").read(), Some([77]));
+        assert!(!two.doorbell(64).expect("within").somebody_sleeps());
+    }
+
+    #[test]
+    fn what_lies_outside_or_askew_is_refused() {
+        let memory = Mapping::private(4096).expect("maps");
+        assert!(memory.atomic_u64(4088).is_some());
+        assert!(memory.atomic_u64(4092).is_none());
+        assert!(memory.atomic_u64(4096).is_none());
+        assert!(memory.atomic_u32(2).is_none());
+        assert!(memory.doorbell(32).is_none());
+        assert!(memory.bytes(1, usize::MAX).is_none());
+        assert!(memory.atomic_u64s(0, usize::MAX).is_none());
+        assert_eq!(memory.atomic_u64s(8, 511).map(<[_]>::len), Some(511));
+        assert!(Mapping::private(0).is_err());
+    }
+
+    #[test]
+    fn the_size_is_sealed_and_an_unsealed_file_is_refused() {
+        let file = MemoryFile::create("weft-test", 4096).expect("memory files exist here");
+        let handle = File::from(file.as_fd().try_clone_to_owned().expect("duplicates"));
+        assert!(handle.set_len(0).is_err());
+        let adopted = MemoryFile::adopt(handle.into()).expect("its size is sealed");
+        assert_eq!(adopted.len(), 4096);
+        let number = memfd_create(b"open\0", libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
+        // SAFETY: just made for us.
+        let open = unsafe { OwnedFd::from_raw_fd(number) };
+        let error = MemoryFile::adopt(open).expect_err("not sealed");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+}

@@ -1,0 +1,236 @@
+//! Passing descriptors to another process over a local socket, and knowing who it is.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::error::{check, failed, last_errno};
+
+/// Descriptors in one message at most (the kernel's limit is 253).
+pub const MOST: usize = 64;
+
+/// Room for the control part of a message with [`MOST`] descriptors, aligned as its headers need.
+#[repr(align(16))]
+struct Control([u8; 512]);
+
+const _: () = assert!(MOST * size_of::<RawFd>() + 64 <= size_of::<Control>());
+
+/// Sends bytes (at least one) with descriptors. Answers how many bytes went, as for any socket; the
+/// descriptors go with the first.
+///
+/// # Errors
+/// If the peer is gone, more than [`MOST`] descriptors or no byte are given, or the kernel refuses.
+pub fn send(socket: &impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    if bytes.is_empty() || descriptors.len() > MOST {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "{} descriptors with {} bytes: at most {MOST} can go along with at least one byte",
+                descriptors.len(),
+                bytes.len()
+            ),
+        ));
+    }
+    let mut control = Control([0; 512]);
+    let mut vector = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let mut message = header(&mut vector);
+    if !descriptors.is_empty() {
+        let length = size_of_val(descriptors) as libc::c_uint;
+        message.msg_control = control.0.as_mut_ptr().cast();
+        // SAFETY: these two compute sizes. They fit, see the assertion beside `Control`.
+        unsafe {
+            message.msg_controllen = libc::CMSG_SPACE(length) as _;
+            let first = libc::CMSG_FIRSTHDR(&raw const message);
+            // SAFETY (continued): `first` points into `control`, which is aligned for a header and
+            // has room for `length` bytes after it. BorrowedFd has the layout of RawFd.
+            (*first).cmsg_level = libc::SOL_SOCKET;
+            (*first).cmsg_type = libc::SCM_RIGHTS;
+            (*first).cmsg_len = libc::CMSG_LEN(length) as _;
+            std::ptr::copy_nonoverlapping(
+                descriptors.as_ptr().cast::<u8>(),
+                libc::CMSG_DATA(first),
+                length as usize,
+            );
+        }
+    }
+    loop {
+        // SAFETY: the header and all that it points to live until the call returns; nothing of it is
+        // written by sendmsg.
+        let sent = unsafe {
+            libc::sendmsg(
+                socket.as_fd().as_raw_fd(),
+                &raw const message,
+                libc::MSG_NOSIGNAL,
+            )
+        };
+        match usize::try_from(sent) {
+            Ok(count) => return Ok(count),
+            Err(_) if last_errno() == libc::EINTR => {}
+            Err(_) => {
+                return Err(failed(
+                    "sendmsg",
+                    format!("send {} descriptors", descriptors.len()),
+                ));
+            }
+        }
+    }
+}
+
+/// Receives bytes and the descriptors that come along; they close on `exec`. Zero bytes: the peer has
+/// closed.
+///
+/// # Errors
+/// If the kernel refuses, or more descriptors came than could be taken (none is kept then).
+pub fn receive(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut control = Control([0; 512]);
+    let mut vector = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    };
+    let mut message = header(&mut vector);
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len() as _;
+    let count = loop {
+        // SAFETY: the header points to `bytes` and `control`, both ours and large as said.
+        let received = unsafe {
+            libc::recvmsg(
+                socket.as_fd().as_raw_fd(),
+                &raw mut message,
+                libc::MSG_CMSG_CLOEXEC,
+            )
+        };
+        match usize::try_from(received) {
+            Ok(count) => break count,
+            Err(_) if last_errno() == libc::EINTR => {}
+            Err(_) => return Err(failed("recvmsg", "receive descriptors")),
+        }
+    };
+    let descriptors = take_descriptors(&message);
+    if message.msg_flags & libc::MSG_CTRUNC != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!(
+                "{} descriptors came and others were lost: raise the limit of open descriptors",
+                descriptors.len()
+            ),
+        ));
+    }
+    Ok((count, descriptors))
+}
+
+fn take_descriptors(message: &libc::msghdr) -> Vec<OwnedFd> {
+    let mut taken = Vec::new();
+    // SAFETY: the kernel has filled `msg_control`, which is alive, up to `msg_controllen`; the CMSG
+    // functions stay within. Each number it put there is a new descriptor that nobody owns yet.
+    unsafe {
+        let mut part = libc::CMSG_FIRSTHDR(message);
+        while let Some(head) = part.as_ref() {
+            if head.cmsg_level == libc::SOL_SOCKET && head.cmsg_type == libc::SCM_RIGHTS {
+                let length = head.cmsg_len - libc::CMSG_LEN(0) as usize;
+                let data = libc::CMSG_DATA(part).cast::<RawFd>();
+                for index in 0..length / size_of::<RawFd>() {
+                    taken.push(OwnedFd::from_raw_fd(data.add(index).read_unaligned()));
+                }
+            }
+            part = libc::CMSG_NXTHDR(message, part);
+        }
+    }
+    taken
+}
+
+fn header(vector: &mut libc::iovec) -> libc::msghdr {
+    // SAFETY: a msghdr of zeros is a message without address, data and control.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = vector;
+    message.msg_iovlen = 1;
+    message
+}
+
+/// Who is at the other end of a local socket, as the kernel knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Credentials {
+    /// Its process, in our PID namespace; 0 if it has no number there.
+    pub process: u32,
+    /// Its effective user when it connected.
+    pub user: u32,
+    /// Its effective group when it connected.
+    pub group: u32,
+}
+
+/// Asks the kernel who is at the other end.
+///
+/// # Errors
+/// If it is not a local socket.
+pub fn peer_credentials(socket: &impl AsFd) -> io::Result<Credentials> {
+    let mut found = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `found`.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut found).cast(),
+            &raw mut length,
+        )
+    };
+    check(answer, "getsockopt", || {
+        "ask who is at the other end".into()
+    })?;
+    Ok(Credentials {
+        process: u32::try_from(found.pid).unwrap_or(0),
+        user: found.uid,
+        group: found.gid,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptor::{Carries, pipe, socket_pair};
+    use std::fs::File;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn descriptors_arrive_and_work() {
+        let (left, right) = socket_pair(Carries::Messages).expect("descriptors are left");
+        let (reader, writer) = pipe().expect("descriptors are left");
+        let sent = send(&left, b"two", &[reader.as_fd(), writer.as_fd()]).expect("sent");
+        drop((reader, writer));
+        let mut bytes = [0; 16];
+        let (count, mut descriptors) = receive(&right, &mut bytes).expect("received");
+        assert_eq!((sent, &bytes[..count]), (3, b"two".as_slice()));
+        assert_eq!(descriptors.len(), 2);
+        let writer = descriptors.pop().expect("the second");
+        File::from(writer).write_all(b"through").expect("open");
+        let mut heard = String::new();
+        let reader = descriptors.pop().expect("the first");
+        File::from(reader).read_to_string(&mut heard).expect("open");
+        assert_eq!(heard, "through");
+    }
+
+    #[test]
+    fn too_many_or_none_to_go_with_is_refused() {
+        let (left, right) = socket_pair(Carries::Bytes).expect("descriptors are left");
+        assert!(send(&left, b"", &[left.as_fd()]).is_err());
+        assert!(send(&left, b"x", &[left.as_fd(); MOST + 1]).is_err());
+        assert_eq!(send(&left, b"x", &[left.as_fd(); MOST]).ok(), Some(1));
+        let (_, descriptors) = receive(&right, &mut [0; 1]).expect("received");
+        assert_eq!(descriptors.len(), MOST);
+        drop((left, descriptors));
+        assert_eq!(receive(&right, &mut [0; 1]).expect("an end").0, 0);
+    }
+
+    #[test]
+    fn the_peer_is_known() {
+        let (left, _right) = socket_pair(Carries::Bytes).expect("descriptors are left");
+        let peer = peer_credentials(&left).expect("a local socket");
+        assert_eq!(peer.process, std::process::id());
+    }
+}

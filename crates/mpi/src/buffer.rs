@@ -1,0 +1,124 @@
+//! A user's buffer as the engine sees it: one span of bytes, or elements to be packed.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use weft_sys::span::{Region, SharedBytes};
+
+use crate::datatype::Datatype;
+
+/// The memory of a call: `(address, count, datatype)` of the standard.
+#[derive(Clone, Debug)]
+pub enum Buffer {
+    /// One span of bytes.
+    Flat(Region),
+    /// Elements with gaps.
+    Typed(TypedBuffer),
+}
+
+/// Elements with gaps: `count` times `datatype` from `base`.
+#[derive(Clone, Debug)]
+pub struct TypedBuffer {
+    base: *mut u8,
+    count: usize,
+    datatype: Arc<Datatype>,
+}
+
+// SAFETY: as for `Region`: an address that its maker promised to be usable until the operation ends,
+// from whatever thread moves it along.
+unsafe impl Send for TypedBuffer {}
+// SAFETY: all methods that touch the memory are about the span promised by the maker, who promised
+// that nobody else writes to it meanwhile; a shared reference alone copies addresses only.
+unsafe impl Sync for TypedBuffer {}
+
+impl Buffer {
+    /// The buffer of a call.
+    ///
+    /// # Safety
+    /// Until the operation that gets this buffer has ended, all bytes that `count` elements of
+    /// `datatype` cover from `address` must be valid for reads (and writes, for a receive), and the
+    /// rules of the standard on access by others hold (MPI 5.0, sections 3.7.2 and 3.7.3).
+    #[must_use]
+    pub unsafe fn new(address: *mut u8, count: usize, datatype: &Arc<Datatype>) -> Self {
+        match datatype.flat(count) {
+            // SAFETY: the maker's promise covers the span that `flat` names.
+            Some((offset, bytes)) => {
+                Self::Flat(unsafe { Region::new(address.wrapping_offset(offset), bytes) })
+            }
+            None => Self::Typed(TypedBuffer { base: address, count, datatype: Arc::clone(datatype) }),
+        }
+    }
+
+    /// Bytes of data, without gaps.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Flat(region) => region.len(),
+            Self::Typed(typed) => typed.bytes(),
+        }
+    }
+
+    /// Writes arriving data; answers how many bytes fitted.
+    pub(crate) fn fill(&self, data: SharedBytes<'_>) -> usize {
+        match self {
+            Self::Flat(region) => data.copy_to_region(region),
+            Self::Typed(typed) => typed.unpack(&data.to_vec()),
+        }
+    }
+
+    /// All data without gaps, in memory of one's own.
+    #[must_use]
+    pub fn packed(&self) -> Box<[u8]> {
+        match self {
+            Self::Flat(region) => {
+                let mut bytes = vec![0; region.len()];
+                region.copy_to_slice(&mut bytes);
+                bytes.into()
+            }
+            Self::Typed(typed) => typed.packed(),
+        }
+    }
+}
+
+impl TypedBuffer {
+    /// Bytes of data, without gaps.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.datatype.size().saturating_mul(self.count)
+    }
+
+    /// All data without gaps.
+    #[must_use]
+    pub fn packed(&self) -> Box<[u8]> {
+        let mut bytes = vec![0; self.bytes()];
+        self.pack_into(&mut bytes);
+        bytes.into()
+    }
+
+    /// Writes the data without gaps to the front of `bytes`; answers how many.
+    pub fn pack_into(&self, bytes: &mut [u8]) -> usize {
+        // SAFETY: the maker of the buffer promised that the elements are readable.
+        unsafe { self.datatype.pack(self.base, self.count, 0, bytes) }
+    }
+
+    /// Reads data without gaps into the elements; answers how many bytes fitted.
+    pub fn unpack(&self, bytes: &[u8]) -> usize {
+        // SAFETY: the maker of the buffer promised that the elements are writable.
+        unsafe { self.datatype.unpack(self.base, self.count, 0, bytes) }
+    }
+}
+
+/// Memory of the engine as a region, for transfers that the engine itself owns.
+///
+/// The box must live, and not be looked at, until the transfer has ended: it is kept in the request.
+pub(crate) fn region_of(bytes: &mut [u8]) -> Region {
+    // SAFETY: requests keep the box until their transfer has ended (`Work::Send`, `Work::Pull`), and a
+    // box does not move its contents when it is moved itself.
+    unsafe { Region::new(bytes.as_mut_ptr(), bytes.len()) }
+}
+
+/// The bytes of a flat region for a call that copies them at once.
+pub(crate) fn bytes_of(region: &Region) -> &[u8] {
+    // SAFETY: the maker of the buffer promised that nobody writes to it while the operation runs.
+    unsafe { region.as_slice() }
+}

@@ -1,0 +1,176 @@
+//! Communicators: a group with a context of its own (MPI 5.0, chapter 7).
+
+mod create;
+mod extras;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use weft_fabric::Peer;
+
+use crate::engine::request::{Recipe, RequestId, Work};
+use crate::engine::schedule::{Place, Schedule};
+use crate::error::{Error, ErrorClass, Result};
+use crate::group::Group;
+use crate::process::Process;
+
+pub use extras::{Attributes, Extras};
+
+/// Context of `MPI_COMM_WORLD`. A communicator owns two: even for point-to-point, odd for collectives.
+pub(crate) const WORLD: u32 = 0;
+/// Context of `MPI_COMM_SELF`.
+pub(crate) const ITSELF: u32 = 2;
+/// Contexts led by a process are numbered from here: 0 would be the world of leader 0.
+pub(crate) const FIRST_NUMBER: u32 = 2;
+
+/// A communicator of one rank. Always behind an `Arc`.
+#[derive(Debug)]
+pub struct Comm {
+    process: Arc<Process>,
+    context: u32,
+    group: Arc<Group>,
+    /// The other side of an intercommunicator.
+    remote: Option<Arc<Group>>,
+    rank: u32,
+    /// Collectives begun on this communicator so far.
+    sequence: AtomicU32,
+    extras: Extras,
+}
+
+impl Comm {
+    /// A communicator over `group`, whose context all members have agreed on. `None` if this process
+    /// is no member.
+    #[must_use]
+    pub(crate) fn assemble(
+        process: &Arc<Process>,
+        context: u32,
+        group: Arc<Group>,
+        remote: Option<Arc<Group>>,
+    ) -> Option<Arc<Self>> {
+        let rank = group.rank_of(process.me())?;
+        Some(Arc::new(Self {
+            process: Arc::clone(process),
+            context,
+            group,
+            remote,
+            rank,
+            sequence: AtomicU32::new(0),
+            extras: Extras::default(),
+        }))
+    }
+
+    /// The rank of this process in the (local) group.
+    #[inline]
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// How many processes the (local) group has.
+    #[inline]
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.group.size()
+    }
+
+    /// The (local) group.
+    #[must_use]
+    pub fn group(&self) -> &Arc<Group> {
+        &self.group
+    }
+
+    /// The remote group of an intercommunicator.
+    #[must_use]
+    pub fn remote_group(&self) -> Option<&Arc<Group>> {
+        self.remote.as_ref()
+    }
+
+    /// The process that this is a communicator of.
+    #[inline]
+    #[must_use]
+    pub fn process(&self) -> &Arc<Process> {
+        &self.process
+    }
+
+    /// The context of point-to-point messages.
+    #[inline]
+    #[must_use]
+    pub fn context(&self) -> u32 {
+        self.context
+    }
+
+    /// Name, info, error handler and attributes.
+    #[must_use]
+    pub fn extras(&self) -> &Extras {
+        &self.extras
+    }
+
+    /// The group that ranks of messages are counted in.
+    fn peers(&self) -> &Arc<Group> {
+        self.remote.as_ref().unwrap_or(&self.group)
+    }
+
+    /// The process of a rank that messages go to.
+    #[inline]
+    pub(crate) fn target(&self, rank: u32) -> Result<Peer> {
+        let peers = self.peers();
+        if rank < peers.size() { Ok(peers.peer(rank)) } else { Err(no_such_rank(rank, peers.size())) }
+    }
+
+    /// The rank of a process that messages come from.
+    pub(crate) fn rank_of(&self, peer: Peer) -> Option<u32> {
+        self.peers().rank_of(peer)
+    }
+
+    /// What translates peers to ranks, where they differ.
+    #[inline]
+    pub(crate) fn translation(&self) -> Option<Arc<Group>> {
+        let peers = self.peers();
+        if peers.is_identity() { None } else { Some(Arc::clone(peers)) }
+    }
+
+    /// Where the next collective of this communicator runs. All ranks begin collectives in the same
+    /// order, so they count alike.
+    fn place(&self) -> Place {
+        Place {
+            context: self.context | 1,
+            group: self.translation(),
+            sequence: self.sequence.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// Runs a collective to its end.
+    ///
+    /// # Errors
+    /// What a step of it ended with.
+    pub fn run(&self, schedule: Schedule) -> Result<()> {
+        let request = self.begin(schedule);
+        self.process.wait(request).map(drop)
+    }
+
+    /// Begins a collective.
+    #[must_use]
+    pub fn begin(&self, schedule: Schedule) -> RequestId {
+        let place = self.place();
+        let mut engine = self.process.lock();
+        let request = engine.core.requests.insert(self.context, None, Work::Nothing);
+        engine.begin_schedule(Arc::new(schedule), place, request);
+        engine.look();
+        request
+    }
+
+    /// Keeps a collective, to be started any number of times.
+    #[must_use]
+    pub fn prepare(&self, schedule: Schedule) -> RequestId {
+        let place = self.place();
+        self.keep(Recipe::Collective { schedule: Arc::new(schedule), place })
+    }
+}
+
+#[cold]
+fn no_such_rank(rank: u32, size: u32) -> Error {
+    Error::new(
+        ErrorClass::Rank,
+        format!("there is no rank {rank}: the communicator has {size} (0 to {}); check the rank against MPI_Comm_size", size.saturating_sub(1)),
+    )
+}

@@ -1,0 +1,114 @@
+//! What arrives: the [`Sink`] of the engine. Nothing here calls the fabric (it is being polled).
+
+use weft_fabric::{Head, Operation, Peer, SharedBytes, Sink, SyncKey};
+use weft_matching::{Arrival, Context, Source, Tag};
+
+use super::envelope::{Envelope, Kind};
+use super::request::{Outcome, RequestId, Work};
+use super::{Core, Todo, Unexpected, UnexpectedId};
+use crate::error::{Error, ErrorClass};
+
+impl Sink for Core {
+    #[inline]
+    fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
+        match Envelope::from_head(head) {
+            Some(Envelope { kind: Kind::Finished, request, .. }) => self.sent(from, request),
+            Some(envelope) => self.arrive(from, envelope, data),
+            None => self.refused += 1,
+        }
+    }
+
+    fn moved(&mut self, operation: Operation, result: weft_fabric::Result<()>) {
+        let Some(place) = self.pulling.iter().position(|(other, ..)| *other == operation) else { return };
+        let (_, request, pulling) = self.pulling.swap_remove(place);
+        self.todo.push(Todo::Answer { to: pulling.from, request: pulling.answer });
+        self.todo.push(Todo::Pulled { request, error: result.err().map(Error::from) });
+    }
+
+    fn lost(&mut self, peer: Peer, reason: &str) {
+        self.todo.push(Todo::Lost { peer, reason: reason.to_owned() });
+    }
+
+    fn signalled(&mut self, _from: Peer, _key: SyncKey) {
+        // Counted by the fabric; the runs that wait for signals look after each poll.
+    }
+}
+
+impl Core {
+    #[inline]
+    fn arrive(&mut self, from: Peer, mut envelope: Envelope, data: SharedBytes<'_>) {
+        let pull = envelope.kind == Kind::Ready;
+        if !pull {
+            // The envelope's size is the peer's word; the length of the data is the fabric's.
+            envelope.size = data.len() as u64;
+        }
+        let key = weft_matching::Envelope {
+            context: Context(envelope.context),
+            source: Source(from.0),
+            tag: Tag(envelope.tag),
+        };
+        let Self { matching, unexpected, unexpected_free, spare, .. } = self;
+        let arrival = matching.arrive(key, || {
+            let mut copy = spare.pop().unwrap_or_default();
+            copy.resize(data.len(), 0);
+            data.copy_to(&mut copy);
+            let message = Some(Unexpected { from, envelope, data: copy });
+            let index = unexpected_free.pop().unwrap_or_else(|| {
+                unexpected.push(None);
+                (unexpected.len() - 1) as u32
+            });
+            unexpected[index as usize] = message;
+            UnexpectedId(index)
+        });
+        match arrival {
+            Arrival::Matched(request) if pull => self.todo.push(Todo::Pull { request, from, envelope }),
+            Arrival::Matched(request) => {
+                if envelope.kind == Kind::EagerSynchronous {
+                    self.todo.push(Todo::Answer { to: from, request: envelope.request });
+                }
+                self.deliver(request, from, &envelope, data);
+            }
+            Arrival::Unexpected => self.wake_probing(),
+        }
+    }
+
+    /// The data of a matched receive are here.
+    #[inline]
+    pub(crate) fn deliver(&mut self, id: RequestId, from: Peer, envelope: &Envelope, data: SharedBytes<'_>) {
+        let Some(slot) = self.requests.get_mut(id) else { return };
+        let Work::Receive { buffer, posted } = &mut slot.work else { return };
+        *posted = None;
+        let fitted = buffer.fill(data);
+        let error = (fitted < data.len()).then(|| truncated(from, envelope, fitted));
+        slot.outcome =
+            Outcome { source: Some(from), tag: envelope.tag, bytes: fitted as u64, cancelled: false, error };
+        self.complete(id);
+    }
+
+    /// A peer says that one of our sends is matched and its buffer free.
+    fn sent(&mut self, from: Peer, id: RequestId) {
+        // Only the peer that the send went to may end it.
+        let ours = self.requests.get(id).is_some_and(|slot| {
+            matches!(slot.work, Work::Send { .. }) && slot.outcome.source == Some(from)
+        });
+        if !ours {
+            self.refused += 1;
+            return;
+        }
+        if let Some(slot) = self.requests.get_mut(id) {
+            slot.outcome.source = None;
+        }
+        self.complete(id);
+    }
+}
+
+#[cold]
+pub(crate) fn truncated(from: Peer, envelope: &Envelope, room: usize) -> Error {
+    Error::new(
+        ErrorClass::Truncate,
+        format!(
+            "a message of {} bytes from rank {from} of MPI_COMM_WORLD with tag {} does not fit the buffer of {room} bytes; receive with a larger count, or probe first",
+            envelope.size, envelope.tag
+        ),
+    )
+}

@@ -1,0 +1,130 @@
+//! The envelope of a message: what travels in the [`Head`] of every mailbox message of MPI.
+//!
+//! ```text
+//!  byte 0      1..4              4..8      8..12   12..16          16..24   24..32
+//!       kind   generation (24)   context   tag     request index   size     token
+//! ```
+//!
+//! [`Envelope`] is the valid value; a head that comes from a peer is parsed into one, or refused.
+//! `request` names the sender's request where an answer is due, and the receiver's of that answer.
+
+use weft_fabric::{Head, Token};
+
+use super::request::RequestId;
+
+/// What kind of message an envelope heads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// The data are here. Nobody waits for an answer.
+    Eager,
+    /// The data are here; the sender waits to hear that they were matched (`MPI_Ssend`).
+    EagerSynchronous,
+    /// The data are ready to be pulled by `token` (rendezvous).
+    Ready,
+    /// To the sender of `Ready` or `EagerSynchronous`: its message is matched and its buffer free.
+    Finished,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Self> {
+        Some(match byte {
+            1 => Self::Eager,
+            2 => Self::EagerSynchronous,
+            3 => Self::Ready,
+            4 => Self::Finished,
+            _ => return None,
+        })
+    }
+
+    fn to_byte(self) -> u8 {
+        match self {
+            Self::Eager => 1,
+            Self::EagerSynchronous => 2,
+            Self::Ready => 3,
+            Self::Finished => 4,
+        }
+    }
+}
+
+/// A message without its data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Envelope {
+    pub kind: Kind,
+    /// Which communicator, and whether it is point-to-point or collective.
+    pub context: u32,
+    pub tag: i32,
+    /// Whom an answer concerns; [`RequestId::NONE`] if none is due.
+    pub request: RequestId,
+    /// Bytes of the whole message.
+    pub size: u64,
+    /// The grant to pull by, for `Ready`.
+    pub token: Token,
+}
+
+impl Envelope {
+    /// An envelope without request and token.
+    pub(crate) fn eager(context: u32, tag: i32, size: u64) -> Self {
+        Self { kind: Kind::Eager, context, tag, request: RequestId::NONE, size, token: Token(0) }
+    }
+
+    /// The answer to `request` of a sender.
+    pub(crate) fn finished(request: RequestId) -> Self {
+        Self { kind: Kind::Finished, context: 0, tag: 0, request, size: 0, token: Token(0) }
+    }
+
+    #[inline]
+    pub(crate) fn to_head(self) -> Head {
+        let mut head = [0; 32];
+        let first = u32::from(self.kind.to_byte()) | self.request.generation() << 8;
+        head[0..4].copy_from_slice(&first.to_le_bytes());
+        head[4..8].copy_from_slice(&self.context.to_le_bytes());
+        head[8..12].copy_from_slice(&self.tag.to_le_bytes());
+        head[12..16].copy_from_slice(&self.request.index().to_le_bytes());
+        head[16..24].copy_from_slice(&self.size.to_le_bytes());
+        head[24..32].copy_from_slice(&self.token.0.to_le_bytes());
+        head
+    }
+
+    /// Parses what a peer sent; `None` if it is no envelope.
+    #[inline]
+    pub(crate) fn from_head(head: &Head) -> Option<Self> {
+        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let first = word(0);
+        Some(Self {
+            kind: Kind::from_byte(first as u8)?,
+            context: word(4),
+            tag: word(8).cast_signed(),
+            request: RequestId::new(word(12), first >> 8),
+            size: long(16),
+            token: Token(long(24)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_carries_every_field() {
+        let envelope = Envelope {
+            kind: Kind::Ready,
+            context: 0xdead_beef,
+            tag: -2,
+            request: RequestId::new(77, 0x00ab_cdef),
+            size: u64::MAX - 5,
+            token: Token(0x1234_5678_9abc_def0),
+        };
+        assert_eq!(Envelope::from_head(&envelope.to_head()), Some(envelope));
+    }
+
+    #[test]
+    fn an_unknown_kind_is_refused() {
+        let mut head = Envelope::eager(1, 2, 3).to_head();
+        for kind in (0..=255u8).filter(|kind| !(1..=4).contains(kind)) {
+            head[0] = kind;
+            assert_eq!(Envelope::from_head(&head), None);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The engine of one rank: fabric, matching, requests, and the one place where progress is made.
+//!
+//! ```text
+//!   calls ──► start_send / start_receive ──► fabric.try_send · matching.post
+//!                                                   ▲
+//!   wait / test ──► progress ── fabric.poll ──► Core (a Sink): matching.arrive, copy, complete
+//!                      │                            │
+//!                      └── then what polling left to do: pull, answer, flush, advance collectives
+//! ```
+//!
+//! [`Engine`] is two halves: the fabric, and the [`Core`] that the fabric reports to while it is
+//! polled. What needs the fabric itself is noted as a [`Todo`] and done right after the poll.
+//!
+//! One lock guards the engine ([`Shared`]). Of the threads that wait, one drives progress; the others
+//! sleep until it completes what they wait for, or until it leaves and hands the wheel over.
+
+mod arrival;
+pub(crate) mod envelope;
+mod outbox;
+mod rendezvous;
+pub(crate) mod request;
+pub mod schedule;
+mod shared;
+pub(crate) mod start;
+
+use std::collections::VecDeque;
+use std::thread::Thread;
+
+use weft_fabric::{Fabric, Operation, Peer};
+use weft_matching::Matching;
+
+use crate::error::{Error, ErrorClass};
+use envelope::Envelope;
+use outbox::Outbox;
+use request::{Phase, RequestId, Requests, Work};
+use schedule::{Runs, ScheduleId};
+pub(crate) use shared::{Guard, Interest, Shared};
+
+/// How many items one look may handle before the caller's own condition is looked at again.
+const BUDGET: usize = 32;
+
+/// Name of an unexpected message in the engine's table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct UnexpectedId(pub u32);
+
+/// A message that came before its receive.
+#[derive(Debug)]
+pub(crate) struct Unexpected {
+    pub from: Peer,
+    pub envelope: Envelope,
+    /// The data, unless they wait at the sender.
+    pub data: Vec<u8>,
+}
+
+/// What polling left to do with the fabric.
+#[derive(Debug)]
+pub(crate) enum Todo {
+    /// A receive is matched with data that wait at the sender.
+    Pull { request: RequestId, from: Peer, envelope: Envelope },
+    /// Tell a sender that its message is matched and its buffer free.
+    Answer { to: Peer, request: RequestId },
+    /// A transfer by portal has ended.
+    Pulled { request: RequestId, error: Option<Error> },
+    /// A collective may go on.
+    Advance(ScheduleId),
+    /// A peer is lost.
+    Lost { peer: Peer, reason: String },
+}
+
+/// A receive that is being pulled and has not ended at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pulling {
+    pub from: Peer,
+    pub answer: RequestId,
+}
+
+/// What the fabric reports to.
+pub(crate) struct Core {
+    pub matching: Matching<RequestId, UnexpectedId>,
+    pub requests: Requests,
+    pub unexpected: Vec<Option<Unexpected>>,
+    pub unexpected_free: Vec<u32>,
+    /// Emptied data vectors, kept so that unexpected messages do not allocate for ever.
+    pub spare: Vec<Vec<u8>>,
+    pub runs: Runs,
+    pub todo: Vec<Todo>,
+    /// Operations of the fabric that answered `Pending`.
+    pub pulling: Vec<(Operation, RequestId, Pulling)>,
+    pub next_operation: u64,
+    /// Threads asleep until something unexpected arrives (probes).
+    pub probing: Vec<Thread>,
+    /// Bytes of buffered sends under way.
+    pub buffered: usize,
+    /// Peers that are lost, with the reason.
+    pub lost: Vec<(Peer, String)>,
+    /// Messages that were no envelopes.
+    pub refused: u64,
+}
+
+/// One rank's engine.
+pub(crate) struct Engine {
+    pub fabric: Box<dyn Fabric>,
+    pub core: Core,
+    pub outbox: Outbox,
+    /// From this size on a message is pulled instead of sent.
+    pub eager: usize,
+    /// Bytes that buffered sends may take in all.
+    pub allowance: usize,
+    /// Memory for packing elements with gaps.
+    pub scratch: Vec<u8>,
+    /// Pulls that the fabric had no room for.
+    pub retry_pulls: Vec<(RequestId, Peer, Envelope)>,
+    /// Whether a thread drives progress right now.
+    pub driven: bool,
+    /// Threads that wait while another drives.
+    pub parked: VecDeque<Thread>,
+}
+
+impl Engine {
+    pub(crate) fn new(fabric: Box<dyn Fabric>) -> Self {
+        let limits = fabric.limits();
+        let peers = fabric.peers() as usize;
+        Self {
+            eager: limits.bulk.min(limits.data),
+            fabric,
+            core: Core {
+                matching: Matching::new(),
+                requests: Requests::default(),
+                unexpected: Vec::new(),
+                unexpected_free: Vec::new(),
+                spare: Vec::new(),
+                runs: Runs::default(),
+                todo: Vec::new(),
+                pulling: Vec::new(),
+                next_operation: 0,
+                probing: Vec::new(),
+                buffered: 0,
+                lost: Vec::new(),
+                refused: 0,
+            },
+            outbox: Outbox::new(peers),
+            allowance: 0,
+            scratch: Vec::new(),
+            retry_pulls: Vec::new(),
+            driven: false,
+            parked: VecDeque::new(),
+        }
+    }
+
+    /// Looks once at everything. True if anything moved.
+    #[inline]
+    pub(crate) fn progress(&mut self) -> bool {
+        let mut moved = self.fabric.poll(&mut self.core, BUDGET) > 0;
+        if !self.outbox.is_empty() {
+            moved |= self.flush();
+        }
+        if !self.core.runs.signalling.is_empty() {
+            self.advance_signalling();
+        }
+        if !self.retry_pulls.is_empty() {
+            self.retry_pulls();
+        }
+        if !self.core.todo.is_empty() {
+            self.settle();
+        }
+        moved
+    }
+
+    /// Does what polling left to do.
+    fn settle(&mut self) {
+        // New entries may appear while old ones are done; each is done once.
+        while !self.core.todo.is_empty() {
+            for todo in std::mem::take(&mut self.core.todo) {
+                match todo {
+                    Todo::Pull { request, from, envelope } => self.pull(request, from, &envelope),
+                    Todo::Answer { to, request } => self.answer(to, request),
+                    Todo::Pulled { request, error } => self.pulled(request, error),
+                    Todo::Advance(run) => self.advance(run),
+                    Todo::Lost { peer, reason } => self.lose(peer, &reason),
+                }
+            }
+        }
+    }
+
+    /// A peer is lost: what waits for it alone ends in an error that names it.
+    fn lose(&mut self, peer: Peer, reason: &str) {
+        let error = Error::new(
+            ErrorClass::ProcFailed,
+            format!("rank {peer} of MPI_COMM_WORLD is lost: {reason}; start the job again, or look at its own last output"),
+        );
+        let waiting: Vec<RequestId> = self
+            .core
+            .requests
+            .live()
+            .filter(|(id, slot)| slot.phase == Phase::Active && self.concerns(*id, peer))
+            .map(|(id, _)| id)
+            .collect();
+        self.outbox.drop_peer(peer);
+        for id in waiting {
+            if let Some(slot) = self.core.requests.get_mut(id) {
+                if let Work::Receive { posted: Some(handle), .. } = &slot.work {
+                    self.core.matching.cancel(*handle);
+                }
+                slot.outcome.error = Some(error.clone());
+                self.core.complete(id);
+            }
+        }
+        self.core.lost.push((peer, reason.to_owned()));
+    }
+
+    fn concerns(&self, id: RequestId, peer: Peer) -> bool {
+        self.core.requests.get(id).is_some_and(|slot| match slot.work {
+            Work::Send { .. } | Work::Receive { .. } | Work::Pull { .. } => slot.outcome.source == Some(peer),
+            Work::Nothing | Work::Schedule(_) => false,
+        })
+    }
+
+    /// Lets the persistent request `follower` end with `begun`, which carries it out.
+    pub(crate) fn follow(&mut self, begun: RequestId, follower: RequestId) {
+        let Some(slot) = self.core.requests.get_mut(begun) else { return };
+        slot.follower = Some(follower);
+        if slot.phase == Phase::Complete {
+            self.core.complete(begun);
+        }
+    }
+}
+
+impl Core {
+    /// An active request has ended, its outcome is in its slot.
+    pub(crate) fn complete(&mut self, id: RequestId) {
+        let Some(slot) = self.requests.get_mut(id) else { return };
+        slot.phase = Phase::Complete;
+        if let Some(thread) = slot.waiter.take() {
+            thread.unpark();
+        }
+        let buffered = std::mem::take(&mut slot.buffered);
+        let (parent, follower, detached) = (slot.parent, slot.follower.take(), slot.detached);
+        let carried = follower.map(|follower| (follower, std::mem::take(&mut slot.outcome)));
+        if buffered > 0 {
+            self.buffered -= buffered;
+            self.wake_probing();
+        }
+        if let Some(run) = parent {
+            self.end_part(id, run);
+        } else if let Some((follower, outcome)) = carried {
+            self.requests.release(id);
+            if let Some(slot) = self.requests.get_mut(follower) {
+                slot.outcome = outcome;
+            }
+            self.complete(follower);
+        } else if detached {
+            self.requests.release(id);
+        }
+    }
+
+    /// Wakes the threads that wait for something unexpected.
+    pub(crate) fn wake_probing(&mut self) {
+        for thread in self.probing.drain(..) {
+            thread.unpark();
+        }
+    }
+
+    /// A transfer of a collective has ended: counted there, and its slot given back.
+    pub(crate) fn end_part(&mut self, id: RequestId, run: ScheduleId) {
+        let Some(slot) = self.requests.get_mut(id) else { return };
+        let expected = match &slot.work {
+            Work::Receive { buffer, .. } | Work::Pull { buffer, .. } => Some(buffer.bytes()),
+            _ => None,
+        };
+        let outcome = std::mem::take(&mut slot.outcome);
+        self.requests.release(id);
+        if self.runs.ended(run, expected, outcome.bytes, outcome.error.as_ref()) {
+            self.todo.push(Todo::Advance(run));
+        }
+    }
+
+    /// Takes an unexpected message out of the table.
+    pub(crate) fn take_unexpected(&mut self, id: UnexpectedId) -> Unexpected {
+        self.unexpected_free.push(id.0);
+        self.unexpected[id.0 as usize].take().expect("the matching engine names each message once")
+    }
+
+    /// Gives back the memory of an unexpected message.
+    pub(crate) fn recycle(&mut self, mut data: Vec<u8>) {
+        if self.spare.len() < 64 && data.capacity() <= 64 * 1024 {
+            data.clear();
+            self.spare.push(data);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Messages that the fabric would not take yet, in order per peer. Sending never blocks and never
+//! overtakes: while something waits for a peer, everything later for it waits behind.
+
+use std::collections::VecDeque;
+
+use weft_fabric::{Head, Peer, Posted, Region};
+
+use super::request::RequestId;
+use super::Engine;
+use crate::buffer;
+use crate::error::Error;
+
+/// The data of a waiting message.
+#[derive(Debug)]
+pub(crate) enum Load {
+    None,
+    /// The caller's, which the request keeps in use.
+    Lent(Region),
+    Owned(Box<[u8]>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub head: Head,
+    pub load: Load,
+    /// Completed when the fabric has taken the message.
+    pub request: Option<RequestId>,
+}
+
+/// What waits, per peer.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    queues: Vec<VecDeque<Waiting>>,
+    /// Peers with something waiting.
+    busy: Vec<Peer>,
+}
+
+impl Outbox {
+    pub(crate) fn new(peers: usize) -> Self {
+        Self { queues: std::iter::repeat_with(VecDeque::new).take(peers).collect(), busy: Vec::new() }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.busy.is_empty()
+    }
+
+    /// Whether nothing waits for this peer.
+    #[inline]
+    pub(crate) fn is_clear(&self, to: Peer) -> bool {
+        self.busy.is_empty() || self.queues[to.index()].is_empty()
+    }
+
+    pub(crate) fn push(&mut self, to: Peer, waiting: Waiting) {
+        let queue = &mut self.queues[to.index()];
+        if queue.is_empty() {
+            self.busy.push(to);
+        }
+        queue.push_back(waiting);
+    }
+
+    /// Forgets what waits for a lost peer.
+    pub(crate) fn drop_peer(&mut self, peer: Peer) {
+        if let Some(queue) = self.queues.get_mut(peer.index()) {
+            queue.clear();
+        }
+        self.busy.retain(|other| *other != peer);
+    }
+}
+
+impl Engine {
+    /// Sends what waits, as far as there is credit. True if anything went.
+    #[cold]
+    pub(crate) fn flush(&mut self) -> bool {
+        let mut sent = false;
+        let mut place = 0;
+        while let Some(&to) = self.outbox.busy.get(place) {
+            while let Some(waiting) = self.outbox.queues[to.index()].front() {
+                let data = match &waiting.load {
+                    Load::None => &[][..],
+                    Load::Lent(region) => buffer::bytes_of(region),
+                    Load::Owned(bytes) => bytes,
+                };
+                let error = match self.fabric.try_send(to, &waiting.head, data) {
+                    Ok(Posted::Retry) => break,
+                    Ok(_) => None,
+                    Err(cause) => Some(Error::from(cause)),
+                };
+                sent = true;
+                let waiting = self.outbox.queues[to.index()].pop_front().expect("the front was there");
+                if let Some(request) = waiting.request {
+                    if let Some(slot) = self.core.requests.get_mut(request) {
+                        slot.outcome.source = None;
+                        slot.outcome.error = error;
+                    }
+                    self.core.complete(request);
+                }
+            }
+            if self.outbox.queues[to.index()].is_empty() {
+                self.outbox.busy.swap_remove(place);
+            } else {
+                place += 1;
+            }
+        }
+        sent
+    }
+
+    /// Sends a message without data, now or when there is room.
+    pub(crate) fn post_control(&mut self, to: Peer, head: Head) {
+        if self.outbox.is_clear(to) {
+            match self.fabric.try_send(to, &head, &[]) {
+                Ok(Posted::Retry) => {}
+                // A lost peer needs no answer any more; its loss is reported by the fabric itself.
+                Ok(_) | Err(_) => return,
+            }
+        }
+        self.outbox.push(to, Waiting { head, load: Load::None, request: None });
+    }
+}

@@ -1,0 +1,286 @@
+//! Requests: what a caller waits for. They live in one table of the engine; a [`RequestId`] is an
+//! index with a generation, so that a stale one is noticed.
+
+use std::sync::Arc;
+use std::thread::Thread;
+
+use weft_fabric::{Peer, Token};
+
+use crate::buffer::Buffer;
+use crate::engine::schedule::{Place, Schedule, ScheduleId};
+use crate::error::{Error, ErrorClass, Result};
+use crate::group::Group;
+
+/// Name of a request: index in the table and generation (24 bits) of its slot.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RequestId {
+    index: u32,
+    generation: u32,
+}
+
+impl RequestId {
+    /// No request at all.
+    pub(crate) const NONE: Self = Self { index: u32::MAX, generation: 0 };
+    /// How many bits a generation has.
+    pub const GENERATION_BITS: u32 = 24;
+
+    /// A name from its parts; the generation is cut to its 24 bits.
+    #[must_use]
+    pub const fn new(index: u32, generation: u32) -> Self {
+        Self { index, generation: generation & ((1 << Self::GENERATION_BITS) - 1) }
+    }
+
+    /// Index in the table.
+    #[must_use]
+    pub const fn index(self) -> u32 {
+        self.index
+    }
+
+    /// Generation of the slot.
+    #[must_use]
+    pub const fn generation(self) -> u32 {
+        self.generation
+    }
+}
+
+/// Where a request stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// The slot is free.
+    Free,
+    /// Persistent and not started.
+    Inactive,
+    /// Under way.
+    Active,
+    /// Ended; the outcome waits to be taken.
+    Complete,
+}
+
+/// What the end of an operation says. The source is a [`Peer`]; [`Status`] has it as a rank.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    pub source: Option<Peer>,
+    pub tag: i32,
+    pub bytes: u64,
+    pub cancelled: bool,
+    pub error: Option<Error>,
+}
+
+/// The status of a completed operation (MPI 5.0, section 3.2.5).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Rank of the sender in the communicator of the receive; `None` for `MPI_PROC_NULL` and sends.
+    pub source: Option<u32>,
+    /// Tag of the message; -1 if there was none.
+    pub tag: i32,
+    /// Bytes received.
+    pub bytes: u64,
+    /// Whether the operation was cancelled.
+    pub cancelled: bool,
+    /// The operation itself failed: for `MPI_Waitall` and its family.
+    pub error: Option<Error>,
+    /// Whether there was a message at all: false gives the empty status.
+    pub message: bool,
+    /// Whether the peer was `MPI_PROC_NULL`.
+    pub null: bool,
+}
+
+impl Status {
+    /// The empty status: source any, tag any, no bytes.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { tag: -1, ..Self::default() }
+    }
+
+    /// The status of a receive from `MPI_PROC_NULL`.
+    #[must_use]
+    pub fn null() -> Self {
+        Self { tag: -1, null: true, ..Self::default() }
+    }
+}
+
+/// What a request does when it is (re)started, or is doing.
+#[derive(Debug, Default)]
+pub(crate) enum Work {
+    /// Nothing: free slot, or a peer that is `MPI_PROC_NULL`.
+    #[default]
+    Nothing,
+    /// A send under way: keeps what the fabric may still read, and the grant it reads by.
+    Send { owned: Option<Box<[u8]>>, token: Option<Token> },
+    /// A receive: where to, and its place in the matching engine while it is posted.
+    Receive { buffer: Buffer, posted: Option<weft_matching::Handle> },
+    /// A bulk receive being pulled into memory of its own, to be unpacked.
+    Pull { buffer: Buffer, owned: Box<[u8]> },
+    /// A collective.
+    Schedule(ScheduleId),
+}
+
+/// What to start when a persistent request is started.
+#[derive(Clone, Debug)]
+pub(crate) enum Recipe {
+    /// Started from [`crate::p2p`]: the arguments of the send.
+    Send { mode: crate::p2p::SendMode, buffer: Buffer, to: Option<Peer>, tag: i32 },
+    /// The arguments of the receive; `None` stands for `MPI_PROC_NULL`.
+    Receive { buffer: Buffer, from: Option<Option<Peer>>, tag: Option<i32> },
+    /// A collective, kept to be run again under the number it got when it was made.
+    Collective { schedule: Arc<Schedule>, place: Place },
+}
+
+/// One slot of the table.
+#[derive(Debug)]
+pub(crate) struct Request {
+    generation: u32,
+    pub phase: Phase,
+    /// Released by the engine itself when complete (`MPI_Request_free`, buffered sends).
+    pub detached: bool,
+    /// Whether it counts against the buffer of buffered sends, in bytes.
+    pub buffered: usize,
+    /// Communicator context, to find the error handler and for reports.
+    pub context: u32,
+    /// Ranks of the communicator, where they differ from the peers.
+    pub group: Option<Arc<Group>>,
+    pub work: Work,
+    pub outcome: Outcome,
+    /// The collective that this is a part of.
+    pub parent: Option<ScheduleId>,
+    /// The persistent request that this one carries out, and that ends with it.
+    pub follower: Option<RequestId>,
+    /// The thread asleep for it.
+    pub waiter: Option<Thread>,
+    pub recipe: Option<Box<Recipe>>,
+}
+
+impl Request {
+    fn vacant() -> Self {
+        Self {
+            generation: 0,
+            phase: Phase::Free,
+            detached: false,
+            buffered: 0,
+            context: 0,
+            group: None,
+            work: Work::Nothing,
+            outcome: Outcome::default(),
+            parent: None,
+            follower: None,
+            waiter: None,
+            recipe: None,
+        }
+    }
+
+    /// The outcome as the caller sees it, with the source as a rank.
+    pub(crate) fn status(&self) -> Status {
+        let outcome = &self.outcome;
+        let rank = |peer: Peer| match &self.group {
+            None => Some(peer.0),
+            Some(group) => group.rank_of(peer),
+        };
+        Status {
+            source: outcome.source.and_then(rank),
+            tag: outcome.tag,
+            bytes: outcome.bytes,
+            cancelled: outcome.cancelled,
+            error: outcome.error.clone(),
+            message: outcome.source.is_some(),
+            null: outcome.source.is_none()
+                && !outcome.cancelled
+                && matches!(self.work, Work::Receive { .. }),
+        }
+    }
+}
+
+/// The table of requests. Slots are reused; a slot's generation moves on when it is released.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    slots: Vec<Request>,
+    free: Vec<u32>,
+}
+
+impl Requests {
+    /// A new active request.
+    pub(crate) fn insert(&mut self, context: u32, group: Option<Arc<Group>>, work: Work) -> RequestId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Request::vacant());
+            u32::try_from(self.slots.len() - 1).expect("four thousand million requests do not fit in memory")
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.phase = Phase::Active;
+        slot.context = context;
+        slot.group = group;
+        slot.work = work;
+        slot.outcome = Outcome { tag: -1, ..Outcome::default() };
+        RequestId::new(index, slot.generation)
+    }
+
+    /// The request of that name, if it is live.
+    pub(crate) fn get(&self, id: RequestId) -> Option<&Request> {
+        let slot = self.slots.get(id.index as usize)?;
+        (slot.generation == id.generation && slot.phase != Phase::Free).then_some(slot)
+    }
+
+    /// The request of that name, if it is live.
+    pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut Request> {
+        let slot = self.slots.get_mut(id.index as usize)?;
+        (slot.generation == id.generation && slot.phase != Phase::Free).then_some(slot)
+    }
+
+    /// The request of that name, or the error of the standard.
+    pub(crate) fn checked(&mut self, id: RequestId) -> Result<&mut Request> {
+        self.get_mut(id).ok_or_else(|| stale(id))
+    }
+
+    /// Gives a slot back.
+    pub(crate) fn release(&mut self, id: RequestId) {
+        let Some(slot) = self.get_mut(id) else { return };
+        slot.generation = RequestId::new(0, slot.generation.wrapping_add(1)).generation;
+        slot.phase = Phase::Free;
+        slot.detached = false;
+        slot.buffered = 0;
+        slot.group = None;
+        slot.work = Work::Nothing;
+        slot.parent = None;
+        slot.follower = None;
+        slot.waiter = None;
+        slot.recipe = None;
+        self.free.push(id.index);
+    }
+
+    /// All live requests, for reports.
+    pub(crate) fn live(&self) -> impl Iterator<Item = (RequestId, &Request)> {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.phase != Phase::Free)
+            .map(|(index, slot)| (RequestId::new(index as u32, slot.generation), slot))
+    }
+}
+
+#[cold]
+pub(crate) fn stale(id: RequestId) -> Error {
+    Error::new(
+        ErrorClass::Request,
+        format!(
+            "request {}.{} is not live: it was completed or freed before; set the handle to MPI_REQUEST_NULL after its end",
+            id.index, id.generation
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_name_is_noticed() {
+        let mut requests = Requests::default();
+        let first = requests.insert(0, None, Work::Nothing);
+        requests.release(first);
+        let second = requests.insert(0, None, Work::Nothing);
+        assert_eq!(first.index(), second.index(), "slots are reused");
+        assert!(requests.get(first).is_none());
+        assert!(requests.get(second).is_some());
+        requests.release(first);
+        assert!(requests.get(second).is_some(), "a stale release has no effect");
+        assert_eq!(requests.checked(first).unwrap_err().class(), ErrorClass::Request);
+    }
+}

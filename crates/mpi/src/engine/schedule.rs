@@ -1,0 +1,398 @@
+//! Collectives as values: a [`Schedule`] lists what one rank does; the engine runs it.
+//!
+//! ```text
+//! builder (coll/…) ──► Schedule ──► run: start and wait     blocking
+//!                               └─► start: a request        non-blocking
+//!                               └─► keep, start again       persistent
+//! ```
+//!
+//! Steps are taken in order. `Send`, `Receive` and `Await` only *begin* there; a `Fence` waits until
+//! everything before it has ended. Local steps (`Copy`, `Pack`, `Unpack`, `Reduce`) happen at once, so
+//! a local step on received data stands behind a fence. A schedule ends with an implied fence.
+//!
+//! Messages of collectives travel in a context of their own, with the sequence number of the
+//! collective on its communicator as tag: collectives under way at the same time do not mix.
+
+use std::sync::Arc;
+
+use weft_fabric::{Peer, Posted, Region, SyncKey};
+
+use super::request::{Phase, RequestId, Work};
+use super::{Engine, Todo};
+use crate::buffer::{self, Buffer, TypedBuffer};
+use crate::datatype::Datatype;
+use crate::error::{Error, ErrorClass, Result};
+use crate::group::Group;
+use crate::op::Op;
+
+/// Contiguous bytes of a schedule: the caller's, or a part of the scratch memory that the run owns.
+#[derive(Clone, Copy, Debug)]
+pub enum Span {
+    /// The caller's memory.
+    User(Region),
+    /// Part of the scratch memory.
+    Scratch {
+        /// First byte.
+        offset: usize,
+        /// Bytes.
+        length: usize,
+    },
+}
+
+/// What a rank does next.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Begins to send to a rank of the communicator.
+    Send {
+        /// Rank in the communicator.
+        to: u32,
+        /// What.
+        from: Span,
+    },
+    /// Begins to receive from a rank of the communicator: exactly as many bytes as the span holds.
+    Receive {
+        /// Rank in the communicator.
+        from: u32,
+        /// Where to.
+        into: Span,
+    },
+    /// Copies bytes.
+    Copy {
+        /// What.
+        from: Span,
+        /// Where to; as many bytes as both hold.
+        into: Span,
+    },
+    /// Gathers elements with gaps into contiguous bytes.
+    Pack {
+        /// The elements.
+        buffer: TypedBuffer,
+        /// Where to.
+        into: Span,
+    },
+    /// Spreads contiguous bytes over elements with gaps.
+    Unpack {
+        /// What.
+        from: Span,
+        /// The elements.
+        buffer: TypedBuffer,
+    },
+    /// Combines: `into = operand op into` if `operand_first`, else `into = into op operand`.
+    Reduce {
+        /// The operation.
+        op: Arc<Op>,
+        /// Type of the elements, contiguous at its extent.
+        datatype: Arc<Datatype>,
+        /// How many elements.
+        count: usize,
+        /// One side.
+        operand: Span,
+        /// The other side, and the result.
+        into: Span,
+        /// The order, for operations that do not commute.
+        operand_first: bool,
+    },
+    /// Sends a signal without data.
+    Signal {
+        /// Rank in the communicator.
+        to: u32,
+    },
+    /// Begins to wait for a signal.
+    Await {
+        /// Rank in the communicator.
+        from: u32,
+    },
+    /// Waits until everything before has ended.
+    Fence,
+}
+
+/// What one rank does in a collective.
+#[derive(Clone, Debug, Default)]
+pub struct Schedule {
+    /// Name of the MPI call, for messages to people.
+    pub name: &'static str,
+    /// In order.
+    pub steps: Vec<Step>,
+    /// Scratch memory that a run needs.
+    pub scratch_bytes: usize,
+}
+
+/// Index of a run in the engine's table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ScheduleId(u32);
+
+/// Where a collective runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// The communicator's context for collectives.
+    pub context: u32,
+    /// Ranks of the communicator, where they differ from the peers.
+    pub group: Option<Arc<Group>>,
+    /// Number of this collective on the communicator.
+    pub sequence: u32,
+}
+
+impl Place {
+    fn peer(&self, rank: u32) -> Peer {
+        self.group.as_ref().map_or(Peer(rank), |group| group.peer(rank))
+    }
+
+    fn key(&self) -> SyncKey {
+        SyncKey(u64::from(self.context) << 32 | u64::from(self.sequence))
+    }
+
+    fn tag(&self) -> i32 {
+        (self.sequence & 0x7fff_ffff).cast_signed()
+    }
+}
+
+/// A schedule under way.
+#[derive(Debug)]
+struct Run {
+    schedule: Arc<Schedule>,
+    place: Place,
+    scratch: Box<[u8]>,
+    position: usize,
+    /// Transfers begun and not ended.
+    outstanding: u32,
+    /// Signals awaited.
+    awaited: Vec<Peer>,
+    /// Signals that the fabric would not take yet.
+    unsent: Vec<Peer>,
+    request: RequestId,
+    error: Option<Error>,
+    /// A step is being taken right now: completions only count down.
+    stepping: bool,
+}
+
+/// All schedules under way.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    slots: Vec<Option<Run>>,
+    /// Runs that wait for signals or for room to signal.
+    pub signalling: Vec<ScheduleId>,
+}
+
+impl Runs {
+    fn get(&mut self, id: ScheduleId) -> Option<&mut Run> {
+        self.slots.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    fn insert(&mut self, run: Run) -> ScheduleId {
+        let index = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.slots[index] = Some(run);
+        ScheduleId(index as u32)
+    }
+
+    /// A transfer of a run has ended. True if the run may go on.
+    pub(crate) fn ended(&mut self, id: ScheduleId, expected: Option<usize>, came: u64, error: Option<&Error>) -> bool {
+        let Some(run) = self.get(id) else { return false };
+        run.outstanding -= 1;
+        if run.error.is_none() {
+            let name = run.schedule.name;
+            run.error = match (error, expected) {
+                (Some(error), _) => Some(Error::new(error.class(), format!("{name}: {error}"))),
+                (None, Some(expected)) if expected as u64 != came => Some(mismatch(name, expected, came)),
+                _ => None,
+            };
+        }
+        run.outstanding == 0 && !run.stepping
+    }
+}
+
+#[cold]
+fn mismatch(name: &str, expected: usize, came: u64) -> Error {
+    Error::new(
+        ErrorClass::Truncate,
+        format!(
+            "{name}: a peer sent {came} bytes where this rank expects {expected}; count and datatype must agree on all ranks of the call"
+        ),
+    )
+}
+
+impl Engine {
+    /// Begins a collective as request `request`, whose slot is there already.
+    pub(crate) fn begin_schedule(&mut self, schedule: Arc<Schedule>, place: Place, request: RequestId) {
+        let run = Run {
+            scratch: vec![0; schedule.scratch_bytes].into(),
+            schedule,
+            place,
+            position: 0,
+            outstanding: 0,
+            awaited: Vec::new(),
+            unsent: Vec::new(),
+            request,
+            error: None,
+            stepping: false,
+        };
+        let id = self.core.runs.insert(run);
+        if let Some(slot) = self.core.requests.get_mut(request) {
+            slot.work = Work::Schedule(id);
+        }
+        self.advance(id);
+    }
+
+    /// Takes all steps of a run that can be taken now.
+    pub(crate) fn advance(&mut self, id: ScheduleId) {
+        loop {
+            let Some(run) = self.core.runs.get(id) else { return };
+            if run.stepping || !self.settled(id) {
+                return;
+            }
+            let run = self.core.runs.get(id).expect("looked at just now");
+            if run.position >= run.schedule.steps.len() || run.error.is_some() {
+                return self.finish_schedule(id);
+            }
+            run.stepping = true;
+            let schedule = Arc::clone(&run.schedule);
+            let mut position = run.position;
+            while let Some(step) = schedule.steps.get(position) {
+                position += 1;
+                if matches!(step, Step::Fence) {
+                    break;
+                }
+                if let Err(error) = self.take_step(id, step) {
+                    if let Some(run) = self.core.runs.get(id) {
+                        run.error.get_or_insert(error);
+                    }
+                    break;
+                }
+            }
+            let run = self.core.runs.get(id).expect("only finish_schedule removes a run");
+            run.position = position;
+            run.stepping = false;
+        }
+    }
+
+    /// Whether everything that the run has begun has ended. Tries what can be tried.
+    fn settled(&mut self, id: ScheduleId) -> bool {
+        let Some(run) = self.core.runs.get(id) else { return false };
+        let key = run.place.key();
+        let fabric = &mut self.fabric;
+        run.awaited.retain(|&from| !fabric.take_signals(from, key, 1));
+        let mut error = None;
+        run.unsent.retain(|&to| match fabric.signal(to, key) {
+            Ok(Posted::Retry) => true,
+            Ok(_) => false,
+            Err(cause) => {
+                error = Some(Error::from(cause));
+                false
+            }
+        });
+        if let Some(error) = error {
+            run.error.get_or_insert(error);
+        }
+        let quiet = run.awaited.is_empty() && run.unsent.is_empty();
+        let done = run.outstanding == 0 && (quiet || run.error.is_some());
+        let signalling = &mut self.core.runs.signalling;
+        if quiet {
+            signalling.retain(|other| *other != id);
+        } else if !signalling.contains(&id) {
+            signalling.push(id);
+        }
+        done
+    }
+
+    fn take_step(&mut self, id: ScheduleId, step: &Step) -> Result<()> {
+        let run = self.core.runs.get(id).expect("the caller has it");
+        let place = &run.place;
+        let (context, tag) = (place.context, place.tag());
+        match step {
+            Step::Send { to, from } => {
+                let (peer, region) = (place.peer(*to), region(&mut run.scratch, *from)?);
+                run.outstanding += 1;
+                match self.start_send(crate::p2p::SendMode::Standard, Buffer::Flat(region), context, peer, tag)? {
+                    None => _ = self.core.runs.ended(id, None, 0, None),
+                    Some(request) => self.adopt(request, id),
+                }
+            }
+            Step::Receive { from, into } => {
+                let (peer, region) = (place.peer(*from), region(&mut run.scratch, *into)?);
+                run.outstanding += 1;
+                let request = self.start_receive(Buffer::Flat(region), context, Some(peer), Some(tag), None)?;
+                self.adopt(request, id);
+            }
+            Step::Copy { from, into } => {
+                let from = region(&mut run.scratch, *from)?;
+                region(&mut run.scratch, *into)?.copy_from(&from);
+            }
+            Step::Pack { buffer, into } => {
+                let bytes = buffer.packed();
+                region(&mut run.scratch, *into)?.copy_from_slice(&bytes);
+            }
+            Step::Unpack { from, buffer } => {
+                let from = region(&mut run.scratch, *from)?;
+                buffer.unpack(buffer::bytes_of(&from));
+            }
+            Step::Reduce { op, datatype, count, operand, into, operand_first } => {
+                let operand = region(&mut run.scratch, *operand)?;
+                let into = region(&mut run.scratch, *into)?;
+                if *operand_first || op.is_commutative() {
+                    op.reduce(operand, into, *count, datatype)?;
+                } else {
+                    // The standard's form is `inout = in op inout`: the order is turned by a copy.
+                    let mut turned = vec![0; operand.len()];
+                    operand.copy_to_slice(&mut turned);
+                    let turned = buffer::region_of(&mut turned);
+                    op.reduce(into, turned, *count, datatype)?;
+                    into.copy_from(&turned);
+                }
+            }
+            Step::Signal { to } => {
+                let peer = place.peer(*to);
+                run.unsent.push(peer);
+                // Tried at once: the others may be waiting for it.
+                self.settled(id);
+            }
+            Step::Await { from } => {
+                let peer = place.peer(*from);
+                run.awaited.push(peer);
+            }
+            Step::Fence => {}
+        }
+        Ok(())
+    }
+
+    /// Makes a transfer a part of a run: its end is counted there.
+    fn adopt(&mut self, request: RequestId, run: ScheduleId) {
+        let Some(slot) = self.core.requests.get_mut(request) else { return };
+        slot.parent = Some(run);
+        if slot.phase == Phase::Complete {
+            self.core.end_part(request, run);
+        }
+    }
+
+    fn finish_schedule(&mut self, id: ScheduleId) {
+        let Some(run) = self.core.runs.slots[id.0 as usize].take() else { return };
+        self.core.runs.signalling.retain(|other| *other != id);
+        if run.error.is_some() {
+            self.fabric.forget(run.place.key());
+        }
+        if let Some(slot) = self.core.requests.get_mut(run.request) {
+            slot.outcome.error = run.error;
+        }
+        self.core.complete(run.request);
+    }
+
+    /// Looks whether signals let some run go on.
+    pub(crate) fn advance_signalling(&mut self) {
+        for id in self.core.runs.signalling.clone() {
+            self.core.todo.push(Todo::Advance(id));
+        }
+    }
+}
+
+fn region(scratch: &mut [u8], span: Span) -> Result<Region> {
+    match span {
+        Span::User(region) => Ok(region),
+        Span::Scratch { offset, length } => buffer::region_of(scratch).part(offset, length).ok_or_else(|| {
+            Error::new(
+                ErrorClass::Intern,
+                format!("a schedule names scratch bytes {offset}..+{length} of {}; please report this", scratch.len()),
+            )
+        }),
+    }
+}

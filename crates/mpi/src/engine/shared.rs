@@ -1,0 +1,217 @@
+//! The engine among threads: the lock, and waiting.
+//!
+//! Of the threads of a rank that wait, one *drives*: it holds the lock, polls, and sleeps on the
+//! fabric's bell when nothing comes. The others are *parked*. Whoever completes a request wakes the
+//! thread that waits for it; a driver that has what it came for wakes one of the parked to take over.
+//!
+//! The driver lets go of the lock whenever another thread asks for it, and while it sleeps.
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
+
+use weft_fabric::waiting::{Step, Waiting};
+use weft_fabric::{Bell, Fabric};
+
+use super::request::{Phase, RequestId};
+use super::Engine;
+
+/// The engine, shared by the threads of a rank.
+pub(crate) struct Shared {
+    engine: Mutex<Engine>,
+    asking: AtomicU32,
+    bell: Arc<dyn Bell>,
+}
+
+/// Exclusive use of the engine.
+pub(crate) struct Guard<'a> {
+    shared: &'a Shared,
+    engine: Option<MutexGuard<'a, Engine>>,
+}
+
+/// What a thread waits for.
+#[derive(Clone, Copy)]
+pub(crate) enum Interest<'a> {
+    /// These requests.
+    Requests(&'a [RequestId]),
+    /// Anything unexpected (probes), or anything at all.
+    Arrivals,
+}
+
+impl Shared {
+    pub(crate) fn new(fabric: Box<dyn Fabric>) -> Self {
+        let bell = fabric.bell();
+        Self { engine: Mutex::new(Engine::new(fabric)), asking: AtomicU32::new(0), bell }
+    }
+
+    /// Takes the engine.
+    #[inline]
+    pub(crate) fn lock(&self) -> Guard<'_> {
+        let engine = match self.engine.try_lock() {
+            Ok(engine) => engine,
+            Err(_) => self.lock_slowly(),
+        };
+        Guard { shared: self, engine: Some(engine) }
+    }
+
+    #[cold]
+    fn lock_slowly(&self) -> MutexGuard<'_, Engine> {
+        self.asking.fetch_add(1, Ordering::Relaxed);
+        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        self.asking.fetch_sub(1, Ordering::Relaxed);
+        engine
+    }
+}
+
+impl Deref for Guard<'_> {
+    type Target = Engine;
+    #[inline]
+    fn deref(&self) -> &Engine {
+        self.engine.as_ref().expect("held except within `released`")
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Engine {
+        self.engine.as_mut().expect("held except within `released`")
+    }
+}
+
+impl Guard<'_> {
+    /// Lets go of the engine while `meanwhile` runs.
+    fn released(&mut self, meanwhile: impl FnOnce()) {
+        self.engine = None;
+        meanwhile();
+        let shared = self.shared;
+        self.engine = Some(match shared.engine.try_lock() {
+            Ok(engine) => engine,
+            Err(_) => shared.lock_slowly(),
+        });
+    }
+
+    fn is_contended(&self) -> bool {
+        self.shared.asking.load(Ordering::Relaxed) != 0
+    }
+
+    /// Makes progress until `ready` has an answer. Looks first, so what is there already costs no wait.
+    #[inline]
+    pub(crate) fn wait_for<T>(
+        &mut self,
+        interest: Interest<'_>,
+        mut ready: impl FnMut(&mut Engine) -> Option<T>,
+    ) -> T {
+        if let Some(answer) = ready(self) {
+            return answer;
+        }
+        if self.driven {
+            return self.wait_parked(interest, ready);
+        }
+        self.drive(ready)
+    }
+
+    /// Drives progress until `ready` has an answer.
+    #[inline]
+    fn drive<T>(&mut self, mut ready: impl FnMut(&mut Engine) -> Option<T>) -> T {
+        self.driven = true;
+        let mut waiting = Waiting::new();
+        loop {
+            if self.progress() {
+                waiting.found();
+                if let Some(answer) = ready(self) {
+                    self.leave_wheel();
+                    return answer;
+                }
+            } else if waiting.step(&*self.shared.bell) == Step::Sleep {
+                if let Some(answer) = self.sleep(&mut ready) {
+                    self.leave_wheel();
+                    return answer;
+                }
+                waiting.found();
+            }
+            if self.is_contended() {
+                self.released(thread::yield_now);
+                if let Some(answer) = ready(self) {
+                    self.leave_wheel();
+                    return answer;
+                }
+            }
+        }
+    }
+
+    /// Sleeps on the bell, unless there is news after all.
+    #[cold]
+    fn sleep<T>(&mut self, ready: &mut impl FnMut(&mut Engine) -> Option<T>) -> Option<T> {
+        let bell = Arc::clone(&self.shared.bell);
+        let ticket = bell.prepare();
+        if self.progress() || self.is_contended() {
+            bell.cancel(ticket);
+            return ready(self);
+        }
+        if let Some(answer) = ready(self) {
+            bell.cancel(ticket);
+            return Some(answer);
+        }
+        self.released(|| bell.wait(ticket, None));
+        self.progress();
+        ready(self)
+    }
+
+    /// The driver has what it came for: another who waits takes over.
+    #[inline]
+    fn leave_wheel(&mut self) {
+        self.driven = false;
+        if let Some(next) = self.parked.front() {
+            next.unpark();
+        }
+    }
+
+    /// Waits while another thread drives.
+    #[cold]
+    fn wait_parked<T>(
+        &mut self,
+        interest: Interest<'_>,
+        mut ready: impl FnMut(&mut Engine) -> Option<T>,
+    ) -> T {
+        let me = thread::current();
+        loop {
+            if let Some(answer) = ready(self) {
+                // A wake-up to take the wheel may have come with the answer: pass it on.
+                if !self.driven {
+                    self.leave_wheel();
+                }
+                return answer;
+            }
+            if !self.driven {
+                return self.drive(ready);
+            }
+            self.register(interest, &me);
+            self.parked.push_back(me.clone());
+            self.released(thread::park);
+            forget(&mut self.parked, &me);
+        }
+    }
+
+    fn register(&mut self, interest: Interest<'_>, me: &Thread) {
+        match interest {
+            Interest::Requests(ids) => {
+                for &id in ids {
+                    if let Some(slot) = self.core.requests.get_mut(id)
+                        && slot.phase == Phase::Active
+                    {
+                        slot.waiter = Some(me.clone());
+                    }
+                }
+            }
+            Interest::Arrivals => self.core.probing.push(me.clone()),
+        }
+    }
+}
+
+fn forget(parked: &mut VecDeque<Thread>, me: &Thread) {
+    if let Some(place) = parked.iter().position(|other| other.id() == me.id()) {
+        parked.remove(place);
+    }
+}

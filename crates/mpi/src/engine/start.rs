@@ -1,0 +1,226 @@
+//! Beginning a send or a receive: the one send path, where the protocol is a value.
+
+use std::sync::Arc;
+
+use weft_fabric::{Peer, Posted, Rights, SharedBytes, Token, Uses};
+use weft_matching::{Context, Pattern, Posting, Source, Tag};
+
+use super::envelope::{Envelope, Kind};
+use super::outbox::{Load, Waiting};
+use super::request::{Outcome, Phase, RequestId, Work};
+use super::{Engine, Unexpected};
+use crate::buffer::{self, Buffer};
+use crate::error::{Error, Result};
+use crate::group::Group;
+use crate::p2p::SendMode;
+
+/// How the bytes of a send travel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    /// With the envelope; the send ends when they have left.
+    Eager,
+    /// With the envelope; the send ends when they were matched.
+    EagerSynchronous,
+    /// Granted; the receiver pulls.
+    Rendezvous,
+}
+
+/// The bytes of a send.
+enum Bytes {
+    Lent(weft_fabric::Region),
+    Owned(Box<[u8]>),
+}
+
+impl Engine {
+    fn protocol(&self, mode: SendMode, bytes: usize) -> Protocol {
+        if bytes > self.eager {
+            Protocol::Rendezvous
+        } else if mode == SendMode::Synchronous {
+            Protocol::EagerSynchronous
+        } else {
+            Protocol::Eager
+        }
+    }
+
+    /// Begins a send. `None`: it has ended already; otherwise the request that will.
+    ///
+    /// A buffered send never refers to the caller's memory after return.
+    #[inline]
+    pub(crate) fn start_send(
+        &mut self,
+        mode: SendMode,
+        buffer: Buffer,
+        context: u32,
+        to: Peer,
+        tag: i32,
+    ) -> Result<Option<RequestId>> {
+        let size = buffer.bytes();
+        let protocol = self.protocol(mode, size);
+        if protocol == Protocol::Eager && self.outbox.is_clear(to) {
+            let head = Envelope::eager(context, tag, size as u64).to_head();
+            let posted = match &buffer {
+                Buffer::Flat(region) => self.fabric.try_send(to, &head, buffer::bytes_of(region))?,
+                Buffer::Typed(typed) => {
+                    self.scratch.resize(size, 0);
+                    typed.pack_into(&mut self.scratch);
+                    self.fabric.try_send(to, &head, &self.scratch)?
+                }
+            };
+            if posted != Posted::Retry {
+                return Ok(None);
+            }
+        }
+        self.start_slow_send(protocol, mode, buffer, context, to, tag).map(Some)
+    }
+
+    /// A send that needs a request: no room, or an answer is due.
+    fn start_slow_send(
+        &mut self,
+        protocol: Protocol,
+        mode: SendMode,
+        buffer: Buffer,
+        context: u32,
+        to: Peer,
+        tag: i32,
+    ) -> Result<RequestId> {
+        if let Some((_, reason)) = self.core.lost.iter().find(|(peer, _)| *peer == to) {
+            let cause = weft_fabric::FabricError::PeerLost { peer: to, reason: reason.clone() };
+            return Err(cause.into());
+        }
+        let size = buffer.bytes();
+        let bytes = match buffer {
+            Buffer::Flat(region) if mode != SendMode::Buffered => Bytes::Lent(region),
+            other => Bytes::Owned(other.packed()),
+        };
+        let request = self.core.requests.insert(context, None, Work::Send { owned: None, token: None });
+        let mut envelope = Envelope::eager(context, tag, size as u64);
+        envelope.request = request;
+        let (load, owned, token) = match (protocol, bytes) {
+            (Protocol::Rendezvous, Bytes::Lent(region)) => {
+                (Load::None, None, Some(self.grant(region, to, request)?))
+            }
+            (Protocol::Rendezvous, Bytes::Owned(mut bytes)) => {
+                let region = buffer::region_of(&mut bytes);
+                (Load::None, Some(bytes), Some(self.grant(region, to, request)?))
+            }
+            (_, Bytes::Lent(region)) => (Load::Lent(region), None, None),
+            (_, Bytes::Owned(bytes)) => (Load::Owned(bytes), None, None),
+        };
+        envelope.kind = match protocol {
+            Protocol::Eager => Kind::Eager,
+            Protocol::EagerSynchronous => Kind::EagerSynchronous,
+            Protocol::Rendezvous => Kind::Ready,
+        };
+        envelope.token = token.unwrap_or(Token(0));
+        let slot = self.core.requests.checked(request)?;
+        slot.work = Work::Send { owned, token };
+        // Until it ends, the peer that may answer; see `Core::sent`.
+        slot.outcome.source = Some(to);
+        let waiting = Waiting {
+            head: envelope.to_head(),
+            load,
+            request: (protocol == Protocol::Eager).then_some(request),
+        };
+        self.outbox.push(to, waiting);
+        self.flush();
+        Ok(request)
+    }
+
+    fn grant(&mut self, region: weft_fabric::Region, to: Peer, request: RequestId) -> Result<Token> {
+        self.fabric.grant(region, Some(to), Rights::Read, Uses::Once).map_err(|cause| {
+            self.core.requests.release(request);
+            Error::from(cause)
+        })
+    }
+
+    /// Begins a receive. `from` and `tag`: `None` stands for any.
+    #[inline]
+    pub(crate) fn start_receive(
+        &mut self,
+        buffer: Buffer,
+        context: u32,
+        from: Option<Peer>,
+        tag: Option<i32>,
+        group: Option<Arc<Group>>,
+    ) -> Result<RequestId> {
+        let request =
+            self.core.requests.insert(context, group, Work::Receive { buffer, posted: None });
+        self.post_receive(request, context, from, tag);
+        Ok(request)
+    }
+
+    /// Posts the receive of a request whose work is set.
+    #[inline]
+    pub(crate) fn post_receive(&mut self, request: RequestId, context: u32, from: Option<Peer>, tag: Option<i32>) {
+        match self.core.matching.post(pattern(context, from, tag), request) {
+            Posting::Posted(handle) => {
+                if let Some(slot) = self.core.requests.get_mut(request) {
+                    slot.outcome.source = from;
+                    if let Work::Receive { posted, .. } = &mut slot.work {
+                        *posted = Some(handle);
+                    }
+                }
+                self.fail_if_lost(request, from);
+            }
+            Posting::Matched(_, unexpected) => {
+                let message = self.core.take_unexpected(unexpected);
+                self.take_message(request, message);
+            }
+        }
+    }
+
+    /// A receive is matched with a message that came before it.
+    pub(crate) fn take_message(&mut self, request: RequestId, message: Unexpected) {
+        let Unexpected { from, envelope, data } = message;
+        match envelope.kind {
+            Kind::Ready => self.pull(request, from, &envelope),
+            Kind::Eager | Kind::EagerSynchronous => {
+                if envelope.kind == Kind::EagerSynchronous {
+                    self.answer(from, envelope.request);
+                }
+                self.core.deliver(request, from, &envelope, SharedBytes::of(&data));
+                self.core.recycle(data);
+            }
+            Kind::Finished => unreachable!("an answer is never stored as a message"),
+        }
+    }
+
+    fn fail_if_lost(&mut self, request: RequestId, from: Option<Peer>) {
+        let Some(lost) = from.and_then(|from| self.core.lost.iter().find(|(peer, _)| *peer == from)) else {
+            return;
+        };
+        let cause = weft_fabric::FabricError::PeerLost { peer: lost.0, reason: lost.1.clone() };
+        if let Some(slot) = self.core.requests.get_mut(request) {
+            if let Work::Receive { posted: Some(handle), .. } = &slot.work {
+                self.core.matching.cancel(*handle);
+            }
+            slot.outcome.error = Some(cause.into());
+        }
+        self.core.complete(request);
+    }
+
+    /// Cancels a posted receive; sends are not cancelled (MPI 5.0, section 3.8.4, deprecates it).
+    pub(crate) fn cancel(&mut self, request: RequestId) -> Result<()> {
+        let slot = self.core.requests.checked(request)?;
+        if slot.phase != Phase::Active {
+            return Ok(());
+        }
+        let Work::Receive { posted: Some(handle), .. } = &slot.work else { return Ok(()) };
+        if self.core.matching.cancel(*handle) {
+            slot.outcome = Outcome { cancelled: true, tag: -1, ..Outcome::default() };
+            self.core.complete(request);
+        }
+        Ok(())
+    }
+}
+
+/// A pattern of the matching engine; `None` stands for any.
+pub(crate) fn pattern(context: u32, from: Option<Peer>, tag: Option<i32>) -> Pattern {
+    Pattern {
+        context: Context(context),
+        source: from.map_or(weft_matching::SourcePattern::Any, |peer| {
+            weft_matching::SourcePattern::Exact(Source(peer.0))
+        }),
+        tag: tag.map_or(weft_matching::TagPattern::Any, |tag| weft_matching::TagPattern::Exact(Tag(tag))),
+    }
+}

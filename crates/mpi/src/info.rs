@@ -1,0 +1,103 @@
+//! Info objects: ordered (key, value) pairs of text (MPI 5.0, chapter 10).
+
+use crate::error::{Error, ErrorClass, Result};
+
+/// Longest key, without the terminating zero (`MPI_MAX_INFO_KEY` counts it).
+pub const KEY_MAX: usize = 255;
+/// Longest value, without the terminating zero (`MPI_MAX_INFO_VAL` counts it).
+pub const VALUE_MAX: usize = 1023;
+
+/// Pairs in the order in which they were first set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Info {
+    pairs: Vec<(String, String)>,
+}
+
+impl Info {
+    /// Sets a pair, replacing the value of the key.
+    ///
+    /// # Errors
+    /// `InfoKey` or `InfoValue` for an empty or too long text.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        check_key(key)?;
+        if value.is_empty() || value.len() > VALUE_MAX {
+            return Err(Error::new(
+                ErrorClass::InfoValue,
+                format!("an info value of {} bytes; give 1 to {VALUE_MAX}", value.len()),
+            ));
+        }
+        match self.pairs.iter_mut().find(|(other, _)| other == key) {
+            Some((_, old)) => value.clone_into(old),
+            None => self.pairs.push((key.to_owned(), value.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// `InfoKey` for an empty or too long key.
+    pub fn get(&self, key: &str) -> Result<Option<&str>> {
+        check_key(key)?;
+        Ok(self.pairs.iter().find(|(other, _)| other == key).map(|(_, value)| value.as_str()))
+    }
+
+    /// Removes a pair.
+    ///
+    /// # Errors
+    /// `InfoNoKey` if there is none.
+    pub fn delete(&mut self, key: &str) -> Result<()> {
+        check_key(key)?;
+        let place = self.pairs.iter().position(|(other, _)| other == key).ok_or_else(|| {
+            Error::new(ErrorClass::InfoNoKey, format!("the info object has no key \"{key}\" to delete"))
+        })?;
+        self.pairs.remove(place);
+        Ok(())
+    }
+
+    /// How many pairs.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// The key at a place.
+    #[must_use]
+    pub fn key(&self, place: usize) -> Option<&str> {
+        self.pairs.get(place).map(|(key, _)| key.as_str())
+    }
+}
+
+fn check_key(key: &str) -> Result<()> {
+    if key.is_empty() || key.len() > KEY_MAX {
+        return Err(Error::new(
+            ErrorClass::InfoKey,
+            format!("an info key of {} bytes; give 1 to {KEY_MAX}", key.len()),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_keep_their_order() {
+        let mut info = Info::default();
+        info.set("b", "1").unwrap();
+        info.set("a", "2").unwrap();
+        info.set("b", "3").unwrap();
+        assert_eq!((info.len(), info.key(0), info.get("b").unwrap()), (2, Some("b"), Some("3")));
+        info.delete("b").unwrap();
+        assert_eq!(info.delete("b").unwrap_err().class(), ErrorClass::InfoNoKey);
+        assert_eq!(info.set("", "x").unwrap_err().class(), ErrorClass::InfoKey);
+        assert_eq!(info.set("k", &"v".repeat(VALUE_MAX + 1)).unwrap_err().class(), ErrorClass::InfoValue);
+    }
+}

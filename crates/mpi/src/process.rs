@@ -1,0 +1,106 @@
+//! One rank as a value: the engine and its communicators. No globals: many fit in one program.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use weft_fabric::{Bell, Fabric, Load, Peer};
+
+use crate::comm::{self, Comm};
+use crate::engine::{Guard, Interest, Shared};
+use crate::error::Result;
+use crate::group::Group;
+
+/// One rank.
+pub struct Process {
+    shared: Shared,
+    me: Peer,
+    peers: u32,
+    bell: Arc<dyn Bell>,
+    /// Number of the next context that this process leads.
+    pub(crate) contexts: AtomicU32,
+    world: OnceLock<Arc<Comm>>,
+    itself: OnceLock<Arc<Comm>>,
+}
+
+impl std::fmt::Debug for Process {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Process({} of {})", self.me, self.peers)
+    }
+}
+
+impl Process {
+    /// The rank at an endpoint of a fabric.
+    #[must_use]
+    pub fn new(fabric: Box<dyn Fabric>) -> Arc<Self> {
+        let (me, peers, bell) = (fabric.me(), fabric.peers(), fabric.bell());
+        Arc::new(Self {
+            shared: Shared::new(fabric),
+            me,
+            peers,
+            bell,
+            contexts: AtomicU32::new(comm::FIRST_NUMBER),
+            world: OnceLock::new(),
+            itself: OnceLock::new(),
+        })
+    }
+
+    /// Who this is.
+    #[must_use]
+    pub fn me(&self) -> Peer {
+        self.me
+    }
+
+    /// How many processes the job has.
+    #[must_use]
+    pub fn peers(&self) -> u32 {
+        self.peers
+    }
+
+    /// `MPI_COMM_WORLD`.
+    #[must_use]
+    pub fn world(self: &Arc<Self>) -> Arc<Comm> {
+        let group = || Arc::new(Group::identity(self.peers));
+        let world = || {
+            let world = Comm::assemble(self, comm::WORLD, group(), None).expect("everybody is in the world");
+            world.extras().set_name("MPI_COMM_WORLD");
+            world
+        };
+        Arc::clone(self.world.get_or_init(world))
+    }
+
+    /// `MPI_COMM_SELF`.
+    #[must_use]
+    pub fn itself(self: &Arc<Self>) -> Arc<Comm> {
+        let group = || Arc::new(Group::of(vec![self.me]));
+        let itself = || {
+            let itself = Comm::assemble(self, comm::ITSELF, group(), None).expect("a process is its own member");
+            itself.extras().set_name("MPI_COMM_SELF");
+            itself
+        };
+        Arc::clone(self.itself.get_or_init(itself))
+    }
+
+    /// How busy the host is, for choosing algorithms.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        self.bell.load()
+    }
+
+    /// Time since some fixed moment of the fabric: real, or virtual under simulation.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.lock().fabric.now()
+    }
+
+    /// Waits until everything that this rank has begun to send has left it. Part of `MPI_Finalize`.
+    pub fn drain(&self) {
+        self.lock().wait_for(Interest::Arrivals, |engine| engine.outbox.is_empty().then_some(()));
+    }
+
+    /// Exclusive use of the engine.
+    #[inline]
+    pub(crate) fn lock(&self) -> Guard<'_> {
+        self.shared.lock()
+    }
+}

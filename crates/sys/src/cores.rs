@@ -1,1 +1,251 @@
-//! Placeholder.
+//! How many cores there really are for us: the affinity mask, cut down by the quota of the control
+//! groups that we live in.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{check, failed, last_errno};
+
+/// What was found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cores {
+    /// The numbers of the cores that this thread may run on.
+    pub allowed: Vec<usize>,
+    /// Cores' worth of time that the control groups grant; `None` without a limit.
+    pub quota: Option<f64>,
+}
+
+impl Cores {
+    /// How many threads can run at once without being throttled: at least one.
+    #[must_use]
+    pub fn available(&self) -> usize {
+        let allowed = self.allowed.len().max(1);
+        match self.quota {
+            // One and a half cores are one to spin on: the half would be throttled. A quota within
+            // a hundredth of a whole number is that number.
+            Some(quota) => allowed.min((quota + 0.01).floor().max(1.0) as usize),
+            None => allowed,
+        }
+    }
+}
+
+/// Looks. What cannot be read does not limit.
+#[must_use]
+pub fn find() -> Cores {
+    Cores {
+        allowed: allowed().unwrap_or_default(),
+        quota: quota(Path::new("/proc/self/cgroup"), Path::new("/sys/fs/cgroup")),
+    }
+}
+
+/// [`Cores::available`] of [`find`]. Reads files: ask once, keep the answer.
+#[must_use]
+pub fn cores_available() -> usize {
+    find().available()
+}
+
+/// The cores that the calling thread may run on.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn allowed() -> io::Result<Vec<usize>> {
+    // The kernel wants room for all cores that it was built for, and does not say how many.
+    for words in [16, 64, 256, 1024] {
+        let mut mask = vec![0u64; words];
+        // SAFETY: the kernel writes at most the bytes of `mask`.
+        let written =
+            unsafe { libc::sched_getaffinity(0, size_of_val(&mask[..]), mask.as_mut_ptr().cast()) };
+        if written == 0 {
+            let is_set = |core: &usize| mask[core / 64] & (1 << (core % 64)) != 0;
+            return Ok((0..words * 64).filter(is_set).collect());
+        }
+        if last_errno() != libc::EINVAL {
+            break;
+        }
+    }
+    Err(failed("sched_getaffinity", "ask which cores we may use"))
+}
+
+/// Keeps the calling thread, and what it starts, on these cores.
+///
+/// # Errors
+/// If the kernel refuses, or none of them exists.
+pub fn pin(cores: &[usize]) -> io::Result<()> {
+    let words = cores.iter().max().map_or(1, |last| last / 64 + 1);
+    if words > 1024 {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("there is no core with a number as large as in {cores:?}"),
+        ));
+    }
+    let mut mask = vec![0u64; words];
+    for core in cores {
+        mask[core / 64] |= 1 << (core % 64);
+    }
+    // SAFETY: the kernel reads the bytes of `mask`.
+    let set = unsafe { libc::sched_setaffinity(0, size_of_val(&mask[..]), mask.as_ptr().cast()) };
+    check(set, "sched_setaffinity", || {
+        format!("stay on the cores {cores:?}")
+    })
+    .map(drop)
+}
+
+/// The core that the caller runs on at this moment.
+#[must_use]
+pub fn current() -> Option<usize> {
+    // SAFETY: reads a number.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// Lets another runnable thread of this core run.
+pub fn give_way() {
+    // SAFETY: takes nothing and cannot fail on Linux.
+    unsafe { libc::sched_yield() };
+}
+
+/// The tightest quota of our groups and those around them, of either version.
+fn quota(membership: &Path, root: &Path) -> Option<f64> {
+    let membership = fs::read_to_string(membership).ok()?;
+    membership
+        .lines()
+        .filter_map(|line| {
+            let mut fields = line.splitn(3, ':');
+            let (_, controllers, group) = (fields.next()?, fields.next()?, fields.next()?);
+            if controllers.is_empty() {
+                return tightest(root, group, unified_quota);
+            }
+            if !controllers.split(',').any(|name| name == "cpu") {
+                return None;
+            }
+            // The hierarchy is mounted under the names of its controllers; "cpu" is a usual link.
+            [root.join(controllers), root.join("cpu")]
+                .iter()
+                .find_map(|mount| tightest(mount, group, classic_quota))
+        })
+        .min_by(f64::total_cmp)
+}
+
+/// The least answer of `read` from the group up to the root of the hierarchy.
+fn tightest(mount: &Path, group: &str, read: fn(&Path) -> Option<f64>) -> Option<f64> {
+    // With a namespace of groups the path may start outside of what is mounted; then only the mount
+    // itself is ours.
+    let group = Path::new(group.trim_start_matches('/'));
+    let inside = group
+        .components()
+        .all(|part| matches!(part, std::path::Component::Normal(_)));
+    let start: PathBuf = if inside {
+        mount.join(group)
+    } else {
+        mount.into()
+    };
+    start
+        .ancestors()
+        .take_while(|place| place.starts_with(mount))
+        .filter_map(read)
+        .min_by(f64::total_cmp)
+}
+
+/// Version 2: `cpu.max` holds "quota period" or "max period", in microseconds.
+fn unified_quota(group: &Path) -> Option<f64> {
+    let text = fs::read_to_string(group.join("cpu.max")).ok()?;
+    let (quota, period) = text.trim().split_once(' ')?;
+    share(quota, period)
+}
+
+/// Version 1: two files; a quota of -1 is no limit.
+fn classic_quota(group: &Path) -> Option<f64> {
+    let quota = fs::read_to_string(group.join("cpu.cfs_quota_us")).ok()?;
+    let period = fs::read_to_string(group.join("cpu.cfs_period_us")).ok()?;
+    share(quota.trim(), period.trim())
+}
+
+fn share(quota: &str, period: &str) -> Option<f64> {
+    let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
+    (quota > 0.0 && period > 0.0).then(|| quota / period)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of this test, removed at its end.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("weft-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).expect("the folder for temporary files is writable");
+            Self(path)
+        }
+
+        fn write(&self, name: &str, text: &str) -> PathBuf {
+            let path = self.0.join(name);
+            fs::create_dir_all(path.parent().expect("has one")).expect("writable");
+            fs::write(&path, text).expect("writable");
+            path
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn this_machine_has_cores() {
+        let cores = find();
+        assert!(!cores.allowed.is_empty());
+        assert!((1..=cores.allowed.len()).contains(&cores.available()));
+        assert!(current().is_some());
+    }
+
+    #[test]
+    fn a_thread_stays_where_it_is_pinned() {
+        std::thread::spawn(|| {
+            let first = allowed().expect("readable")[0];
+            pin(&[first]).expect("one of ours");
+            assert_eq!(allowed().expect("readable"), [first]);
+            assert_eq!(current(), Some(first));
+            assert!(pin(&[usize::MAX]).is_err());
+            assert!(pin(&[]).is_err());
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
+    fn the_tightest_group_around_us_counts() {
+        let folder = Folder::new("groups");
+        let membership = folder.write("membership", "0::/outer/inner\n");
+        folder.write("root/outer/cpu.max", "150000 100000\n");
+        folder.write("root/outer/inner/cpu.max", "max 100000\n");
+        assert_eq!(quota(&membership, &folder.0.join("root")), Some(1.5));
+    }
+
+    #[test]
+    fn version_one_and_paths_from_outside_are_understood() {
+        let folder = Folder::new("classic");
+        let root = folder.0.join("root");
+        folder.write("root/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+        folder.write("root/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+        folder.write("root/cpu,cpuacct/job/cpu.cfs_quota_us", "300000\n");
+        folder.write("root/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
+        let membership = folder.write("membership", "5:memory:/job\n3:cpu,cpuacct:/job\n");
+        assert_eq!(quota(&membership, &root), Some(3.0));
+        let membership = folder.write("membership", "3:cpu,cpuacct:/../job\n");
+        assert_eq!(quota(&membership, &root), None);
+    }
+
+    #[test]
+    fn a_quota_cuts_the_mask_and_leaves_one() {
+        let cores = |quota| Cores {
+            allowed: vec![0, 2, 5],
+            quota,
+        };
+        let available = [None, Some(1.5), Some(0.2), Some(1.996), Some(64.0)]
+            .map(|quota| cores(quota).available());
+        assert_eq!(available, [3, 1, 1, 2, 3]);
+    }
+}

@@ -1,1 +1,302 @@
-//! Placeholder.
+//! Processes: who we are, who dies with whom, and handles that cannot mean somebody else.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use crate::error::{check, failed, last_errno, with_errno};
+use crate::poll::{self, Entry, Interest};
+use crate::probe::Availability;
+
+pub use libc::{SIGABRT, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM};
+
+/// This process, in its own PID namespace.
+#[must_use]
+pub fn id() -> u32 {
+    std::process::id()
+}
+
+/// Our parent; 0 if it lives outside of our PID namespace.
+#[must_use]
+pub fn parent() -> u32 {
+    std::os::unix::process::parent_id()
+}
+
+/// Our effective user.
+#[must_use]
+pub fn user() -> u32 {
+    // SAFETY: reads a number.
+    unsafe { libc::geteuid() }
+}
+
+/// When a process was started, in clock ticks since boot: with its id, a name that is not used again.
+/// `None` if there is no such process or `/proc` cannot be read.
+#[must_use]
+pub fn start_time(process: u32) -> Option<u64> {
+    let line = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The second field is a name in brackets that may hold anything; the start time is the 22nd.
+    let after_name = &line[line.rfind(')')? + 1..];
+    after_name
+        .split_ascii_whitespace()
+        .nth(22 - 3)?
+        .parse()
+        .ok()
+}
+
+/// A process that we hold a descriptor of: it keeps meaning that process, whatever happens to ids.
+#[derive(Debug)]
+pub struct ProcessHandle {
+    descriptor: OwnedFd,
+    id: u32,
+}
+
+impl ProcessHandle {
+    /// The process that has this id now.
+    ///
+    /// # Errors
+    /// If there is none, or the kernel refuses.
+    pub fn open(id: u32) -> io::Result<Self> {
+        let purpose = || format!("open a handle of process {id}");
+        let Ok(number) = libc::pid_t::try_from(id) else {
+            return Err(with_errno("pidfd_open", libc::ESRCH, purpose()));
+        };
+        // SAFETY: takes numbers only.
+        let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) };
+        let opened = check(opened, "pidfd_open", purpose)?;
+        // SAFETY: just made for us; it closes on exec by itself. Descriptors fit an int.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(opened as libc::c_int) };
+        Ok(Self { descriptor, id })
+    }
+
+    /// Its id when it was opened.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Waits until it has ended, at most for the limit; true if it has.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn wait_end(&self, limit: Option<Duration>) -> io::Result<bool> {
+        poll::wait(&mut [Entry::new(self, Interest::Read)], limit).map(|ready| ready != 0)
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// If it has ended, or is not ours to signal.
+    pub fn signal(&self, signal: i32) -> io::Result<()> {
+        // SAFETY: takes numbers and a null pointer (no further information).
+        let sent = unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                self.descriptor.as_raw_fd(),
+                signal,
+                std::ptr::null::<libc::siginfo_t>(),
+                0,
+            )
+        };
+        check(sent, "pidfd_send_signal", || {
+            format!("send signal {signal} to process {}", self.id)
+        })
+        .map(drop)
+    }
+
+    /// Whether handles of processes exist here.
+    pub fn probe() -> Availability {
+        Self::open(id()).map(drop).into()
+    }
+}
+
+impl AsFd for ProcessHandle {
+    /// Readable once the process has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// Sends a signal to a process. An id may mean another process by now: prefer [`ProcessHandle`], or
+/// children that were not waited for yet.
+///
+/// # Errors
+/// If there is none, or it is not ours to signal.
+pub fn signal(process: u32, signal: i32) -> io::Result<()> {
+    kill(process, signal, 1)
+}
+
+/// Sends a signal to all processes of a group.
+///
+/// # Errors
+/// If there is none, or none is ours to signal.
+pub fn signal_group(group: u32, signal: i32) -> io::Result<()> {
+    kill(group, signal, -1)
+}
+
+fn kill(id: u32, signal: i32, sign: libc::pid_t) -> io::Result<()> {
+    let what = if sign < 0 { "process group" } else { "process" };
+    let purpose = || format!("send signal {signal} to {what} {id}");
+    // 0 and 1 would reach our own group, or everybody.
+    let number = match libc::pid_t::try_from(id) {
+        Ok(number) if number > 1 => number * sign,
+        _ => return Err(with_errno("kill", libc::EINVAL, purpose())),
+    };
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::kill(number, signal) }, "kill", purpose).map(drop)
+}
+
+/// Has the kernel send this process `signal` when the thread that started it ends.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn die_with_parent(signal: i32) -> io::Result<()> {
+    control(libc::PR_SET_PDEATHSIG, signal.unsigned_abs().into(), || {
+        "be told of the parent's death".into()
+    })
+}
+
+/// Has the child that `command` starts killed by `signal` when the *thread* that spawns it ends, also
+/// if that happens before the child gets to run. Not kept over programs that change their user.
+pub fn child_dies_with_us(command: &mut Command, signal: i32) {
+    let us = id();
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed: prctl and getppid are
+    // system calls without locks or allocation, and the errors are made from numbers.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong, 0, 0, 0) == -1 {
+                return Err(io::Error::last_os_error());
+            }
+            // Had we died before that, nobody would tell the child: it has another parent then.
+            if libc::getppid().unsigned_abs() != us {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Makes this process the parent of all orphans among its descendants, so that it can end them.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn adopt_orphans() -> io::Result<()> {
+    control(libc::PR_SET_CHILD_SUBREAPER, 1, || {
+        "become the parent of orphans".into()
+    })
+}
+
+/// Lets any process of the same user attach to our memory, where the host (Yama) otherwise lets only
+/// ancestors do so. Where there is no such rule, nothing needs to be done.
+///
+/// # Errors
+/// If the kernel refuses for another reason.
+pub fn permit_attach() -> io::Result<()> {
+    const PR_SET_PTRACER: libc::c_int = 0x5961_6d61;
+    match control(PR_SET_PTRACER, libc::c_ulong::MAX, || {
+        "let peers attach to our memory".into()
+    }) {
+        Err(error) if crate::error::errno(&error) == Some(libc::EINVAL) => Ok(()),
+        result => result,
+    }
+}
+
+fn control(
+    option: libc::c_int,
+    argument: libc::c_ulong,
+    purpose: impl FnOnce() -> String,
+) -> io::Result<()> {
+    // SAFETY: the options used here take a number and zeros.
+    check(
+        unsafe { libc::prctl(option, argument, 0, 0, 0) },
+        "prctl",
+        purpose,
+    )
+    .map(drop)
+}
+
+/// Fetches one child that has ended, adopted orphans included, without waiting; `None` if none has.
+/// Not to be mixed with [`std::process::Child::wait`]: whoever comes first gets the status.
+///
+/// # Errors
+/// If the kernel refuses. To have no children is not an error.
+pub fn reap() -> io::Result<Option<(u32, ExitStatus)>> {
+    loop {
+        let mut status = 0;
+        // SAFETY: the kernel writes the status into `status`.
+        let child = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+        match (child, last_errno()) {
+            (0, _) => return Ok(None),
+            (-1, libc::ECHILD) => return Ok(None),
+            (-1, libc::EINTR) => {}
+            (-1, _) => return Err(failed("waitpid", "fetch a child that has ended")),
+            (child, _) => {
+                return Ok(Some((child.unsigned_abs(), ExitStatus::from_raw(status))));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeper() -> Command {
+        let mut command = Command::new("/bin/sleep");
+        command.arg("60");
+        command
+    }
+
+    #[test]
+    fn a_start_time_names_a_process() {
+        let ours = start_time(id()).expect("/proc is there");
+        assert!(ours > 0);
+        assert_eq!(start_time(id()), Some(ours));
+        assert_eq!(start_time(u32::MAX), None);
+    }
+
+    #[test]
+    fn a_handle_tells_the_end_and_carries_signals() {
+        let mut child = sleeper().spawn().expect("there is sleep");
+        let handle = ProcessHandle::open(child.id()).expect("it lives");
+        assert!(!handle.wait_end(Some(Duration::ZERO)).expect("polls"));
+        handle.signal(SIGTERM).expect("ours");
+        assert!(
+            handle
+                .wait_end(Some(Duration::from_secs(20)))
+                .expect("polls")
+        );
+        assert_eq!(child.wait().expect("ours").signal(), Some(SIGTERM));
+        assert!(handle.signal(SIGTERM).is_err());
+        assert!(ProcessHandle::open(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn a_child_dies_with_the_thread_that_started_it() {
+        let mut child = std::thread::spawn(|| {
+            let mut command = sleeper();
+            child_dies_with_us(&mut command, SIGKILL);
+            command.spawn().expect("there is sleep")
+        })
+        .join()
+        .expect("spawned");
+        assert_eq!(child.wait().expect("ours").signal(), Some(SIGKILL));
+    }
+
+    #[test]
+    fn nobody_and_everybody_are_not_signalled() {
+        for id in [0, 1, u32::MAX] {
+            assert!(signal(id, 0).is_err());
+            assert!(signal_group(id, 0).is_err());
+        }
+        signal(id(), 0).expect("we exist");
+    }
+
+    #[test]
+    fn what_is_asked_of_the_kernel_is_granted() {
+        adopt_orphans().expect("known since Linux 3.4");
+        permit_attach().expect("granted or not needed");
+    }
+}

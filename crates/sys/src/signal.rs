@@ -1,1 +1,106 @@
-//! Placeholder.
+//! Signals as something to read: no handler runs in the middle of anything.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::error::{check, failed, last_errno};
+
+/// A descriptor from which the signals of a set are read.
+///
+/// They are blocked for the thread that made it and for threads that it starts later: make it before
+/// them. Children started by [`std::process::Command`] begin with nothing blocked.
+#[derive(Debug)]
+pub struct Signals {
+    descriptor: OwnedFd,
+}
+
+impl Signals {
+    /// Blocks the signals and opens a descriptor for them.
+    ///
+    /// # Errors
+    /// If one of them is no signal, or the kernel refuses.
+    pub fn new(signals: &[i32]) -> io::Result<Self> {
+        let purpose = || format!("take the signals {signals:?} by descriptor");
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: sigemptyset initialises the set.
+        let mut set = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            set.assume_init()
+        };
+        for &signal in signals {
+            // SAFETY: the set is initialised; a number that is no signal gives an error.
+            let added = unsafe { libc::sigaddset(&raw mut set, signal) };
+            check(added, "sigaddset", purpose)?;
+        }
+        // SAFETY: the set is read; the old mask is not asked for.
+        let blocked =
+            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+        if blocked != 0 {
+            return Err(crate::error::with_errno(
+                "pthread_sigmask",
+                blocked,
+                purpose(),
+            ));
+        }
+        // SAFETY: the set is read; -1 asks for a new descriptor.
+        let opened =
+            unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        let opened = check(opened, "signalfd", purpose)?;
+        // SAFETY: just made for us.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(opened) };
+        Ok(Self { descriptor })
+    }
+
+    /// The next signal that has come; `None` if there is none.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn next(&self) -> io::Result<Option<i32>> {
+        let mut found = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
+        let size = size_of::<libc::signalfd_siginfo>();
+        loop {
+            // SAFETY: the kernel writes at most `size` bytes into `found`.
+            let count =
+                unsafe { libc::read(self.descriptor.as_raw_fd(), found.as_mut_ptr().cast(), size) };
+            if usize::try_from(count) == Ok(size) {
+                // SAFETY: numbers only, all written (and zeroed before).
+                let found = unsafe { found.assume_init() };
+                return Ok(i32::try_from(found.ssi_signo).ok());
+            }
+            match last_errno() {
+                libc::EINTR => {}
+                libc::EAGAIN => return Ok(None),
+                _ => return Err(failed("read", "read a signal")),
+            }
+        }
+    }
+}
+
+impl AsFd for Signals {
+    /// Readable when a signal has come.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_read_and_kills_nobody() {
+        // In a thread of its own, to which the signal is directed: the others do not block it.
+        std::thread::spawn(|| {
+            let signals = Signals::new(&[libc::SIGUSR1]).expect("a signal");
+            assert_eq!(signals.next().expect("readable"), None);
+            // SAFETY: directs a signal, blocked here, to this very thread.
+            unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGUSR1) };
+            assert_eq!(signals.next().expect("readable"), Some(libc::SIGUSR1));
+            assert_eq!(signals.next().expect("readable"), None);
+            assert!(Signals::new(&[-1]).is_err());
+        })
+        .join()
+        .expect("no panic");
+    }
+}

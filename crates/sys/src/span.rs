@@ -73,6 +73,7 @@ impl<'a> SharedBytes<'a> {
         let mut copy = [0; N];
         // SAFETY: N bytes are readable by the maker's promise, and `copy` is ours alone.
         unsafe { std::ptr::copy_nonoverlapping(self.start, copy.as_mut_ptr(), N) };
+        read_once();
         Some(copy)
     }
 
@@ -81,6 +82,7 @@ impl<'a> SharedBytes<'a> {
         let length = self.length.min(into.len());
         // SAFETY: both spans hold `length` bytes; `into` is borrowed mutably, so nothing else sees it.
         unsafe { std::ptr::copy_nonoverlapping(self.start, into.as_mut_ptr(), length) };
+        read_once();
         length
     }
 
@@ -90,6 +92,7 @@ impl<'a> SharedBytes<'a> {
         // SAFETY: `self` is readable by its maker's promise, `into` writable by its maker's promise.
         // They may overlap when a rank sends to itself in place, hence `copy`.
         unsafe { std::ptr::copy(self.start, into.start, length) };
+        read_once();
         length
     }
 
@@ -103,6 +106,7 @@ impl<'a> SharedBytes<'a> {
             std::ptr::copy_nonoverlapping(self.start, copy.as_mut_ptr(), self.length);
             copy.set_len(self.length);
         }
+        read_once();
         copy
     }
 
@@ -111,6 +115,14 @@ impl<'a> SharedBytes<'a> {
     pub fn as_ptr(&self) -> *const u8 {
         self.start
     }
+}
+
+/// Ends a copy out of shared memory. The compiler may otherwise turn "copy, look at the copy, copy the
+/// copy" into reading the source twice, and a peer could slip in other bytes after they were checked.
+/// To it, this is a place where the source may have changed. Costs no instruction.
+#[inline]
+fn read_once() {
+    weft_atomic::compiler_fence(weft_atomic::Ordering::SeqCst);
 }
 
 impl std::fmt::Debug for SharedBytes<'_> {

@@ -56,7 +56,7 @@ void pingpong(struct task *task)
     MPI_Comm comm = MPI_COMM_WORLD;
     MPI_Comm *duplicates = NULL;
     MPI_Request *never = NULL;
-    char unused;
+    char unused = 0, *unused_each = NULL;
 
     if (communicators > 0) {
         duplicates = calloc((size_t)communicators, sizeof *duplicates);
@@ -70,8 +70,9 @@ void pingpong(struct task *task)
         pattern_fill(out, (size_t)size, (unsigned)task->rank);
         if (posted > 0) {
             never = calloc((size_t)posted, sizeof *never);
+            unused_each = calloc((size_t)posted, 1);
             for (int index = 0; index < posted; index++)
-                MPI_Irecv(&unused, 1, MPI_CHAR, peer, TAG_NEVER + index, comm, &never[index]);
+                MPI_Irecv(&unused_each[index], 1, MPI_CHAR, peer, TAG_NEVER + index, comm, &never[index]);
         }
         blocking(out, in, size, peer, first, 1, comm);
         pattern_check(in, (size_t)size, (unsigned)peer, "ping-pong");
@@ -86,6 +87,7 @@ void pingpong(struct task *task)
             MPI_Wait(&never[index], MPI_STATUS_IGNORE);
         }
         free(never);
+        free(unused_each);
         free(out);
         free(in);
         for (int other = 2; task->rank == 0 && idle_peers && other < task->ranks; other++)

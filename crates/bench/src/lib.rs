@@ -1,1 +1,30 @@
-//! The measuring harness: experiments as values, statistics, report.
+//! The measuring harness: experiments as values, one harness, honest statistics, a page of plots.
+//!
+//! ```text
+//!  catalog ──> experiment ──> harness ──> results ──> report (index.html)
+//!  what is      a value:      turns in     the JSON,     a pure function
+//!  measured     series,       random       all samples   of the results
+//!               cells         order
+//!                               │
+//!              job (a launched MPI job, asked over a socket) · device (threads of this process)
+//! ```
+//!
+//! An [`experiment::Experiment`] is a value that plans *cells*: one series at one place of the x axis.
+//! The [`harness`] visits all cells of an experiment in an order drawn anew for every pass, asks each
+//! for a few samples, and goes on until the standard error is small or the budget ends. Whatever is
+//! written down can be found again in `results.json`; the page shows nothing else.
+#![forbid(unsafe_code)]
+
+pub mod catalog;
+pub mod command;
+pub mod device;
+pub mod experiment;
+pub mod harness;
+pub mod implementation;
+pub mod job;
+pub mod machine;
+pub mod report;
+pub mod results;
+pub mod schedule;
+pub mod statistics;
+pub mod summary;

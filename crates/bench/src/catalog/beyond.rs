@@ -1,0 +1,516 @@
+//! Experiments beyond the sources: the project's own promises of speed, each beside the peers.
+
+use super::sources::bare_copy;
+use super::{budget, per_implementation, powers, timed};
+use crate::device::Device;
+use crate::experiment::{
+    Budget, Build, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
+};
+use crate::results::{Chart, Role, Scale};
+use std::time::Duration;
+
+/// Messages in one window of the bandwidth test.
+const WINDOW: usize = 64;
+
+/// What all of them share; each changes what differs.
+fn base(id: &'static str, title: &'static str, plan: fn(&Cast, Effort) -> Plan) -> Experiment {
+    Experiment {
+        id,
+        part: Part::Beyond,
+        title,
+        x: "message size [B]",
+        y: "time [µs]",
+        unit: "µs",
+        scales: (Scale::Log, Scale::Log),
+        lower_is_better: true,
+        chart: Chart::Line,
+        notes: &[],
+        build: Build::Ready(plan),
+    }
+}
+
+/// The experiments, in the order of the page.
+pub fn experiments() -> Vec<Experiment> {
+    let scales = (Scale::Linear, Scale::Log);
+    let bars = |experiment: Experiment| Experiment {
+        x: "",
+        chart: Chart::Bars,
+        ..experiment
+    };
+    let linear = (Scale::Linear, Scale::Linear);
+    vec![
+        Experiment {
+            y: "bandwidth [MB/s]",
+            unit: "MB/s",
+            lower_is_better: false,
+            notes: &[
+                "Windows of 64 MPI_Isend from one buffer to one buffer, then a 4-byte answer, as the OSU bandwidth test.",
+                "Device lines: memcpy within one thread, and one process_vm_readv per message between two processes.",
+            ],
+            ..base(
+                "bandwidth",
+                "Bandwidth with a window of 64 messages",
+                bandwidth,
+            )
+        },
+        Experiment {
+            y: "messages [million/s]",
+            unit: "million/s",
+            lower_is_better: false,
+            notes: &["Windows of 64 messages one way; messages over time, answers not counted."],
+            ..base(
+                "message-rate",
+                "Rate of small messages with a window of 64",
+                message_rate,
+            )
+        },
+        Experiment {
+            notes: &[
+                "Two ranks on cores of their own. Each call timed on every rank, an untimed barrier after it; a sample \
+                 is the mean over iterations and ranks (the OSU loop).",
+            ],
+            ..base(
+                "collectives-small",
+                "Collectives of two ranks",
+                collectives_small,
+            )
+        },
+        Experiment {
+            x: "ranks",
+            scales,
+            notes: &[
+                "More ranks than cores: here the waiting strategy decides. Timed as in collectives-small.",
+                "No implementation is given any setting; Open MPI is told to accept more ranks than cores, or it \
+                 refuses.",
+            ],
+            ..base(
+                "collectives-ranks",
+                "Collectives against the number of ranks",
+                collectives_ranks,
+            )
+        },
+        Experiment {
+            x: "messages waiting",
+            y: "time per message [ns]",
+            unit: "ns",
+            notes: &[
+                "So many receives posted, or so many unexpected messages arrived, one tag each; then all are matched \
+                 in the order of the panel. Time over number of messages, as the receiver sees it.",
+                "One message waiting includes the way there (posted) or the cost of one receive (unexpected).",
+            ],
+            ..base(
+                "matching-depth",
+                "Cost of matching among many",
+                matching_depth,
+            )
+        },
+        Experiment {
+            x: "ranks",
+            y: "time from start to end of mpiexec [ms]",
+            unit: "ms",
+            notes: &[
+                "mpiexec -n N of a program that calls MPI_Init and MPI_Finalize; the first start is discarded.",
+            ],
+            ..base("startup", "Start and end of a job", startup)
+        },
+        Experiment {
+            y: "processor time of a rank blocked in MPI_Recv [% of a core]",
+            unit: "%",
+            scales: linear,
+            notes: &[
+                "Two ranks; one blocked in MPI_Recv for 4 s (0.4 s with --quick), the other asleep outside of MPI. \
+                      From getrusage, all threads of the blocked rank.",
+            ],
+            ..bars(base("idle-cpu", "What a blocked receive costs", idle_cpu))
+        },
+        Experiment {
+            y: "proportional set size of a rank [MB]",
+            unit: "MB",
+            scales: linear,
+            notes: &[
+                "Four idle ranks that have talked to each other once; pages shared by n processes count 1/n. \
+                      One sample per rank.",
+            ],
+            ..bars(base("memory", "Memory of an idle rank of four", memory))
+        },
+        Experiment {
+            y: "share of a core of the slower one [%]",
+            unit: "%",
+            lower_is_better: false,
+            scales: linear,
+            notes: &[
+                "Two jobs of one rank each compute at once without communicating; 100 % is a core each.",
+            ],
+            ..bars(base("two-jobs", "Two jobs at once", two_jobs))
+        },
+        Experiment {
+            x: "how many",
+            y: "latency of 8 B [µs]",
+            notes: &[
+                "Ping-pong of 8 B between ranks 0 and 1 while one thing grows. Ranks: others sleep outside of MPI. Idle \
+                 peers: others are blocked in MPI_Recv. Communicators: on the last of so many duplicates. Posted \
+                 receives: beside so many that nothing matches.",
+            ],
+            ..base("growth", "How latency grows with what is not used", growth)
+        },
+    ]
+}
+
+fn bandwidth(cast: &Cast, effort: Effort) -> Plan {
+    let sizes = effort.pick(
+        vec![8, 64, 512, 4096, 32_768, 262_144, 524_288, 1 << 20, 4 << 20],
+        powers(1, 4 << 20),
+    );
+    let mut lines = per_implementation(cast, "", "", |implementation| {
+        let task = |size: usize| {
+            let request = format!("bandwidth size={size} window={WINDOW}");
+            timed(
+                implementation,
+                2,
+                request,
+                Convert::Megabytes((size * WINDOW) as f64),
+            )
+        };
+        sizes
+            .iter()
+            .map(|&size| (size as f64, task(size)))
+            .collect()
+    });
+    let device = Device::Memcpy;
+    let task = |size: usize| Task::Device {
+        device,
+        size,
+        convert: Convert::Megabytes(size as f64),
+    };
+    lines.push(Line {
+        role: Role::Device,
+        subject: device.name().into(),
+        variant: String::new(),
+        panel: String::new(),
+        cells: sizes
+            .iter()
+            .filter(|size| **size >= 4096)
+            .map(|&size| (size as f64, task(size)))
+            .collect(),
+    });
+    lines.extend(bare_copy(cast, &sizes, 4096, |size| {
+        Convert::Megabytes(size as f64)
+    }));
+    Plan {
+        budget: budget(effort),
+        lines,
+        alone: false,
+    }
+}
+
+fn message_rate(cast: &Cast, effort: Effort) -> Plan {
+    let sizes = effort.pick(vec![1, 8, 64, 1024], powers(1, 8192));
+    let lines = per_implementation(cast, "", "", |implementation| {
+        let request = |size| format!("bandwidth size={size} window={WINDOW}");
+        let task = |size| {
+            timed(
+                implementation,
+                2,
+                request(size),
+                Convert::Millions(WINDOW as f64),
+            )
+        };
+        sizes
+            .iter()
+            .map(|&size| (size as f64, task(size)))
+            .collect()
+    });
+    Plan {
+        budget: budget(effort),
+        lines,
+        alone: false,
+    }
+}
+
+/// Panel, call and size of each collective that is measured against the number of ranks.
+const COLLECTIVES: [(&str, &str, usize); 8] = [
+    ("barrier", "barrier", 0),
+    ("allreduce 8 B", "allreduce", 8),
+    ("bcast 120 B", "bcast", 120),
+    ("gather 120 B", "gather", 120),
+    ("allgather 120 B", "allgather", 120),
+    ("bcast 64 KiB", "bcast", 65_536),
+    ("gather 64 KiB", "gather", 65_536),
+    ("allgather 64 KiB", "allgather", 65_536),
+];
+
+fn collectives_small(cast: &Cast, effort: Effort) -> Plan {
+    let mut lines = Vec::new();
+    for call in ["allreduce", "bcast", "gather", "allgather"] {
+        let sizes = effort.pick(vec![8, 1024, 65_536], powers(8, 1 << 20));
+        lines.extend(per_implementation(cast, "", call, |implementation| {
+            let request = |size| format!("collective call={call} size={size}");
+            let task = |size| timed(implementation, 2, request(size), Convert::Microseconds);
+            sizes
+                .iter()
+                .map(|&size| (size as f64, task(size)))
+                .collect()
+        }));
+    }
+    Plan {
+        budget: budget(effort),
+        lines,
+        alone: false,
+    }
+}
+
+fn collectives_ranks(cast: &Cast, effort: Effort) -> Plan {
+    let ranks = effort.pick(vec![4, 17], vec![2, 4, 8, 16, 17]);
+    let mut lines = Vec::new();
+    for (panel, call, size) in COLLECTIVES {
+        lines.extend(per_implementation(cast, "", panel, |implementation| {
+            let request = format!("collective call={call} size={size}");
+            let task = |ranks| {
+                timed(
+                    implementation,
+                    ranks,
+                    request.clone(),
+                    Convert::Microseconds,
+                )
+            };
+            ranks
+                .iter()
+                .map(|&ranks| (f64::from(ranks), task(ranks)))
+                .collect()
+        }));
+    }
+    // One call of an implementation that spins can take a tenth of a second here.
+    let budget = Budget {
+        least: effort.pick(3, 20),
+        turn: 1,
+        ..budget(effort)
+    };
+    Plan {
+        budget,
+        lines,
+        alone: false,
+    }
+}
+
+fn matching_depth(cast: &Cast, effort: Effort) -> Plan {
+    let depths = effort.pick(vec![1, 10_000], vec![1, 10, 100, 1000, 10_000]);
+    let mut lines = Vec::new();
+    for kind in ["posted", "unexpected"] {
+        for order in ["forward", "reverse", "random"] {
+            lines.extend(per_implementation(
+                cast,
+                "",
+                &format!("{kind}, {order}"),
+                |implementation| {
+                    let request =
+                        |depth| format!("matching kind={kind} order={order} depth={depth}");
+                    let job = JobKey {
+                        implementation,
+                        ranks: 2,
+                        multiple: false,
+                    };
+                    // As many messages in a sample whatever the depth; the deepest is one round.
+                    let task = |depth: u64| Task::Request {
+                        job,
+                        request: request(depth),
+                        repeat: Repeat::Exactly((effort.pick(500, 10_000) / depth).max(1)),
+                        convert: Convert::Nanoseconds,
+                    };
+                    depths
+                        .iter()
+                        .map(|&depth| (depth as f64, task(depth)))
+                        .collect()
+                },
+            ));
+        }
+    }
+    let budget = Budget {
+        least: effort.pick(3, 20),
+        turn: 1,
+        ..budget(effort)
+    };
+    Plan {
+        budget,
+        lines,
+        alone: false,
+    }
+}
+
+fn startup(cast: &Cast, effort: Effort) -> Plan {
+    let ranks = effort.pick(vec![2], vec![1, 2, 4, 8, 16, 64]);
+    let mut lines = per_implementation(cast, "", "", |implementation| {
+        ranks
+            .iter()
+            .map(|&ranks| {
+                (
+                    f64::from(ranks),
+                    Task::Launch {
+                        implementation,
+                        ranks,
+                    },
+                )
+            })
+            .collect()
+    });
+    // 64 ranks of the peers take seconds; the promise about them is ours alone.
+    for (index, line) in lines
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, line)| line.role == Role::Ours)
+    {
+        if effort == Effort::Quick {
+            line.cells.push((
+                64.0,
+                Task::Launch {
+                    implementation: index,
+                    ranks: 64,
+                },
+            ));
+        }
+    }
+    let budget = Budget {
+        least: effort.pick(2, 10),
+        most: effort.pick(8, 60),
+        time: effort.pick(Duration::from_millis(200), Duration::from_secs(20)),
+        launches: 1,
+        ..budget(effort)
+    };
+    Plan {
+        budget,
+        lines,
+        alone: false,
+    }
+}
+
+fn idle_cpu(cast: &Cast, effort: Effort) -> Plan {
+    let milliseconds = effort.pick(400, 4000);
+    let lines = per_implementation(cast, "", "", |implementation| {
+        let job = JobKey {
+            implementation,
+            ranks: 2,
+            multiple: false,
+        };
+        let request = format!("idle milliseconds={milliseconds}");
+        let convert = Convert::Percent(milliseconds as f64 * 1e6);
+        vec![(
+            0.0,
+            Task::Request {
+                job,
+                request,
+                repeat: Repeat::Exactly(1),
+                convert,
+            },
+        )]
+    });
+    let (least, launches) = (effort.pick(2, 6), effort.pick(1, 2));
+    Plan {
+        budget: Budget {
+            least,
+            most: least,
+            turn: 1,
+            launches,
+            ..budget(effort)
+        },
+        lines,
+        alone: false,
+    }
+}
+
+fn memory(cast: &Cast, effort: Effort) -> Plan {
+    let lines = per_implementation(cast, "", "", |implementation| {
+        vec![(
+            0.0,
+            Task::Memory {
+                job: JobKey {
+                    implementation,
+                    ranks: 4,
+                    multiple: false,
+                },
+            },
+        )]
+    });
+    let budget = Budget {
+        least: effort.pick(4, 20),
+        most: effort.pick(4, 20),
+        launches: 1,
+        ..budget(effort)
+    };
+    Plan {
+        budget,
+        lines,
+        alone: true,
+    }
+}
+
+fn two_jobs(cast: &Cast, effort: Effort) -> Plan {
+    let milliseconds = effort.pick(100, 1000);
+    let lines = per_implementation(cast, "", "", |implementation| {
+        vec![(
+            0.0,
+            Task::TwoJobs {
+                implementation,
+                milliseconds,
+            },
+        )]
+    });
+    let budget = Budget {
+        least: effort.pick(4, 20),
+        most: effort.pick(4, 20),
+        launches: 1,
+        ..budget(effort)
+    };
+    Plan {
+        budget,
+        lines,
+        alone: true,
+    }
+}
+
+fn growth(cast: &Cast, effort: Effort) -> Plan {
+    let mut lines = Vec::new();
+    let mut panel = |name: &str, places: Vec<u64>, job: &dyn Fn(u64) -> (u32, String)| {
+        lines.extend(per_implementation(cast, "", name, |implementation| {
+            let task = |many: u64| {
+                let (ranks, keys) = job(many);
+                timed(
+                    implementation,
+                    ranks,
+                    format!("pingpong size=8 {keys}"),
+                    Convert::Microseconds,
+                )
+            };
+            places
+                .iter()
+                .map(|&many| (many as f64, task(many)))
+                .collect()
+        }));
+    };
+    panel(
+        "ranks of the job",
+        effort.pick(vec![2, 17], vec![2, 4, 8, 16, 32, 64]),
+        &|many| (many as u32, String::new()),
+    );
+    panel(
+        "idle peers",
+        effort.pick(vec![1, 15], vec![1, 2, 6, 15, 30]),
+        &|many| (many as u32 + 2, "idle=1".into()),
+    );
+    panel(
+        "communicators",
+        effort.pick(vec![1, 100], vec![1, 10, 100, 1000]),
+        &|many| (2, format!("communicators={many}")),
+    );
+    panel(
+        "posted receives",
+        effort.pick(vec![1, 1000], vec![1, 10, 100, 1000, 10_000]),
+        &|many| (2, format!("posted={many}")),
+    );
+    Plan {
+        budget: Budget {
+            launches: effort.pick(1, 3),
+            ..budget(effort)
+        },
+        lines,
+        alone: false,
+    }
+}

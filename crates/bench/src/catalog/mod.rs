@@ -1,0 +1,194 @@
+//! Every experiment that the project has or owes, in the order of the page.
+//!
+//! [`sources`] holds those of the five source documents that run today, [`beyond`] the project's own,
+//! [`owed`] those that are listed but wait for the part of Weft that they measure.
+
+mod beyond;
+mod owed;
+mod sources;
+
+use crate::experiment::{Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Repeat, Task};
+use crate::results::Role;
+use std::time::Duration;
+
+/// All experiments.
+pub fn all() -> Vec<Experiment> {
+    let mut all = Vec::new();
+    all.extend(sources::experiments());
+    all.extend(beyond::experiments());
+    all.extend(owed::experiments());
+    all
+}
+
+/// Whether a name on the command line means an experiment: its id, or the beginning of its id up to a
+/// hyphen (`send` means `send-standard`, `send-synchronous` and what belongs to them).
+pub fn means(name: &str, id: &str) -> bool {
+    id.strip_prefix(name)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// The usual budget; experiments change what they must.
+fn budget(effort: Effort) -> Budget {
+    Budget {
+        aim: 0.01,
+        least: effort.pick(4, 20),
+        most: effort.pick(40, 400),
+        time: effort.pick(Duration::from_millis(30), Duration::from_secs(4)),
+        sample: effort.pick(Duration::from_micros(800), Duration::from_millis(5)),
+        turn: 2,
+        launches: effort.pick(1, 5),
+    }
+}
+
+/// Powers of two from `low` to `high`, both included.
+fn powers(low: usize, high: usize) -> Vec<usize> {
+    (0..usize::BITS)
+        .map(|power| 1 << power)
+        .filter(|size| (low..=high).contains(size))
+        .collect()
+}
+
+/// One series per implementation: its cells from a closure that is given the implementation's index.
+fn per_implementation(
+    cast: &Cast,
+    variant: &str,
+    panel: &str,
+    cells: impl Fn(usize) -> Vec<(f64, Task)>,
+) -> Vec<Line> {
+    let of_member = |(index, (name, role)): (usize, &(String, Role))| Line {
+        role: *role,
+        subject: name.clone(),
+        variant: variant.into(),
+        panel: panel.into(),
+        cells: cells(index),
+    };
+    cast.members.iter().enumerate().map(of_member).collect()
+}
+
+/// A request in a single-threaded job of so many ranks, repeated to fill a sample.
+fn timed(implementation: usize, ranks: u32, request: String, convert: Convert) -> Task {
+    let job = JobKey {
+        implementation,
+        ranks,
+        multiple: false,
+    };
+    Task::Request {
+        job,
+        request,
+        repeat: Repeat::Timed,
+        convert,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Build;
+    use std::collections::HashSet;
+
+    /// Every id that the sources ask for.
+    const ASKED: [&str; 31] = [
+        "portal-throughput",
+        "mailbox-latency",
+        "send-standard",
+        "send-synchronous",
+        "hash-insert",
+        "hash-match",
+        "thread-scheduling",
+        "thread-signal",
+        "packet-pool",
+        "latency-threads-size",
+        "latency-threads-count",
+        "latency-single",
+        "throughput-blocking",
+        "throughput-nonblocking",
+        "latency-long",
+        "net-asymmetric",
+        "net-two-equal",
+        "net-two-equal-rx16",
+        "net-two-priority",
+        "net-two-overload",
+        "net-two-overload-rx32",
+        "net-two-rxtx16",
+        "net-tx-limited",
+        "net-multicore",
+        "net-tx-round-robin",
+        "net-tx-priority",
+        "net-core-allocation",
+        "net-driver-two-threads",
+        "net-four-clients",
+        "net-four-clients-cores",
+        "net-tx-copy",
+    ];
+
+    #[test]
+    fn every_experiment_of_the_sources_is_listed_once() {
+        let ids: Vec<&str> = all().iter().map(|experiment| experiment.id).collect();
+        for id in ASKED {
+            assert!(ids.contains(&id), "{id} is not in the catalogue");
+        }
+        assert_eq!(
+            ids.iter().collect::<HashSet<_>>().len(),
+            ids.len(),
+            "an id stands twice"
+        );
+    }
+
+    #[test]
+    fn names_mean_whole_words() {
+        assert!(means("send-standard", "send-standard"));
+        assert!(means("send", "send-standard"));
+        assert!(means("net-two-equal", "net-two-equal-rx16"));
+        assert!(!means("sen", "send-standard"));
+        assert!(!means("send-standard-delay", "send-standard"));
+    }
+
+    #[test]
+    fn plans_stand_without_peers_and_with_them() {
+        let ours = ("Weft".to_string(), Role::Ours);
+        let peer = ("MPICH".to_string(), Role::Peer);
+        for members in [
+            vec![],
+            vec![ours.clone()],
+            vec![peer.clone()],
+            vec![ours, peer],
+        ] {
+            let cast = Cast { members, cores: 2 };
+            for experiment in all() {
+                let Build::Ready(plan) = experiment.build else {
+                    continue;
+                };
+                for effort in [Effort::Quick, Effort::Full] {
+                    let plan = plan(&cast, effort);
+                    let names: HashSet<_> = plan
+                        .lines
+                        .iter()
+                        .map(|line| (line.name(), &line.panel))
+                        .collect();
+                    assert_eq!(
+                        names.len(),
+                        plan.lines.len(),
+                        "{}: two series of one name",
+                        experiment.id
+                    );
+                    assert!(plan.budget.least <= plan.budget.most, "{}", experiment.id);
+                    for line in &plan.lines {
+                        assert!(
+                            !line.cells.is_empty(),
+                            "{}: {} has no cell",
+                            experiment.id,
+                            line.name()
+                        );
+                        assert!(line.role == Role::Device || !cast.members.is_empty());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn powers_of_two() {
+        assert_eq!(powers(1, 8), [1, 2, 4, 8]);
+        assert_eq!(powers(3, 20), [4, 8, 16]);
+    }
+}

@@ -1,0 +1,420 @@
+//! Experiments of the source documents that run today: parts B and D, and `latency-single` of C.
+
+use super::{budget, per_implementation, powers, timed};
+use crate::device::Device;
+use crate::experiment::{
+    Budget, Build, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
+};
+use crate::results::{Chart, Role, Scale};
+use std::time::Duration;
+
+/// The experiments, in the order of the page.
+pub fn experiments() -> Vec<Experiment> {
+    vec![
+        Experiment {
+            id: "latency-single",
+            part: Part::C,
+            title: "Latency of one message between two ranks",
+            x: "message size [B]",
+            y: "latency [µs]",
+            unit: "µs",
+            scales: (Scale::Log, Scale::Log),
+            lower_is_better: true,
+            chart: Chart::Line,
+            notes: &[
+                "Half of a round trip, as the OSU latency test takes it. The source's figure ends at 16 KiB; the \
+                 sizes beyond are the project's own.",
+                "Devices: what the machine gives without any MPI. The cache line holds a few bytes whatever the \
+                 axis says; the copy is one system call (process_vm_readv) between the two processes.",
+            ],
+            build: Build::Ready(latency_single),
+        },
+        send(
+            "send-standard",
+            "Standard send: bandwidth as the sender sees it",
+            &[
+                "As the source: 20 000 MPI_Send one way, the receiver only receives; bandwidth = 8 · size · samples / \
+               (2^20 · (t2 − t1)), both times taken by the sender. One sample here is one such loop of 20 000.",
+            ],
+            |cast, effort| send_bandwidth(cast, effort, "standard", 20_000),
+        ),
+        delay(
+            "send-standard-delay",
+            "Standard send: delay of an empty message",
+            &[
+                "Mean time of a 0-byte MPI_Send over 20 000, taken by the sender, as in the source (there: 1 µs).",
+            ],
+            |cast, effort| send_delay(cast, effort, "standard", 20_000),
+        ),
+        send(
+            "send-synchronous",
+            "Synchronous send: bandwidth as the sender sees it",
+            &[
+                "As send-standard, with 1 000 MPI_Ssend per sample. In the source it grows in line with the size.",
+            ],
+            |cast, effort| send_bandwidth(cast, effort, "synchronous", 1_000),
+        ),
+        delay(
+            "send-synchronous-delay",
+            "Synchronous send: delay of an empty message",
+            &[
+                "Mean time of a 0-byte MPI_Ssend over 1 000, taken by the sender (in the source: 1 ms).",
+            ],
+            |cast, effort| send_delay(cast, effort, "synchronous", 1_000),
+        ),
+        throughput(
+            "throughput-blocking",
+            "Throughput back and forth, blocking, shared memory",
+            &[
+                "Barrier, then MPI_Send and MPI_Recv in turn until each side has sent 1 GB (2^30 bytes); all bytes of \
+                 both directions over the time from the first rank's stamp to the second rank's end.",
+                "With --quick each side sends 4 MiB per sample, in at least 4 and at most 2 000 messages.",
+                "The TCP half waits for Weft's TCP fabric.",
+            ],
+            |cast, effort| throughput_plan(cast, effort, "blocking"),
+        ),
+        throughput(
+            "throughput-nonblocking",
+            "Throughput back and forth, non-blocking, shared memory",
+            &[
+                "As throughput-blocking with MPI_Isend, MPI_Irecv and MPI_Waitall: as in the source both directions \
+                 are under way at once. The source used one buffer for both, which MPI forbids; here they are two.",
+                "With --quick each side sends 4 MiB per sample, in at least 4 and at most 2 000 messages.",
+                "The TCP half waits for Weft's TCP fabric.",
+            ],
+            |cast, effort| throughput_plan(cast, effort, "nonblocking"),
+        ),
+        Experiment {
+            id: "latency-long",
+            part: Part::D,
+            title: "Latency of an 8-byte long, blocking and non-blocking, shared memory",
+            x: "",
+            y: "time of one message [ns]",
+            unit: "ns",
+            scales: (Scale::Linear, Scale::Linear),
+            lower_is_better: true,
+            chart: Chart::Bars,
+            notes: &[
+                "Total time over number of messages, 100 000 each way (2 000 with --quick). Non-blocking sends and \
+                 receives at once, so two messages are under way: this is why it is ahead, here as in the source.",
+                "The source on shared memory: blocking 685 ns (628 to 1013), non-blocking 494 ns (461 to 719), n = 100.",
+                "The TCP half waits for Weft's TCP fabric.",
+            ],
+            build: Build::Ready(latency_long),
+        },
+    ]
+}
+
+fn latency_single(cast: &Cast, effort: Effort) -> Plan {
+    let sizes = effort.pick(
+        vec![
+            1,
+            8,
+            64,
+            512,
+            4096,
+            16_384,
+            65_536,
+            262_144,
+            1 << 20,
+            4 << 20,
+        ],
+        powers(1, 4 << 20),
+    );
+    let convert = Convert::Microseconds;
+    let request = |size: usize| format!("pingpong size={size}");
+    let mut lines = per_implementation(cast, "", "", |implementation| {
+        sizes
+            .iter()
+            .map(|&size| {
+                (
+                    size as f64,
+                    timed(implementation, 2, request(size), convert),
+                )
+            })
+            .collect()
+    });
+    lines.extend(per_implementation(
+        cast,
+        "MPI_THREAD_MULTIPLE",
+        "",
+        |implementation| {
+            let job = JobKey {
+                implementation,
+                ranks: 2,
+                multiple: true,
+            };
+            let task = |size| Task::Request {
+                job,
+                request: request(size),
+                repeat: Repeat::Timed,
+                convert,
+            };
+            sizes
+                .iter()
+                .map(|&size| (size as f64, task(size)))
+                .collect()
+        },
+    ));
+    // The peers' thread-multiple latency is only part of the full picture.
+    lines.retain(|line| {
+        line.variant.is_empty() || line.role == Role::Ours || effort == Effort::Full
+    });
+    let device = |device: Device, low: usize, high: usize| {
+        let places = sizes.iter().filter(|size| (low..=high).contains(*size));
+        Line {
+            role: Role::Device,
+            subject: device.name().into(),
+            variant: String::new(),
+            panel: String::new(),
+            cells: places
+                .map(|&size| {
+                    (
+                        size as f64,
+                        Task::Device {
+                            device,
+                            size,
+                            convert,
+                        },
+                    )
+                })
+                .collect(),
+        }
+    };
+    lines.push(device(Device::CacheLine, 1, 64));
+    lines.push(device(Device::UnixSocket, 1, 16_384));
+    lines.push(device(Device::Loopback, 1, 16_384));
+    lines.extend(bare_copy(cast, &sizes, 4096, |_| convert));
+    Plan {
+        budget: budget(effort),
+        lines,
+        alone: false,
+    }
+}
+
+/// The copy between two processes, which needs two of them: those of the first implementation's job.
+pub(super) fn bare_copy(
+    cast: &Cast,
+    sizes: &[usize],
+    from: usize,
+    convert: impl Fn(usize) -> Convert,
+) -> Option<Line> {
+    if cast.members.is_empty() {
+        return None;
+    }
+    let places = sizes.iter().filter(|size| **size >= from);
+    Some(Line {
+        role: Role::Device,
+        subject: "device: one copy between processes".into(),
+        variant: String::new(),
+        panel: String::new(),
+        cells: places
+            .map(|&size| {
+                (
+                    size as f64,
+                    timed(0, 2, format!("copy size={size}"), convert(size)),
+                )
+            })
+            .collect(),
+    })
+}
+
+fn send(
+    id: &'static str,
+    title: &'static str,
+    notes: &'static [&'static str],
+    plan: fn(&Cast, Effort) -> Plan,
+) -> Experiment {
+    Experiment {
+        id,
+        part: Part::B,
+        title,
+        x: "message size [B]",
+        y: "bandwidth [Mbit/s, 2^20]",
+        unit: "Mbit/s",
+        scales: (Scale::Linear, Scale::Linear),
+        lower_is_better: false,
+        chart: Chart::Line,
+        notes,
+        build: Build::Ready(plan),
+    }
+}
+
+fn delay(
+    id: &'static str,
+    title: &'static str,
+    notes: &'static [&'static str],
+    plan: fn(&Cast, Effort) -> Plan,
+) -> Experiment {
+    let (x, y, unit, chart) = ("", "delay [ms]", "ms", Chart::Bars);
+    Experiment {
+        x,
+        y,
+        unit,
+        chart,
+        lower_is_better: true,
+        ..send(id, title, notes, plan)
+    }
+}
+
+/// Few samples: each is already the mean of thousands of sends, and there are 2 049 sizes.
+fn send_budget(effort: Effort) -> Budget {
+    Budget {
+        least: effort.pick(2, 5),
+        most: effort.pick(4, 20),
+        turn: 1,
+        launches: effort.pick(1, 2),
+        ..budget(effort)
+    }
+}
+
+fn send_bandwidth(cast: &Cast, effort: Effort, mode: &'static str, samples: u64) -> Plan {
+    let lines = per_implementation(cast, "", "", |implementation| {
+        let job = JobKey {
+            implementation,
+            ranks: 2,
+            multiple: false,
+        };
+        let task = |size: usize| Task::Request {
+            job,
+            request: format!("stream mode={mode} size={size}"),
+            repeat: Repeat::Exactly(samples),
+            convert: Convert::BinaryMegabits(size as f64),
+        };
+        // Size 0 has no bandwidth; the source writes it as the point (0, 0).
+        (1..=2048)
+            .filter(|size| size % effort.pick(64, 1) == 0)
+            .map(|size| (size as f64, task(size)))
+            .collect()
+    });
+    Plan {
+        budget: send_budget(effort),
+        lines,
+        alone: false,
+    }
+}
+
+fn send_delay(cast: &Cast, effort: Effort, mode: &'static str, samples: u64) -> Plan {
+    let lines = per_implementation(cast, "", "", |implementation| {
+        let job = JobKey {
+            implementation,
+            ranks: 2,
+            multiple: false,
+        };
+        let (repeat, convert) = (Repeat::Exactly(samples), Convert::Milliseconds);
+        vec![(
+            0.0,
+            Task::Request {
+                job,
+                request: format!("stream mode={mode} size=0"),
+                repeat,
+                convert,
+            },
+        )]
+    });
+    Plan {
+        budget: Budget {
+            least: effort.pick(6, 20),
+            ..budget(effort)
+        },
+        lines,
+        alone: false,
+    }
+}
+
+fn throughput(
+    id: &'static str,
+    title: &'static str,
+    notes: &'static [&'static str],
+    plan: fn(&Cast, Effort) -> Plan,
+) -> Experiment {
+    Experiment {
+        id,
+        part: Part::D,
+        title,
+        x: "message size [B]",
+        y: "throughput [MB/s]",
+        unit: "MB/s",
+        scales: (Scale::Log, Scale::Log),
+        lower_is_better: false,
+        chart: Chart::Range,
+        notes,
+        build: Build::Ready(plan),
+    }
+}
+
+fn throughput_plan(cast: &Cast, effort: Effort, mode: &'static str) -> Plan {
+    let sizes = effort.pick(
+        vec![64, 1024, 16_384, 65_536, 262_144, 1 << 20, 4 << 20],
+        powers(64, 4 << 20),
+    );
+    let lines = per_implementation(cast, "", "", |implementation| {
+        let job = JobKey {
+            implementation,
+            ranks: 2,
+            multiple: false,
+        };
+        let task = |size: usize| Task::Request {
+            job,
+            request: format!("exchange mode={mode} size={size}"),
+            repeat: Repeat::Exactly(
+                effort.pick(((4 << 20) / size).clamp(4, 2000), (1 << 30) / size) as u64,
+            ),
+            convert: Convert::Megabytes(2.0 * size as f64),
+        };
+        sizes
+            .iter()
+            .map(|&size| (size as f64, task(size)))
+            .collect()
+    });
+    let budget = Budget {
+        least: effort.pick(3, 20),
+        most: effort.pick(10, 20),
+        time: effort.pick(Duration::from_millis(30), Duration::from_secs(60)),
+        turn: 1,
+        launches: effort.pick(1, 4),
+        ..budget(effort)
+    };
+    Plan {
+        budget,
+        lines,
+        alone: false,
+    }
+}
+
+fn latency_long(cast: &Cast, effort: Effort) -> Plan {
+    let mut lines = Vec::new();
+    for (variant, mode) in [("blocking", "blocking"), ("non-blocking", "nonblocking")] {
+        lines.extend(per_implementation(cast, variant, "", |implementation| {
+            let job = JobKey {
+                implementation,
+                ranks: 2,
+                multiple: false,
+            };
+            let request = format!("pingpong size=8 mode={mode}");
+            let (repeat, convert) = (
+                Repeat::Exactly(effort.pick(2_000, 100_000)),
+                Convert::Nanoseconds,
+            );
+            vec![(
+                8.0,
+                Task::Request {
+                    job,
+                    request,
+                    repeat,
+                    convert,
+                },
+            )]
+        }));
+    }
+    let budget = Budget {
+        least: effort.pick(20, 100),
+        most: effort.pick(60, 200),
+        ..budget(effort)
+    };
+    Plan {
+        budget,
+        lines,
+        alone: false,
+    }
+}

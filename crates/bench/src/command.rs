@@ -1,0 +1,486 @@
+//! `weft bench`: finds the implementations, runs the experiments, writes results and page.
+
+use crate::catalog;
+use crate::experiment::{Build, Cast, Effort, Experiment};
+use crate::harness::Harness;
+use crate::implementation::Implementation;
+use crate::machine::{self, Machine};
+use crate::report;
+use crate::results::{Participant, Results, Role};
+use crate::summary::{self, Row, Verdict};
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+/// Measures Weft beside other implementations of MPI and the bare machine.
+#[derive(Parser, Debug)]
+#[command(name = "weft bench", bin_name = "weft bench")]
+struct Options {
+    /// Experiments to run: ids of --list, or the beginning of some up to a hyphen. Default: all that are built.
+    #[arg(value_name = "EXPERIMENT")]
+    experiments: Vec<String>,
+    /// Everything small: all experiments in about a minute.
+    #[arg(long)]
+    quick: bool,
+    /// Where results.json and index.html go.
+    #[arg(long, value_name = "DIR", default_value = "report")]
+    out: PathBuf,
+    /// Another implementation to measure: a name for the legend, and the folder with its bin, lib, include.
+    #[arg(long = "peer", value_name = "NAME=PATH", value_parser = name_and_path)]
+    peers: Vec<(String, PathBuf)>,
+    /// Folder with the bin, lib, include of the Weft that is measured. Default: the one this program belongs to.
+    #[arg(long, value_name = "PATH")]
+    ours: Option<PathBuf>,
+    /// Lists every experiment and whether it is built, and ends.
+    #[arg(long)]
+    list: bool,
+    /// Prints the results as JSON on standard output.
+    #[arg(long)]
+    json: bool,
+    /// Seed of the random order of turns; 0 takes one from the clock.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    seed: u64,
+    /// Measures nothing: writes the page of an earlier results.json.
+    #[arg(long, value_name = "FILE")]
+    page_of: Option<PathBuf>,
+}
+
+fn name_and_path(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, path)) if !name.is_empty() && !path.is_empty() => {
+            Ok((name.into(), path.into()))
+        }
+        _ => Err(format!(
+            "'{text}' is not NAME=PATH, for example mympi=/opt/mympi"
+        )),
+    }
+}
+
+/// Runs the command with the arguments after `weft bench`.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let name = OsString::from("weft bench");
+    let options = match Options::try_parse_from(std::iter::once(name).chain(arguments)) {
+        Ok(options) => options,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("weft bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<()> {
+    let all = catalog::all();
+    if options.list {
+        print!("{}", list(&all));
+        return Ok(());
+    }
+    if let Some(file) = &options.page_of {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read {}", file.display()))?;
+        let results = Results::from_json(&text)
+            .with_context(|| format!("{} is no results.json", file.display()))?;
+        return write(&results, &options.out, false);
+    }
+    let chosen = choose(&all, &options.experiments)?;
+    let tree = source_tree();
+    let (implementations, mut remarks) = implementations(options, tree.as_deref())?;
+    for remark in &remarks {
+        eprintln!("weft bench: {remark}");
+    }
+    let results = measure(
+        options,
+        &chosen,
+        &implementations,
+        tree.as_deref(),
+        &mut remarks,
+    )?;
+    if options.json {
+        print!("{}", results.to_json()?);
+    } else {
+        print!("{}", comparison(&summary::rows(&results)));
+    }
+    eprintln!(
+        "weft bench: the page is {}",
+        options.out.join("index.html").display()
+    );
+    Ok(())
+}
+
+/// Runs the chosen experiments and writes results and page after each of them.
+fn measure(
+    options: &Options,
+    chosen: &[&Experiment],
+    implementations: &[Implementation],
+    tree: Option<&Path>,
+    remarks: &mut [String],
+) -> Result<Results> {
+    let effort = if options.quick {
+        Effort::Quick
+    } else {
+        Effort::Full
+    };
+    let machine = Machine::read();
+    let seed = if options.seed == 0 {
+        machine::seed()
+    } else {
+        options.seed
+    };
+    let cores = machine.cores;
+    let mut harness = Harness::new(implementations, cores, effort, seed);
+    let mut cast = Cast {
+        members: Vec::new(),
+        cores,
+    };
+    let mut participants = Vec::new();
+    for (index, implementation) in implementations.iter().enumerate() {
+        let version = match harness.version(index) {
+            Ok(version) => version,
+            Err(error) => bail!("{} does not run two ranks: {error:#}", implementation.name),
+        };
+        eprintln!("weft bench: {}: {version}", implementation.name);
+        cast.members
+            .push((implementation.name.clone(), implementation.role));
+        let launch = implementation.launch_note();
+        participants.push(Participant {
+            name: implementation.name.clone(),
+            version,
+            launch,
+        });
+    }
+    let mut results = Results {
+        machine,
+        commit: commit(tree),
+        started: machine::utc(),
+        effort: effort.word().into(),
+        implementations: participants,
+        experiments: Vec::new(),
+    };
+    let whole = chosen.len();
+    for (index, experiment) in chosen.iter().enumerate() {
+        let Build::Ready(plan) = experiment.build else {
+            continue;
+        };
+        let plan = plan(&cast, effort);
+        if plan.lines.is_empty() {
+            eprintln!(
+                "weft bench: {} needs an implementation of MPI; left out",
+                experiment.id
+            );
+            continue;
+        }
+        let bar = bar(&format!("{}/{whole} {}", index + 1, experiment.id));
+        let mut found = harness.run(experiment, &plan, &bar);
+        bar.finish_and_clear();
+        for note in found
+            .notes
+            .iter()
+            .filter(|note| note.contains(" failed at "))
+        {
+            eprintln!("weft bench: {}: {note}", experiment.id);
+        }
+        eprintln!(
+            "weft bench: {}/{whole} {}: {}",
+            index + 1,
+            experiment.id,
+            found.notes.last().map_or("", |note| note)
+        );
+        found.notes.extend(remarks.iter().cloned());
+        results.experiments.push(found);
+        results.machine.load_after = machine::load();
+        write(&results, &options.out, true)?;
+    }
+    for complaint in harness.finish() {
+        eprintln!("weft bench: {complaint}");
+    }
+    Ok(results)
+}
+
+fn bar(name: &str) -> ProgressBar {
+    let bar = ProgressBar::new(1);
+    if let Ok(style) =
+        ProgressStyle::with_template("{prefix} [{bar:30}] {pos}/{len} {elapsed} {msg}")
+    {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.set_prefix(name.to_string());
+    bar
+}
+
+/// One line per experiment: id, what it shows, and whether it is built.
+fn list(all: &[Experiment]) -> String {
+    let mut text = String::new();
+    let mut sorted: Vec<&Experiment> = all.iter().collect();
+    sorted.sort_by_key(|experiment| experiment.part);
+    for experiment in sorted {
+        let state = match experiment.build {
+            Build::Ready(_) => String::new(),
+            Build::Missing(what) => format!("  (not built yet: waits for {what})"),
+        };
+        text += &format!("{:24} {}{state}\n", experiment.id, experiment.title);
+    }
+    text
+}
+
+/// The experiments that the names mean, each once; all that are built without a name.
+fn choose<'e>(all: &'e [Experiment], names: &[String]) -> Result<Vec<&'e Experiment>> {
+    for name in names {
+        let meant: Vec<&Experiment> = all
+            .iter()
+            .filter(|one| catalog::means(name, one.id))
+            .collect();
+        if meant.is_empty() {
+            bail!("there is no experiment '{name}'; weft bench --list names them all");
+        }
+        if let [
+            Experiment {
+                id,
+                build: Build::Missing(what),
+                ..
+            },
+        ] = meant[..]
+        {
+            bail!("{id} is not built yet: it waits for {what}");
+        }
+    }
+    let wanted = |one: &&Experiment| {
+        names.is_empty() || names.iter().any(|name| catalog::means(name, one.id))
+    };
+    Ok(all
+        .iter()
+        .filter(|one| matches!(one.build, Build::Ready(_)))
+        .filter(wanted)
+        .collect())
+}
+
+/// Finds ours and the peers, and builds the measuring program with each; what is missing, in sentences.
+fn implementations(
+    options: &Options,
+    tree: Option<&Path>,
+) -> Result<(Vec<Implementation>, Vec<String>)> {
+    let work = match tree {
+        Some(tree) => target(tree).join("measure"),
+        None => std::env::temp_dir().join(format!("weft-measure-{}", std::process::id())),
+    };
+    let (mut found, mut remarks) = (Vec::new(), Vec::new());
+    match ours(options, tree)
+        .and_then(|prefix| Implementation::new("Weft", Role::Ours, &prefix, &work))
+    {
+        Ok(implementation) => found.push(implementation),
+        Err(error) => remarks.push(format!("Weft itself is not measured: {error:#}")),
+    }
+    let mut peers = options.peers.clone();
+    for (name, folder) in [("MPICH", "mpich"), ("Open MPI", "openmpi")] {
+        let Some(prefix) = tree.map(|tree| target(tree).join("peers").join(folder)) else {
+            continue;
+        };
+        if prefix.exists() && !peers.iter().any(|(given, _)| given == name) {
+            peers.push((name.into(), prefix));
+        }
+    }
+    if peers.is_empty() {
+        remarks.push("no other implementation is here to compare with; cargo xtask peers installs MPICH and Open MPI \
+                      under target/peers, --peer NAME=PATH names any other".into());
+    }
+    for (name, prefix) in &peers {
+        let given = options.peers.iter().any(|(given, _)| given == name);
+        match Implementation::new(name, Role::Peer, prefix, &work) {
+            Ok(implementation) => found.push(implementation),
+            Err(error) if given => return Err(error),
+            Err(error) => remarks.push(format!("left out: {error:#}")),
+        }
+    }
+    Ok((found, remarks))
+}
+
+/// The prefix of the Weft to measure: the one named, the one this program stands in, or a new one that
+/// the source tree lays out.
+fn ours(options: &Options, tree: Option<&Path>) -> Result<PathBuf> {
+    if let Some(prefix) = &options.ours {
+        return Ok(prefix.clone());
+    }
+    let program = std::env::current_exe().context("cannot tell where this program is")?;
+    if let Some(prefix) = program.parent().and_then(Path::parent) {
+        if prefix.join("include/mpi.h").exists() && prefix.join("bin/mpicc").exists() {
+            return Ok(prefix.to_path_buf());
+        }
+    }
+    let tree = tree.context(
+        "this program stands neither in an installed Weft nor in the source tree; use --ours",
+    )?;
+    eprintln!("weft bench: laying out what is measured (cargo xtask dist)");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .current_dir(tree)
+        .args(["run", "--quiet", "--package", "xtask", "--", "dist"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    if !built.status.success() {
+        bail!("cargo xtask dist ended badly ({})", built.status);
+    }
+    Ok(target(tree).join("dist"))
+}
+
+/// The source tree that this program was built in or is called in.
+fn source_tree() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok();
+    let here = std::env::current_dir().ok();
+    let is_tree = |folder: &&Path| {
+        folder.join("xtask/Cargo.toml").exists() && folder.join("crates/bench").exists()
+    };
+    [program, here]
+        .into_iter()
+        .flatten()
+        .find_map(|start| start.ancestors().find(is_tree).map(Path::to_path_buf))
+}
+
+/// Cargo's target folder of a tree.
+fn target(tree: &Path) -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => tree.join(folder),
+        None => tree.join("target"),
+    }
+}
+
+/// The commit of a tree, marked when files differ from it.
+fn commit(tree: Option<&Path>) -> String {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git")
+            .current_dir(tree?)
+            .args(arguments)
+            .stderr(Stdio::null())
+            .output()
+            .ok()?;
+        output
+            .status
+            .success()
+            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+    };
+    let Some(head) = git(&["rev-parse", "HEAD"]) else {
+        return String::new();
+    };
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"])
+        .is_some_and(|text| !text.is_empty());
+    if changed {
+        format!("{head}-modified")
+    } else {
+        head
+    }
+}
+
+fn write(results: &Results, out: &Path, with_json: bool) -> Result<()> {
+    std::fs::create_dir_all(out)
+        .with_context(|| format!("cannot make the folder {}", out.display()))?;
+    let put = |name: &str, text: String| {
+        let path = out.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    if with_json {
+        put("results.json", results.to_json()?)?;
+    }
+    put("index.html", report::page(results)?)
+}
+
+/// The comparison as text for a terminal.
+fn comparison(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        let sign = if row.at_least { "≥" } else { "≤" };
+        let verdict = match row.verdict {
+            Verdict::Met => "met",
+            Verdict::Missed => "MISSED",
+            Verdict::Undecided => "undecided",
+            Verdict::Unmeasured => "not measured",
+        };
+        text += &format!("{:52} ", row.claim);
+        if row.verdict == Verdict::Unmeasured {
+            text += &format!("{:>8} {sign} {:<6} {verdict}\n", "", row.limit);
+            continue;
+        }
+        let against = if row.reference.is_empty() {
+            String::new()
+        } else {
+            format!(" against {}", row.reference)
+        };
+        text += &format!(
+            "{:>8} {sign} {:<6} {verdict:9} {}/{} places; worst {}: {}{against}\n",
+            summary::figure(row.ratio),
+            row.limit,
+            row.met.0,
+            row.met.1,
+            row.place,
+            row.ours,
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_has_every_experiment_and_says_what_is_not_built() {
+        let all = catalog::all();
+        let text = list(&all);
+        assert_eq!(text.lines().count(), all.len());
+        for experiment in &all {
+            let line = text
+                .lines()
+                .find(|line| line.split_whitespace().next() == Some(experiment.id));
+            let line = line.unwrap_or_else(|| panic!("{} is not listed", experiment.id));
+            assert_eq!(
+                line.contains("not built yet"),
+                matches!(experiment.build, Build::Missing(_)),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_choose_and_wrong_ones_are_refused() {
+        let all = catalog::all();
+        let ids = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+            choose(&all, &names).map(|chosen| chosen.iter().map(|one| one.id).collect::<Vec<_>>())
+        };
+        assert_eq!(ids(&["startup"]).expect("one"), ["startup"]);
+        assert_eq!(
+            ids(&["throughput"]).expect("two"),
+            ["throughput-blocking", "throughput-nonblocking"]
+        );
+        assert!(
+            ids(&["nonsense"])
+                .expect_err("refused")
+                .to_string()
+                .contains("nonsense")
+        );
+        assert!(
+            ids(&["packet-pool"])
+                .expect_err("refused")
+                .to_string()
+                .contains("not built yet")
+        );
+        assert!(ids(&[]).expect("all").len() > 10);
+    }
+
+    #[test]
+    fn peers_are_name_and_path() {
+        assert_eq!(
+            name_and_path("a=/b=c"),
+            Ok(("a".into(), PathBuf::from("/b=c")))
+        );
+        assert!(name_and_path("/opt/mpi").is_err());
+    }
+}

@@ -1,0 +1,265 @@
+//! An experiment as a value: what is measured, on which axes, and the cells that a run visits.
+//!
+//! ```text
+//! Experiment ── plan(cast, effort) ──> Plan { budget, lines } ── each Line: series + cells (x, Task)
+//! ```
+//!
+//! A plan knows nothing of time or order; the harness knows nothing of MPI calls. What joins them is
+//! the [`Task`]: one question that can be asked again and again, each answer being one sample.
+
+use crate::device::Device;
+use crate::results::{Chart, Role, Scale};
+use std::time::Duration;
+
+/// How thoroughly a run measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Everything in about a minute: few places, few samples, short ones.
+    Quick,
+    /// The parameters of the sources.
+    Full,
+}
+
+impl Effort {
+    /// One of two values.
+    pub fn pick<T>(self, quick: T, full: T) -> T {
+        match self {
+            Effort::Quick => quick,
+            Effort::Full => full,
+        }
+    }
+
+    /// The word in `results.json`.
+    pub fn word(self) -> &'static str {
+        self.pick("quick", "full")
+    }
+}
+
+/// Where an experiment comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Mailbox and portal.
+    A,
+    /// Standard and synchronous send.
+    B,
+    /// Light-weight threads, hash table, packet pool, OSU latency.
+    C,
+    /// Blocking and non-blocking, shared memory and network.
+    D,
+    /// The network system.
+    E,
+    /// Beyond the sources: the project's own promises.
+    Beyond,
+}
+
+/// One experiment.
+pub struct Experiment {
+    /// Name on the command line and in the results.
+    pub id: &'static str,
+    /// Where it comes from.
+    pub part: Part,
+    /// One line for people.
+    pub title: &'static str,
+    /// Label of the x axis, with its unit.
+    pub x: &'static str,
+    /// Label of the y axis, with its unit.
+    pub y: &'static str,
+    /// Unit of y alone.
+    pub unit: &'static str,
+    /// Scales of x and y.
+    pub scales: (Scale, Scale),
+    /// Whether a smaller y is better.
+    pub lower_is_better: bool,
+    /// How it is drawn at first.
+    pub chart: Chart,
+    /// What a reader must know.
+    pub notes: &'static [&'static str],
+    /// How it is run, or what it waits for.
+    pub build: Build,
+}
+
+/// Whether an experiment can run.
+pub enum Build {
+    /// It can: this plans it.
+    Ready(fn(&Cast, Effort) -> Plan),
+    /// It cannot yet; what is missing.
+    Missing(&'static str),
+}
+
+/// The implementations of MPI that take part, by index.
+pub struct Cast {
+    /// Name and role of each.
+    pub members: Vec<(String, Role)>,
+    /// Processors that the run may use.
+    pub cores: usize,
+}
+
+/// What a run of an experiment does.
+pub struct Plan {
+    /// When to stop.
+    pub budget: Budget,
+    /// The series.
+    pub lines: Vec<Line>,
+    /// Whether no other job may be resident meanwhile (shared pages would be counted in part).
+    pub alone: bool,
+}
+
+/// When a cell has enough samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    /// Standard error aimed at, as a part of the mean.
+    pub aim: f64,
+    /// Never fewer samples.
+    pub least: usize,
+    /// Never more samples.
+    pub most: usize,
+    /// Time that one cell may use in all, once it has the least number of samples.
+    pub time: Duration,
+    /// Length of one sample, for tasks whose number of iterations is free.
+    pub sample: Duration,
+    /// Samples taken in one turn.
+    pub turn: usize,
+    /// Separate launches among which the samples are divided.
+    pub launches: u32,
+}
+
+/// One series: where it stands in the legend, and its cells.
+pub struct Line {
+    /// Whose it is.
+    pub role: Role,
+    /// Name of the implementation or device.
+    pub subject: String,
+    /// What varies beside x and the subject; empty if nothing does.
+    pub variant: String,
+    /// Which of the experiment's plots; empty if there is one.
+    pub panel: String,
+    /// x and task of each cell.
+    pub cells: Vec<(f64, Task)>,
+}
+
+/// A job that must be running for a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobKey {
+    /// Index in the cast.
+    pub implementation: usize,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Whether it is initialised with MPI_THREAD_MULTIPLE.
+    pub multiple: bool,
+}
+
+/// How many operations make one sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// As many as fill the sample's time: found by trying.
+    Timed,
+    /// Exactly this many, as a source prescribes.
+    Exactly(u64),
+}
+
+/// What is asked in one turn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Task {
+    /// A workload of the measuring program, in a resident job.
+    Request {
+        /// The job.
+        job: JobKey,
+        /// Verb and keys of the request, without the numbers of iterations and samples.
+        request: String,
+        /// Iterations of one sample.
+        repeat: Repeat,
+        /// From nanoseconds per operation to y.
+        convert: Convert,
+    },
+    /// Threads of this process, without MPI.
+    Device {
+        /// What they use.
+        device: Device,
+        /// Bytes of a message or copy.
+        size: usize,
+        /// From nanoseconds per operation to y.
+        convert: Convert,
+    },
+    /// Time of `mpiexec` from its start to its end, of a program that only initialises and finalises.
+    Launch {
+        /// Index in the cast.
+        implementation: usize,
+        /// Number of ranks.
+        ranks: u32,
+    },
+    /// Proportional set size of every rank of an idle job, in MB.
+    Memory {
+        /// The job.
+        job: JobKey,
+    },
+    /// Two jobs of one rank each compute at once: the smaller one's share of a core.
+    TwoJobs {
+        /// Index in the cast.
+        implementation: usize,
+        /// Length of one sample.
+        milliseconds: u64,
+    },
+}
+
+/// How y follows from the nanoseconds of one operation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Convert {
+    /// ns as they are.
+    Nanoseconds,
+    /// µs.
+    Microseconds,
+    /// ms.
+    Milliseconds,
+    /// Operation moves so many bytes: MB/s, 10^6 bytes.
+    Megabytes(f64),
+    /// Operation is so many messages: million per second.
+    Millions(f64),
+    /// Operation moves so many bytes: Mbit/s with 2^20 bit, as a source defines it.
+    BinaryMegabits(f64),
+    /// Operation took so many ns of processor time of this many ns: per cent.
+    Percent(f64),
+}
+
+impl Convert {
+    /// y of one operation's nanoseconds.
+    pub fn apply(self, nanoseconds: f64) -> f64 {
+        match self {
+            Convert::Nanoseconds => nanoseconds,
+            Convert::Microseconds => nanoseconds / 1e3,
+            Convert::Milliseconds => nanoseconds / 1e6,
+            Convert::Megabytes(bytes) => bytes * 1e3 / nanoseconds,
+            Convert::Millions(messages) => messages * 1e3 / nanoseconds,
+            Convert::BinaryMegabits(bytes) => {
+                8.0 * bytes / f64::from(1 << 20) / (nanoseconds / 1e9)
+            }
+            Convert::Percent(of) => 100.0 * nanoseconds / of,
+        }
+    }
+}
+
+impl Line {
+    /// Name in the legend: the subject, and what varies.
+    pub fn name(&self) -> String {
+        if self.variant.is_empty() {
+            self.subject.clone()
+        } else {
+            format!("{}, {}", self.subject, self.variant)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversions() {
+        assert_eq!(Convert::Microseconds.apply(240.0), 0.24);
+        // 1 MiB in 100 µs: 10 485.76 MB/s.
+        assert!((Convert::Megabytes(1_048_576.0).apply(100_000.0) - 10_485.76).abs() < 1e-9);
+        assert_eq!(Convert::Millions(64.0).apply(6_400.0), 10.0);
+        // The source's formula: 8 * size * samples / (2^20 * (t2 - t1)); 131 072 B in 1 ms.
+        assert!((Convert::BinaryMegabits(131_072.0).apply(1e6) - 1000.0).abs() < 1e-9);
+        assert_eq!(Convert::Percent(4e9).apply(0.04e9), 1.0);
+    }
+}

@@ -1,0 +1,146 @@
+//! The implementations of MPI that a run compares: where they are, how their launchers are spoken to,
+//! and the measuring program built by their own compiler wrapper.
+
+use crate::results::Role;
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The measuring program, carried along so that an installed `weft` needs no source tree.
+const SOURCES: [(&str, &str); 7] = [
+    ("measure.h", include_str!("../measure/measure.h")),
+    ("main.c", include_str!("../measure/main.c")),
+    ("point.c", include_str!("../measure/point.c")),
+    ("stream.c", include_str!("../measure/stream.c")),
+    ("collective.c", include_str!("../measure/collective.c")),
+    ("matching.c", include_str!("../measure/matching.c")),
+    ("idle.c", include_str!("../measure/idle.c")),
+];
+
+/// Whose options a launcher understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Launcher {
+    /// `-n N program`, nothing else is needed.
+    Plain,
+    /// Refuses root and more ranks than cores unless told otherwise.
+    OpenMpi,
+}
+
+/// One implementation, with its measuring program.
+#[derive(Clone, Debug)]
+pub struct Implementation {
+    /// Name in the legend.
+    pub name: String,
+    /// Ours or a peer.
+    pub role: Role,
+    prefix: PathBuf,
+    launcher: Launcher,
+    program: PathBuf,
+}
+
+impl Implementation {
+    /// Takes an installed implementation and builds the measuring program with it, in `work`.
+    pub fn new(name: &str, role: Role, prefix: &Path, work: &Path) -> Result<Implementation> {
+        let prefix = prefix
+            .canonicalize()
+            .with_context(|| format!("{name}: there is no folder {}", prefix.display()))?;
+        for tool in ["mpicc", "mpiexec"] {
+            if !prefix.join("bin").join(tool).exists() {
+                bail!(
+                    "{name}: {} has no bin/{tool}; give the prefix that holds bin, lib and include",
+                    prefix.display()
+                );
+            }
+        }
+        let version =
+            output(Command::new(prefix.join("bin/mpiexec")).arg("--version")).unwrap_or_default();
+        let launcher = if version.contains("Open MPI") || version.to_lowercase().contains("prte") {
+            Launcher::OpenMpi
+        } else {
+            Launcher::Plain
+        };
+        let program = build(name, &prefix, work)?;
+        Ok(Implementation {
+            name: name.to_string(),
+            role,
+            prefix,
+            launcher,
+            program,
+        })
+    }
+
+    /// The launcher's command line for the measuring program; its arguments are still to be added.
+    pub fn command(&self, ranks: u32, cores: usize) -> Command {
+        let mut command = Command::new(self.prefix.join("bin/mpiexec"));
+        command.arg("-n").arg(ranks.to_string());
+        if self.launcher == Launcher::OpenMpi {
+            command
+                .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+                .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+            if ranks as usize > cores {
+                command.args(["--map-by", ":OVERSUBSCRIBE"]);
+            }
+        }
+        command.arg(&self.program).stdin(Stdio::null());
+        command
+    }
+
+    /// What [`Implementation::command`] adds to the plain command line, for the reader of the page.
+    pub fn launch_note(&self) -> String {
+        match self.launcher {
+            Launcher::Plain => "mpiexec -n N, no option".into(),
+            Launcher::OpenMpi => {
+                "mpiexec -n N; allowed to run as root; --map-by :OVERSUBSCRIBE where N is more \
+                                  than the cores, or it refuses to start"
+                    .into()
+            }
+        }
+    }
+}
+
+/// The first lines that a command prints, if it ends well.
+fn output(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).output().ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Builds the measuring program with the implementation's own wrapper.
+fn build(name: &str, prefix: &Path, work: &Path) -> Result<PathBuf> {
+    let folder = work.join(
+        name.to_lowercase()
+            .replace(|letter: char| !letter.is_ascii_alphanumeric(), "-"),
+    );
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    for (file, text) in SOURCES {
+        std::fs::write(folder.join(file), text)
+            .with_context(|| format!("cannot write to {}", folder.display()))?;
+    }
+    let program = folder.join("measure");
+    let wrapper = prefix.join("bin/mpicc");
+    let built = Command::new(&wrapper)
+        .current_dir(&folder)
+        .args(["-std=gnu11", "-O2", "-Wall", "-o", "measure"])
+        .args(
+            SOURCES
+                .iter()
+                .map(|(file, _)| *file)
+                .filter(|file| file.ends_with(".c")),
+        )
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("{name}: cannot start {}", wrapper.display()))?;
+    if !built.status.success() {
+        let said = String::from_utf8_lossy(&built.stderr);
+        let first: Vec<&str> = said.lines().take(12).collect();
+        bail!(
+            "{name}: {} does not build the measuring program:\n{}",
+            wrapper.display(),
+            first.join("\n")
+        );
+    }
+    Ok(program)
+}

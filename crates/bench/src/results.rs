@@ -1,0 +1,296 @@
+//! What a run found, as it is written to `results.json`: machine, commit, and every sample.
+//!
+//! The names of the fields are relied on by others; fields may be added, none renamed.
+
+use crate::machine::Machine;
+use crate::statistics::Statistics;
+use serde::{Deserialize, Serialize};
+
+/// A whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// What it ran on.
+    pub machine: Machine,
+    /// Commit of the source tree, with `-modified` when the tree had changes; empty if unknown.
+    pub commit: String,
+    /// When the run began, in UTC.
+    pub started: String,
+    /// `quick` or `full`.
+    pub effort: String,
+    /// The implementations that took part.
+    pub implementations: Vec<Participant>,
+    /// The experiments, in the order of the catalogue.
+    pub experiments: Vec<ExperimentResult>,
+}
+
+/// One implementation of MPI that took part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Participant {
+    /// Name, as in the series.
+    pub name: String,
+    /// What the library says of itself.
+    pub version: String,
+    /// What was added to its launcher's command line, and why.
+    pub launch: String,
+}
+
+/// How an axis is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// Equal distances are equal differences.
+    Linear,
+    /// Equal distances are equal ratios.
+    Log,
+}
+
+/// How the points of a series are drawn at first; the page can switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Chart {
+    /// Median as a line, quartiles as a band.
+    Line,
+    /// Mean as a line, minimum and maximum beside it, as one of the sources draws it.
+    Range,
+    /// One horizontal box plot per series: there is no x axis.
+    Bars,
+}
+
+/// One experiment's outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExperimentResult {
+    /// Id in the catalogue.
+    pub id: String,
+    /// One line for people.
+    pub title: String,
+    /// Seed of the order of turns.
+    pub seed: u64,
+    /// Unit of the y axis.
+    pub unit: String,
+    /// Label of the x axis.
+    pub x: String,
+    /// Label of the y axis.
+    pub y: String,
+    /// Scale of the x axis.
+    pub x_scale: Scale,
+    /// Scale of the y axis.
+    pub y_scale: Scale,
+    /// Whether a smaller y is better.
+    pub lower_is_better: bool,
+    /// How it is drawn at first.
+    pub chart: Chart,
+    /// What was measured, by series.
+    pub series: Vec<Series>,
+    /// How it was measured, what failed, what a reader must know.
+    pub notes: Vec<String>,
+}
+
+/// Whose series it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Weft.
+    Ours,
+    /// Another implementation that is compared.
+    Peer,
+    /// What the machine gives without any of them.
+    Device,
+}
+
+/// One line of a plot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Name in the legend.
+    pub name: String,
+    /// Whose it is.
+    pub role: Role,
+    /// Name of the implementation, or of the device.
+    pub subject: String,
+    /// What varies beside x and the implementation (a mode, an order); empty if nothing does.
+    pub variant: String,
+    /// Which of the experiment's plots it belongs to; empty if there is only one.
+    pub panel: String,
+    /// The points, x rising.
+    pub points: Vec<Point>,
+}
+
+/// One point: all samples, and what they say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Place on the x axis.
+    pub x: f64,
+    /// Number of samples.
+    pub n: usize,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub median: f64,
+    /// Smallest sample.
+    pub min: f64,
+    /// Largest sample.
+    pub max: f64,
+    /// First quartile.
+    pub q1: f64,
+    /// Third quartile.
+    pub q3: f64,
+    /// Standard error of the mean.
+    pub stderr: f64,
+    /// Lower end of the 95 % interval of the median.
+    pub median_low: f64,
+    /// Upper end of the 95 % interval of the median.
+    pub median_high: f64,
+    /// Confidence that this interval really has (less than 0.95 with fewer than six samples).
+    pub confidence: f64,
+    /// Operations in one sample; a sample is their mean.
+    pub iterations: u64,
+    /// How many separate launches the samples come from.
+    pub launches: u32,
+    /// Whether the standard error was brought under the aim, or the budget ended before.
+    pub settled: bool,
+    /// All samples, in the order in which they were taken.
+    pub samples: Vec<f64>,
+}
+
+impl Point {
+    /// The point of these samples, rounded to six digits: none of them is more exact than that.
+    pub fn new(x: f64, samples: &[f64], iterations: u64, launches: u32, aim: f64) -> Option<Point> {
+        let samples: Vec<f64> = samples.iter().map(|sample| rounded(*sample)).collect();
+        let found = Statistics::of(&samples)?;
+        Some(Point {
+            x,
+            n: found.n,
+            mean: rounded(found.mean),
+            median: rounded(found.median),
+            min: found.min,
+            max: found.max,
+            q1: rounded(found.q1),
+            q3: rounded(found.q3),
+            stderr: rounded(found.stderr),
+            median_low: found.median_low,
+            median_high: found.median_high,
+            confidence: rounded(found.confidence),
+            iterations,
+            launches,
+            settled: found.relative_error() < aim,
+            samples,
+        })
+    }
+}
+
+/// A number with six significant digits.
+pub fn rounded(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+impl Results {
+    /// The results as text for `results.json`.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self).map(|text| text + "\n")
+    }
+
+    /// Reads what [`Results::to_json`] wrote.
+    pub fn from_json(text: &str) -> serde_json::Result<Results> {
+        serde_json::from_str(text)
+    }
+}
+
+impl ExperimentResult {
+    /// The series of an implementation or device, in a panel and variant.
+    pub fn series(&self, subject: &str, panel: &str, variant: &str) -> Option<&Series> {
+        self.series.iter().find(|series| {
+            series.subject == subject && series.panel == panel && series.variant == variant
+        })
+    }
+}
+
+impl Series {
+    /// The point at a place of the x axis.
+    pub fn at(&self, x: f64) -> Option<&Point> {
+        self.points.iter().find(|point| point.x == x)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A small run with invented figures: 8 B at 0.2 µs ours, 0.3 and 0.6 µs the peers.
+    pub(crate) fn sample() -> Results {
+        let series = |name: &str, role, scale: f64| Series {
+            name: name.into(),
+            role,
+            subject: name.into(),
+            variant: String::new(),
+            panel: String::new(),
+            points: [8.0, 64.0]
+                .iter()
+                .filter_map(|x| {
+                    let samples: Vec<f64> = (0..9)
+                        .map(|step| scale * (1.0 + x / 640.0) + 0.001 * f64::from(step))
+                        .collect();
+                    Point::new(*x, &samples, 1000, 2, 0.01)
+                })
+                .collect(),
+        };
+        Results {
+            machine: Machine {
+                cpu: "a <processor> & more".into(),
+                cores: 2,
+                ..Machine::default()
+            },
+            commit: "0123abcd".into(),
+            started: "2026-01-02T03:04:05Z".into(),
+            effort: "quick".into(),
+            implementations: vec![],
+            experiments: vec![ExperimentResult {
+                id: "latency-single".into(),
+                title: "Latency".into(),
+                seed: 1,
+                unit: "µs".into(),
+                x: "message size [B]".into(),
+                y: "latency [µs]".into(),
+                x_scale: Scale::Log,
+                y_scale: Scale::Log,
+                lower_is_better: true,
+                chart: Chart::Line,
+                series: vec![
+                    series("Weft", Role::Ours, 0.2),
+                    series("MPICH", Role::Peer, 0.6),
+                    series("Open MPI", Role::Peer, 0.3),
+                ],
+                notes: vec!["</script><b>not markup</b>".into()],
+            }],
+        }
+    }
+
+    #[test]
+    fn json_there_and_back() {
+        let results = sample();
+        let text = results.to_json().expect("serialises");
+        assert_eq!(Results::from_json(&text).expect("reads"), results);
+        assert_eq!(
+            Results::from_json(&text)
+                .expect("reads")
+                .to_json()
+                .expect("serialises"),
+            text
+        );
+    }
+
+    #[test]
+    fn json_has_the_agreed_names() {
+        let text = sample().to_json().expect("serialises");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert!(value["machine"].is_object() && value["commit"].is_string());
+        let experiment = &value["experiments"][0];
+        for name in ["id", "title", "seed", "unit", "x", "series", "notes"] {
+            assert!(!experiment[name].is_null(), "experiment has no {name}");
+        }
+        let point = &experiment["series"][0]["points"][0];
+        for name in [
+            "x", "n", "mean", "median", "min", "max", "q1", "q3", "stderr", "samples",
+        ] {
+            assert!(!point[name].is_null(), "point has no {name}");
+        }
+    }
+}

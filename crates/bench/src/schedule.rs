@@ -1,0 +1,62 @@
+//! The order of turns: random, so that a slow minute of the machine hits all series alike, and
+//! seeded, so that a run can be repeated in the same order.
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+
+/// Source of the order of turns of one experiment.
+pub struct Schedule {
+    random: StdRng,
+}
+
+impl Schedule {
+    /// The schedule of an experiment under a seed. Experiments of one run draw independent orders.
+    pub fn new(seed: u64, experiment: &str) -> Schedule {
+        // FNV-1a of the name keeps the order of one experiment independent of which others run.
+        let name = experiment
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+        Schedule {
+            random: StdRng::seed_from_u64(seed ^ name),
+        }
+    }
+
+    /// The next pass over these turns, each once, in an order of its own.
+    pub fn pass(&mut self, turns: &[usize]) -> Vec<usize> {
+        let mut order = turns.to_vec();
+        order.shuffle(&mut self.random);
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passes(seed: u64, experiment: &str) -> Vec<Vec<usize>> {
+        let turns: Vec<usize> = (0..20).collect();
+        let mut schedule = Schedule::new(seed, experiment);
+        (0..5).map(|_| schedule.pass(&turns)).collect()
+    }
+
+    #[test]
+    fn the_seed_decides_the_order() {
+        assert_eq!(passes(7, "startup"), passes(7, "startup"));
+        assert_ne!(passes(7, "startup"), passes(8, "startup"));
+        assert_ne!(passes(7, "startup"), passes(7, "bandwidth"));
+    }
+
+    #[test]
+    fn every_pass_is_a_new_permutation() {
+        let found = passes(1, "latency-single");
+        for pass in &found {
+            let mut sorted = pass.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..20).collect::<Vec<_>>());
+        }
+        assert_ne!(found[0], found[1]);
+    }
+}

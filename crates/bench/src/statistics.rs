@@ -1,0 +1,164 @@
+//! What is said about a set of samples: mean, median, quartiles, extremes, standard error, and the
+//! interval in which the median lies with 95 % confidence.
+//!
+//! The interval makes no assumption about the distribution: it is bounded by two order statistics
+//! whose ranks follow from the binomial distribution with p = 1/2 (the number of samples below the
+//! true median). With fewer than six samples no pair of order statistics reaches 95 %; the extremes
+//! are given then, and [`Statistics::confidence`] says what they are worth.
+
+use statrs::distribution::{Binomial, DiscreteCDF};
+
+/// Figures that describe one set of samples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Statistics {
+    /// Number of samples.
+    pub n: usize,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Middle sample, or mean of the two middle samples.
+    pub median: f64,
+    /// Smallest sample.
+    pub min: f64,
+    /// Largest sample.
+    pub max: f64,
+    /// First quartile, interpolated linearly between samples.
+    pub q1: f64,
+    /// Third quartile, interpolated linearly between samples.
+    pub q3: f64,
+    /// Standard error of the mean; 0 with one sample.
+    pub stderr: f64,
+    /// Lower end of the interval of the median.
+    pub median_low: f64,
+    /// Upper end of the interval of the median.
+    pub median_high: f64,
+    /// Confidence that the interval really has; at least 0.95 from six samples on.
+    pub confidence: f64,
+}
+
+impl Statistics {
+    /// Describes the samples; `None` when there are none or one of them is not a finite number.
+    pub fn of(samples: &[f64]) -> Option<Statistics> {
+        if samples.is_empty() || samples.iter().any(|sample| !sample.is_finite()) {
+            return None;
+        }
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let n = sorted.len();
+        let mean = sorted.iter().sum::<f64>() / n as f64;
+        let squares: f64 = sorted.iter().map(|sample| (sample - mean).powi(2)).sum();
+        let stderr = if n > 1 {
+            (squares / (n - 1) as f64 / n as f64).sqrt()
+        } else {
+            0.0
+        };
+        let (low, high, confidence) = median_ranks(n);
+        Some(Statistics {
+            n,
+            mean,
+            median: quantile(&sorted, 0.5),
+            min: sorted[0],
+            max: sorted[n - 1],
+            q1: quantile(&sorted, 0.25),
+            q3: quantile(&sorted, 0.75),
+            stderr,
+            median_low: sorted[low],
+            median_high: sorted[high],
+            confidence,
+        })
+    }
+
+    /// Standard error as a part of the mean; infinite when it cannot be told yet (one sample).
+    pub fn relative_error(&self) -> f64 {
+        if self.n < 2 {
+            f64::INFINITY
+        } else if self.stderr == 0.0 {
+            0.0
+        } else {
+            self.stderr / self.mean.abs()
+        }
+    }
+}
+
+/// The value below which `part` of the sorted samples lie, interpolated linearly.
+fn quantile(sorted: &[f64], part: f64) -> f64 {
+    let place = part * (sorted.len() - 1) as f64;
+    let below = place.floor() as usize;
+    let above = place.ceil() as usize;
+    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
+}
+
+/// Indices (from 0) of the two samples that bound the median's interval, and its true confidence.
+///
+/// The interval [x(l), x(n-1-l)] covers the median unless at most l samples lie on one side of it:
+/// confidence = 1 - 2 P(B <= l), B binomial(n, 1/2). The largest such l with at least 95 % is taken.
+fn median_ranks(n: usize) -> (usize, usize, f64) {
+    let last = n - 1;
+    let Ok(below) = Binomial::new(0.5, n as u64) else {
+        return (0, last, 0.0);
+    };
+    let outside = |rank: usize| 2.0 * below.cdf(rank as u64);
+    let mut low = 0;
+    // The quantile is a first guess; the loop settles what rounding may have missed by one.
+    if n > 50 {
+        low = (below.inverse_cdf(0.025) as usize).saturating_sub(2);
+    }
+    while low + 1 <= last / 2 && outside(low + 1) <= 0.05 {
+        low += 1;
+    }
+    (low, last - low, (1.0 - outside(low)).max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_values() {
+        let found = Statistics::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).expect("samples");
+        assert_eq!((found.n, found.mean, found.median), (8, 5.0, 4.5));
+        assert_eq!(
+            (found.min, found.max, found.q1, found.q3),
+            (2.0, 9.0, 4.0, 5.5)
+        );
+        // Sum of squares 32, sample variance 32/7, standard error sqrt(32/7/8).
+        assert!((found.stderr - (32.0_f64 / 7.0 / 8.0).sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn interval_of_the_median_has_the_published_ranks() {
+        // Ranks (from 1) of the usual table for 95 %: n = 6: 1..6, 10: 2..9, 20: 6..15, 50: 18..33,
+        // 100: 40..61.
+        for (n, low, high) in [
+            (6, 1, 6),
+            (10, 2, 9),
+            (20, 6, 15),
+            (50, 18, 33),
+            (100, 40, 61),
+        ] {
+            let (found_low, found_high, confidence) = median_ranks(n);
+            assert_eq!((found_low + 1, found_high + 1), (low, high), "n = {n}");
+            assert!(confidence >= 0.95, "n = {n}: {confidence}");
+        }
+    }
+
+    #[test]
+    fn few_samples_do_not_claim_confidence() {
+        for n in 1..6 {
+            let (low, high, confidence) = median_ranks(n);
+            assert_eq!((low, high), (0, n - 1));
+            assert!(confidence < 0.95, "n = {n}: {confidence}");
+        }
+        let one = Statistics::of(&[3.0]).expect("one sample");
+        assert_eq!(
+            (one.median, one.stderr, one.median_low, one.median_high),
+            (3.0, 0.0, 3.0, 3.0)
+        );
+        assert!(one.relative_error().is_infinite());
+    }
+
+    #[test]
+    fn refuses_what_is_no_sample() {
+        assert_eq!(Statistics::of(&[]), None);
+        assert_eq!(Statistics::of(&[1.0, f64::NAN]), None);
+    }
+}

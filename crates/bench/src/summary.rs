@@ -1,0 +1,490 @@
+//! The table on top of the page: each promise of speed beside what was measured.
+//!
+//! A row compares Weft with the better peer (or a device, or itself) at every place that the promise
+//! covers and shows the worst one. The ratio's interval follows from the intervals of the two medians;
+//! a promise counts as met or missed only when the whole interval says so.
+
+use crate::results::{ExperimentResult, Point, Results, Role, Series};
+use serde::Serialize;
+
+/// What Weft is compared with.
+#[derive(Clone, Copy)]
+enum Reference {
+    /// The peer with the better median at the same place.
+    BetterPeer,
+    /// A device series at the same place.
+    Device(&'static str),
+    /// Weft's series of another variant.
+    Variant(&'static str),
+    /// Weft's own first point of the same series.
+    First,
+    /// Nothing: the figure itself.
+    Absolute,
+}
+
+/// One promise.
+struct Target {
+    claim: &'static str,
+    experiment: &'static str,
+    /// Beginning of the panels that it covers.
+    panel: &'static str,
+    variant: &'static str,
+    /// First and last place on the x axis that it covers.
+    places: (f64, f64),
+    reference: Reference,
+    /// Whether the ratio must be at least the limit, not at most.
+    at_least: bool,
+    limit: f64,
+}
+
+const ANY: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
+const EIGHT: (f64, f64) = (8.0, 8.0);
+const LINE: &str = "device: cache line bounced";
+const COPY: &str = "device: one copy between processes";
+
+const fn at_most(claim: &'static str, experiment: &'static str, limit: f64) -> Target {
+    let reference = Reference::BetterPeer;
+    Target {
+        claim,
+        experiment,
+        panel: "",
+        variant: "",
+        places: ANY,
+        reference,
+        at_least: false,
+        limit,
+    }
+}
+
+/// The promises, in the order of the page.
+const TARGETS: [Target; 24] = [
+    Target {
+        places: EIGHT,
+        ..at_most("latency of 8 B", "latency-single", 0.7)
+    },
+    Target {
+        places: EIGHT,
+        reference: Reference::Device(LINE),
+        ..at_most(
+            "latency of 8 B, against a cache line one way",
+            "latency-single",
+            2.5,
+        )
+    },
+    at_most("latency at every size", "latency-single", 0.95),
+    Target {
+        places: EIGHT,
+        variant: "MPI_THREAD_MULTIPLE",
+        reference: Reference::Variant(""),
+        ..at_most(
+            "MPI_THREAD_MULTIPLE, against single-threaded, 8 B",
+            "latency-single",
+            1.05,
+        )
+    },
+    Target {
+        places: EIGHT,
+        at_least: true,
+        ..at_most("message rate of 8 B", "message-rate", 1.5)
+    },
+    Target {
+        at_least: true,
+        ..at_most("bandwidth at every size", "bandwidth", 1.0)
+    },
+    Target {
+        places: (262_144.0, 1_048_576.0),
+        reference: Reference::Device(COPY),
+        at_least: true,
+        ..at_most(
+            "bandwidth of 256 KiB to 1 MiB, against one copy",
+            "bandwidth",
+            0.95,
+        )
+    },
+    Target {
+        panel: "barrier",
+        places: (4.0, 17.0),
+        ..at_most("barrier, 4 to 17 ranks", "collectives-ranks", 0.5)
+    },
+    Target {
+        panel: "allreduce",
+        places: (4.0, 17.0),
+        ..at_most("allreduce 8 B, 4 to 17 ranks", "collectives-ranks", 0.5)
+    },
+    Target {
+        panel: "bcast",
+        places: (4.0, 17.0),
+        ..at_most("bcast, 4 to 17 ranks", "collectives-ranks", 0.5)
+    },
+    Target {
+        panel: "gather",
+        places: (4.0, 17.0),
+        ..at_most("gather, 4 to 17 ranks", "collectives-ranks", 0.5)
+    },
+    Target {
+        panel: "allgather",
+        places: (4.0, 17.0),
+        ..at_most("allgather, 4 to 17 ranks", "collectives-ranks", 0.5)
+    },
+    Target {
+        panel: "posted",
+        places: (10_000.0, 10_000.0),
+        reference: Reference::First,
+        ..at_most("10 000 posted receives, against one", "matching-depth", 2.0)
+    },
+    Target {
+        panel: "unexpected",
+        places: (10_000.0, 10_000.0),
+        reference: Reference::First,
+        ..at_most(
+            "10 000 unexpected messages, against one",
+            "matching-depth",
+            2.0,
+        )
+    },
+    Target {
+        places: (2.0, 2.0),
+        ..at_most("start and end of two ranks", "startup", 0.3)
+    },
+    Target {
+        places: (2.0, 2.0),
+        reference: Reference::Absolute,
+        ..at_most("start and end of two ranks [ms]", "startup", 30.0)
+    },
+    Target {
+        places: (64.0, 64.0),
+        reference: Reference::Absolute,
+        ..at_most("start and end of 64 ranks [ms]", "startup", 400.0)
+    },
+    Target {
+        reference: Reference::Absolute,
+        ..at_most("processor time of a blocked receive [%]", "idle-cpu", 1.0)
+    },
+    Target {
+        reference: Reference::Absolute,
+        ..at_most("memory of an idle rank of four [MB]", "memory", 2.5)
+    },
+    Target {
+        reference: Reference::Absolute,
+        at_least: true,
+        ..at_most("core share of each of two jobs [%]", "two-jobs", 95.0)
+    },
+    // The promise says "flat"; a fifth more is what this page calls flat.
+    Target {
+        panel: "ranks",
+        reference: Reference::First,
+        ..at_most("latency as the job has more ranks: flat", "growth", 1.2)
+    },
+    Target {
+        panel: "idle peers",
+        reference: Reference::First,
+        ..at_most("latency beside more idle peers: flat", "growth", 1.2)
+    },
+    Target {
+        panel: "communicators",
+        reference: Reference::First,
+        ..at_most("latency beside more communicators: flat", "growth", 1.2)
+    },
+    Target {
+        panel: "posted",
+        reference: Reference::First,
+        ..at_most("latency beside more posted receives: flat", "growth", 1.2)
+    },
+];
+
+/// Whether a promise was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The whole interval keeps it.
+    Met,
+    /// The whole interval misses it.
+    Missed,
+    /// The interval holds the limit.
+    Undecided,
+    /// There is nothing to compare in these results.
+    Unmeasured,
+}
+
+/// One row of the table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What is promised.
+    pub claim: String,
+    /// Which experiment shows it.
+    pub experiment: String,
+    /// The worst place: panel and x.
+    pub place: String,
+    /// Weft's median there, with its unit.
+    pub ours: String,
+    /// What it is compared with, and its median.
+    pub reference: String,
+    /// Ours over the reference (or ours, where there is none).
+    pub ratio: f64,
+    /// Lower end of its interval.
+    pub low: f64,
+    /// Upper end of its interval.
+    pub high: f64,
+    /// What the ratio must reach.
+    pub limit: f64,
+    /// Whether it must be at least the limit.
+    pub at_least: bool,
+    /// At how many places it is met, of how many.
+    pub met: (usize, usize),
+    /// Whether the promise was kept at the worst place.
+    pub verdict: Verdict,
+}
+
+/// All rows of a run whose experiments took part.
+pub fn rows(results: &Results) -> Vec<Row> {
+    let of_target = |target: &Target| {
+        let experiment = results
+            .experiments
+            .iter()
+            .find(|experiment| experiment.id == target.experiment)?;
+        Some(row(target, experiment))
+    };
+    TARGETS.iter().filter_map(of_target).collect()
+}
+
+fn row(target: &Target, experiment: &ExperimentResult) -> Row {
+    let mut places = Vec::new();
+    for ours in &experiment.series {
+        let covered = ours.role == Role::Ours
+            && ours.variant == target.variant
+            && ours.panel.starts_with(target.panel);
+        if !covered {
+            continue;
+        }
+        for point in &ours.points {
+            let first =
+                matches!(target.reference, Reference::First) && ours.points.first() == Some(point);
+            if point.x >= target.places.0 && point.x <= target.places.1 && !first {
+                places.extend(compare(target, experiment, ours, point));
+            }
+        }
+    }
+    let badness = |row: &Row| {
+        if target.at_least {
+            -row.ratio
+        } else {
+            row.ratio
+        }
+    };
+    let met = (
+        places
+            .iter()
+            .filter(|row| row.verdict == Verdict::Met)
+            .count(),
+        places.len(),
+    );
+    match places
+        .into_iter()
+        .max_by(|left, right| badness(left).total_cmp(&badness(right)))
+    {
+        Some(worst) => Row { met, ..worst },
+        None => Row {
+            claim: target.claim.into(),
+            experiment: target.experiment.into(),
+            place: String::new(),
+            ours: String::new(),
+            reference: String::new(),
+            ratio: 0.0,
+            low: 0.0,
+            high: 0.0,
+            limit: target.limit,
+            at_least: target.at_least,
+            met,
+            verdict: Verdict::Unmeasured,
+        },
+    }
+}
+
+/// The comparison at one place; `None` if the other side has no point there.
+fn compare(
+    target: &Target,
+    experiment: &ExperimentResult,
+    ours: &Series,
+    point: &Point,
+) -> Option<Row> {
+    let own = |variant: &str| {
+        let mut all = experiment.series.iter();
+        all.find(|series| {
+            series.role == Role::Ours && series.variant == variant && series.panel == ours.panel
+        })
+    };
+    let (name, other) = match target.reference {
+        Reference::Absolute => (String::new(), None),
+        Reference::BetterPeer => {
+            let (series, other) = better_peer(experiment, ours, point.x)?;
+            (series.name.clone(), Some(other))
+        }
+        Reference::Device(device) => (
+            device.to_string(),
+            Some(experiment.series(device, &ours.panel, "")?.at(point.x)?),
+        ),
+        Reference::Variant(variant) => {
+            (own(variant)?.name.clone(), Some(own(variant)?.at(point.x)?))
+        }
+        Reference::First => {
+            let first = ours.points.first()?;
+            (format!("at {}", figure(first.x)), Some(first))
+        }
+    };
+    let (ratio, low, high) = other.map_or(
+        (point.median, point.median_low, point.median_high),
+        |other| {
+            (
+                point.median / other.median,
+                point.median_low / other.median_high,
+                point.median_high / other.median_low,
+            )
+        },
+    );
+    let keeps = |ratio: f64| {
+        if target.at_least {
+            ratio >= target.limit
+        } else {
+            ratio <= target.limit
+        }
+    };
+    let verdict = match (keeps(low), keeps(high)) {
+        (true, true) => Verdict::Met,
+        (false, false) => Verdict::Missed,
+        _ => Verdict::Undecided,
+    };
+    let unit = &experiment.unit;
+    let x = if experiment.x.is_empty() {
+        String::new()
+    } else {
+        format!("{} {}", figure(point.x), axis(&experiment.x))
+    };
+    let place = [ours.panel.as_str(), &x]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(", ");
+    Some(Row {
+        claim: target.claim.into(),
+        experiment: experiment.id.clone(),
+        place,
+        ours: format!("{} {unit}", figure(point.median)),
+        reference: other.map_or(String::new(), |other| {
+            format!("{name}: {} {unit}", figure(other.median))
+        }),
+        ratio,
+        low,
+        high,
+        limit: target.limit,
+        at_least: target.at_least,
+        met: (0, 0),
+        verdict,
+    })
+}
+
+/// The peer with the better median beside a point of ours.
+pub fn better_peer<'r>(
+    experiment: &'r ExperimentResult,
+    ours: &Series,
+    x: f64,
+) -> Option<(&'r Series, &'r Point)> {
+    let same = |series: &&Series| {
+        series.role == Role::Peer && series.panel == ours.panel && series.variant == ours.variant
+    };
+    let sign = if experiment.lower_is_better {
+        1.0
+    } else {
+        -1.0
+    };
+    let points = experiment
+        .series
+        .iter()
+        .filter(same)
+        .filter_map(|series| Some((series, series.at(x)?)));
+    points.min_by(|left, right| (sign * left.1.median).total_cmp(&(sign * right.1.median)))
+}
+
+/// A number with three significant digits, without an exponent.
+pub fn figure(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    if value.fract() == 0.0 && value.abs() < 1e7 {
+        return format!("{value}");
+    }
+    let digits = 2 - value.abs().log10().floor() as i32;
+    format!("{value:.*}", usize::try_from(digits).unwrap_or(0))
+}
+
+/// Unit or noun of an x axis: what stands in brackets, or the whole label.
+fn axis(label: &str) -> &str {
+    label
+        .split_once('[')
+        .map_or(label, |(_, rest)| rest.trim_end_matches(']'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::sample;
+
+    #[test]
+    fn compares_with_the_better_peer() {
+        let results = sample();
+        let rows = rows(&results);
+        let eight = rows
+            .iter()
+            .find(|row| row.claim == "latency of 8 B")
+            .expect("row");
+        assert!(eight.reference.starts_with("Open MPI"), "{eight:?}");
+        assert!((eight.ratio - 0.667).abs() < 0.02, "{eight:?}");
+        assert_eq!(eight.verdict, Verdict::Met);
+        assert!(eight.low < eight.ratio && eight.ratio < eight.high);
+    }
+
+    #[test]
+    fn shows_the_worst_place_and_counts_the_rest() {
+        let mut results = sample();
+        let point = &mut results.experiments[0].series[0].points[1];
+        (point.median, point.median_low, point.median_high) = (9.0, 9.0, 9.0);
+        let row = rows(&results)
+            .into_iter()
+            .find(|row| row.claim == "latency at every size")
+            .expect("row");
+        assert_eq!(
+            (row.verdict, row.met, row.place.as_str()),
+            (Verdict::Missed, (1, 2), "64 B")
+        );
+    }
+
+    #[test]
+    fn an_interval_around_the_limit_decides_nothing() {
+        let mut results = sample();
+        let point = &mut results.experiments[0].series[0].points[0];
+        (point.median_low, point.median_high) = (point.median * 0.8, point.median * 1.2);
+        let row = rows(&results)
+            .into_iter()
+            .find(|row| row.claim == "latency of 8 B")
+            .expect("row");
+        assert_eq!(row.verdict, Verdict::Undecided);
+    }
+
+    #[test]
+    fn without_weft_nothing_is_claimed() {
+        let mut results = sample();
+        results.experiments[0].series.remove(0);
+        assert!(
+            rows(&results)
+                .iter()
+                .all(|row| row.verdict == Verdict::Unmeasured)
+        );
+    }
+
+    #[test]
+    fn figures_have_three_digits() {
+        assert_eq!(figure(0.242_13), "0.242");
+        assert_eq!(figure(12.345), "12.3");
+        assert_eq!(figure(12_345.6), "12346");
+        assert_eq!(figure(64.0), "64");
+    }
+}

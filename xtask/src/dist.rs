@@ -1,0 +1,144 @@
+//! `cargo xtask dist`: builds Weft in release and lays it out as an installation.
+//!
+//! ```text
+//! PREFIX/bin/      weft; mpiexec, mpirun, mpicc, mpicxx are links to it
+//! PREFIX/lib/      libmpi_abi.so.1, and libmpi_abi.so as a link to it
+//! PREFIX/include/  mpi.h and what else C programs include
+//! PREFIX/share/    the examples
+//! ```
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::layers::root;
+
+/// Where to lay it out.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The folder that gets bin, lib, include, share. Default: dist in cargo's target folder.
+    #[arg(long, value_name = "DIR")]
+    prefix: Option<PathBuf>,
+}
+
+/// Names under which the one program answers.
+const NAMES: [&str; 4] = ["mpiexec", "mpirun", "mpicc", "mpicxx"];
+
+/// Builds and lays out; prints the prefix on standard output.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let root = root()?;
+    let target = target(&root);
+    let prefix = match &arguments.prefix {
+        Some(prefix) => std::env::current_dir()?.join(prefix),
+        None => target.join("dist"),
+    };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .current_dir(&root)
+        .args([
+            "build",
+            "--release",
+            "--package",
+            "weft",
+            "--package",
+            "weft-abi",
+        ])
+        .status()
+        .context("cannot start cargo")?;
+    if !status.success() {
+        bail!("cargo build --release ended badly ({status})");
+    }
+    let built = target.join("release");
+    for folder in ["bin", "lib", "include", "share/weft/examples"] {
+        fs::create_dir_all(prefix.join(folder))
+            .with_context(|| format!("cannot make {}", prefix.join(folder).display()))?;
+    }
+    put(&built.join("weft"), &prefix.join("bin/weft"))?;
+    for name in NAMES {
+        link("weft", &prefix.join("bin").join(name))?;
+    }
+    put(
+        &built.join("libmpi_abi.so"),
+        &prefix.join("lib/libmpi_abi.so.1"),
+    )?;
+    link("libmpi_abi.so.1", &prefix.join("lib/libmpi_abi.so"))?;
+    copy_tree(&root.join("crates/abi/include"), &prefix.join("include"))?;
+    copy_tree(&root.join("examples"), &prefix.join("share/weft/examples"))?;
+    println!("{}", prefix.display());
+    Ok(())
+}
+
+/// Cargo's target folder.
+pub fn target(root: &Path) -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => root.join(folder),
+        None => root.join("target"),
+    }
+}
+
+/// Puts a file in place by a rename, so that a program that runs from there is not disturbed.
+fn put(from: &Path, to: &Path) -> Result<()> {
+    let name = to
+        .file_name()
+        .context("a file without a name")?
+        .to_string_lossy()
+        .into_owned();
+    let beside = to.with_file_name(format!(".{name}.{}", std::process::id()));
+    fs::copy(from, &beside)
+        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    fs::rename(&beside, to).with_context(|| format!("cannot put {} in place", to.display()))
+}
+
+/// Makes a link, replacing what stands there.
+fn link(to: &str, at: &Path) -> Result<()> {
+    if fs::symlink_metadata(at).is_ok() {
+        fs::remove_file(at).with_context(|| format!("cannot replace {}", at.display()))?;
+    }
+    symlink(to, at).with_context(|| format!("cannot link {} to {to}", at.display()))
+}
+
+/// Copies the files of a folder and of those in it; a folder that does not exist is empty.
+fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    if !from.exists() {
+        return Ok(());
+    }
+    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let entry = entry?;
+        let here = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_tree(&entry.path(), &here)?
+        } else {
+            put(&entry.path(), &here)?
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_links_are_replaced() {
+        let folder = std::env::temp_dir().join(format!("weft-dist-test-{}", std::process::id()));
+        fs::create_dir_all(folder.join("from/inner")).expect("folder");
+        for text in ["one", "two"] {
+            fs::write(folder.join("from/inner/file"), text).expect("file");
+            copy_tree(&folder.join("from"), &folder.join("to")).expect("copy");
+            link("inner/file", &folder.join("to/link")).expect("link");
+            assert_eq!(
+                fs::read_to_string(folder.join("to/link")).expect("read"),
+                text
+            );
+        }
+        let names: Vec<_> = fs::read_dir(folder.join("to/inner"))
+            .expect("read")
+            .collect();
+        assert_eq!(names.len(), 1, "nothing half-made is left beside the file");
+        fs::remove_dir_all(&folder).expect("clean");
+    }
+}

@@ -1,0 +1,130 @@
+//! `cargo xtask peers`: installs MPICH and Open MPI, to be measured beside Weft.
+//!
+//! Both come as packages of the Python registry (no root, no system packages) and go to
+//! `target/peers/mpich` and `target/peers/openmpi`, each a complete prefix with `bin`, `lib` and
+//! `include`. That they work is shown at once: each builds the measuring program with its own `mpicc`
+//! and starts it with two ranks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::dist::target;
+use crate::layers::root;
+
+/// Package, its version, and the folder it goes to. The versions that the project's figures speak of.
+const PEERS: [(&str, &str); 2] = [("mpich", "5.0.2"), ("openmpi", "5.0.11")];
+
+/// How to install.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Installs again what is there already.
+    #[arg(long)]
+    again: bool,
+    /// The newest versions instead of those that the project's figures speak of.
+    #[arg(long)]
+    newest: bool,
+}
+
+/// Installs both and tries them.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let root = root()?;
+    let peers = target(&root).join("peers");
+    for (package, version) in PEERS {
+        let prefix = peers.join(package);
+        if arguments.again && prefix.exists() {
+            fs::remove_dir_all(&prefix)
+                .with_context(|| format!("cannot remove {}", prefix.display()))?;
+        }
+        if !prefix.join("bin/mpicc").exists() {
+            let wanted = if arguments.newest {
+                package.to_string()
+            } else {
+                format!("{package}=={version}")
+            };
+            install(&wanted, &prefix)?;
+        }
+        try_it(package, &prefix, &root)?;
+    }
+    println!(
+        "both are under {}; weft bench finds them there",
+        peers.display()
+    );
+    Ok(())
+}
+
+/// Makes a virtual environment, which is the prefix, and installs the package in it.
+fn install(package: &str, prefix: &Path) -> Result<()> {
+    println!("{package}: installing in {}", prefix.display());
+    let python = Command::new("python3")
+        .args(["-m", "venv", "--clear"])
+        .arg(prefix)
+        .status();
+    if !python
+        .context("cannot start python3, which brings the packages; install it")?
+        .success()
+    {
+        bail!("python3 -m venv failed; on Debian it is in the package python3-venv");
+    }
+    let installed = Command::new(prefix.join("bin/python"))
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            package,
+        ])
+        .status()
+        .context("cannot start pip")?;
+    if !installed.success() {
+        bail!("pip cannot install {package}; is the Python registry reachable?");
+    }
+    Ok(())
+}
+
+/// Builds the measuring program and starts it as two ranks that do nothing.
+fn try_it(name: &str, prefix: &Path, root: &Path) -> Result<()> {
+    let sources = root.join("crates/bench/measure");
+    let mut files: Vec<PathBuf> = Vec::new();
+    for entry in
+        fs::read_dir(&sources).with_context(|| format!("cannot read {}", sources.display()))?
+    {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "c") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let program = prefix.join("bin/weft-measure");
+    let built = Command::new(prefix.join("bin/mpicc"))
+        .args(["-std=gnu11", "-O2", "-Wall", "-o"])
+        .arg(&program)
+        .args(&files)
+        .status()
+        .with_context(|| format!("{name}: cannot start its mpicc"))?;
+    if !built.success() {
+        bail!("{name}: its mpicc does not build the measuring program");
+    }
+    let mut start = Command::new(prefix.join("bin/mpiexec"));
+    // Open MPI refuses root without these; the other does not know them.
+    start
+        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    let ran = start
+        .args(["-n", "2"])
+        .arg(&program)
+        .stdin(Stdio::null())
+        .status();
+    if !ran
+        .with_context(|| format!("{name}: cannot start its mpiexec"))?
+        .success()
+    {
+        bail!("{name}: two ranks that only initialise and finalise end badly");
+    }
+    println!("{name}: builds the measuring program and runs it");
+    Ok(())
+}

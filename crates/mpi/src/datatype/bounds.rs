@@ -1,0 +1,118 @@
+//! Where a datatype begins and ends (MPI 5.0, sections 5.1.6 to 5.1.8).
+//!
+//! Without markers the bounds follow from the data, the upper one rounded up so that the extent is a
+//! multiple of the strictest alignment. A resized part brings markers; then only markers count.
+//! Sums are made in 128 bits, so that an overflow is seen and reported.
+
+use crate::error::{Error, ErrorClass, Result};
+
+/// First byte and byte after the last one, as displacements.
+pub(super) type Range = (i128, i128);
+
+/// The bounds of a type map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Bounds {
+    /// What the data cover; `None` if there are none.
+    pub data: Option<Range>,
+    /// What the markers cover, if there are any.
+    pub marked: Option<Range>,
+    /// Strictest alignment of the data.
+    pub alignment: usize,
+}
+
+impl Bounds {
+    /// The bounds of an empty type map.
+    pub const EMPTY: Self = Self {
+        data: None,
+        marked: None,
+        alignment: 1,
+    };
+
+    /// Lower bound.
+    pub fn lower(&self) -> i128 {
+        self.marked.or(self.data).map_or(0, |(lower, _)| lower)
+    }
+
+    /// Upper bound.
+    pub fn upper(&self) -> i128 {
+        match (self.marked, self.data) {
+            (Some((_, upper)), _) => upper,
+            (None, Some((lower, upper))) => {
+                let alignment = self.alignment as i128;
+                lower + (upper - lower + alignment - 1) / alignment * alignment
+            }
+            (None, None) => 0,
+        }
+    }
+
+    /// Upper less lower bound.
+    pub fn extent(&self) -> i128 {
+        self.upper() - self.lower()
+    }
+
+    /// The bounds of the same, `by` bytes further on.
+    pub fn shifted(&self, by: i128) -> Self {
+        // Saturated sums are refused by `checked`.
+        let shift = |range: Range| (range.0.saturating_add(by), range.1.saturating_add(by));
+        Self {
+            data: self.data.map(shift),
+            marked: self.marked.map(shift),
+            ..*self
+        }
+    }
+
+    /// The bounds of `count` of the same, each `stride` bytes after the one before.
+    pub fn repeated(&self, count: i128, stride: i128) -> Result<Self> {
+        if count == 0 {
+            return Ok(Self::EMPTY);
+        }
+        let last = self.shifted((count - 1).checked_mul(stride).ok_or_else(too_large)?);
+        Ok(self.joined(&last))
+    }
+
+    /// The bounds of both together.
+    pub fn joined(&self, other: &Self) -> Self {
+        let join = |one: Option<Range>, two: Option<Range>| match (one, two) {
+            (Some(one), Some(two)) => Some((one.0.min(two.0), one.1.max(two.1))),
+            (one, two) => one.or(two),
+        };
+        Self {
+            data: join(self.data, other.data),
+            marked: join(self.marked, other.marked),
+            alignment: self.alignment.max(other.alignment),
+        }
+    }
+
+    /// Whether all of it can be addressed.
+    pub fn checked(self) -> Result<Self> {
+        let fits = |range: Option<Range>| {
+            range.is_none_or(|(lower, upper)| {
+                isize::try_from(lower).is_ok() && isize::try_from(upper).is_ok()
+            })
+        };
+        if !fits(self.data) || !fits(self.marked) {
+            return Err(too_large());
+        }
+        let upper = isize::try_from(self.upper()).is_ok();
+        let extent = isize::try_from(self.extent()).is_ok();
+        let covered = self
+            .data
+            .is_none_or(|(lower, upper)| isize::try_from(upper - lower).is_ok());
+        if upper && extent && covered {
+            Ok(self)
+        } else {
+            Err(too_large())
+        }
+    }
+}
+
+#[cold]
+pub(super) fn too_large() -> Error {
+    Error::new(
+        ErrorClass::Arg,
+        format!(
+            "the datatype would reach further than {} bytes, which no memory does; check counts, strides and displacements",
+            isize::MAX
+        ),
+    )
+}

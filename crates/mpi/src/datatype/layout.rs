@@ -1,0 +1,421 @@
+//! Where the bytes of a datatype lie: a tree that stays small however many elements it stands for.
+//!
+//! ```text
+//!   Block            bytes in one piece
+//!   Repeat           the same body again and again, a stride apart        (vector)
+//!   Blocks           pieces at given displacements                        (indexed, struct)
+//!   Sequence         bodies at given displacements                        (struct of vectors)
+//! ```
+//!
+//! The order is that of the type map, which is the order of packing; it need not be that of memory.
+//! Pieces that follow each other both in the map and in memory are one piece. Everything here is
+//! arithmetic; memory is touched in [`copying`](super::copying) only.
+
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorClass, Result};
+
+/// Nesting that a walk may need on the stack.
+const DEEPEST: u32 = 64;
+/// Pieces that a tree which is nested deeper may be spread out to.
+const SPREAD: u64 = 1 << 22;
+/// A list of at most so many pieces is spliced into the list around it.
+const SPLICED: usize = 4;
+
+/// A part of a layout, at displacement 0.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// Bytes of data, at least 1.
+    pub bytes: usize,
+    pub shape: Shape,
+    depth: u32,
+    /// How many pieces.
+    pieces: u64,
+}
+
+/// See the module page.
+#[derive(Debug)]
+pub(super) enum Shape {
+    Block,
+    Repeat {
+        count: usize,
+        stride: isize,
+        body: Arc<Node>,
+    },
+    Blocks(Box<[Piece]>),
+    Sequence(Box<[Part]>),
+}
+
+/// One piece of [`Shape::Blocks`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// Where it lies.
+    pub offset: isize,
+    /// Bytes of data before it.
+    pub before: usize,
+    pub bytes: usize,
+}
+
+/// One part of [`Shape::Sequence`].
+#[derive(Debug)]
+pub(super) struct Part {
+    pub offset: isize,
+    pub before: usize,
+    pub node: Arc<Node>,
+}
+
+/// A layout: a tree at a displacement, or nothing.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub offset: isize,
+    /// `None` if there are no data.
+    pub node: Option<Arc<Node>>,
+}
+
+/// Receives the pieces of a walk.
+pub(super) trait Visit {
+    /// `bytes` bytes at `offset`.
+    fn block(&mut self, offset: isize, bytes: usize);
+
+    /// `count` pieces of `bytes` bytes, `stride` apart.
+    #[inline]
+    fn strided(&mut self, offset: isize, count: usize, stride: isize, bytes: usize) {
+        for index in 0..count {
+            self.block(
+                offset.wrapping_add(stride.wrapping_mul(index.cast_signed())),
+                bytes,
+            );
+        }
+    }
+}
+
+impl Layout {
+    pub const EMPTY: Self = Self {
+        offset: 0,
+        node: None,
+    };
+
+    /// One piece of `bytes` bytes.
+    pub fn block(bytes: usize) -> Self {
+        if bytes == 0 {
+            Self::EMPTY
+        } else {
+            Self {
+                offset: 0,
+                node: Some(Node::block(bytes)),
+            }
+        }
+    }
+
+    /// Bytes of data.
+    pub fn bytes(&self) -> usize {
+        self.node.as_ref().map_or(0, |node| node.bytes)
+    }
+
+    /// The piece that it is, if it is one.
+    pub fn span(&self) -> Option<(isize, usize)> {
+        match &self.node {
+            None => Some((0, 0)),
+            Some(node) if matches!(node.shape, Shape::Block) => Some((self.offset, node.bytes)),
+            Some(_) => None,
+        }
+    }
+
+    /// `count` times the same, `stride` apart. The caller has checked that all bounds and the sum of
+    /// bytes fit (see `Bounds`).
+    pub fn repeated(&self, count: usize, stride: isize) -> Result<Self> {
+        let Some(node) = &self.node else {
+            return Ok(Self::EMPTY);
+        };
+        if count == 0 {
+            return Ok(Self::EMPTY);
+        }
+        let repeated = match &node.shape {
+            _ if count == 1 => return Ok(self.clone()),
+            Shape::Block if stride == node.bytes.cast_signed() => Self::block(node.bytes * count),
+            Shape::Repeat {
+                count: inner,
+                stride: step,
+                body,
+            } if stride == step.wrapping_mul(inner.cast_signed()) => {
+                Node::repeat(inner * count, *step, body)?
+            }
+            _ => Node::repeat(count, stride, node)?,
+        };
+        Ok(repeated.shifted(self.offset))
+    }
+
+    /// The same, `by` bytes further on.
+    pub fn shifted(&self, by: isize) -> Self {
+        Self {
+            offset: self.offset.wrapping_add(by),
+            node: self.node.clone(),
+        }
+    }
+
+    /// These one after the other.
+    pub fn sequence(parts: impl IntoIterator<Item = Self>) -> Result<Self> {
+        let mut list = List::default();
+        for part in parts {
+            if let Some(node) = part.node {
+                list.push(part.offset, node);
+            }
+        }
+        list.finish()
+    }
+}
+
+impl Node {
+    fn block(bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            bytes,
+            shape: Shape::Block,
+            depth: 0,
+            pieces: 1,
+        })
+    }
+
+    fn repeat(count: usize, stride: isize, body: &Arc<Self>) -> Result<Layout> {
+        Arc::new(Self {
+            bytes: body.bytes * count,
+            depth: body.depth + 1,
+            pieces: body.pieces.saturating_mul(count as u64),
+            shape: Shape::Repeat {
+                count,
+                stride,
+                body: Arc::clone(body),
+            },
+        })
+        .bounded()
+    }
+
+    /// The same, but not nested deeper than a walk may go.
+    fn bounded(self: Arc<Self>) -> Result<Layout> {
+        if self.depth <= DEEPEST {
+            return Ok(Layout {
+                offset: 0,
+                node: Some(self),
+            });
+        }
+        if self.pieces > SPREAD {
+            return Err(Error::new(
+                ErrorClass::NoMem,
+                format!(
+                    "the datatype is nested {} deep and has {} pieces, too many to list; build it from fewer constructors",
+                    self.depth, self.pieces
+                ),
+            ));
+        }
+        struct Gather(List);
+        impl Visit for Gather {
+            fn block(&mut self, offset: isize, bytes: usize) {
+                self.0.push(offset, Node::block(bytes));
+            }
+        }
+        let mut gather = Gather(List::default());
+        self.walk(0, 0, self.bytes, &mut gather);
+        gather.0.finish()
+    }
+
+    /// Visits the `length` bytes of data from byte `from`, where the tree lies at `offset`.
+    pub fn walk(&self, offset: isize, from: usize, length: usize, visit: &mut impl Visit) {
+        let length = length.min(self.bytes - from.min(self.bytes));
+        if length == 0 {
+            return;
+        }
+        match &self.shape {
+            Shape::Block => visit.block(offset.wrapping_add(from.cast_signed()), length),
+            Shape::Repeat {
+                count,
+                stride,
+                body,
+            } => {
+                let times = Times {
+                    count: *count,
+                    stride: *stride,
+                    body,
+                };
+                times.walk(offset, from, length, visit);
+            }
+            Shape::Blocks(pieces) => {
+                let first = pieces.partition_point(|piece| piece.before + piece.bytes <= from);
+                let mut left = length;
+                let mut skip = from - pieces[first].before;
+                for piece in &pieces[first..] {
+                    let bytes = left.min(piece.bytes - skip);
+                    visit.block(
+                        offset
+                            .wrapping_add(piece.offset)
+                            .wrapping_add(skip.cast_signed()),
+                        bytes,
+                    );
+                    left -= bytes;
+                    skip = 0;
+                    if left == 0 {
+                        break;
+                    }
+                }
+            }
+            Shape::Sequence(parts) => {
+                let first = parts.partition_point(|part| part.before + part.node.bytes <= from);
+                let mut left = length;
+                let mut skip = from - parts[first].before;
+                for part in &parts[first..] {
+                    let bytes = left.min(part.node.bytes - skip);
+                    part.node
+                        .walk(offset.wrapping_add(part.offset), skip, bytes, visit);
+                    left -= bytes;
+                    skip = 0;
+                    if left == 0 {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A body repeated: an inner node, or the elements of a buffer.
+pub(super) struct Times<'a> {
+    pub count: usize,
+    pub stride: isize,
+    pub body: &'a Node,
+}
+
+impl Times<'_> {
+    /// Visits the `length` bytes of data from byte `from`; all of them must be there.
+    pub fn walk(&self, offset: isize, from: usize, length: usize, visit: &mut impl Visit) {
+        let bytes = self.body.bytes;
+        let at = |index: usize| offset.wrapping_add(self.stride.wrapping_mul(index.cast_signed()));
+        let (mut index, skip) = (from / bytes, from % bytes);
+        let mut left = length;
+        if skip > 0 {
+            let part = left.min(bytes - skip);
+            self.body.walk(at(index), skip, part, visit);
+            left -= part;
+            index += 1;
+        }
+        let whole = (left / bytes).min(self.count.saturating_sub(index));
+        if matches!(self.body.shape, Shape::Block) {
+            if whole > 0 {
+                visit.strided(at(index), whole, self.stride, bytes);
+            }
+        } else {
+            for next in index..index + whole {
+                self.body.walk(at(next), 0, bytes, visit);
+            }
+        }
+        left -= whole * bytes;
+        if left > 0 {
+            self.body.walk(at(index + whole), 0, left, visit);
+        }
+    }
+}
+
+/// Collects the parts of a sequence and finds its simplest shape.
+#[derive(Default)]
+struct List {
+    parts: Vec<(isize, Arc<Node>)>,
+}
+
+impl List {
+    fn push(&mut self, offset: isize, node: Arc<Node>) {
+        match &node.shape {
+            Shape::Blocks(pieces) if pieces.len() <= SPLICED => {
+                for piece in pieces {
+                    self.push(offset.wrapping_add(piece.offset), Node::block(piece.bytes));
+                }
+            }
+            Shape::Block => match self.parts.last_mut() {
+                Some((place, last))
+                    if matches!(last.shape, Shape::Block)
+                        && place.wrapping_add(last.bytes.cast_signed()) == offset =>
+                {
+                    *last = Node::block(last.bytes + node.bytes);
+                }
+                _ => self.parts.push((offset, node)),
+            },
+            _ => self.parts.push((offset, node)),
+        }
+    }
+
+    /// The stride, if the parts are the same thing at equal distances.
+    fn regular(&self) -> Option<isize> {
+        let [(first, node), (second, _), ..] = &self.parts[..] else {
+            return None;
+        };
+        let stride = second.checked_sub(*first)?;
+        let same = |other: &Arc<Node>| {
+            Arc::ptr_eq(node, other)
+                || (matches!((&node.shape, &other.shape), (Shape::Block, Shape::Block))
+                    && node.bytes == other.bytes)
+        };
+        let even = self
+            .parts
+            .windows(2)
+            .all(|pair| pair[0].0.checked_add(stride) == Some(pair[1].0));
+        (even && self.parts.iter().all(|(_, other)| same(other))).then_some(stride)
+    }
+
+    fn finish(mut self) -> Result<Layout> {
+        if self.parts.len() <= 1 {
+            return Ok(match self.parts.pop() {
+                Some((offset, node)) => Layout {
+                    offset,
+                    node: Some(node),
+                },
+                None => Layout::EMPTY,
+            });
+        }
+        if let Some(stride) = self.regular() {
+            let (offset, node) = self.parts[0].clone();
+            return Layout {
+                offset,
+                node: Some(node),
+            }
+            .repeated(self.parts.len(), stride);
+        }
+        let mut before = 0;
+        let mut next = |bytes: usize| {
+            before += bytes;
+            before - bytes
+        };
+        let depth = self
+            .parts
+            .iter()
+            .map(|(_, node)| node.depth)
+            .max()
+            .unwrap_or(0)
+            + 1;
+        let pieces = self
+            .parts
+            .iter()
+            .fold(0, |sum: u64, (_, node)| sum.saturating_add(node.pieces));
+        let shape = if self
+            .parts
+            .iter()
+            .all(|(_, node)| matches!(node.shape, Shape::Block))
+        {
+            let piece = |(offset, node): (isize, Arc<Node>)| Piece {
+                offset,
+                before: next(node.bytes),
+                bytes: node.bytes,
+            };
+            Shape::Blocks(self.parts.into_iter().map(piece).collect())
+        } else {
+            let part = |(offset, node): (isize, Arc<Node>)| Part {
+                offset,
+                before: next(node.bytes),
+                node,
+            };
+            Shape::Sequence(self.parts.into_iter().map(part).collect())
+        };
+        Arc::new(Node {
+            bytes: before,
+            shape,
+            depth,
+            pieces,
+        })
+        .bounded()
+    }
+}

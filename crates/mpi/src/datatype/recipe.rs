@@ -1,0 +1,109 @@
+//! Recipes: the call that builds a datatype, with its arguments as given.
+
+use std::sync::Arc;
+
+use super::array::{Distribution, Order};
+use super::basic::Basic;
+use super::{Combiner, Datatype};
+
+/// How a datatype is built. Counts are checked by [`Datatype::build`], so the numbers of a call may be
+/// put here as they are.
+#[allow(missing_docs)]
+#[derive(Clone, Debug)]
+pub enum Recipe {
+    /// A predefined one.
+    Named(Basic),
+    Dup(Arc<Datatype>),
+    Contiguous {
+        count: i64,
+        of: Arc<Datatype>,
+    },
+    /// Stride in extents.
+    Vector {
+        count: i64,
+        block: i64,
+        stride: i64,
+        of: Arc<Datatype>,
+    },
+    /// Stride in bytes.
+    Hvector {
+        count: i64,
+        block: i64,
+        stride: i64,
+        of: Arc<Datatype>,
+    },
+    /// Displacements in extents.
+    Indexed {
+        blocks: Box<[i64]>,
+        displacements: Box<[i64]>,
+        of: Arc<Datatype>,
+    },
+    /// Displacements in bytes.
+    Hindexed {
+        blocks: Box<[i64]>,
+        displacements: Box<[i64]>,
+        of: Arc<Datatype>,
+    },
+    /// Displacements in extents.
+    IndexedBlock {
+        block: i64,
+        displacements: Box<[i64]>,
+        of: Arc<Datatype>,
+    },
+    /// Displacements in bytes.
+    HindexedBlock {
+        block: i64,
+        displacements: Box<[i64]>,
+        of: Arc<Datatype>,
+    },
+    Struct {
+        blocks: Box<[i64]>,
+        displacements: Box<[i64]>,
+        of: Box<[Arc<Datatype>]>,
+    },
+    Subarray {
+        sizes: Box<[i64]>,
+        subsizes: Box<[i64]>,
+        starts: Box<[i64]>,
+        order: Order,
+        of: Arc<Datatype>,
+    },
+    Darray {
+        /// Processes in all.
+        size: i64,
+        rank: i64,
+        sizes: Box<[i64]>,
+        distributions: Box<[Distribution]>,
+        /// Processes along each dimension.
+        processes: Box<[i64]>,
+        order: Order,
+        of: Arc<Datatype>,
+    },
+    Resized {
+        lower: i64,
+        extent: i64,
+        of: Arc<Datatype>,
+    },
+}
+
+impl Recipe {
+    /// The constructor.
+    #[must_use]
+    pub fn combiner(&self) -> Combiner {
+        match self {
+            Self::Named(_) => Combiner::Named,
+            Self::Dup(_) => Combiner::Dup,
+            Self::Contiguous { .. } => Combiner::Contiguous,
+            Self::Vector { .. } => Combiner::Vector,
+            Self::Hvector { .. } => Combiner::Hvector,
+            Self::Indexed { .. } => Combiner::Indexed,
+            Self::Hindexed { .. } => Combiner::Hindexed,
+            Self::IndexedBlock { .. } => Combiner::IndexedBlock,
+            Self::HindexedBlock { .. } => Combiner::HindexedBlock,
+            Self::Struct { .. } => Combiner::Struct,
+            Self::Subarray { .. } => Combiner::Subarray,
+            Self::Darray { .. } => Combiner::Darray,
+            Self::Resized { .. } => Combiner::Resized,
+        }
+    }
+}

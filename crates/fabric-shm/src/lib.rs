@@ -1,1 +1,56 @@
-//! Processes of one host: rings in one memfd, doorbells on futex, cross-memory attach where proven.
+//! Processes of one host: rings in one memory file, doorbells on futex, bulk by cross-memory attach
+//! where it is proven to work and by chunks elsewhere.
+//!
+//! ```text
+//!   launcher   segment_size(n) → memory file → initialise → n processes inherit the descriptor
+//!   rank       Shm::attach(descriptor, rank) → a Fabric
+//!
+//!   one segment ┌────────┬──────────────┬─────────────┬───────────────────────────────┐
+//!               │ Header │ n × Control  │ n × grants  │ n·n lanes, grouped by receiver │
+//!               └────────┴──────────────┴─────────────┴───────────────────────────────┘
+//!                awake     doorbell       what others    LaneHead │ slots │ bulk area
+//!                aborted   news           may move
+//!                          who it is
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `layout` | where everything stands, and who may write it |
+//! | `lane` | one sender, one receiver: slots, bulk area, credit |
+//! | `news` | how a receiver finds work at a cost that does not grow with idle peers; the fences |
+//! | `bell` | sleeping, waking, and the count of who is awake |
+//! | `grants`, `portal`, `chunks` | bulk data: permission, the direct ways, the way that always works |
+//! | `endpoint`, `receive` | the [`Fabric`](weft_fabric::Fabric): sending and looking |
+//! | `watch` | what the launcher sees |
+//!
+//! # What is guaranteed
+//! Besides the contract of [`weft_fabric`]: no name in any file system, no port; nothing is left when
+//! processes die, whichever; a rank of another user or without the descriptor cannot attach, since
+//! there is nothing to open. Attaching waits for nobody.
+//!
+//! # What is merely true today
+//! A message of up to 24 bytes of data moves one cache line. A rank that dies is noticed by the
+//! launcher, not here; a rank that aborts is. Memory is taken by what is touched: a lane that is never
+//! used costs address space.
+//!
+//! # Trust
+//! Whoever has the descriptor may write anything anywhere in the segment at any time. That can spoil
+//! the job; it cannot make a rank touch memory outside of the segment or of what it granted itself:
+//! cursors, sizes and regions are private, what is read is read once and checked.
+
+mod bell;
+mod chunks;
+mod endpoint;
+mod grants;
+mod lane;
+mod layout;
+mod news;
+mod options;
+mod portal;
+mod receive;
+mod watch;
+
+pub use endpoint::{Shm, fences_probe};
+pub use layout::{MAX_RANKS, ProcessState, initialise, segment_size};
+pub use options::{Options, Use};
+pub use watch::{Abort, Watch};

@@ -1,0 +1,122 @@
+//! Where the threads of a rank sleep: the doorbell in its control block, and the job's count of who
+//! is awake.
+//!
+//! ```text
+//!   sleeper                                  ringer
+//!   prepare: announce, heavy fence           publish, fence, announced?
+//!   look once more                             claim the ring
+//!   wait: asleep 0 → 1: awake − 1              asleep 1 → 0: awake + 1   (on behalf of the sleeper)
+//!         futex                                futex wake
+//!         asleep 1 → 0: awake + 1
+//! ```
+//!
+//! Whoever swaps `asleep` changes the count, so it is changed once each way. The waker counts the
+//! sleeper as awake at once: a third rank that asks whether a core is free must not be told so in the
+//! microseconds until the woken one runs.
+//!
+//! Several threads of a rank may sleep here. The rank then counts as asleep although another thread of
+//! it may compute; the count is advice, and nothing but the time to sleep depends on it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_atomic::{FenceMode, Ordering};
+use weft_fabric::{Bell, Load, Ticket};
+use weft_sys::{Futex, clock};
+
+use crate::layout::Segment;
+
+/// The bell of one rank.
+#[derive(Debug)]
+pub(crate) struct ShmBell {
+    segment: Arc<Segment>,
+    me: u32,
+    /// How this rank fences as a sleeper.
+    mode: FenceMode,
+    futex: Futex,
+}
+
+impl ShmBell {
+    pub fn new(segment: Arc<Segment>, me: u32, mode: FenceMode) -> Self {
+        Self {
+            segment,
+            me,
+            mode,
+            futex: Futex::shared(),
+        }
+    }
+
+    /// The fence after an announcement of this rank, before it looks again.
+    pub fn heavy_fence(&self) {
+        self.mode.heavy(&self.futex);
+    }
+
+    /// Wakes whoever sleeps at the bell of `rank`. For a ringer that has published, fenced, and seen
+    /// that somebody sleeps there.
+    #[cold]
+    pub fn wake(&self, rank: u32) {
+        self.segment
+            .control(rank)
+            .doorbell
+            .ring_and(FenceMode::Symmetric, &self.futex, || self.rouse(rank));
+    }
+
+    /// Counts a rank as awake.
+    fn rouse(&self, rank: u32) {
+        // AcqRel: the count is changed by the one that changes `asleep`.
+        if self.segment.control(rank).asleep.swap(0, Ordering::AcqRel) == 1 {
+            self.segment.header().awake.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+impl Bell for ShmBell {
+    fn prepare(&self) -> Ticket {
+        let doorbell = &self.segment.control(self.me).doorbell;
+        Ticket(doorbell.prepare(self.mode, &self.futex).0)
+    }
+
+    fn cancel(&self, ticket: Ticket) {
+        self.segment
+            .control(self.me)
+            .doorbell
+            .cancel(weft_atomic::Ticket(ticket.0));
+    }
+
+    fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
+        let deadline = limit.map(clock::deadline_after);
+        let control = self.segment.control(self.me);
+        if control.asleep.swap(1, Ordering::AcqRel) == 0 {
+            self.segment.header().awake.fetch_sub(1, Ordering::AcqRel);
+        }
+        // Why it returns does not matter: the caller looks again.
+        let _ = control
+            .doorbell
+            .wait(weft_atomic::Ticket(ticket.0), deadline, &self.futex);
+        self.rouse(self.me);
+    }
+
+    fn ring(&self) {
+        FenceMode::Symmetric.light();
+        if self.segment.control(self.me).doorbell.somebody_sleeps() {
+            self.wake(self.me);
+        }
+    }
+
+    fn load(&self) -> Load {
+        let header = self.segment.header();
+        Load {
+            // The caller is awake, and no more are than there are ranks: whatever stands there.
+            awake: header
+                .awake
+                .load(Ordering::Relaxed)
+                .clamp(1, self.segment.shape().ranks),
+            cores: header.cores.load(Ordering::Relaxed).max(1),
+        }
+    }
+
+    fn give_way(&self) -> bool {
+        std::thread::yield_now();
+        true
+    }
+}

@@ -1,0 +1,494 @@
+//! One rank's endpoint: attaching, sending, and the [`Fabric`] that the layers above see.
+//!
+//! A send is: room in the lane? — write the slot — fence — hot? — announced? Everything that is rare
+//! stands in `#[cold]` functions.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_atomic::{FenceMode, Ordering};
+use weft_fabric::{
+    Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
+    SharedBytes, SignalTable, Sink, SyncKey, Token, Uses,
+};
+use weft_sys::{Availability, Mapping, MemoryFile, clock, membarrier, random};
+
+use crate::bell::ShmBell;
+use crate::chunks::Chunks;
+use crate::grants::{Access, GrantTable};
+use crate::lane::{InLane, Kind, OutLane};
+use crate::layout::{self, ProcessState, Segment};
+use crate::news::{self, Attention};
+use crate::options::Options;
+use crate::portal::{Asked, Way};
+
+/// One rank's endpoint of a job on one host.
+#[derive(Debug)]
+pub struct Shm {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) me: u32,
+    pub(crate) out: Vec<OutLane>,
+    pub(crate) lanes: Vec<InLane>,
+    pub(crate) attention: Attention,
+    pub(crate) signals: SignalTable,
+    pub(crate) bell: Arc<ShmBell>,
+    pub(crate) grants: GrantTable,
+    pub(crate) ways: Vec<Way>,
+    pub(crate) chunks: Chunks,
+    /// Why cross-memory attach must not be used, if so.
+    pub(crate) options_refuse: Option<Arc<str>>,
+    /// Peers that are gone, and why.
+    pub(crate) gone: HashMap<u32, String>,
+    /// A rank has aborted, and we have said so.
+    pub(crate) abort_said: bool,
+    /// The next poll begins with the lanes that are not hot.
+    pub(crate) cold_first: bool,
+    /// Where the next poll begins among the hot lanes.
+    pub(crate) turn: usize,
+    /// This process executes a full fence when another one asks the kernel for it.
+    registered: bool,
+    data: usize,
+    bulk: usize,
+    /// What peers read to prove that they reach us. Never changed.
+    _secret: Box<[u8; 16]>,
+}
+
+/// From this size on one copy by the kernel beats two through the lane.
+const BULK: usize = 16 << 10;
+
+fn system(error: std::io::Error) -> FabricError {
+    FabricError::System {
+        what: error.to_string(),
+    }
+}
+
+/// A fresh segment for so many ranks.
+fn fresh(ranks: u32) -> Result<Mapping> {
+    let Some(length) = layout::segment_size(ranks) else {
+        return Err(FabricError::System {
+            what: format!(
+                "a job of {ranks} ranks on one host was asked for; between 1 and {} are possible",
+                layout::MAX_RANKS
+            ),
+        });
+    };
+    let file = MemoryFile::create("weft", length).map_err(system)?;
+    let mapping = file.map().map_err(system)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    layout::initialise(&mapping, ranks, u32::try_from(cores).unwrap_or(u32::MAX))?;
+    Ok(mapping)
+}
+
+impl Shm {
+    /// Joins the job whose segment the launcher has handed over as a descriptor.
+    ///
+    /// # Errors
+    /// [`FabricError::System`] if it is no segment of this release, or the rank is taken.
+    pub fn attach(segment: OwnedFd, rank: u32) -> Result<Self> {
+        Self::attach_with(segment, rank, &Options::default())
+    }
+
+    /// As [`attach`](Self::attach), with options.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    pub fn attach_with(segment: OwnedFd, rank: u32, options: &Options) -> Result<Self> {
+        let mapping = MemoryFile::adopt(segment)
+            .and_then(|file| file.map())
+            .map_err(system)?;
+        Self::join(Segment::open(mapping)?, rank, options)
+    }
+
+    /// A job of one rank, with a segment of its own.
+    ///
+    /// # Errors
+    /// If the system refuses the memory.
+    pub fn solo() -> Result<Self> {
+        Self::join(Segment::open(fresh(1)?)?, 0, &Options::default())
+    }
+
+    /// All endpoints of a job of `ranks` in this process, for threads and tests.
+    ///
+    /// # Errors
+    /// If the system refuses the memory.
+    pub fn group(ranks: u32) -> Result<Vec<Self>> {
+        Self::group_with(ranks, &Options::default())
+    }
+
+    /// As [`group`](Self::group), with options.
+    ///
+    /// # Errors
+    /// As [`group`](Self::group).
+    pub fn group_with(ranks: u32, options: &Options) -> Result<Vec<Self>> {
+        let segment = Segment::open(fresh(ranks)?)?;
+        let mut group = Vec::with_capacity(ranks as usize);
+        for rank in 0..ranks {
+            let mut member = Self::join(segment.clone(), rank, options)?;
+            if member.options_refuse.is_none() {
+                // The segment has no other mapping: see the safety argument of `portal.rs`.
+                member.ways.fill(Way::Copy);
+            }
+            group.push(member);
+        }
+        Ok(group)
+    }
+
+    fn join(segment: Arc<Segment>, rank: u32, options: &Options) -> Result<Self> {
+        let shape = *segment.shape();
+        if rank >= shape.ranks {
+            return Err(FabricError::System {
+                what: format!(
+                    "rank {rank} was to join a job of {} ranks: the launcher and the environment \
+                     of this process disagree",
+                    shape.ranks
+                ),
+            });
+        }
+        let identity = &segment.control(rank).identity;
+        let process = std::process::id();
+        if let Err(other) =
+            identity
+                .process
+                .compare_exchange(0, process, Ordering::AcqRel, Ordering::Acquire)
+        {
+            return Err(FabricError::System {
+                what: format!(
+                    "rank {rank} has joined already, as process {other}: one process of each rank \
+                     may initialise MPI, and only once"
+                ),
+            });
+        }
+        let secret = Box::new(random::bytes::<16>().map_err(system)?);
+        for (word, bytes) in identity.secret.iter().zip(secret.as_chunks::<8>().0) {
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        let address = secret.as_ptr().addr() as u64;
+        identity.secret_address.store(address, Ordering::Relaxed);
+        identity.since.store(clock::monotonic(), Ordering::Relaxed);
+        let registered = options.fences_on_others() && membarrier::register_all().is_available();
+        if registered {
+            // Before we first sleep or demote a lane: see `news.rs`. SYNC rank.fences.
+            segment.control(rank).fences.store(1, Ordering::Release);
+        }
+        let mode = if registered {
+            FenceMode::Asymmetric
+        } else {
+            FenceMode::Symmetric
+        };
+        segment.header().awake.fetch_add(1, Ordering::AcqRel);
+        // SYNC rank.joined.
+        identity
+            .state
+            .store(ProcessState::Joined as u32, Ordering::Release);
+        let peers = 0..shape.ranks;
+        Ok(Self {
+            me: rank,
+            out: peers
+                .clone()
+                .map(|peer| OutLane::new(&segment, rank, peer))
+                .collect(),
+            lanes: peers
+                .clone()
+                .map(|peer| InLane::new(&segment, peer, rank))
+                .collect(),
+            attention: Attention::new(shape.ranks as usize),
+            signals: SignalTable::default(),
+            bell: Arc::new(ShmBell::new(segment.clone(), rank, mode)),
+            grants: GrantTable::new(rank, shape.grants),
+            ways: vec![Way::Unknown; shape.ranks as usize],
+            chunks: Chunks::new(shape.data.min(shape.bulk / 4)),
+            options_refuse: options.refuses_attach(),
+            gone: HashMap::new(),
+            abort_said: false,
+            cold_first: false,
+            turn: 0,
+            registered,
+            data: shape.data as usize,
+            bulk: BULK.min(shape.data as usize),
+            segment,
+            _secret: secret,
+        })
+    }
+
+    /// Tells the launcher how far this rank has come.
+    pub fn set_state(&self, state: ProcessState) {
+        self.segment
+            .control(self.me)
+            .identity
+            .state
+            .store(state as u32, Ordering::Release);
+    }
+
+    /// Records that this rank aborts the job, for the launcher and for all others, and wakes them.
+    pub fn abort(&self, code: i32) {
+        let identity = &self.segment.control(self.me).identity;
+        identity.abort_code.store(code, Ordering::Relaxed);
+        // Release: SYNC job.abort.
+        identity.abort_set.store(1, Ordering::Release);
+        let _ = self.segment.header().aborted.compare_exchange(
+            0,
+            self.me + 1,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+        for rank in 0..self.segment.shape().ranks {
+            self.bell.wake(rank);
+        }
+    }
+
+    /// Refuses peers that do not exist or are gone.
+    pub(crate) fn known(&self, peer: Peer) -> Result<()> {
+        if peer.0 >= self.segment.shape().ranks {
+            return Err(FabricError::NoSuchPeer {
+                peer,
+                peers: self.segment.shape().ranks,
+            });
+        }
+        match self.gone.get(&peer.0) {
+            None => Ok(()),
+            Some(reason) => Err(FabricError::PeerLost {
+                peer,
+                reason: reason.clone(),
+            }),
+        }
+    }
+
+    /// Sends one slot's worth of anything.
+    #[inline]
+    pub(crate) fn post(
+        &mut self,
+        to: Peer,
+        kind: Kind,
+        head: &Head,
+        data: SharedBytes<'_>,
+    ) -> Result<Posted> {
+        match self.out.get_mut(to.index()) {
+            Some(lane) if !lane.closed => {
+                if !lane.push(kind, head, data) {
+                    return self.refused(to);
+                }
+            }
+            _ => {
+                self.known(to)?;
+                return Ok(Posted::Retry);
+            }
+        }
+        self.tell(to);
+        Ok(Posted::Done)
+    }
+
+    /// Tells a peer of what was just put into its lane. See `news.rs`.
+    #[inline]
+    fn tell(&mut self, to: Peer) {
+        let mode = self.mode_towards(to);
+        mode.light();
+        let control = self.segment.control(to.0);
+        if !self.out[to.index()].is_hot() {
+            if mode == FenceMode::Asymmetric {
+                FenceMode::Symmetric.light();
+            }
+            news::announce(control, self.out.len(), self.me as usize);
+        }
+        if control.doorbell.somebody_sleeps() {
+            self.bell.wake(to.0);
+        }
+    }
+
+    /// Tells a peer that its lane to us has room again, in case it waits for that.
+    #[cold]
+    pub(crate) fn tell_room(&mut self, to: Peer) {
+        self.mode_towards(to).light();
+        if self.segment.control(to.0).doorbell.somebody_sleeps() {
+            self.bell.wake(to.0);
+        }
+    }
+
+    /// How to fence between publishing to a peer and looking whether it sleeps.
+    #[inline]
+    fn mode_towards(&mut self, to: Peer) -> FenceMode {
+        let lane = &mut self.out[to.index()];
+        if lane.light {
+            return FenceMode::Asymmetric;
+        }
+        // SYNC rank.fences.
+        let fences = self.segment.control(to.0).fences.load(Ordering::Acquire);
+        lane.light = self.registered && fences == 1;
+        if lane.light {
+            FenceMode::Asymmetric
+        } else {
+            FenceMode::Symmetric
+        }
+    }
+
+    #[cold]
+    fn refused(&self, to: Peer) -> Result<Posted> {
+        let state = &self.segment.control(to.0).identity.state;
+        if ProcessState::from_number(state.load(Ordering::Acquire)) == ProcessState::Finalised {
+            return Err(FabricError::PeerLost {
+                peer: to,
+                reason: "it has left the job and takes no more messages".into(),
+            });
+        }
+        Ok(Posted::Retry)
+    }
+}
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        self.set_state(ProcessState::Finalised);
+        if self
+            .segment
+            .control(self.me)
+            .asleep
+            .swap(1, Ordering::AcqRel)
+            == 0
+        {
+            self.segment.header().awake.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+impl Fabric for Shm {
+    fn me(&self) -> Peer {
+        Peer(self.me)
+    }
+
+    fn peers(&self) -> u32 {
+        self.segment.shape().ranks
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            data: self.data,
+            bulk: self.bulk,
+        }
+    }
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        self.bell.clone()
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(clock::monotonic())
+    }
+
+    fn route(&self, peer: Peer) -> &'static str {
+        let way = match self.ways.get(peer.index()) {
+            _ if peer.0 == self.me => &Way::Copy,
+            Some(Way::Unknown) => &self.prove(peer),
+            Some(way) => way,
+            None => return "nowhere",
+        };
+        match way {
+            Way::Copy => "shm within one process",
+            Way::Attach(_) => "shm",
+            Way::Chunks(_) => "shm without cross-memory attach",
+            Way::Unknown => "shm, peer not there yet",
+        }
+    }
+
+    #[inline]
+    fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
+        if data.len() > self.data {
+            return Err(FabricError::TooLong {
+                length: data.len(),
+                limit: self.data,
+            });
+        }
+        self.post(to, Kind::Message, head, SharedBytes::of(data))
+    }
+
+    #[inline]
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        self.receive(sink, budget)
+    }
+
+    fn grant(
+        &mut self,
+        region: Region,
+        to: Option<Peer>,
+        rights: Rights,
+        uses: Uses,
+    ) -> Result<Token> {
+        if let Some(peer) = to {
+            self.known(peer)?;
+        }
+        self.grants.publish(&self.segment, region, to, rights, uses)
+    }
+
+    fn revoke(&mut self, token: Token) -> bool {
+        let Some(live) = self.grants.close(&self.segment, token) else {
+            return false;
+        };
+        self.cancel_served(token);
+        // A peer that is inside copies at most what was granted, then it is out. One that was killed
+        // inside never leaves; the job ends then, so it is enough not to wait for ever.
+        let patience = clock::deadline_after(Duration::from_secs(10));
+        while self.grants.busy(&self.segment, token) && clock::monotonic() < patience {
+            std::thread::yield_now();
+        }
+        self.grants.free(token);
+        live
+    }
+
+    fn get(
+        &mut self,
+        from: Peer,
+        token: Token,
+        offset: u64,
+        into: Region,
+        operation: Operation,
+    ) -> Result<Posted> {
+        self.transfer(Asked {
+            peer: from,
+            token,
+            offset,
+            region: into,
+            access: Access::Read,
+            operation,
+        })
+    }
+
+    fn put(
+        &mut self,
+        to: Peer,
+        token: Token,
+        offset: u64,
+        source: Region,
+        operation: Operation,
+    ) -> Result<Posted> {
+        self.transfer(Asked {
+            peer: to,
+            token,
+            offset,
+            region: source,
+            access: Access::Write,
+            operation,
+        })
+    }
+
+    fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
+        let mut head = [0; weft_fabric::HEAD];
+        head[..8].copy_from_slice(&key.0.to_ne_bytes());
+        self.post(to, Kind::Signal, &head, SharedBytes::of(&[]))
+    }
+
+    fn signals(&self, from: Peer, key: SyncKey) -> u64 {
+        self.signals.count(from, key)
+    }
+
+    fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
+        self.signals.take(from, key, count)
+    }
+
+    fn forget(&mut self, key: SyncKey) {
+        self.signals.forget(key);
+    }
+}
+
+/// Whether ranks of this host can be fenced lightly, for `weft info`.
+pub fn fences_probe() -> Availability {
+    membarrier::register_all()
+}

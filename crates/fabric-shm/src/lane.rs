@@ -1,0 +1,513 @@
+//! A lane: what one rank sends to one other, in order, through slots and a bulk area.
+//!
+//! ```text
+//!   LaneHead   progress: slots consumed │ bulk bytes consumed     written by the receiver
+//!              hot: is this lane polled directly?                 written by the receiver
+//!   slots      ┌──── first cache line ────┐┌──── second ─────┐
+//!              word │ head 32 │ data 24 …… │ …… data 64       │   written by the sender
+//!              word │ head    │ …                             │
+//!   bulk       data longer than 88 bytes, contiguous, 64-byte aligned, freed in order
+//! ```
+//!
+//! # The word of a slot
+//! ```text
+//!   63 … 32   31     30 … 28   27 … 0
+//!   sequence  bulk   kind      length of the data
+//! ```
+//! `sequence` is the position of the message in the lane plus one (modulo 2³²). The receiver knows
+//! which one it expects, so it polls the word of the next slot and nothing else: what an earlier lap
+//! left there carries another number. If `bulk` is set, the first eight bytes of the slot's data are
+//! {offset in the bulk area, bulk bytes sent up to and with this message}.
+//!
+//! A message of at most 24 bytes of data moves one cache line.
+//!
+//! # Credit
+//! The sender counts what it has sent, privately, and reads `progress` only when its last look at it
+//! leaves no room. The receiver publishes `progress` each time a quarter of the slots or of the bulk
+//! area has become free, so the line with it, which the sender reads for each message because of
+//! `hot`, stays in the sender's cache.
+//!
+//! A message of D bytes may waste up to D bytes at the end of the bulk area, and less than a quarter
+//! of it is consumed but not published, so a drained lane takes any message as long as 2·D ≤ ¾ of the
+//! area. `Shape` keeps D ≤ ⅜.
+//!
+//! # Ordering
+//! * SYNC lane.publish: the word is stored with Release after head and data, and loaded with Acquire
+//!   before them.
+//! * SYNC lane.credit: `progress` is stored with Release after the last read of what it frees, and
+//!   loaded with Acquire before that is overwritten.
+//! * `hot` and the doorbell are looked at after the word was stored, with a fence between: see
+//!   `news.rs`.
+//!
+//! # Safety
+//! Both sides keep cursors, sizes and pointers in private memory. What the other side writes is read
+//! once and checked: the receiver checks length and bulk offset, the sender accepts a progress only
+//! if it lies between what it knew and what it sent. A lying peer can spoil what it sends or
+//! receives on its own lane, and make the lane be closed.
+
+use weft_atomic::{AtomicU32, AtomicU64, Ordering};
+use weft_fabric::{HEAD, Head, SharedBytes};
+
+use crate::layout::{Segment, Shape};
+
+/// Data bytes that fit into a slot.
+pub(crate) const INLINE: usize = 88;
+
+/// The part of a lane that its receiver writes.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(crate) struct LaneHead {
+    /// Slots consumed (low half) and bulk bytes consumed (high half), both modulo 2³².
+    progress: AtomicU64,
+    /// Not 0: the receiver polls this lane directly, so its sender need not add to the news.
+    pub hot: AtomicU32,
+}
+
+/// One slot. Never referred to as a whole: `data` is reached by pointer.
+#[repr(C, align(128))]
+pub(crate) struct Slot {
+    word: AtomicU64,
+    head: [AtomicU64; HEAD / 8],
+    data: [u8; INLINE],
+}
+
+const DATA_AT: usize = std::mem::offset_of!(Slot, data);
+const _: () = assert!(DATA_AT == 40 && size_of::<Slot>() == DATA_AT + INLINE);
+
+/// What a slot carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A message of the layer above.
+    Message = 0,
+    /// A signal; the head starts with its key.
+    Signal = 1,
+    /// Asks the owner of a grant to send bytes: `chunks.rs`.
+    Get = 2,
+    /// Announces bytes to be written to a grant.
+    Put = 3,
+    /// Bytes of a get or a put.
+    Chunk = 4,
+    /// The end of a get or a put.
+    End = 5,
+}
+
+impl Kind {
+    fn from_bits(bits: u32) -> Option<Self> {
+        Some(match bits {
+            0 => Self::Message,
+            1 => Self::Signal,
+            2 => Self::Get,
+            3 => Self::Put,
+            4 => Self::Chunk,
+            5 => Self::End,
+            _ => return None,
+        })
+    }
+}
+
+const BULK: u32 = 1 << 31;
+const KIND_SHIFT: u32 = 28;
+const LENGTH: u32 = (1 << KIND_SHIFT) - 1;
+
+/// Where the parts of a lane are, and their sizes: private copies.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    head: *mut LaneHead,
+    slots: u32,
+    bulk: u32,
+}
+
+impl Parts {
+    fn of(segment: &Segment, from: u32, to: u32) -> Self {
+        let Shape { slots, bulk, .. } = *segment.shape();
+        Self {
+            head: segment.lane(from, to).cast::<LaneHead>(),
+            slots,
+            bulk,
+        }
+    }
+
+    #[inline]
+    fn head(&self) -> &LaneHead {
+        // SAFETY: `Segment::lane` gave the place, aligned to a page; whoever holds the lane holds the
+        // segment as well, so it stays mapped; all atomics.
+        unsafe { &*self.head }
+    }
+
+    /// The slot of a position.
+    #[inline]
+    fn slot(&self, position: u32) -> *mut Slot {
+        let index = (position & (self.slots - 1)) as usize;
+        // SAFETY: the slots follow the head, and `index` is below their number, which `Shape` placed
+        // within the segment.
+        unsafe { self.head.add(1).cast::<Slot>().add(index) }
+    }
+
+    /// A byte of the bulk area. `offset` must not exceed its size.
+    #[inline]
+    fn bulk(&self, offset: u32) -> *mut u8 {
+        debug_assert!(offset <= self.bulk);
+        // SAFETY: the bulk area follows the slots, within the segment; `offset` is at most its size.
+        unsafe {
+            self.head
+                .add(1)
+                .cast::<Slot>()
+                .add(self.slots as usize)
+                .cast::<u8>()
+                .add(offset as usize)
+        }
+    }
+}
+
+/// The atomics of a slot.
+///
+/// # Safety
+/// `slot` must come from [`Parts::slot`] of a lane whose segment outlives `'a`.
+#[inline]
+unsafe fn atomics<'a>(slot: *mut Slot) -> (&'a AtomicU64, &'a [AtomicU64; HEAD / 8]) {
+    // SAFETY: in bounds and aligned by the caller's promise; atomics only, the data bytes are not
+    // referred to.
+    unsafe { (&(*slot).word, &(*slot).head) }
+}
+
+/// The sender's end.
+#[derive(Debug)]
+pub(crate) struct OutLane {
+    parts: Parts,
+    /// Messages sent.
+    sent: u32,
+    /// Messages known to be consumed.
+    seen: u32,
+    /// Where the next data goes in the bulk area.
+    bulk_next: u32,
+    /// Bytes of the bulk area given away so far, waste at its end included.
+    bulk_sent: u32,
+    /// Of these known to be consumed.
+    bulk_seen: u32,
+    /// The receiver fences for us: see `Shm::mode_towards`.
+    pub light: bool,
+    /// Nothing goes there any more.
+    pub closed: bool,
+}
+
+// SAFETY: the pointers lead into the segment, which is shared memory mapped for the whole process;
+// the endpoint that owns the lane end keeps the segment alive.
+unsafe impl Send for OutLane {}
+
+/// The bulk area takes data in pieces of so many bytes.
+const PIECE: u32 = 64;
+
+impl OutLane {
+    pub fn new(segment: &Segment, from: u32, to: u32) -> Self {
+        Self {
+            parts: Parts::of(segment, from, to),
+            sent: 0,
+            seen: 0,
+            bulk_next: 0,
+            bulk_sent: 0,
+            bulk_seen: 0,
+            light: false,
+            closed: false,
+        }
+    }
+
+    /// Whether the receiver polls this lane directly. Look after publishing, with a fence between.
+    #[inline]
+    pub fn is_hot(&self) -> bool {
+        self.parts.head().hot.load(Ordering::Relaxed) != 0
+    }
+
+    /// Puts one message into the lane; false, and no effect, if there is no room. The length of
+    /// `data` is at most what `Shape::data` allows (callers check it against the limit).
+    #[inline]
+    pub fn push(&mut self, kind: Kind, head: &Head, data: SharedBytes<'_>) -> bool {
+        if self.sent.wrapping_sub(self.seen) >= self.parts.slots && !self.look_for_slots() {
+            return false;
+        }
+        let slot = self.parts.slot(self.sent);
+        // SAFETY: from `Parts::slot`; the segment outlives this call.
+        let (word, head_words) = unsafe { atomics(slot) };
+        // SAFETY: the data of a slot of ours: the receiver has consumed what was there (SYNC
+        // lane.credit), and does not look before the word says so.
+        let inline = unsafe { slot.cast::<u8>().add(DATA_AT) };
+        let mut bits = (kind as u32) << KIND_SHIFT | data.len() as u32;
+        if data.len() <= INLINE {
+            // SAFETY: at most INLINE bytes into the data of the slot; the source is readable by its
+            // maker's promise, and is not this slot, since slots are handed out by this lane only.
+            unsafe { copy_short(data.as_ptr(), inline, data.len()) };
+        } else {
+            let Some(offset) = self.reserve(data.len() as u32) else {
+                return false;
+            };
+            // SAFETY: `reserve` gave `data.len()` bytes of the bulk area to this message alone.
+            unsafe {
+                std::ptr::copy_nonoverlapping(data.as_ptr(), self.parts.bulk(offset), data.len());
+            }
+            bits |= BULK;
+            let place = u64::from(offset) | u64::from(self.bulk_sent) << 32;
+            // SAFETY: eight aligned bytes (40 = 5 · 8) of the slot's data.
+            unsafe { &*inline.cast::<AtomicU64>() }.store(place, Ordering::Relaxed);
+        }
+        for (place, bytes) in head_words.iter().zip(head.as_chunks::<8>().0) {
+            place.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        self.sent = self.sent.wrapping_add(1);
+        // SYNC lane.publish.
+        word.store(
+            u64::from(self.sent) << 32 | u64::from(bits),
+            Ordering::Release,
+        );
+        true
+    }
+
+    /// Whether background traffic may use the lane now: it leaves half of it to messages.
+    pub fn has_spare_room(&mut self, data: u32) -> bool {
+        self.refresh();
+        self.sent.wrapping_sub(self.seen) < self.parts.slots / 2
+            && self.bulk_sent.wrapping_sub(self.bulk_seen) + data <= self.parts.bulk / 2
+    }
+
+    #[cold]
+    fn look_for_slots(&mut self) -> bool {
+        self.refresh();
+        self.sent.wrapping_sub(self.seen) < self.parts.slots
+    }
+
+    /// Reads the receiver's progress and believes as much of it as is possible.
+    fn refresh(&mut self) {
+        // SYNC lane.credit.
+        let progress = self.parts.head().progress.load(Ordering::Acquire);
+        let (slots, bulk) = (progress as u32, (progress >> 32) as u32);
+        // More is outstanding than before, or more was consumed than sent: a lie.
+        if self.sent.wrapping_sub(slots) <= self.sent.wrapping_sub(self.seen) {
+            self.seen = slots;
+        }
+        if self.bulk_sent.wrapping_sub(bulk) <= self.bulk_sent.wrapping_sub(self.bulk_seen) {
+            self.bulk_seen = bulk;
+        }
+    }
+
+    /// Takes `length` contiguous bytes of the bulk area.
+    fn reserve(&mut self, length: u32) -> Option<u32> {
+        let length = length.next_multiple_of(PIECE);
+        self.fit(length).or_else(|| {
+            self.refresh();
+            self.fit(length)
+        })
+    }
+
+    fn fit(&mut self, length: u32) -> Option<u32> {
+        let used = self.bulk_sent.wrapping_sub(self.bulk_seen);
+        if used == 0 {
+            // Nothing is in use: start over, on lines that the caches know.
+            self.bulk_next = 0;
+        }
+        let tail = self.parts.bulk - self.bulk_next;
+        let (start, taken) = if length <= tail {
+            (self.bulk_next, length)
+        } else {
+            (0, tail.checked_add(length)?)
+        };
+        // The used bytes end, going round, where the next ones start. What is taken follows them and
+        // must not reach their beginning.
+        if used.checked_add(taken)? > self.parts.bulk {
+            return None;
+        }
+        self.bulk_sent = self.bulk_sent.wrapping_add(taken);
+        self.bulk_next = start + length;
+        Some(start)
+    }
+}
+
+/// What a look at a lane found.
+pub(crate) enum Found<'a> {
+    /// Nothing new.
+    Nothing,
+    /// The next message. It stays until [`InLane::consume`].
+    Item(Item<'a>),
+    /// Something that no honest sender writes.
+    Malformed,
+}
+
+/// A message in a lane.
+pub(crate) struct Item<'a> {
+    pub kind: Kind,
+    pub head: Head,
+    pub data: SharedBytes<'a>,
+    bulk_end: Option<u32>,
+}
+
+impl Item<'_> {
+    /// What [`InLane::consume`] needs to know of it.
+    #[inline]
+    pub fn mark(&self) -> Mark {
+        Mark(self.bulk_end)
+    }
+}
+
+/// How far the bulk area is free once the message is consumed.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark(Option<u32>);
+
+/// The receiver's end.
+#[derive(Debug)]
+pub(crate) struct InLane {
+    parts: Parts,
+    /// Messages consumed: also the position of the next one.
+    next: u32,
+    /// Of these published.
+    published: u32,
+    /// Bulk bytes consumed.
+    bulk_done: u32,
+    /// Of these published.
+    bulk_published: u32,
+    /// Longest data part.
+    longest: u32,
+    /// Nothing of it is looked at any more.
+    pub closed: bool,
+    /// Polled directly.
+    pub hot: bool,
+}
+
+// SAFETY: as for OutLane.
+unsafe impl Send for InLane {}
+
+impl InLane {
+    pub fn new(segment: &Segment, from: u32, to: u32) -> Self {
+        Self {
+            parts: Parts::of(segment, from, to),
+            next: 0,
+            published: 0,
+            bulk_done: 0,
+            bulk_published: 0,
+            longest: segment.shape().data,
+            closed: false,
+            hot: false,
+        }
+    }
+
+    /// Tells the sender whether it must add to the news.
+    pub fn set_hot(&mut self, hot: bool) {
+        self.hot = hot;
+        self.parts
+            .head()
+            .hot
+            .store(u32::from(hot), Ordering::Release);
+    }
+
+    /// Looks at the next slot. The lifetime of the answer is the caller's to bound: the view of the
+    /// data holds until [`consume`](Self::consume).
+    ///
+    /// # Safety
+    /// The answer must not outlive the segment, nor be used after `consume`.
+    #[inline]
+    pub unsafe fn peek<'a>(&self) -> Found<'a> {
+        let slot = self.parts.slot(self.next);
+        // SAFETY: from `Parts::slot`; the caller bounds the lifetime by the segment's.
+        let (word, head_words) = unsafe { atomics::<'a>(slot) };
+        // SYNC lane.publish.
+        let word = word.load(Ordering::Acquire);
+        if (word >> 32) as u32 != self.next.wrapping_add(1) {
+            return Found::Nothing;
+        }
+        let bits = word as u32;
+        let length = bits & LENGTH;
+        let Some(kind) = Kind::from_bits(bits >> KIND_SHIFT & 7) else {
+            return Found::Malformed;
+        };
+        // SAFETY: the data of a slot within the lane.
+        let inline = unsafe { slot.cast::<u8>().add(DATA_AT) };
+        let (start, bulk_end) = if bits & BULK == 0 {
+            if length as usize > INLINE {
+                return Found::Malformed;
+            }
+            (inline, None)
+        } else {
+            // SAFETY: eight aligned bytes of the slot's data.
+            let place = unsafe { &*inline.cast::<AtomicU64>() }.load(Ordering::Relaxed);
+            let (offset, end) = (place as u32, (place >> 32) as u32);
+            if length > self.longest
+                || offset
+                    .checked_add(length)
+                    .is_none_or(|end| end > self.parts.bulk)
+            {
+                return Found::Malformed;
+            }
+            (self.parts.bulk(offset), Some(end))
+        };
+        let mut head = [0; HEAD];
+        for (bytes, place) in head.as_chunks_mut::<8>().0.iter_mut().zip(head_words) {
+            *bytes = place.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        // SAFETY: within the slot or, as checked, within the bulk area.
+        let data = unsafe { SharedBytes::new(start, length as usize) };
+        Found::Item(Item {
+            kind,
+            head,
+            data,
+            bulk_end,
+        })
+    }
+
+    /// Frees the slot that was looked at. True if the sender was told of new room.
+    #[inline]
+    pub fn consume(&mut self, mark: Mark) -> bool {
+        self.next = self.next.wrapping_add(1);
+        if let Some(end) = mark.0 {
+            self.bulk_done = end;
+        }
+        if self.next.wrapping_sub(self.published) >= self.parts.slots / 4
+            || self.bulk_done.wrapping_sub(self.bulk_published) >= self.parts.bulk / 4
+        {
+            self.publish();
+            return true;
+        }
+        false
+    }
+
+    fn publish(&mut self) {
+        self.published = self.next;
+        self.bulk_published = self.bulk_done;
+        let progress = u64::from(self.next) | u64::from(self.bulk_done) << 32;
+        // SYNC lane.credit.
+        self.parts
+            .head()
+            .progress
+            .store(progress, Ordering::Release);
+    }
+}
+
+/// Copies a few bytes without a call for the usual sizes.
+///
+/// # Safety
+/// As `copy_nonoverlapping`.
+#[inline]
+unsafe fn copy_short(from: *const u8, to: *mut u8, length: usize) {
+    // SAFETY: each access lies within the first `length` bytes of both sides, valid by the caller's
+    // promise; both may be unaligned.
+    unsafe {
+        match length {
+            8 => to
+                .cast::<u64>()
+                .write_unaligned(from.cast::<u64>().read_unaligned()),
+            0 => {}
+            9..=16 => {
+                let first = from.cast::<u64>().read_unaligned();
+                let last = from.add(length - 8).cast::<u64>().read_unaligned();
+                to.cast::<u64>().write_unaligned(first);
+                to.add(length - 8).cast::<u64>().write_unaligned(last);
+            }
+            4..=7 => {
+                let first = from.cast::<u32>().read_unaligned();
+                let last = from.add(length - 4).cast::<u32>().read_unaligned();
+                to.cast::<u32>().write_unaligned(first);
+                to.add(length - 4).cast::<u32>().write_unaligned(last);
+            }
+            _ => std::ptr::copy_nonoverlapping(from, to, length),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

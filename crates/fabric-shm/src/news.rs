@@ -1,0 +1,266 @@
+//! Who has something for me: the news set for lanes that are rarely used, direct polling for the few
+//! that are used a lot.
+//!
+//! ```text
+//!   sender                                 receiver
+//!   publish the slot                       looks at the word of the next slot of each hot lane (≤ 4)
+//!   fence                                  looks at the summary of its news
+//!   lane hot?   nothing to do              something there: takes the bits, drains those lanes
+//!   not hot:    add my bit to the news
+//!   doorbell announced? ring
+//! ```
+//!
+//! What a look costs therefore grows neither with the number of ranks nor with that of idle peers. A
+//! message on a hot lane costs its sender no atomic read-modify-write and, where the receiver can
+//! fence other cores, no fence: it writes one slot and reads two lines that stay in its cache.
+//!
+//! # Why nothing is overlooked
+//! *Hot.* While a lane is hot each look of the receiver includes it. Becoming hot needs no care: a
+//! bit that is added needlessly is harmless. Becoming cold does: the receiver stores `hot = 0`,
+//! fences heavily, and looks at the lane once more; the sender publishes, fences lightly and loads
+//! `hot`. By the argument in [`weft_atomic::fence`] either the look finds the slot or the load finds
+//! 0 and the bit is added.
+//!
+//! *Cold.* The sender publishes, fences fully and loads its bit; only if that is not set does it add
+//! it. A bit that it finds set is one of its own that the receiver has not taken yet (each bit is
+//! added by one sender only). The receiver takes bits by an atomic exchange, fully fenced, and then
+//! looks at the lanes: so it finds what was published before the load that found the bit set.
+//! SYNC news.add: adding releases the slot, taking acquires it, by [`Bits`].
+//!
+//! *Asleep.* The doorbell is loaded after all of that; a sleeper announces, fences heavily, then
+//! looks at hot lanes and news. Same argument.
+//!
+//! # Which fences
+//! A sender fences lightly towards a receiver that fences heavily by asking the kernel, and that is
+//! agreed for each pair, with no moment at which all must decide: a sender does so only if it has
+//! registered itself, and only after it has seen `fences` set in the receiver's block, which the
+//! receiver sets before it first sleeps or demotes and never takes back. In all other cases the sender
+//! fences fully, which is enough towards a receiver of either sort, because asking the kernel is a
+//! full fence for the asker as well.
+
+use weft_atomic::{AtomicU64, FenceMode, Ordering};
+
+use crate::layout::Control;
+use weft_atomic::bits::{Bits, summaries_for, words_for};
+
+/// The news set of a rank of a job of `ranks`.
+fn news(control: &Control, ranks: usize) -> Option<Bits<'_>> {
+    let words = control.words.get(..words_for(ranks))?;
+    let summaries = control.summary.get(..summaries_for(ranks))?;
+    Bits::over(summaries, words, ranks)
+}
+
+/// Adds rank `me` to the news of the rank of `control`, for a message just published. Must follow a
+/// full fence. Afterwards the doorbell may be loaded.
+#[cold]
+pub(crate) fn announce(control: &Control, ranks: usize, me: usize) {
+    let there = control
+        .words
+        .get(me / 64)
+        .is_some_and(|word: &AtomicU64| word.load(Ordering::Relaxed) >> (me % 64) & 1 != 0);
+    if there {
+        return;
+    }
+    if let Some(bits) = news(control, ranks) {
+        bits.set(me);
+        FenceMode::Symmetric.light_after_exchange();
+    }
+}
+
+/// Whether there may be news.
+#[inline]
+pub(crate) fn may_be(control: &Control) -> bool {
+    control.summary[0].load(Ordering::Relaxed) != 0
+}
+
+/// Takes all news. Lanes may be looked at after it.
+pub(crate) fn take(control: &Control, ranks: usize, visit: impl FnMut(usize)) {
+    if let Some(bits) = news(control, ranks) {
+        bits.take_all(visit);
+        FenceMode::Symmetric.light_after_exchange();
+    }
+}
+
+/// Lanes that are polled directly.
+pub(crate) const HOT: usize = 4;
+
+/// After so many visits of cold lanes that found something, the hot lanes must have earned their
+/// place. A change costs a heavy fence (microseconds), so it must be rare.
+const PERIOD: u32 = 256;
+
+/// A hot lane keeps its place if it was productive at least so often in a period.
+const EARNED: u32 = 16;
+
+/// The hot lanes of a receiver, and the lanes known to hold something.
+#[derive(Debug)]
+pub(crate) struct Attention {
+    hot: [u32; HOT],
+    hits: [u32; HOT],
+    length: usize,
+    cold_hits: u32,
+    /// Lanes that were in the news and are not drained yet.
+    pending: Vec<u64>,
+    waiting: usize,
+    cursor: usize,
+}
+
+/// What to do with a cold lane that was productive.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Promotion {
+    /// It stays cold.
+    None,
+    /// It becomes hot.
+    Hot,
+    /// It becomes hot in place of this one.
+    InPlaceOf(usize),
+}
+
+impl Attention {
+    pub fn new(ranks: usize) -> Self {
+        Self {
+            hot: [0; HOT],
+            hits: [0; HOT],
+            length: 0,
+            cold_hits: 0,
+            pending: vec![0; ranks.div_ceil(64)],
+            waiting: 0,
+            cursor: 0,
+        }
+    }
+
+    /// How many lanes are hot.
+    #[inline]
+    pub fn hot(&self) -> usize {
+        self.length
+    }
+
+    /// The lane at a hot place.
+    #[inline]
+    pub fn hot_lane(&self, place: usize) -> usize {
+        self.hot[place] as usize
+    }
+
+    /// The lane at this hot place was productive.
+    #[inline]
+    pub fn hit(&mut self, place: usize) {
+        self.hits[place] = self.hits[place].saturating_add(1);
+    }
+
+    /// A cold lane was productive. The answer is carried out already.
+    pub fn cold_hit(&mut self, lane: usize) -> Promotion {
+        if self.length < HOT {
+            self.hot[self.length] = lane as u32;
+            self.hits[self.length] = EARNED;
+            self.length += 1;
+            return Promotion::Hot;
+        }
+        self.cold_hits += 1;
+        if self.cold_hits < PERIOD {
+            return Promotion::None;
+        }
+        self.cold_hits = 0;
+        let coldest = (0..HOT).min_by_key(|&place| self.hits[place]).unwrap_or(0);
+        let idle = self.hits[coldest] < EARNED;
+        self.hits = [0; HOT];
+        if !idle {
+            return Promotion::None;
+        }
+        let before = std::mem::replace(&mut self.hot[coldest], lane as u32);
+        self.hits[coldest] = EARNED;
+        Promotion::InPlaceOf(before as usize)
+    }
+
+    /// This lane holds something.
+    pub fn note(&mut self, lane: usize) {
+        let Some(word) = self.pending.get_mut(lane / 64) else {
+            return;
+        };
+        let bit = 1 << (lane % 64);
+        self.waiting += usize::from(*word & bit == 0);
+        *word |= bit;
+    }
+
+    /// This lane was found empty.
+    pub fn done(&mut self, lane: usize) {
+        let Some(word) = self.pending.get_mut(lane / 64) else {
+            return;
+        };
+        let bit = 1 << (lane % 64);
+        self.waiting -= usize::from(*word & bit != 0);
+        *word &= !bit;
+    }
+
+    /// How many lanes are known to hold something.
+    #[inline]
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// The next lane known to hold something, going round.
+    pub fn next(&mut self) -> Option<usize> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let words = self.pending.len();
+        let (word, bit) = (self.cursor / 64 % words, self.cursor % 64);
+        // The rest of the word at the cursor, the other words, then that word as a whole.
+        let rest = self.pending[word] & (u64::MAX << bit);
+        let found = if rest != 0 {
+            word * 64 + rest.trailing_zeros() as usize
+        } else {
+            (1..=words)
+                .map(|step| (word + step) % words)
+                .find(|&other| self.pending[other] != 0)
+                .map(|other| other * 64 + self.pending[other].trailing_zeros() as usize)?
+        };
+        self.cursor = (found + 1) % (words * 64);
+        Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_lanes_are_served_in_turn() {
+        let mut attention = Attention::new(130);
+        for lane in [1, 64, 129] {
+            attention.note(lane);
+            attention.note(lane);
+        }
+        assert_eq!(attention.waiting(), 3);
+        let turns: Vec<_> = (0..6).filter_map(|_| attention.next()).collect();
+        assert_eq!(turns, [1, 64, 129, 1, 64, 129]);
+        attention.done(64);
+        attention.done(64);
+        assert_eq!(attention.waiting(), 2);
+        assert_eq!((attention.next(), attention.next()), (Some(1), Some(129)));
+        attention.done(1);
+        attention.done(129);
+        assert_eq!(attention.next(), None);
+    }
+
+    #[test]
+    fn a_busy_lane_keeps_its_place_and_an_idle_one_loses_it() {
+        let mut attention = Attention::new(8);
+        for lane in 0..HOT {
+            assert_eq!(attention.cold_hit(lane), Promotion::Hot);
+        }
+        let mut changes = Vec::new();
+        for _ in 0..4 * PERIOD {
+            for place in 0..HOT {
+                if attention.hot_lane(place) != 2 {
+                    attention.hit(place);
+                }
+            }
+            match attention.cold_hit(7) {
+                Promotion::None => {}
+                other => changes.push(other),
+            }
+        }
+        // Its first hits were a present; in the period after it earns nothing.
+        assert_eq!(changes, [Promotion::InPlaceOf(2)]);
+    }
+}

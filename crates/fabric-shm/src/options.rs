@@ -1,0 +1,32 @@
+//! What can be forced, for tests and measurements. Users need none of it.
+
+use std::sync::Arc;
+
+/// Whether something that may not work everywhere is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Use {
+    /// Where it works.
+    #[default]
+    Auto,
+    /// Nowhere.
+    Off,
+}
+
+/// How an endpoint behaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// Copying straight between the memories of two processes, and within one. Off: chunks.
+    pub cross_memory: Use,
+    /// Having the kernel fence other cores, so that senders need not. Off: all fence.
+    pub kernel_fences: Use,
+}
+
+impl Options {
+    pub(crate) fn refuses_attach(&self) -> Option<Arc<str>> {
+        (self.cross_memory == Use::Off).then(|| "it was switched off".into())
+    }
+
+    pub(crate) fn fences_on_others(&self) -> bool {
+        self.kernel_fences == Use::Auto
+    }
+}

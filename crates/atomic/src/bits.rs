@@ -365,16 +365,19 @@ mod models {
         });
     }
 
-    #[test]
-    fn what_was_written_before_adding_is_seen_after_taking() {
+    /// `full`: the word already holds another number, so that only the OR on the word publishes.
+    fn written_before_adding_is_seen_after_taking(full: bool) {
         use crate::UnsafeCell;
         struct Scene(BitSet, UnsafeCell<u32>);
         // SAFETY: the cell is written before the bit is added and read after it was taken.
         unsafe impl Sync for Scene {}
         // SAFETY: as above.
         unsafe impl Send for Scene {}
-        loom::model(|| {
-            let scene = Arc::new(Scene(BitSet::new(1), UnsafeCell::new(0)));
+        loom::model(move || {
+            let scene = Arc::new(Scene(BitSet::new(2), UnsafeCell::new(0)));
+            if full {
+                scene.0.bits().set(1);
+            }
             let adder = {
                 let scene = scene.clone();
                 loom::thread::spawn(move || {
@@ -383,11 +386,27 @@ mod models {
                     scene.0.bits().set(0);
                 })
             };
-            if scene.0.bits().take_lowest().is_some() {
-                // SAFETY: the writer is done: its bit was taken.
+            scene.0.bits().take_all(|number| {
+                if number == 0 {
+                    // SAFETY: the writer is done: its bit was taken.
+                    assert_eq!(scene.1.with(|value| unsafe { *value }), 7);
+                }
+            });
+            if scene.0.bits().take_lowest() == Some(0) {
+                // SAFETY: as above.
                 assert_eq!(scene.1.with(|value| unsafe { *value }), 7);
             }
             adder.join().unwrap();
         });
+    }
+
+    #[test]
+    fn adding_publishes_through_an_empty_word() {
+        written_before_adding_is_seen_after_taking(false);
+    }
+
+    #[test]
+    fn adding_publishes_through_a_full_word() {
+        written_before_adding_is_seen_after_taking(true);
     }
 }

@@ -29,7 +29,7 @@ use crate::{AtomicU32, Doorbell, FenceMode, Kernel, Ordering, UnsafeCell, spin_l
 
 /// Tries before a waiter goes to sleep: about half a microsecond, more than a short critical section
 /// takes, little against the microsecond and more of a sleep.
-const SPINS: u32 = if cfg!(loom) { 0 } else { 50 };
+const SPINS: u32 = if cfg!(loom) { 1 } else { 50 };
 
 /// How often one who hands over lets others run before taking the lock again regardless.
 const COURTESY: u32 = if cfg!(loom) { 2 } else { 100 };

@@ -1,1 +1,304 @@
-//! Ranks that are threads of one process.
+//! Ranks that are threads of one process: the simplest real fabric.
+//!
+//! ```text
+//!   Local (rank 1) ── try_send ──► Mailbox of rank 0:  lane of 1 │■■■ │   credits: free places
+//!   Local (rank 2) ── signal ────►                     lane of 2 │■   │
+//!                                  └─ ring the bell ─► Local (rank 0) ── poll ──► Sink
+//!   Local (rank 1) ── get ───────► Grants of rank 0: check, then one copy
+//! ```
+//!
+//! * [`mailbox`]: one for each rank, a lane for each sender, behind a lock that is held for the time of
+//!   one small copy.
+//! * [`grants`]: what each rank permits. Checked under a lock, copied outside of it.
+//! * [`bell`]: where each rank sleeps, and the count of those awake.
+//!
+//! Nothing here spins. A rank that leaves (drops its endpoint) is closed: what it sent before still
+//! arrives, what is sent to it later is refused with [`FabricError::PeerLost`]. If it leaves by a
+//! panic, the others are told.
+//!
+//! # Safety
+//! Bytes move between [`Region`]s, whose makers promise that they are valid while the transfer or the
+//! grant lives; `grants` sees to it that nothing moves by a grant after its end.
+
+#![deny(unsafe_code)]
+
+mod bell;
+#[allow(unsafe_code)]
+mod grants;
+mod mailbox;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use weft_fabric::{
+    Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
+    SharedBytes, SignalTable, Sink, SyncKey, Token, Uses,
+};
+
+use bell::{Awake, LocalBell};
+use grants::Grants;
+use mailbox::{Closed, Letter, Mailbox, Taken};
+
+/// Largest data part of a message.
+const DATA: usize = 16 * 1024;
+
+/// From here on a portal is quicker: it copies once instead of twice and allocates nothing.
+const BULK: usize = 8 * 1024;
+
+/// What the members of a group share.
+struct Group {
+    start: Instant,
+    members: Vec<Member>,
+}
+
+/// One rank as the others see it.
+struct Member {
+    mailbox: Mailbox,
+    grants: Grants,
+    bell: Arc<LocalBell>,
+}
+
+/// The endpoint of one rank of a group of threads.
+pub struct Local {
+    me: Peer,
+    group: Arc<Group>,
+    signals: SignalTable,
+    /// What the last look took; kept for its memory.
+    taken: Taken,
+}
+
+impl Local {
+    /// A group of `count` ranks, in order, to be given to a thread each.
+    #[must_use]
+    pub fn group(count: usize) -> Vec<Self> {
+        let awake = Awake::new(count);
+        let members = (0..count)
+            .map(|_| Member {
+                mailbox: Mailbox::new(count),
+                grants: Grants::default(),
+                bell: Arc::new(LocalBell::new(awake.clone())),
+            })
+            .collect();
+        let group = Arc::new(Group {
+            start: Instant::now(),
+            members,
+        });
+        // Ranks are numbered by u32 everywhere; nobody has four thousand million threads.
+        (0..u32::try_from(count).unwrap_or(u32::MAX))
+            .map(|rank| Self {
+                me: Peer(rank),
+                group: group.clone(),
+                signals: SignalTable::default(),
+                taken: Taken::default(),
+            })
+            .collect()
+    }
+
+    fn member(&self, peer: Peer) -> Result<&Member> {
+        let known = self.group.members.get(peer.index());
+        known.ok_or(FabricError::NoSuchPeer {
+            peer,
+            peers: self.peers(),
+        })
+    }
+
+    /// Puts a letter into the lane to `to`.
+    fn post(&self, to: Peer, head: Option<(&Head, &[u8])>, key: SyncKey) -> Result<Posted> {
+        let member = self.member(to)?;
+        let posted = match head {
+            Some((head, data)) => member.mailbox.message(self.me, head, data),
+            None => member.mailbox.signal(self.me, key),
+        };
+        match posted {
+            Ok(posted) => {
+                if posted == Posted::Done {
+                    member.bell.ring();
+                }
+                Ok(posted)
+            }
+            Err(Closed) => Err(lost(to)),
+        }
+    }
+}
+
+fn lost(peer: Peer) -> FabricError {
+    FabricError::PeerLost {
+        peer,
+        reason: "it has left the group (its endpoint is closed)".into(),
+    }
+}
+
+impl Fabric for Local {
+    fn me(&self) -> Peer {
+        self.me
+    }
+
+    fn peers(&self) -> u32 {
+        u32::try_from(self.group.members.len()).unwrap_or(u32::MAX)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            data: DATA,
+            bulk: BULK,
+        }
+    }
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        self.group.members[self.me.index()].bell.clone()
+    }
+
+    fn now(&self) -> Duration {
+        self.group.start.elapsed()
+    }
+
+    fn route(&self, _peer: Peer) -> &'static str {
+        "local"
+    }
+
+    fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
+        if data.len() > DATA {
+            return Err(FabricError::TooLong {
+                length: data.len(),
+                limit: DATA,
+            });
+        }
+        self.post(to, Some((head, data)), SyncKey(0))
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        let member = &self.group.members[self.me.index()];
+        member.mailbox.take(budget, &mut self.taken);
+        let mut found = self.taken.letters.len();
+        // There is room again: who was refused may try again.
+        for refused in self.taken.refused.drain(..) {
+            let sender = &self.group.members[refused as usize];
+            sender.mailbox.room();
+            sender.bell.ring();
+        }
+        if std::mem::take(&mut self.taken.room) {
+            found += 1;
+        }
+        for (from, letter) in &self.taken.letters {
+            match letter {
+                Letter::Message { head, data } => {
+                    sink.message(*from, head, SharedBytes::of(data));
+                }
+                Letter::Signal(key) => {
+                    self.signals.arrive(*from, *key);
+                    sink.signalled(*from, *key);
+                }
+            }
+        }
+        for (peer, reason) in self.taken.lost.drain(..) {
+            found += 1;
+            sink.lost(peer, &reason);
+        }
+        member.mailbox.give_back(&mut self.taken);
+        found
+    }
+
+    fn grant(
+        &mut self,
+        region: Region,
+        to: Option<Peer>,
+        rights: Rights,
+        uses: Uses,
+    ) -> Result<Token> {
+        let grants = &self.group.members[self.me.index()].grants;
+        grants
+            .add(region, to, rights, uses)
+            .ok_or_else(|| FabricError::System {
+                what: format!(
+                    "rank {} has made as many grants as fit; revoke some",
+                    self.me
+                ),
+            })
+    }
+
+    fn revoke(&mut self, token: Token) -> bool {
+        self.group.members[self.me.index()].grants.revoke(token)
+    }
+
+    fn get(
+        &mut self,
+        from: Peer,
+        token: Token,
+        offset: u64,
+        into: Region,
+        _operation: Operation,
+    ) -> Result<Posted> {
+        let grants = &self.member(from)?.grants;
+        grants.transfer(
+            (from, token, offset),
+            self.me,
+            into.len(),
+            Rights::reads,
+            |window| {
+                into.copy_from(window);
+            },
+        )?;
+        Ok(Posted::Done)
+    }
+
+    fn put(
+        &mut self,
+        to: Peer,
+        token: Token,
+        offset: u64,
+        source: Region,
+        _operation: Operation,
+    ) -> Result<Posted> {
+        let grants = &self.member(to)?.grants;
+        grants.transfer(
+            (to, token, offset),
+            self.me,
+            source.len(),
+            Rights::writes,
+            |window| {
+                window.copy_from(&source);
+            },
+        )?;
+        Ok(Posted::Done)
+    }
+
+    fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
+        self.post(to, None, key)
+    }
+
+    fn signals(&self, from: Peer, key: SyncKey) -> u64 {
+        self.signals.count(from, key)
+    }
+
+    fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
+        self.signals.take(from, key, count)
+    }
+
+    fn forget(&mut self, key: SyncKey) {
+        self.signals.forget(key);
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        let mine = &self.group.members[self.me.index()];
+        mine.grants.close();
+        let refused = mine.mailbox.close();
+        mine.bell.leave();
+        if std::thread::panicking() {
+            for other in &self.group.members {
+                other.mailbox.tell_lost(self.me, "its thread panicked");
+                other.bell.ring();
+            }
+        } else {
+            for rank in refused {
+                let sender = &self.group.members[rank as usize];
+                sender.mailbox.room();
+                sender.bell.ring();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

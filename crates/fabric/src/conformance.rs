@@ -1,1 +1,180 @@
-//! Tests that every fabric passes.
+//! Tests that every fabric passes: one function per property, generic over what makes the endpoints.
+//!
+//! ```text
+//!   conformance!(shm, |n| boxed(group(n)));      one #[test] per property, in a module `shm`
+//!        │
+//!        ▼
+//!   Stage ── endpoints(n) ──► Scene     properties of what arrives: one thread drives all in turn
+//!         ── run(n, body) ──► Player    properties of sleeping: one thread for each rank
+//! ```
+//!
+//! A fabric gives a [`Stage`]; a closure from a number to that many endpoints is one. Endpoints must
+//! put up with being driven in turn by one thread. A fabric whose ranks may not run freely beside each
+//! other (a simulation) also answers [`Stage::run`] itself.
+//!
+//! A property that does not come to pass fails after [`PATIENCE`]; it does not hang.
+//!
+//! What the properties take for granted beyond the words of the contract, because the layer above
+//! relies on it: a sender that was refused and sleeps is woken when there is room again, and so is a
+//! sleeper whose transfer ends. What was taken from a sender arrives also when the sender has left
+//! (dropped its endpoint) since.
+
+pub mod bells;
+pub mod crowds;
+pub mod mailboxes;
+#[allow(unsafe_code)]
+mod memory;
+pub mod portals;
+mod scene;
+pub mod syncs;
+
+use std::time::Duration;
+
+use crate::Fabric;
+
+pub use memory::Memory;
+pub use scene::{Event, Inbox, Player, Scene};
+
+/// How long a property waits, in real time and in the time of the fabric, for what must come.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What one rank does: given its endpoint.
+pub type Part<'a> = &'a (dyn Fn(Box<dyn Fabric>) + Sync);
+
+/// Where a fabric is tried.
+pub trait Stage: Sync {
+    /// A fresh fabric of `count` members, in order, to be driven in turn by one thread.
+    fn endpoints(&self, count: usize) -> Vec<Box<dyn Fabric>>;
+
+    /// A fresh fabric of `count` members, each with a thread of its own that plays `part`. Returns
+    /// when all have ended; panics if one did.
+    fn run(&self, count: usize, part: Part<'_>) {
+        std::thread::scope(|scope| {
+            for endpoint in self.endpoints(count) {
+                scope.spawn(move || part(endpoint));
+            }
+        });
+    }
+
+    /// Whether a rank may have threads of its own beside the one that plays its part.
+    fn has_helpers(&self) -> bool {
+        true
+    }
+}
+
+impl<F: Fn(usize) -> Vec<Box<dyn Fabric>> + Sync> Stage for F {
+    fn endpoints(&self, count: usize) -> Vec<Box<dyn Fabric>> {
+        self(count)
+    }
+}
+
+/// A stage whose endpoints are wrapped.
+#[derive(Clone, Copy, Debug)]
+pub struct Wrapped<S, W> {
+    /// The stage of what is wrapped.
+    pub inner: S,
+    /// Wraps one endpoint.
+    pub wrap: W,
+}
+
+impl<S: Stage, W: Fn(Box<dyn Fabric>) -> Box<dyn Fabric> + Sync> Stage for Wrapped<S, W> {
+    fn endpoints(&self, count: usize) -> Vec<Box<dyn Fabric>> {
+        let inner = self.inner.endpoints(count);
+        inner.into_iter().map(&self.wrap).collect()
+    }
+
+    fn run(&self, count: usize, part: Part<'_>) {
+        self.inner
+            .run(count, &|endpoint| part((self.wrap)(endpoint)));
+    }
+
+    fn has_helpers(&self) -> bool {
+        self.inner.has_helpers()
+    }
+}
+
+/// Endpoints of one kind as a stage gives them.
+#[must_use]
+pub fn boxed<F: Fabric + 'static>(endpoints: Vec<F>) -> Vec<Box<dyn Fabric>> {
+    let boxed = |endpoint| Box::new(endpoint) as Box<dyn Fabric>;
+    endpoints.into_iter().map(boxed).collect()
+}
+
+/// Expands to a module of tests, one for each property, over a [`Stage`](conformance::Stage): a
+/// closure from a number of members to their boxed endpoints, or a value of one's own.
+///
+/// ```ignore
+/// weft_fabric::conformance!(conforms, |n| weft_fabric::conformance::boxed(Local::group(n)));
+/// ```
+#[macro_export]
+macro_rules! conformance {
+    ($name:ident, $stage:expr) => {
+        #[cfg(test)]
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            $crate::conformance_properties! { $stage;
+                mailboxes::messages_of_one_sender_keep_their_order,
+                mailboxes::senders_are_served_in_turn,
+                mailboxes::a_refused_post_has_no_effect_and_is_taken_later,
+                mailboxes::every_length_arrives_whole,
+                mailboxes::random_lengths_arrive_whole,
+                mailboxes::a_message_beyond_the_limit_is_refused,
+                mailboxes::a_rank_reaches_itself,
+                mailboxes::there_is_nobody_beyond_the_last,
+                mailboxes::a_look_respects_its_budget,
+                mailboxes::a_quiet_fabric_finds_nothing,
+                mailboxes::the_face_is_sound,
+                portals::every_length_can_be_read,
+                portals::every_length_can_be_written,
+                portals::parts_are_moved_and_the_rest_is_untouched,
+                portals::many_grants_live_at_once,
+                portals::one_grant_serves_many,
+                portals::a_grant_for_once_serves_once,
+                portals::a_revoked_token_is_dead,
+                portals::a_stale_token_stays_dead,
+                portals::only_the_named_peer_may_move,
+                portals::nothing_moves_outside_of_a_grant,
+                portals::nothing_moves_without_the_right,
+                portals::a_rank_moves_from_itself,
+                portals::many_transfers_are_under_way_at_once,
+                syncs::early_and_double_signals_are_counted,
+                syncs::crossing_signals_both_arrive,
+                syncs::signals_do_not_overtake_messages,
+                syncs::no_more_can_be_taken_than_there_is,
+                syncs::keys_and_senders_are_kept_apart,
+                syncs::forgetting_a_key_drops_its_signals_alone,
+                syncs::a_rank_signals_itself,
+                syncs::many_signals_are_all_counted,
+                bells::news_after_prepare_end_the_wait,
+                bells::one_rings_ones_own_bell,
+                bells::a_helper_rings_the_sleeper,
+                bells::a_wait_ends_at_its_limit,
+                bells::no_wake_up_is_lost_between_two,
+                bells::no_wake_up_is_lost_among_many,
+                bells::a_signal_wakes,
+                bells::a_refused_sender_is_woken_by_room,
+                bells::a_transfer_wakes_whom_it_ends_for,
+                crowds::crossing_streams_get_through,
+                crowds::crossing_streams_get_through_asleep,
+                crowds::seventeen_reach_each_other,
+                crowds::seventeen_reach_each_other_asleep,
+                crowds::all_services_at_once,
+            }
+        }
+    };
+}
+
+/// The second half of [`conformance!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_properties {
+    ($stage:expr; $($group:ident::$property:ident,)*) => {$(
+        #[test]
+        fn $property() {
+            let stage = $stage;
+            $crate::conformance::$group::$property(&stage);
+        }
+    )*};
+}

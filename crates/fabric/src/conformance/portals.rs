@@ -1,0 +1,387 @@
+//! Properties of the portal.
+
+use super::Stage;
+use super::memory::{Memory, pattern};
+use super::scene::{Scene, Way, difference, peer, refused};
+use crate::{FabricError, Peer, Rights, Token, Uses};
+
+const LENGTHS: [usize; 14] = [
+    1,
+    2,
+    63,
+    64,
+    65,
+    4095,
+    4096,
+    4097,
+    8192,
+    65_535,
+    65_537,
+    1 << 18,
+    (1 << 20) + 3,
+    4 << 20,
+];
+
+fn grant(scene: &mut Scene, owner: usize, memory: &Memory, rights: Rights, uses: Uses) -> Token {
+    grant_to(scene, owner, memory, None, (rights, uses))
+}
+
+fn grant_to(
+    scene: &mut Scene,
+    owner: usize,
+    memory: &Memory,
+    to: Option<Peer>,
+    (rights, uses): (Rights, Uses),
+) -> Token {
+    scene.endpoints[owner]
+        .grant(memory.region(), to, rights, uses)
+        .expect("there is room for a grant")
+}
+
+fn assert_same(came: &[u8], expected: &[u8], what: &str) {
+    assert!(came == expected, "{what}: {}", difference(came, expected));
+}
+
+/// Reading 1 byte … 4 MiB.
+pub fn every_length_can_be_read(stage: &dyn Stage) {
+    let mut scene = Scene::new(stage, 2);
+    for length in LENGTHS {
+        let source = Memory::patterned(length, length as u64);
+        let target = Memory::filled(length, 0);
+        let token = grant_to(
+            &mut scene,
+            0,
+            &source,
+            Some(peer(1)),
+            (Rights::Read, Uses::Once),
+        );
+        scene
+            .transfer(1, Way::Get, 0, (token, 0), target.region())
+            .expect("granted");
+        assert_same(&target.bytes(), &source.bytes(), "read");
+    }
+}
+
+/// Writing 1 byte … 4 MiB.
+pub fn every_length_can_be_written(stage: &dyn Stage) {
+    let mut scene = Scene::new(stage, 2);
+    for length in LENGTHS {
+        let source = Memory::patterned(length, length as u64);
+        let target = Memory::filled(length, 0);
+        let token = grant_to(
+            &mut scene,
+            0,
+            &target,
+            Some(peer(1)),
+            (Rights::Write, Uses::Once),
+        );
+        scene
+            .transfer(1, Way::Put, 0, (token, 0), source.region())
+            .expect("granted");
+        assert_same(&target.bytes(), &source.bytes(), "written");
+    }
+}
+
+/// With offsets, at odd addresses; what lies around, on both sides, stays as it was.
+pub fn parts_are_moved_and_the_rest_is_untouched(stage: &dyn Stage) {
+    let mut scene = Scene::new(stage, 2);
+    const ALL: usize = 20_000;
+    for (offset, length) in [
+        (0, 1),
+        (1, 1),
+        (3, 5000),
+        (4097, 8191),
+        (19_000, 1000),
+        (0, ALL),
+    ] {
+        // Get: the window of the reader lies at 7 within its memory.
+        let owner = Memory::patterned(ALL, 1);
+        let mine = Memory::patterned(ALL + 14, 2);
+        let token = grant(&mut scene, 0, &owner, Rights::ReadWrite, Uses::Many);
+        let at = (token, offset as u64);
+        scene
+            .transfer(1, Way::Get, 0, at, mine.part(7, length))
+            .expect("granted");
+        let mut expected = pattern(ALL + 14, 2);
+        expected[7..7 + length].copy_from_slice(&pattern(ALL, 1)[offset..offset + length]);
+        assert_same(&mine.bytes(), &expected, "the reader's memory");
+        assert_same(&owner.bytes(), &pattern(ALL, 1), "the owner's memory, read");
+
+        // Put.
+        let mine = Memory::patterned(ALL + 14, 3);
+        scene
+            .transfer(1, Way::Put, 0, at, mine.part(7, length))
+            .expect("granted");
+        let mut expected = pattern(ALL, 1);
+        expected[offset..offset + length].copy_from_slice(&pattern(ALL + 14, 3)[7..7 + length]);
+        assert_same(&owner.bytes(), &expected, "the owner's memory, written");
+        assert_same(&mine.bytes(), &pattern(ALL + 14, 3), "the writer's memory");
+        assert!(scene.endpoints[0].revoke(token));
+    }
+}
+
+/// Two hundred grants at once, overlapping, used in another order than made.
+pub fn many_grants_live_at_once(stage: &dyn Stage) {
+    const COUNT: usize = 200;
+    let mut scene = Scene::new(stage, 3);
+    let window = Memory::patterned(COUNT * 16 + 64, 9);
+    let mut grants: Vec<(usize, Token)> = Vec::new();
+    for index in 0..COUNT {
+        // Each overlaps with its neighbours.
+        let region = window.part(index * 16, 64);
+        let token = scene.endpoints[0].grant(region, None, Rights::Read, Uses::Once);
+        grants.push((index, token.expect("two hundred grants fit")));
+    }
+    let mut names: Vec<u64> = grants.iter().map(|(_, token)| token.0).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), COUNT, "tokens of live grants differ");
+    let whole = window.bytes();
+    for step in 0..COUNT {
+        // 77 and 200 have no common divisor: every grant once.
+        let (index, token) = grants[step * 77 % COUNT];
+        let target = Memory::filled(64, 0);
+        scene
+            .transfer(1 + step % 2, Way::Get, 0, (token, 0), target.region())
+            .expect("granted");
+        assert_same(&target.bytes(), &whole[index * 16..index * 16 + 64], "part");
+    }
+}
+
+/// A grant for many uses serves many, of everybody, until it is revoked.
+pub fn one_grant_serves_many(stage: &dyn Stage) {
+    let mut scene = Scene::new(stage, 3);
+    let window = Memory::filled(1000, 0);
+    let token = grant(&mut scene, 0, &window, Rights::ReadWrite, Uses::Many);
+    for round in 0..50usize {
+        let source = Memory::patterned(10, round as u64);
+        let writer = 1 + round % 2;
+        let at = (token, (round * 10) as u64);
+        scene
+            .transfer(writer, Way::Put, 0, at, source.region())
+            .expect("granted");
+        let back = Memory::filled(10, 0);
+        scene
+            .transfer(3 - writer, Way::Get, 0, at, back.region())
+            .expect("granted");
+        assert_same(&back.bytes(), &source.bytes(), "what the other wrote");
+    }
+    assert!(scene.endpoints[0].revoke(token));
+}
+
+/// A grant for one use ends with it.
+pub fn a_grant_for_once_serves_once(stage: &dyn Stage) {
+    let mut scene = Scene::new(stage, 2);
+    for length in [100, 100_000] {
+        let source = Memory::patterned(length, 1);
+        let target = Memory::filled(length, 0);
+        let token = grant(&mut scene, 0, &source, Rights::Read, Uses::Once);
+        scene
+            .transfer(1, Way::Get, 0, (token, 0), target.region())
+            .expect("the first use is granted");
+        let again = Memory::filled(length, 7);
+        let second = scene.transfer(1, Way::Get, 0, (token, 0), again.region());
+        refused(
+            &second,
+            &FabricError::NotGranted { peer: peer(0) },
+            "the second use",
+        );
+        assert_eq!(again.bytes(), vec![7; length]);
+        assert!(!scene.endpoints[0].revoke(token), "it is used up");
+    }
+}
+
+/// After a grant is revoked nobody moves anything by it; revoking twice is no error.
+pub fn a_revoked_token_is_dead(stage: &dyn Stage) {
+    let mut scene = Scene::new(stage, 2);
+    for uses in [Uses::Once, Uses::Many] {
+        let window = Memory::filled(100, 1);
+        let mine = Memory::filled(100, 2);
+        let token = grant(&mut scene, 0, &window, Rights::ReadWrite, uses);
+        assert!(scene.endpoints[0].revoke(token), "it was live");
+        assert!(!scene.endpoints[0].revoke(token), "it is not any more");
+        for way in [Way::Get, Way::Put] {
+            let result = scene.transfer(1, way, 0, (token, 0), mine.region());
+            refused(
+                &result,
+                &FabricError::NotGranted { peer: peer(0) },
+                "revoked",
+            );
+        }
+        assert_eq!(window.bytes(), [1; 100]);
+        assert_eq!(mine.bytes(), [2; 100]);
+    }
+    assert!(!scene.endpoints[0].revoke(Token(u64::MAX)), "never granted");
+}
+
+/// A token does not come to life again when its place is granted anew; made-up ones never live.
+pub fn a_stale_token_stays_dead(stage: &dyn Stage) {
+    let mut scene = Scene::new(stage, 2);
+    let window = Memory::filled(64, 1);
+    let mine = Memory::filled(64, 2);
+    let stale = grant(&mut scene, 0, &window, Rights::ReadWrite, Uses::Many);
+    assert!(scene.endpoints[0].revoke(stale));
+    let not_granted = FabricError::NotGranted { peer: peer(0) };
+    for _ in 0..100 {
+        let fresh = grant(&mut scene, 0, &window, Rights::ReadWrite, Uses::Many);
+        assert_ne!(fresh, stale);
+        let result = scene.transfer(1, Way::Put, 0, (stale, 0), mine.region());
+        refused(&result, &not_granted, "stale");
+        assert!(scene.endpoints[0].revoke(fresh));
+    }
+    for made_up in [0, 1, 2, 1 << 16, 1 << 32, (1 << 32) + 1, u64::MAX] {
+        let result = scene.transfer(1, Way::Put, 0, (Token(made_up), 0), mine.region());
+        refused(&result, &not_granted, "made up");
+    }
+    // A token names a grant of its owner, not of anybody else.
+    let token = grant(&mut scene, 0, &window, Rights::ReadWrite, Uses::Many);
+    let result = scene.transfer(1, Way::Put, 1, (token, 0), mine.region());
+    refused(
+        &result,
+        &FabricError::NotGranted { peer: peer(1) },
+        "of another",
+    );
+    assert!(scene.endpoints[0].revoke(token));
+    assert_eq!(window.bytes(), [1; 64]);
+}
+
+/// A grant for one peer is none for another.
+pub fn only_the_named_peer_may_move(stage: &dyn Stage) {
+    let mut scene = Scene::new(stage, 3);
+    let window = Memory::filled(64, 1);
+    let mine = Memory::filled(64, 2);
+    let how = (Rights::ReadWrite, Uses::Many);
+    let token = grant_to(&mut scene, 0, &window, Some(peer(1)), how);
+    for way in [Way::Get, Way::Put] {
+        let result = scene.transfer(2, way, 0, (token, 0), mine.region());
+        refused(
+            &result,
+            &FabricError::NotGranted { peer: peer(0) },
+            "of the wrong peer",
+        );
+    }
+    assert_eq!(window.bytes(), [1; 64]);
+    assert_eq!(mine.bytes(), [2; 64]);
+    scene
+        .transfer(1, Way::Put, 0, (token, 0), mine.region())
+        .expect("granted to this one");
+    assert_eq!(window.bytes(), [2; 64]);
+    assert!(scene.endpoints[0].revoke(token));
+}
+
+/// Spans that leave the grant, also by so much that the sum overflows, move nothing.
+pub fn nothing_moves_outside_of_a_grant(stage: &dyn Stage) {
+    let mut scene = Scene::new(stage, 2);
+    let window = Memory::filled(300, 1);
+    let spans = [
+        (0, 101),
+        (1, 100),
+        (100, 1),
+        (5000, 1),
+        (u64::MAX, 1),
+        (u64::MAX, 100),
+    ];
+    for way in [Way::Get, Way::Put] {
+        for (offset, length) in spans {
+            let mine = Memory::filled(length, 2);
+            let region = window.part(100, 100);
+            let token = scene.endpoints[0]
+                .grant(region, None, Rights::ReadWrite, Uses::Many)
+                .expect("fits");
+            let result = scene.transfer(1, way, 0, (token, offset), mine.region());
+            let outside = FabricError::OutsideGrant {
+                peer: peer(0),
+                offset,
+                length: length as u64,
+            };
+            refused(
+                &result,
+                &outside,
+                &format!("{way:?} of {length} at {offset}"),
+            );
+            assert_eq!(mine.bytes(), vec![2; length]);
+            assert!(scene.endpoints[0].revoke(token));
+        }
+    }
+    assert_eq!(window.bytes(), [1; 300]);
+}
+
+/// What may be read may not be written by that, and the reverse.
+pub fn nothing_moves_without_the_right(stage: &dyn Stage) {
+    let mut scene = Scene::new(stage, 2);
+    for (rights, way) in [(Rights::Read, Way::Put), (Rights::Write, Way::Get)] {
+        for length in [64, 50_000] {
+            let window = Memory::filled(length, 1);
+            let mine = Memory::filled(length, 2);
+            let token = grant(&mut scene, 0, &window, rights, Uses::Many);
+            let result = scene.transfer(1, way, 0, (token, 0), mine.region());
+            let outside = FabricError::OutsideGrant {
+                peer: peer(0),
+                offset: 0,
+                length: length as u64,
+            };
+            refused(&result, &outside, &format!("{way:?} with {rights:?}"));
+            assert_eq!(window.bytes(), vec![1; length]);
+            assert_eq!(mine.bytes(), vec![2; length]);
+            assert!(scene.endpoints[0].revoke(token));
+        }
+    }
+}
+
+/// One's own grants can be used by oneself.
+pub fn a_rank_moves_from_itself(stage: &dyn Stage) {
+    let mut scene = Scene::new(stage, 1);
+    for length in [10, 100_000] {
+        let source = Memory::patterned(length, 4);
+        let target = Memory::filled(length, 0);
+        let token = grant(&mut scene, 0, &source, Rights::Read, Uses::Once);
+        scene
+            .transfer(0, Way::Get, 0, (token, 0), target.region())
+            .expect("granted");
+        assert_same(&target.bytes(), &source.bytes(), "from oneself");
+    }
+}
+
+/// Transfers in both directions, all started before any is waited for.
+pub fn many_transfers_are_under_way_at_once(stage: &dyn Stage) {
+    const RANKS: usize = 3;
+    const LENGTH: usize = 30_000;
+    let mut scene = Scene::new(stage, RANKS);
+    let mut running = Vec::new();
+    for round in 0..10u64 {
+        for rank in 0..RANKS {
+            let other = (rank + 1 + round as usize % 2) % RANKS;
+            let owned = Memory::patterned(LENGTH, round * 10 + rank as u64);
+            let target = Memory::filled(LENGTH, 0);
+            let (way, rights) = if round % 2 == 0 {
+                (Way::Get, Rights::Read)
+            } else {
+                (Way::Put, Rights::Write)
+            };
+            let (granted, lent) = match way {
+                Way::Get => (&owned, &target),
+                Way::Put => (&target, &owned),
+            };
+            let token = grant(&mut scene, other, granted, rights, Uses::Once);
+            let (operation, answer) = scene.start(rank, way, other, (token, 0), lent.region());
+            running.push((rank, operation, answer, owned, target));
+        }
+    }
+    for (rank, operation, answer, owned, target) in &running {
+        let result = match answer {
+            Some(result) => result.clone(),
+            None => scene.ended(*rank, *operation),
+        };
+        result.expect("granted");
+        assert_same(&target.bytes(), &owned.bytes(), "one of many");
+    }
+    scene.settle();
+    for (rank, operation, answer, ..) in &running {
+        let told = scene.inboxes[*rank].moved(*operation).is_some();
+        assert_eq!(
+            told,
+            answer.is_none(),
+            "told of exactly those that were under way"
+        );
+    }
+}

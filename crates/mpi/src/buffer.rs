@@ -45,7 +45,11 @@ impl Buffer {
             Some((offset, bytes)) => {
                 Self::Flat(unsafe { Region::new(address.wrapping_offset(offset), bytes) })
             }
-            None => Self::Typed(TypedBuffer { base: address, count, datatype: Arc::clone(datatype) }),
+            None => Self::Typed(TypedBuffer {
+                base: address,
+                count,
+                datatype: Arc::clone(datatype),
+            }),
         }
     }
 

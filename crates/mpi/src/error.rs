@@ -74,7 +74,10 @@ impl Error {
     /// An error of `class` that says `text`: a lower-case sentence with the values and a remedy.
     #[cold]
     pub fn new(class: ErrorClass, text: impl Into<String>) -> Self {
-        Self(Box::new(Detail { class, text: text.into() }))
+        Self(Box::new(Detail {
+            class,
+            text: text.into(),
+        }))
     }
 
     /// The class of the standard.

@@ -16,27 +16,41 @@ pub struct Group {
 enum Members {
     /// Ranks `0..n` are the peers `0..n`.
     Identity(u32),
-    Listed { peers: Box<[Peer]>, ranks: HashMap<Peer, u32> },
+    Listed {
+        peers: Box<[Peer]>,
+        ranks: HashMap<Peer, u32>,
+    },
 }
 
 impl Group {
     /// The group of the peers `0..size` in order.
     #[must_use]
     pub fn identity(size: u32) -> Self {
-        Self { peers: Members::Identity(size) }
+        Self {
+            peers: Members::Identity(size),
+        }
     }
 
     /// The group of these peers in this order; each at most once (the first place counts).
     #[must_use]
     pub fn of(peers: Vec<Peer>) -> Self {
-        if peers.iter().enumerate().all(|(rank, peer)| peer.index() == rank) {
+        if peers
+            .iter()
+            .enumerate()
+            .all(|(rank, peer)| peer.index() == rank)
+        {
             return Self::identity(peers.len() as u32);
         }
         let mut ranks = HashMap::with_capacity(peers.len());
         for (rank, peer) in peers.iter().enumerate() {
             ranks.entry(*peer).or_insert(rank as u32);
         }
-        Self { peers: Members::Listed { peers: peers.into(), ranks } }
+        Self {
+            peers: Members::Listed {
+                peers: peers.into(),
+                ranks,
+            },
+        }
     }
 
     /// How many processes.
@@ -120,13 +134,21 @@ impl Group {
     /// Members of both, in the order of `self`.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        Self::of(self.members().filter(|peer| other.rank_of(*peer).is_some()).collect())
+        Self::of(
+            self.members()
+                .filter(|peer| other.rank_of(*peer).is_some())
+                .collect(),
+        )
     }
 
     /// Members of `self` that are not in `other`.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
-        Self::of(self.members().filter(|peer| other.rank_of(*peer).is_none()).collect())
+        Self::of(
+            self.members()
+                .filter(|peer| other.rank_of(*peer).is_none())
+                .collect(),
+        )
     }
 
     /// The members of these ranks, in the order given.
@@ -135,7 +157,9 @@ impl Group {
     /// `Rank` for a rank that is none, or one that comes twice.
     pub fn include(&self, ranks: &[i32]) -> Result<Self> {
         let chosen = self.distinct(ranks)?;
-        Ok(Self::of(chosen.iter().map(|rank| self.peer(*rank)).collect()))
+        Ok(Self::of(
+            chosen.iter().map(|rank| self.peer(*rank)).collect(),
+        ))
     }
 
     /// The members but those of these ranks.
@@ -147,7 +171,12 @@ impl Group {
         for rank in self.distinct(ranks)? {
             out[rank as usize] = true;
         }
-        Ok(Self::of((0..self.size()).filter(|rank| !out[*rank as usize]).map(|rank| self.peer(rank)).collect()))
+        Ok(Self::of(
+            (0..self.size())
+                .filter(|rank| !out[*rank as usize])
+                .map(|rank| self.peer(rank))
+                .collect(),
+        ))
     }
 
     /// As [`Self::include`], with ranges.
@@ -171,17 +200,24 @@ impl Group {
         ranks
             .iter()
             .map(|&rank| {
-                let index = usize::try_from(rank).ok().filter(|index| *index < seen.len());
+                let index = usize::try_from(rank)
+                    .ok()
+                    .filter(|index| *index < seen.len());
                 let Some(index) = index else {
                     return Err(Error::new(
                         ErrorClass::Rank,
-                        format!("there is no rank {rank} in a group of {}; ranks start at 0", self.size()),
+                        format!(
+                            "there is no rank {rank} in a group of {}; ranks start at 0",
+                            self.size()
+                        ),
                     ));
                 };
                 if std::mem::replace(&mut seen[index], true) {
                     return Err(Error::new(
                         ErrorClass::Rank,
-                        format!("rank {rank} is named twice; name each rank of the group at most once"),
+                        format!(
+                            "rank {rank} is named twice; name each rank of the group at most once"
+                        ),
                     ));
                 }
                 Ok(index as u32)
@@ -196,13 +232,21 @@ fn expand(ranges: &[Range]) -> Result<Vec<i32>> {
         if stride == 0 {
             return Err(Error::new(
                 ErrorClass::Arg,
-                format!("the range {first}..{last} has a stride of 0; give a stride that leads from the first rank to the last"),
+                format!(
+                    "the range {first}..{last} has a stride of 0; give a stride that leads from the first rank to the last"
+                ),
             ));
         }
         let mut rank = first;
-        while if stride > 0 { rank <= last } else { rank >= last } {
+        while if stride > 0 {
+            rank <= last
+        } else {
+            rank >= last
+        } {
             ranks.push(rank);
-            let Some(next) = rank.checked_add(stride) else { break };
+            let Some(next) = rank.checked_add(stride) else {
+                break;
+            };
             rank = next;
         }
     }
@@ -236,10 +280,23 @@ mod tests {
     #[test]
     fn bad_ranks_are_named() {
         let world = Group::identity(3);
-        for (ranks, class) in [(&[3][..], ErrorClass::Rank), (&[-1], ErrorClass::Rank), (&[1, 1], ErrorClass::Rank)] {
+        for (ranks, class) in [
+            (&[3][..], ErrorClass::Rank),
+            (&[-1], ErrorClass::Rank),
+            (&[1, 1], ErrorClass::Rank),
+        ] {
             assert_eq!(world.include(ranks).unwrap_err().class(), class);
         }
-        assert_eq!(world.include_ranges(&[(0, 2, 0)]).unwrap_err().class(), ErrorClass::Arg);
-        assert_eq!(world.include_ranges(&[(i32::MAX - 1, i32::MAX, 1)]).unwrap_err().class(), ErrorClass::Rank);
+        assert_eq!(
+            world.include_ranges(&[(0, 2, 0)]).unwrap_err().class(),
+            ErrorClass::Arg
+        );
+        assert_eq!(
+            world
+                .include_ranges(&[(i32::MAX - 1, i32::MAX, 1)])
+                .unwrap_err()
+                .class(),
+            ErrorClass::Rank
+        );
     }
 }

@@ -23,7 +23,10 @@ impl Info {
         if value.is_empty() || value.len() > VALUE_MAX {
             return Err(Error::new(
                 ErrorClass::InfoValue,
-                format!("an info value of {} bytes; give 1 to {VALUE_MAX}", value.len()),
+                format!(
+                    "an info value of {} bytes; give 1 to {VALUE_MAX}",
+                    value.len()
+                ),
             ));
         }
         match self.pairs.iter_mut().find(|(other, _)| other == key) {
@@ -39,7 +42,11 @@ impl Info {
     /// `InfoKey` for an empty or too long key.
     pub fn get(&self, key: &str) -> Result<Option<&str>> {
         check_key(key)?;
-        Ok(self.pairs.iter().find(|(other, _)| other == key).map(|(_, value)| value.as_str()))
+        Ok(self
+            .pairs
+            .iter()
+            .find(|(other, _)| other == key)
+            .map(|(_, value)| value.as_str()))
     }
 
     /// Removes a pair.
@@ -48,9 +55,16 @@ impl Info {
     /// `InfoNoKey` if there is none.
     pub fn delete(&mut self, key: &str) -> Result<()> {
         check_key(key)?;
-        let place = self.pairs.iter().position(|(other, _)| other == key).ok_or_else(|| {
-            Error::new(ErrorClass::InfoNoKey, format!("the info object has no key \"{key}\" to delete"))
-        })?;
+        let place = self
+            .pairs
+            .iter()
+            .position(|(other, _)| other == key)
+            .ok_or_else(|| {
+                Error::new(
+                    ErrorClass::InfoNoKey,
+                    format!("the info object has no key \"{key}\" to delete"),
+                )
+            })?;
         self.pairs.remove(place);
         Ok(())
     }
@@ -94,10 +108,18 @@ mod tests {
         info.set("b", "1").unwrap();
         info.set("a", "2").unwrap();
         info.set("b", "3").unwrap();
-        assert_eq!((info.len(), info.key(0), info.get("b").unwrap()), (2, Some("b"), Some("3")));
+        assert_eq!(
+            (info.len(), info.key(0), info.get("b").unwrap()),
+            (2, Some("b"), Some("3"))
+        );
         info.delete("b").unwrap();
         assert_eq!(info.delete("b").unwrap_err().class(), ErrorClass::InfoNoKey);
         assert_eq!(info.set("", "x").unwrap_err().class(), ErrorClass::InfoKey);
-        assert_eq!(info.set("k", &"v".repeat(VALUE_MAX + 1)).unwrap_err().class(), ErrorClass::InfoValue);
+        assert_eq!(
+            info.set("k", &"v".repeat(VALUE_MAX + 1))
+                .unwrap_err()
+                .class(),
+            ErrorClass::InfoValue
+        );
     }
 }

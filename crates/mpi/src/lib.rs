@@ -1,4 +1,34 @@
-//! MPI itself, over any fabric: a [`Process`](process) is one rank as a value, without globals.
+//! MPI itself, over any fabric: a [`Process`] is one rank as a value, without globals.
+//!
+//! ```text
+//!  Comm::send / recv / isend …   p2p/        point-to-point: what callers see
+//!  Comm::barrier / bcast …       coll/       builders of schedules
+//!        │                       comm/ group datatype/ op/   the objects of the standard
+//!        ▼
+//!  Engine                        engine/     matching, requests, progress, protocols, schedules
+//!        ▼
+//!  dyn Fabric                    (crate weft-fabric)
+//! ```
 #![deny(unsafe_code)]
 
+pub mod buffer;
+pub mod comm;
+pub mod datatype;
+mod engine;
 pub mod error;
+pub mod group;
+pub mod info;
+pub mod op;
+pub mod p2p;
+mod process;
+
+pub use buffer::Buffer;
+pub use comm::Comm;
+pub use datatype::Datatype;
+pub use engine::request::{RequestId, Status};
+pub use engine::schedule;
+pub use error::{Error, ErrorClass, Result};
+pub use group::Group;
+pub use op::Op;
+pub use p2p::{Message, SendMode, Source, TagPattern, Target};
+pub use process::Process;

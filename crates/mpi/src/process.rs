@@ -23,6 +23,11 @@ pub struct Process {
     itself: OnceLock<Arc<Comm>>,
 }
 
+const _: () = {
+    const fn shared_by_threads<T: Send + Sync>() {}
+    shared_by_threads::<Process>();
+};
+
 impl std::fmt::Debug for Process {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "Process({} of {})", self.me, self.peers)
@@ -62,7 +67,8 @@ impl Process {
     pub fn world(self: &Arc<Self>) -> Arc<Comm> {
         let group = || Arc::new(Group::identity(self.peers));
         let world = || {
-            let world = Comm::assemble(self, comm::WORLD, group(), None).expect("everybody is in the world");
+            let world = Comm::assemble(self, comm::WORLD, group(), None)
+                .expect("everybody is in the world");
             world.extras().set_name("MPI_COMM_WORLD");
             world
         };
@@ -74,7 +80,8 @@ impl Process {
     pub fn itself(self: &Arc<Self>) -> Arc<Comm> {
         let group = || Arc::new(Group::of(vec![self.me]));
         let itself = || {
-            let itself = Comm::assemble(self, comm::ITSELF, group(), None).expect("a process is its own member");
+            let itself = Comm::assemble(self, comm::ITSELF, group(), None)
+                .expect("a process is its own member");
             itself.extras().set_name("MPI_COMM_SELF");
             itself
         };
@@ -95,7 +102,9 @@ impl Process {
 
     /// Waits until everything that this rank has begun to send has left it. Part of `MPI_Finalize`.
     pub fn drain(&self) {
-        self.lock().wait_for(Interest::Arrivals, |engine| engine.outbox.is_empty().then_some(()));
+        self.lock().wait_for(Interest::Arrivals, |engine| {
+            engine.outbox.is_empty().then_some(())
+        });
     }
 
     /// Exclusive use of the engine.

@@ -141,6 +141,8 @@ pub struct Region {
 // SAFETY: a Region is an address and a length; whoever made it promised that the memory may be used
 // until the operation ends, from whatever thread moves it along.
 unsafe impl Send for Region {}
+// SAFETY: as above; a shared reference copies the address, it does not look at the memory.
+unsafe impl Sync for Region {}
 
 impl Region {
     /// A region of no bytes.

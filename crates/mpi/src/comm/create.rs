@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use weft_fabric::{Peer, Region};
 
 use super::Comm;
+use crate::Buffer;
 use crate::buffer;
 use crate::engine::Guard;
 use crate::error::{Error, ErrorClass, Result};
@@ -18,7 +19,6 @@ use crate::group::{Comparison, Group};
 use crate::p2p::SendMode;
 use crate::process::Process;
 use crate::schedule::{Schedule, Span, Step};
-use crate::Buffer;
 
 /// Tag bit of the messages of `MPI_Comm_create_group`, which are no collective of the parent.
 const GROUP_TAG: i32 = 0x4000_0000;
@@ -43,8 +43,13 @@ impl Ask {
     }
 
     fn from_bytes(bytes: &[u8]) -> Self {
-        let word = |at: usize| i32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        Self { color: (word(0) != 0).then(|| word(4)), key: word(8) }
+        let word = |at: usize| {
+            i32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        Self {
+            color: (word(0) != 0).then(|| word(4)),
+            key: word(8),
+        }
     }
 }
 
@@ -70,7 +75,9 @@ impl Comm {
     /// When no context is left, or a member is lost.
     pub fn dup(&self) -> Result<Arc<Self>> {
         let context = self.agree("MPI_Comm_dup")?;
-        Ok(self.relative(context, Arc::clone(self.group())).expect("a member of the group it copies"))
+        Ok(self
+            .relative(context, Arc::clone(self.group()))
+            .expect("a member of the group it copies"))
     }
 
     /// `MPI_Comm_create`: a communicator of `group`, a subgroup; `None` for who is no member.
@@ -89,7 +96,9 @@ impl Comm {
     /// As for [`Self::create`].
     pub fn create_group(&self, group: &Arc<Group>, tag: i32) -> Result<Option<Arc<Self>>> {
         self.check_subgroup(group)?;
-        let Some(rank) = group.rank_of(self.process().me()) else { return Ok(None) };
+        let Some(rank) = group.rank_of(self.process().me()) else {
+            return Ok(None);
+        };
         let tag = GROUP_TAG | tag;
         let channel = self.context() | 1;
         let mut word = [0; 4];
@@ -99,7 +108,9 @@ impl Comm {
                 self.process().lock().tell(&mut word, channel, peer, tag)?;
             }
         } else {
-            self.process().lock().hear(&mut word, channel, group.peer(0), tag)?;
+            self.process()
+                .lock()
+                .hear(&mut word, channel, group.peer(0), tag)?;
         }
         Ok(self.relative(u32::from_le_bytes(word), Arc::clone(group)))
     }
@@ -129,9 +140,18 @@ impl Comm {
             .map(|(ask, rank)| (ask.key, rank))
             .collect();
         members.sort_unstable();
-        let group = Group::of(members.iter().map(|(_, rank)| self.group().peer(*rank)).collect());
-        let place = colors.binary_search(&color).expect("one's own color is among all") * 4;
-        let context = u32::from_le_bytes(contexts[place..place + 4].try_into().expect("four bytes"));
+        let group = Group::of(
+            members
+                .iter()
+                .map(|(_, rank)| self.group().peer(*rank))
+                .collect(),
+        );
+        let place = colors
+            .binary_search(&color)
+            .expect("one's own color is among all")
+            * 4;
+        let context =
+            u32::from_le_bytes(contexts[place..place + 4].try_into().expect("four bytes"));
         Ok(self.relative(context, Arc::new(group)))
     }
 
@@ -158,11 +178,16 @@ impl Comm {
     }
 
     fn check_subgroup(&self, group: &Group) -> Result<()> {
-        match group.members().find(|peer| self.group().rank_of(*peer).is_none()) {
+        match group
+            .members()
+            .find(|peer| self.group().rank_of(*peer).is_none())
+        {
             None => Ok(()),
             Some(peer) => Err(Error::new(
                 ErrorClass::Group,
-                format!("the group has rank {peer} of MPI_COMM_WORLD, which is not in the communicator; take a subgroup of MPI_Comm_group of it"),
+                format!(
+                    "the group has rank {peer} of MPI_COMM_WORLD, which is not in the communicator; take a subgroup of MPI_Comm_group of it"
+                ),
             )),
         }
     }
@@ -182,19 +207,33 @@ impl Comm {
         let whole = Span::User(buffer::region_of(bytes));
         let (rank, size) = (self.rank(), self.size());
         let mut steps = Vec::new();
-        let parent_bit = if rank == 0 { size.next_power_of_two() } else { 1 << rank.trailing_zeros() };
+        let parent_bit = if rank == 0 {
+            size.next_power_of_two()
+        } else {
+            1 << rank.trailing_zeros()
+        };
         if rank != 0 {
-            steps.push(Step::Receive { from: rank - parent_bit, into: whole });
+            steps.push(Step::Receive {
+                from: rank - parent_bit,
+                into: whole,
+            });
             steps.push(Step::Fence);
         }
         let mut bit = parent_bit >> 1;
         while bit > 0 {
             if rank + bit < size {
-                steps.push(Step::Send { to: rank + bit, from: whole });
+                steps.push(Step::Send {
+                    to: rank + bit,
+                    from: whole,
+                });
             }
             bit >>= 1;
         }
-        self.run(Schedule { name, steps, scratch_bytes: 0 })
+        self.run(Schedule {
+            name,
+            steps,
+            scratch_bytes: 0,
+        })
     }
 
     /// What every rank asks, known to all.
@@ -203,16 +242,31 @@ impl Comm {
         let mut all = vec![0; size * Ask::BYTES];
         let mut own = mine.to_bytes();
         let region = buffer::region_of(&mut all);
-        let part = |rank: usize| region.part(rank * Ask::BYTES, Ask::BYTES).unwrap_or(Region::EMPTY);
+        let part = |rank: usize| {
+            region
+                .part(rank * Ask::BYTES, Ask::BYTES)
+                .unwrap_or(Region::EMPTY)
+        };
         let own = Span::User(buffer::region_of(&mut own));
         let steps = if self.rank() == 0 {
-            let from_others = (1..self.size())
-                .map(|rank| Step::Receive { from: rank, into: Span::User(part(rank as usize)) });
-            std::iter::once(Step::Copy { from: own, into: Span::User(part(0)) }).chain(from_others).collect()
+            let from_others = (1..self.size()).map(|rank| Step::Receive {
+                from: rank,
+                into: Span::User(part(rank as usize)),
+            });
+            std::iter::once(Step::Copy {
+                from: own,
+                into: Span::User(part(0)),
+            })
+            .chain(from_others)
+            .collect()
         } else {
             vec![Step::Send { to: 0, from: own }]
         };
-        self.run(Schedule { name: "MPI_Comm_split", steps, scratch_bytes: 0 })?;
+        self.run(Schedule {
+            name: "MPI_Comm_split",
+            steps,
+            scratch_bytes: 0,
+        })?;
         self.spread("MPI_Comm_split", &mut all)?;
         Ok(all.chunks_exact(Ask::BYTES).map(Ask::from_bytes).collect())
     }

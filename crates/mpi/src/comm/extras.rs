@@ -28,7 +28,10 @@ impl Attributes {
     /// The value of a key.
     #[must_use]
     pub fn get(&self, key: i32) -> Option<usize> {
-        self.values.iter().find(|(other, _)| *other == key).map(|(_, value)| *value)
+        self.values
+            .iter()
+            .find(|(other, _)| *other == key)
+            .map(|(_, value)| *value)
     }
 
     /// Removes a value; answers it.

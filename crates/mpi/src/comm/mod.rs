@@ -114,7 +114,11 @@ impl Comm {
     #[inline]
     pub(crate) fn target(&self, rank: u32) -> Result<Peer> {
         let peers = self.peers();
-        if rank < peers.size() { Ok(peers.peer(rank)) } else { Err(no_such_rank(rank, peers.size())) }
+        if rank < peers.size() {
+            Ok(peers.peer(rank))
+        } else {
+            Err(no_such_rank(rank, peers.size()))
+        }
     }
 
     /// The rank of a process that messages come from.
@@ -126,7 +130,11 @@ impl Comm {
     #[inline]
     pub(crate) fn translation(&self) -> Option<Arc<Group>> {
         let peers = self.peers();
-        if peers.is_identity() { None } else { Some(Arc::clone(peers)) }
+        if peers.is_identity() {
+            None
+        } else {
+            Some(Arc::clone(peers))
+        }
     }
 
     /// Where the next collective of this communicator runs. All ranks begin collectives in the same
@@ -153,7 +161,10 @@ impl Comm {
     pub fn begin(&self, schedule: Schedule) -> RequestId {
         let place = self.place();
         let mut engine = self.process.lock();
-        let request = engine.core.requests.insert(self.context, None, Work::Nothing);
+        let request = engine
+            .core
+            .requests
+            .insert(self.context, None, Work::Nothing);
         engine.begin_schedule(Arc::new(schedule), place, request);
         engine.look();
         request
@@ -163,7 +174,10 @@ impl Comm {
     #[must_use]
     pub fn prepare(&self, schedule: Schedule) -> RequestId {
         let place = self.place();
-        self.keep(Recipe::Collective { schedule: Arc::new(schedule), place })
+        self.keep(Recipe::Collective {
+            schedule: Arc::new(schedule),
+            place,
+        })
     }
 }
 
@@ -171,6 +185,9 @@ impl Comm {
 fn no_such_rank(rank: u32, size: u32) -> Error {
     Error::new(
         ErrorClass::Rank,
-        format!("there is no rank {rank}: the communicator has {size} (0 to {}); check the rank against MPI_Comm_size", size.saturating_sub(1)),
+        format!(
+            "there is no rank {rank}: the communicator has {size} (0 to {}); check the rank against MPI_Comm_size",
+            size.saturating_sub(1)
+        ),
     )
 }

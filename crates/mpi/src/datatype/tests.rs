@@ -1,1 +1,530 @@
-//! todo
+//! Datatypes against a naive expansion of the type map, and against values of the standard.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::*;
+
+/// A small generator of numbers: the same ones in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % limit
+    }
+
+    fn between(&mut self, low: i64, high: i64) -> i64 {
+        low + self.below((high - low + 1) as u64) as i64
+    }
+}
+
+/// A type map, written out.
+#[derive(Clone, Default)]
+struct Naive {
+    map: Vec<(i64, Basic)>,
+    marks: Vec<(i64, i64)>,
+}
+
+impl Naive {
+    fn of(basic: Basic) -> Self {
+        let mut map = vec![(0, basic)];
+        if let Kind::Pair(value, index) = basic.kind() {
+            let second = value.size().next_multiple_of(index.kind().alignment());
+            map = vec![(0, value), (second as i64, index)];
+        }
+        Self {
+            map,
+            marks: Vec::new(),
+        }
+    }
+
+    fn bounds(&self) -> (i64, i64) {
+        if !self.marks.is_empty() {
+            let lower = self.marks.iter().map(|mark| mark.0).min().unwrap();
+            return (lower, self.marks.iter().map(|mark| mark.1).max().unwrap());
+        }
+        let Some(lower) = self.map.iter().map(|entry| entry.0).min() else {
+            return (0, 0);
+        };
+        let end = |entry: &(i64, Basic)| entry.0 + entry.1.size() as i64;
+        let mut upper = self.map.iter().map(end).max().unwrap();
+        let alignment = |entry: &(i64, Basic)| entry.1.kind().alignment() as i64;
+        let alignment = self.map.iter().map(alignment).max().unwrap();
+        while (upper - lower) % alignment != 0 {
+            upper += 1;
+        }
+        (lower, upper)
+    }
+
+    fn extent(&self) -> i64 {
+        self.bounds().1 - self.bounds().0
+    }
+
+    fn add(&mut self, other: &Self, by: i64) {
+        self.map
+            .extend(other.map.iter().map(|(at, basic)| (at + by, *basic)));
+        self.marks
+            .extend(other.marks.iter().map(|(low, high)| (low + by, high + by)));
+    }
+
+    fn repeated(&self, count: i64, stride: i64) -> Self {
+        let mut all = Self::default();
+        for index in 0..count {
+            all.add(self, index * stride);
+        }
+        all
+    }
+
+    fn block(&self, count: i64) -> Self {
+        self.repeated(count, self.extent())
+    }
+
+    /// Displacements of all bytes of `count` elements, in order.
+    fn bytes(&self, count: i64) -> Vec<i64> {
+        let all = self.block(count);
+        let spread =
+            |(at, basic): &(i64, Basic)| (*at..*at + basic.size() as i64).collect::<Vec<_>>();
+        all.map.iter().flat_map(spread).collect()
+    }
+}
+
+const BASICS: [Basic; 8] = [
+    Basic::Byte,
+    Basic::Short,
+    Basic::Int,
+    Basic::Double,
+    Basic::LongDouble,
+    Basic::DoubleInt,
+    Basic::ShortInt,
+    Basic::FloatInt,
+];
+
+fn random(dice: &mut Dice, depth: u32) -> (Arc<Datatype>, Naive) {
+    if depth == 0 {
+        let basic = BASICS[dice.below(BASICS.len() as u64) as usize];
+        return (Arc::clone(basic.datatype()), Naive::of(basic));
+    }
+    let (of, naive) = random(dice, depth - 1);
+    let (count, block) = (dice.between(0, 4), dice.between(0, 3));
+    let list = |dice: &mut Dice, low, high| -> Box<[i64]> {
+        (0..count).map(|_| dice.between(low, high)).collect()
+    };
+    let unit = naive.extent();
+    let joined = |blocks: &[i64], displacements: &[i64], unit: i64| {
+        let mut all = Naive::default();
+        for (block, displacement) in blocks.iter().zip(displacements) {
+            all.add(&naive.block(*block), displacement * unit);
+        }
+        all
+    };
+    let (recipe, expected) = match dice.below(10) {
+        0 => (Recipe::Contiguous { count, of }, naive.block(count)),
+        1 => {
+            let stride = dice.between(-4, 6);
+            let expected = naive.block(block).repeated(count, stride * unit);
+            (
+                Recipe::Vector {
+                    count,
+                    block,
+                    stride,
+                    of,
+                },
+                expected,
+            )
+        }
+        2 => {
+            let stride = dice.between(-30, 40);
+            (
+                Recipe::Hvector {
+                    count,
+                    block,
+                    stride,
+                    of,
+                },
+                naive.block(block).repeated(count, stride),
+            )
+        }
+        3 => {
+            let (blocks, displacements) = (list(dice, 0, 3), list(dice, -5, 9));
+            let expected = joined(&blocks, &displacements, unit);
+            (
+                Recipe::Indexed {
+                    blocks,
+                    displacements,
+                    of,
+                },
+                expected,
+            )
+        }
+        4 => {
+            let (blocks, displacements) = (list(dice, 0, 3), list(dice, -50, 90));
+            let expected = joined(&blocks, &displacements, 1);
+            (
+                Recipe::Hindexed {
+                    blocks,
+                    displacements,
+                    of,
+                },
+                expected,
+            )
+        }
+        5 => {
+            let displacements = list(dice, -5, 9);
+            let expected = joined(&vec![block; count as usize], &displacements, unit);
+            (
+                Recipe::IndexedBlock {
+                    block,
+                    displacements,
+                    of,
+                },
+                expected,
+            )
+        }
+        6 => {
+            let displacements = list(dice, -50, 90);
+            let expected = joined(&vec![block; count as usize], &displacements, 1);
+            (
+                Recipe::HindexedBlock {
+                    block,
+                    displacements,
+                    of,
+                },
+                expected,
+            )
+        }
+        7 => {
+            let (other, second) = random(dice, depth - 1);
+            let (blocks, displacements) = (
+                [1, block, 1],
+                [0, dice.between(-9, 99), dice.between(-99, 99)],
+            );
+            let mut expected = naive.block(1);
+            expected.add(&second.block(block), displacements[1]);
+            expected.add(&naive.block(1), displacements[2]);
+            let of = [Arc::clone(&of), other, of].into();
+            (
+                Recipe::Struct {
+                    blocks: blocks.into(),
+                    displacements: displacements.into(),
+                    of,
+                },
+                expected,
+            )
+        }
+        8 => {
+            let (lower, extent) = (dice.between(-20, 20), dice.between(-30, 60));
+            let mut expected = naive.clone();
+            expected.marks = vec![(lower, lower + extent)];
+            (Recipe::Resized { lower, extent, of }, expected)
+        }
+        _ => (Recipe::Dup(of), naive.clone()),
+    };
+    (Datatype::build(recipe, false).unwrap(), expected)
+}
+
+#[test]
+fn any_datatype_is_its_type_map() {
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let rounds = if cfg!(miri) { 60 } else { 4000 };
+    for round in 0..rounds {
+        let depth = dice.below(5) as u32;
+        let (datatype, naive) = random(&mut dice, depth);
+        let count = dice.between(0, 3);
+        let what = format!("round {round}: {datatype:?} {:?}", datatype.recipe());
+        let (lower, upper) = naive.bounds();
+        let size: usize = naive.map.iter().map(|entry| entry.1.size()).sum();
+        assert_eq!(datatype.size(), size, "{what}");
+        assert_eq!(datatype.lower_bound() as i64, lower, "{what}");
+        assert_eq!(datatype.extent() as i64, upper - lower, "{what}");
+        let bytes = naive.bytes(1);
+        let first = bytes.iter().min().copied().unwrap_or(0);
+        let last = bytes.iter().max().map_or(first, |last| last + 1);
+        assert_eq!(datatype.true_lower_bound() as i64, first, "{what}");
+        assert_eq!(datatype.true_extent() as i64, last - first, "{what}");
+        check_copies(&datatype, &naive, count, &mut dice, &what);
+        check_elements(&datatype, &naive, &what);
+    }
+}
+
+/// Packs and unpacks in portions of random size.
+fn check_copies(datatype: &Arc<Datatype>, naive: &Naive, count: i64, dice: &mut Dice, what: &str) {
+    let bytes = naive.bytes(count);
+    let first = bytes.iter().min().copied().unwrap_or(0);
+    let covered = bytes.iter().max().map_or(0, |last| last + 1 - first) as usize;
+    let footprint = datatype.footprint(count as usize).unwrap();
+    assert_eq!(
+        (footprint.0 as i64, footprint.1),
+        (first, covered),
+        "{what}"
+    );
+    if let Some((offset, length)) = datatype.flat(count as usize) {
+        let flat: Vec<i64> = (offset as i64..offset as i64 + length as i64).collect();
+        assert_eq!(flat, bytes, "{what}");
+    }
+    let memory: Vec<u8> = (0..covered).map(|index| (index * 7 + 3) as u8).collect();
+    let expected: Vec<u8> = bytes
+        .iter()
+        .map(|at| memory[(at - first) as usize])
+        .collect();
+    let base = memory.as_ptr().wrapping_offset(-first as isize);
+    let mut packed = Vec::new();
+    loop {
+        let mut portion = vec![0; 1 + dice.below(40) as usize];
+        // SAFETY: `memory` covers all displacements of the type map.
+        let length = unsafe { datatype.pack(base, count as usize, packed.len(), &mut portion) };
+        packed.extend_from_slice(&portion[..length]);
+        if length == 0 {
+            break;
+        }
+    }
+    assert_eq!(packed, expected, "{what}");
+
+    let data: Vec<u8> = (0..bytes.len())
+        .map(|index| (index * 11 + 5) as u8)
+        .collect();
+    let mut expected = vec![0xee; covered];
+    for (at, byte) in bytes.iter().zip(&data) {
+        expected[(at - first) as usize] = *byte;
+    }
+    let mut memory = vec![0xee; covered];
+    let base = memory.as_mut_ptr().wrapping_offset(-first as isize);
+    let mut position = 0;
+    while position < data.len() {
+        let portion = (1 + dice.below(40) as usize).min(data.len() - position);
+        let portion = &data[position..position + portion];
+        // SAFETY: as above; nothing else looks at `memory` before the loop has ended.
+        let length = unsafe { datatype.unpack(base, count as usize, position, portion) };
+        assert_eq!(length, portion.len());
+        position += length;
+    }
+    // SAFETY: as above.
+    let beyond = unsafe { datatype.unpack(base, count as usize, position, &[1, 2, 3]) };
+    assert_eq!((memory, beyond), (expected, 0), "{what}");
+}
+
+fn check_elements(datatype: &Datatype, naive: &Naive, what: &str) {
+    let (mut bytes, mut elements) = (0, 0);
+    for (_, basic) in naive.map.iter().chain(&naive.map) {
+        assert_eq!(datatype.elements(bytes), Some(elements), "{what}: {bytes}");
+        assert_eq!(datatype.bytes_of_elements(elements), Some(bytes), "{what}");
+        for inside in 1..basic.size() as u64 {
+            assert_eq!(datatype.elements(bytes + inside), None, "{what}");
+        }
+        bytes += basic.size() as u64;
+        elements += 1;
+    }
+}
+
+#[test]
+fn predefined_ones_have_the_sizes_of_the_compiler() {
+    let facts = [
+        (Basic::DoubleInt, 12, 16),
+        (Basic::LongDoubleInt, 20, 32),
+        (Basic::ShortInt, 6, 8),
+        (Basic::LongInt, 12, 16),
+        (Basic::FloatInt, 8, 8),
+        (Basic::LongDouble, 16, 16),
+        (Basic::Wchar, 4, 4),
+        (Basic::Complex32, 32, 32),
+        (Basic::LongDoubleComplex, 32, 32),
+    ];
+    for (basic, size, extent) in facts {
+        let datatype = basic.datatype();
+        assert_eq!(
+            (datatype.size(), datatype.extent()),
+            (size, extent),
+            "{}",
+            basic.name()
+        );
+        assert!(datatype.is_committed() && datatype.is_predefined());
+        assert_eq!(datatype.name(), basic.name());
+    }
+    assert_eq!(Basic::ALL.len(), 70);
+}
+
+#[test]
+fn large_vectors_stay_small_and_large_sizes_are_refused() {
+    let int = Basic::Int.datatype();
+    let vector = Datatype::vector(1 << 40, 1, 2, int).unwrap();
+    assert_eq!((vector.size(), vector.extent()), (1 << 42, (1 << 43) - 4));
+    let square = Datatype::hvector(1 << 10, 1, 1 << 45, &vector).unwrap();
+    assert_eq!(square.size(), 1 << 52);
+    for (count, stride) in [
+        (i64::MAX, 1),
+        (1 << 40, 1 << 40),
+        (2, i64::MAX),
+        (i64::MAX, i64::MIN),
+    ] {
+        assert_eq!(
+            Datatype::vector(count, 1, stride, int).unwrap_err().class(),
+            ErrorClass::Arg
+        );
+    }
+    assert_eq!(
+        Datatype::contiguous(-1, int).unwrap_err().class(),
+        ErrorClass::Count
+    );
+    assert_eq!(
+        Datatype::vector(1, -1, 1, int).unwrap_err().class(),
+        ErrorClass::Arg
+    );
+    assert_eq!(
+        Datatype::resized(i64::MAX, i64::MAX, int)
+            .unwrap_err()
+            .class(),
+        ErrorClass::Arg
+    );
+    assert_eq!(
+        int.bytes(usize::MAX).unwrap_err().class(),
+        ErrorClass::Count
+    );
+}
+
+#[test]
+fn deep_nests_are_walked_without_deep_recursion() {
+    let mut datatype = Arc::clone(Basic::Byte.datatype());
+    for level in 0..300 {
+        let recipe = Recipe::Struct {
+            blocks: [1, 1].into(),
+            displacements: [0, 2 * level + 3].into(),
+            of: [datatype, Arc::clone(Basic::Byte.datatype())].into(),
+        };
+        datatype = Datatype::build(recipe, false).unwrap();
+    }
+    let mut memory: Vec<u8> = (0..700).map(|index| index as u8).collect();
+    let mut packed = vec![0; 400];
+    // SAFETY: the last byte lies at 2 * 299 + 3.
+    let length = unsafe { datatype.pack(memory.as_mut_ptr(), 1, 0, &mut packed) };
+    assert_eq!(length, 301);
+    assert_eq!(packed[..4], [0, 3, 5, 7]);
+    assert_eq!(packed[300], (2 * 299 + 3) as u8);
+}
+
+#[test]
+fn subarrays_pick_the_middle() {
+    let sizes = [3, 4, 5];
+    let (subsizes, starts) = ([2, 2, 3], [1, 0, 2]);
+    for order in [Order::C, Order::Fortran] {
+        let recipe = Recipe::Subarray {
+            sizes: sizes.into(),
+            subsizes: subsizes.into(),
+            starts: starts.into(),
+            order,
+            of: Arc::clone(Basic::Byte.datatype()),
+        };
+        let datatype = Datatype::build(recipe, false).unwrap();
+        let mut expected = Vec::new();
+        let (mut at, mut index) = (0u8, [0i64; 3]);
+        while at < 60 {
+            let inside = (0..3)
+                .all(|axis| (starts[axis]..starts[axis] + subsizes[axis]).contains(&index[axis]));
+            if inside {
+                expected.push(at);
+            }
+            at += 1;
+            let axes = if order == Order::C {
+                [2, 1, 0]
+            } else {
+                [0, 1, 2]
+            };
+            for axis in axes {
+                index[axis] += 1;
+                if index[axis] < sizes[axis] {
+                    break;
+                }
+                index[axis] = 0;
+            }
+        }
+        let memory: Vec<u8> = (0..60).collect();
+        let mut packed = vec![0; 60];
+        // SAFETY: the array has 60 bytes.
+        let length = unsafe { datatype.pack(memory.as_ptr(), 1, 0, &mut packed) };
+        assert_eq!(packed[..length], expected, "{order:?}");
+        assert_eq!((datatype.lower_bound(), datatype.extent()), (0, 60));
+    }
+}
+
+#[test]
+fn shares_of_a_distributed_array_cover_it_once() {
+    let block = Distribution::Block(None);
+    for (sizes, distributions, processes) in [
+        ([7, 10], [block, block], [2, 3]),
+        ([7, 10], [Distribution::Cyclic(None), block], [3, 2]),
+        (
+            [9, 11],
+            [Distribution::Cyclic(Some(2)), Distribution::Cyclic(Some(3))],
+            [2, 2],
+        ),
+        (
+            [5, 6],
+            [Distribution::None, Distribution::Block(Some(4))],
+            [1, 3],
+        ),
+    ] {
+        for order in [Order::C, Order::Fortran] {
+            let total = (sizes[0] * sizes[1]) as usize;
+            let mut seen = vec![0; total];
+            let size = processes[0] * processes[1];
+            for rank in 0..size {
+                let recipe = Recipe::Darray {
+                    size,
+                    rank,
+                    sizes: sizes.into(),
+                    distributions: distributions.into(),
+                    processes: processes.into(),
+                    order,
+                    of: Arc::clone(Basic::Byte.datatype()),
+                };
+                let datatype = Datatype::build(recipe, false).unwrap();
+                assert_eq!(
+                    (datatype.lower_bound(), datatype.extent()),
+                    (0, total as isize)
+                );
+                let memory: Vec<u8> = (0..total as u8).collect();
+                let mut packed = vec![0; total];
+                // SAFETY: the array has `total` bytes.
+                let length = unsafe { datatype.pack(memory.as_ptr(), 1, 0, &mut packed) };
+                packed[..length]
+                    .iter()
+                    .for_each(|at| seen[usize::from(*at)] += 1);
+            }
+            assert!(
+                seen.iter().all(|times| *times == 1),
+                "{distributions:?} {order:?} {seen:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn contents_come_back_in_the_order_of_the_standard() {
+    let int = Basic::Int.datatype();
+    let recipe = Recipe::Hvector {
+        count: 3,
+        block: 2,
+        stride: 40,
+        of: Arc::clone(int),
+    };
+    let small = Datatype::build(recipe.clone(), false).unwrap().contents();
+    assert_eq!(
+        (small.integers, small.addresses, small.counts),
+        (vec![3, 2], vec![40], vec![])
+    );
+    let large = Datatype::build(recipe, true).unwrap().contents();
+    assert_eq!(
+        (large.integers, large.addresses, large.counts),
+        (vec![], vec![], vec![3, 2, 40])
+    );
+    let recipe = Recipe::Indexed {
+        blocks: [1, 2].into(),
+        displacements: [0, 5].into(),
+        of: Arc::clone(int),
+    };
+    let contents = Datatype::build(recipe, false).unwrap().contents();
+    assert_eq!(contents.integers, [2, 1, 2, 0, 5]);
+    assert!(Arc::ptr_eq(&contents.datatypes[0], int));
+    assert!(int.contents().datatypes.is_empty());
+}

@@ -12,21 +12,40 @@ impl Sink for Core {
     #[inline]
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
         match Envelope::from_head(head) {
-            Some(Envelope { kind: Kind::Finished, request, .. }) => self.sent(from, request),
+            Some(Envelope {
+                kind: Kind::Finished,
+                request,
+                ..
+            }) => self.sent(from, request),
             Some(envelope) => self.arrive(from, envelope, data),
             None => self.refused += 1,
         }
     }
 
     fn moved(&mut self, operation: Operation, result: weft_fabric::Result<()>) {
-        let Some(place) = self.pulling.iter().position(|(other, ..)| *other == operation) else { return };
+        let Some(place) = self
+            .pulling
+            .iter()
+            .position(|(other, ..)| *other == operation)
+        else {
+            return;
+        };
         let (_, request, pulling) = self.pulling.swap_remove(place);
-        self.todo.push(Todo::Answer { to: pulling.from, request: pulling.answer });
-        self.todo.push(Todo::Pulled { request, error: result.err().map(Error::from) });
+        self.todo.push(Todo::Answer {
+            to: pulling.from,
+            request: pulling.answer,
+        });
+        self.todo.push(Todo::Pulled {
+            request,
+            error: result.err().map(Error::from),
+        });
     }
 
     fn lost(&mut self, peer: Peer, reason: &str) {
-        self.todo.push(Todo::Lost { peer, reason: reason.to_owned() });
+        self.todo.push(Todo::Lost {
+            peer,
+            reason: reason.to_owned(),
+        });
     }
 
     fn signalled(&mut self, _from: Peer, _key: SyncKey) {
@@ -47,12 +66,22 @@ impl Core {
             source: Source(from.0),
             tag: Tag(envelope.tag),
         };
-        let Self { matching, unexpected, unexpected_free, spare, .. } = self;
+        let Self {
+            matching,
+            unexpected,
+            unexpected_free,
+            spare,
+            ..
+        } = self;
         let arrival = matching.arrive(key, || {
             let mut copy = spare.pop().unwrap_or_default();
             copy.resize(data.len(), 0);
             data.copy_to(&mut copy);
-            let message = Some(Unexpected { from, envelope, data: copy });
+            let message = Some(Unexpected {
+                from,
+                envelope,
+                data: copy,
+            });
             let index = unexpected_free.pop().unwrap_or_else(|| {
                 unexpected.push(None);
                 (unexpected.len() - 1) as u32
@@ -61,10 +90,17 @@ impl Core {
             UnexpectedId(index)
         });
         match arrival {
-            Arrival::Matched(request) if pull => self.todo.push(Todo::Pull { request, from, envelope }),
+            Arrival::Matched(request) if pull => self.todo.push(Todo::Pull {
+                request,
+                from,
+                envelope,
+            }),
             Arrival::Matched(request) => {
                 if envelope.kind == Kind::EagerSynchronous {
-                    self.todo.push(Todo::Answer { to: from, request: envelope.request });
+                    self.todo.push(Todo::Answer {
+                        to: from,
+                        request: envelope.request,
+                    });
                 }
                 self.deliver(request, from, &envelope, data);
             }
@@ -74,14 +110,29 @@ impl Core {
 
     /// The data of a matched receive are here.
     #[inline]
-    pub(crate) fn deliver(&mut self, id: RequestId, from: Peer, envelope: &Envelope, data: SharedBytes<'_>) {
-        let Some(slot) = self.requests.get_mut(id) else { return };
-        let Work::Receive { buffer, posted } = &mut slot.work else { return };
+    pub(crate) fn deliver(
+        &mut self,
+        id: RequestId,
+        from: Peer,
+        envelope: &Envelope,
+        data: SharedBytes<'_>,
+    ) {
+        let Some(slot) = self.requests.get_mut(id) else {
+            return;
+        };
+        let Work::Receive { buffer, posted } = &mut slot.work else {
+            return;
+        };
         *posted = None;
         let fitted = buffer.fill(data);
         let error = (fitted < data.len()).then(|| truncated(from, envelope, fitted));
-        slot.outcome =
-            Outcome { source: Some(from), tag: envelope.tag, bytes: fitted as u64, cancelled: false, error };
+        slot.outcome = Outcome {
+            source: Some(from),
+            tag: envelope.tag,
+            bytes: fitted as u64,
+            cancelled: false,
+            error,
+        };
         self.complete(id);
     }
 

@@ -64,12 +64,26 @@ pub(crate) struct Envelope {
 impl Envelope {
     /// An envelope without request and token.
     pub(crate) fn eager(context: u32, tag: i32, size: u64) -> Self {
-        Self { kind: Kind::Eager, context, tag, request: RequestId::NONE, size, token: Token(0) }
+        Self {
+            kind: Kind::Eager,
+            context,
+            tag,
+            request: RequestId::NONE,
+            size,
+            token: Token(0),
+        }
     }
 
     /// The answer to `request` of a sender.
     pub(crate) fn finished(request: RequestId) -> Self {
-        Self { kind: Kind::Finished, context: 0, tag: 0, request, size: 0, token: Token(0) }
+        Self {
+            kind: Kind::Finished,
+            context: 0,
+            tag: 0,
+            request,
+            size: 0,
+            token: Token(0),
+        }
     }
 
     #[inline]
@@ -88,7 +102,8 @@ impl Envelope {
     /// Parses what a peer sent; `None` if it is no envelope.
     #[inline]
     pub(crate) fn from_head(head: &Head) -> Option<Self> {
-        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let word =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         let first = word(0);
         Some(Self {

@@ -56,11 +56,18 @@ pub(crate) struct Unexpected {
 #[derive(Debug)]
 pub(crate) enum Todo {
     /// A receive is matched with data that wait at the sender.
-    Pull { request: RequestId, from: Peer, envelope: Envelope },
+    Pull {
+        request: RequestId,
+        from: Peer,
+        envelope: Envelope,
+    },
     /// Tell a sender that its message is matched and its buffer free.
     Answer { to: Peer, request: RequestId },
     /// A transfer by portal has ended.
-    Pulled { request: RequestId, error: Option<Error> },
+    Pulled {
+        request: RequestId,
+        error: Option<Error>,
+    },
     /// A collective may go on.
     Advance(ScheduleId),
     /// A peer is lost.
@@ -172,7 +179,11 @@ impl Engine {
         while !self.core.todo.is_empty() {
             for todo in std::mem::take(&mut self.core.todo) {
                 match todo {
-                    Todo::Pull { request, from, envelope } => self.pull(request, from, &envelope),
+                    Todo::Pull {
+                        request,
+                        from,
+                        envelope,
+                    } => self.pull(request, from, &envelope),
                     Todo::Answer { to, request } => self.answer(to, request),
                     Todo::Pulled { request, error } => self.pulled(request, error),
                     Todo::Advance(run) => self.advance(run),
@@ -186,7 +197,9 @@ impl Engine {
     fn lose(&mut self, peer: Peer, reason: &str) {
         let error = Error::new(
             ErrorClass::ProcFailed,
-            format!("rank {peer} of MPI_COMM_WORLD is lost: {reason}; start the job again, or look at its own last output"),
+            format!(
+                "rank {peer} of MPI_COMM_WORLD is lost: {reason}; start the job again, or look at its own last output"
+            ),
         );
         let waiting: Vec<RequestId> = self
             .core
@@ -198,7 +211,11 @@ impl Engine {
         self.outbox.drop_peer(peer);
         for id in waiting {
             if let Some(slot) = self.core.requests.get_mut(id) {
-                if let Work::Receive { posted: Some(handle), .. } = &slot.work {
+                if let Work::Receive {
+                    posted: Some(handle),
+                    ..
+                } = &slot.work
+                {
                     self.core.matching.cancel(*handle);
                 }
                 slot.outcome.error = Some(error.clone());
@@ -209,15 +226,22 @@ impl Engine {
     }
 
     fn concerns(&self, id: RequestId, peer: Peer) -> bool {
-        self.core.requests.get(id).is_some_and(|slot| match slot.work {
-            Work::Send { .. } | Work::Receive { .. } | Work::Pull { .. } => slot.outcome.source == Some(peer),
-            Work::Nothing | Work::Schedule(_) => false,
-        })
+        self.core
+            .requests
+            .get(id)
+            .is_some_and(|slot| match slot.work {
+                Work::Send { .. } | Work::Receive { .. } | Work::Pull { .. } => {
+                    slot.outcome.source == Some(peer)
+                }
+                Work::Nothing | Work::Schedule(_) => false,
+            })
     }
 
     /// Lets the persistent request `follower` end with `begun`, which carries it out.
     pub(crate) fn follow(&mut self, begun: RequestId, follower: RequestId) {
-        let Some(slot) = self.core.requests.get_mut(begun) else { return };
+        let Some(slot) = self.core.requests.get_mut(begun) else {
+            return;
+        };
         slot.follower = Some(follower);
         if slot.phase == Phase::Complete {
             self.core.complete(begun);
@@ -228,7 +252,9 @@ impl Engine {
 impl Core {
     /// An active request has ended, its outcome is in its slot.
     pub(crate) fn complete(&mut self, id: RequestId) {
-        let Some(slot) = self.requests.get_mut(id) else { return };
+        let Some(slot) = self.requests.get_mut(id) else {
+            return;
+        };
         slot.phase = Phase::Complete;
         if let Some(thread) = slot.waiter.take() {
             thread.unpark();
@@ -262,14 +288,19 @@ impl Core {
 
     /// A transfer of a collective has ended: counted there, and its slot given back.
     pub(crate) fn end_part(&mut self, id: RequestId, run: ScheduleId) {
-        let Some(slot) = self.requests.get_mut(id) else { return };
+        let Some(slot) = self.requests.get_mut(id) else {
+            return;
+        };
         let expected = match &slot.work {
             Work::Receive { buffer, .. } | Work::Pull { buffer, .. } => Some(buffer.bytes()),
             _ => None,
         };
         let outcome = std::mem::take(&mut slot.outcome);
         self.requests.release(id);
-        if self.runs.ended(run, expected, outcome.bytes, outcome.error.as_ref()) {
+        if self
+            .runs
+            .ended(run, expected, outcome.bytes, outcome.error.as_ref())
+        {
             self.todo.push(Todo::Advance(run));
         }
     }
@@ -277,7 +308,9 @@ impl Core {
     /// Takes an unexpected message out of the table.
     pub(crate) fn take_unexpected(&mut self, id: UnexpectedId) -> Unexpected {
         self.unexpected_free.push(id.0);
-        self.unexpected[id.0 as usize].take().expect("the matching engine names each message once")
+        self.unexpected[id.0 as usize]
+            .take()
+            .expect("the matching engine names each message once")
     }
 
     /// Gives back the memory of an unexpected message.

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use weft_fabric::{Head, Peer, Posted, Region};
 
-use super::request::RequestId;
 use super::Engine;
+use super::request::RequestId;
 use crate::buffer;
 use crate::error::Error;
 
@@ -37,7 +37,10 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     pub(crate) fn new(peers: usize) -> Self {
-        Self { queues: std::iter::repeat_with(VecDeque::new).take(peers).collect(), busy: Vec::new() }
+        Self {
+            queues: std::iter::repeat_with(VecDeque::new).take(peers).collect(),
+            busy: Vec::new(),
+        }
     }
 
     #[inline]
@@ -87,7 +90,9 @@ impl Engine {
                     Err(cause) => Some(Error::from(cause)),
                 };
                 sent = true;
-                let waiting = self.outbox.queues[to.index()].pop_front().expect("the front was there");
+                let waiting = self.outbox.queues[to.index()]
+                    .pop_front()
+                    .expect("the front was there");
                 if let Some(request) = waiting.request {
                     if let Some(slot) = self.core.requests.get_mut(request) {
                         slot.outcome.source = None;
@@ -114,6 +119,13 @@ impl Engine {
                 Ok(_) | Err(_) => return,
             }
         }
-        self.outbox.push(to, Waiting { head, load: Load::None, request: None });
+        self.outbox.push(
+            to,
+            Waiting {
+                head,
+                load: Load::None,
+                request: None,
+            },
+        );
     }
 }

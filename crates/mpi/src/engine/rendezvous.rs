@@ -22,7 +22,9 @@ use crate::error::Error;
 impl Engine {
     /// A receive is matched with data that wait at the sender.
     pub(crate) fn pull(&mut self, id: RequestId, from: Peer, envelope: &Envelope) {
-        let Some(slot) = self.core.requests.get_mut(id) else { return };
+        let Some(slot) = self.core.requests.get_mut(id) else {
+            return;
+        };
         let work = std::mem::take(&mut slot.work);
         let Work::Receive { buffer, .. } = work else {
             slot.work = work;
@@ -31,13 +33,21 @@ impl Engine {
         let room = buffer.bytes() as u64;
         let fits = envelope.size.min(room);
         let error = (envelope.size > room).then(|| truncated(from, envelope, buffer.bytes()));
-        slot.outcome =
-            Outcome { source: Some(from), tag: envelope.tag, bytes: fits, cancelled: false, error };
+        slot.outcome = Outcome {
+            source: Some(from),
+            tag: envelope.tag,
+            bytes: fits,
+            cancelled: false,
+            error,
+        };
         let fits = fits as usize;
         let into = match buffer {
             Buffer::Flat(region) => {
                 let into = region.prefix(fits);
-                slot.work = Work::Receive { buffer: Buffer::Flat(region), posted: None };
+                slot.work = Work::Receive {
+                    buffer: Buffer::Flat(region),
+                    posted: None,
+                };
                 into
             }
             Buffer::Typed(_) => {
@@ -49,7 +59,10 @@ impl Engine {
         };
         let operation = Operation(self.core.next_operation);
         self.core.next_operation += 1;
-        let pulling = Pulling { from, answer: envelope.request };
+        let pulling = Pulling {
+            from,
+            answer: envelope.request,
+        };
         if fits == 0 {
             self.answer(from, envelope.request);
             return self.pulled(id, None);
@@ -65,7 +78,10 @@ impl Engine {
                 if let Some(slot) = self.core.requests.get_mut(id) {
                     let work = std::mem::take(&mut slot.work);
                     slot.work = match work {
-                        Work::Pull { buffer, .. } => Work::Receive { buffer, posted: None },
+                        Work::Pull { buffer, .. } => Work::Receive {
+                            buffer,
+                            posted: None,
+                        },
                         other => other,
                     };
                 }
@@ -87,8 +103,14 @@ impl Engine {
 
     /// The data of a receive have been pulled, or not.
     pub(crate) fn pulled(&mut self, id: RequestId, error: Option<Error>) {
-        let Some(slot) = self.core.requests.get_mut(id) else { return };
-        if let Work::Pull { buffer: Buffer::Typed(typed), owned } = &slot.work {
+        let Some(slot) = self.core.requests.get_mut(id) else {
+            return;
+        };
+        if let Work::Pull {
+            buffer: Buffer::Typed(typed),
+            owned,
+        } = &slot.work
+        {
             typed.unpack(owned);
         }
         if error.is_some() {

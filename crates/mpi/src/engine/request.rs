@@ -20,14 +20,20 @@ pub struct RequestId {
 
 impl RequestId {
     /// No request at all.
-    pub(crate) const NONE: Self = Self { index: u32::MAX, generation: 0 };
+    pub(crate) const NONE: Self = Self {
+        index: u32::MAX,
+        generation: 0,
+    };
     /// How many bits a generation has.
     pub const GENERATION_BITS: u32 = 24;
 
     /// A name from its parts; the generation is cut to its 24 bits.
     #[must_use]
     pub const fn new(index: u32, generation: u32) -> Self {
-        Self { index, generation: generation & ((1 << Self::GENERATION_BITS) - 1) }
+        Self {
+            index,
+            generation: generation & ((1 << Self::GENERATION_BITS) - 1),
+        }
     }
 
     /// Index in the table.
@@ -89,13 +95,20 @@ impl Status {
     /// The empty status: source any, tag any, no bytes.
     #[must_use]
     pub fn empty() -> Self {
-        Self { tag: -1, ..Self::default() }
+        Self {
+            tag: -1,
+            ..Self::default()
+        }
     }
 
     /// The status of a receive from `MPI_PROC_NULL`.
     #[must_use]
     pub fn null() -> Self {
-        Self { tag: -1, null: true, ..Self::default() }
+        Self {
+            tag: -1,
+            null: true,
+            ..Self::default()
+        }
     }
 }
 
@@ -106,9 +119,15 @@ pub(crate) enum Work {
     #[default]
     Nothing,
     /// A send under way: keeps what the fabric may still read, and the grant it reads by.
-    Send { owned: Option<Box<[u8]>>, token: Option<Token> },
+    Send {
+        owned: Option<Box<[u8]>>,
+        token: Option<Token>,
+    },
     /// A receive: where to, and its place in the matching engine while it is posted.
-    Receive { buffer: Buffer, posted: Option<weft_matching::Handle> },
+    Receive {
+        buffer: Buffer,
+        posted: Option<weft_matching::Handle>,
+    },
     /// A bulk receive being pulled into memory of its own, to be unpacked.
     Pull { buffer: Buffer, owned: Box<[u8]> },
     /// A collective.
@@ -119,11 +138,23 @@ pub(crate) enum Work {
 #[derive(Clone, Debug)]
 pub(crate) enum Recipe {
     /// Started from [`crate::p2p`]: the arguments of the send.
-    Send { mode: crate::p2p::SendMode, buffer: Buffer, to: Option<Peer>, tag: i32 },
+    Send {
+        mode: crate::p2p::SendMode,
+        buffer: Buffer,
+        to: Option<Peer>,
+        tag: i32,
+    },
     /// The arguments of the receive; `None` stands for `MPI_PROC_NULL`.
-    Receive { buffer: Buffer, from: Option<Option<Peer>>, tag: Option<i32> },
+    Receive {
+        buffer: Buffer,
+        from: Option<Option<Peer>>,
+        tag: Option<i32>,
+    },
     /// A collective, kept to be run again under the number it got when it was made.
-    Collective { schedule: Arc<Schedule>, place: Place },
+    Collective {
+        schedule: Arc<Schedule>,
+        place: Place,
+    },
 }
 
 /// One slot of the table.
@@ -198,17 +229,26 @@ pub(crate) struct Requests {
 
 impl Requests {
     /// A new active request.
-    pub(crate) fn insert(&mut self, context: u32, group: Option<Arc<Group>>, work: Work) -> RequestId {
+    pub(crate) fn insert(
+        &mut self,
+        context: u32,
+        group: Option<Arc<Group>>,
+        work: Work,
+    ) -> RequestId {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Request::vacant());
-            u32::try_from(self.slots.len() - 1).expect("four thousand million requests do not fit in memory")
+            u32::try_from(self.slots.len() - 1)
+                .expect("four thousand million requests do not fit in memory")
         });
         let slot = &mut self.slots[index as usize];
         slot.phase = Phase::Active;
         slot.context = context;
         slot.group = group;
         slot.work = work;
-        slot.outcome = Outcome { tag: -1, ..Outcome::default() };
+        slot.outcome = Outcome {
+            tag: -1,
+            ..Outcome::default()
+        };
         RequestId::new(index, slot.generation)
     }
 
@@ -280,7 +320,13 @@ mod tests {
         assert!(requests.get(first).is_none());
         assert!(requests.get(second).is_some());
         requests.release(first);
-        assert!(requests.get(second).is_some(), "a stale release has no effect");
-        assert_eq!(requests.checked(first).unwrap_err().class(), ErrorClass::Request);
+        assert!(
+            requests.get(second).is_some(),
+            "a stale release has no effect"
+        );
+        assert_eq!(
+            requests.checked(first).unwrap_err().class(),
+            ErrorClass::Request
+        );
     }
 }

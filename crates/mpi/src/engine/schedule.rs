@@ -134,7 +134,9 @@ pub(crate) struct Place {
 
 impl Place {
     fn peer(&self, rank: u32) -> Peer {
-        self.group.as_ref().map_or(Peer(rank), |group| group.peer(rank))
+        self.group
+            .as_ref()
+            .map_or(Peer(rank), |group| group.peer(rank))
     }
 
     fn key(&self) -> SyncKey {
@@ -179,23 +181,37 @@ impl Runs {
     }
 
     fn insert(&mut self, run: Run) -> ScheduleId {
-        let index = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
-        });
+        let index = self
+            .slots
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or_else(|| {
+                self.slots.push(None);
+                self.slots.len() - 1
+            });
         self.slots[index] = Some(run);
         ScheduleId(index as u32)
     }
 
     /// A transfer of a run has ended. True if the run may go on.
-    pub(crate) fn ended(&mut self, id: ScheduleId, expected: Option<usize>, came: u64, error: Option<&Error>) -> bool {
-        let Some(run) = self.get(id) else { return false };
+    pub(crate) fn ended(
+        &mut self,
+        id: ScheduleId,
+        expected: Option<usize>,
+        came: u64,
+        error: Option<&Error>,
+    ) -> bool {
+        let Some(run) = self.get(id) else {
+            return false;
+        };
         run.outstanding -= 1;
         if run.error.is_none() {
             let name = run.schedule.name;
             run.error = match (error, expected) {
                 (Some(error), _) => Some(Error::new(error.class(), format!("{name}: {error}"))),
-                (None, Some(expected)) if expected as u64 != came => Some(mismatch(name, expected, came)),
+                (None, Some(expected)) if expected as u64 != came => {
+                    Some(mismatch(name, expected, came))
+                }
                 _ => None,
             };
         }
@@ -215,7 +231,12 @@ fn mismatch(name: &str, expected: usize, came: u64) -> Error {
 
 impl Engine {
     /// Begins a collective as request `request`, whose slot is there already.
-    pub(crate) fn begin_schedule(&mut self, schedule: Arc<Schedule>, place: Place, request: RequestId) {
+    pub(crate) fn begin_schedule(
+        &mut self,
+        schedule: Arc<Schedule>,
+        place: Place,
+        request: RequestId,
+    ) {
         let run = Run {
             scratch: vec![0; schedule.scratch_bytes].into(),
             schedule,
@@ -238,7 +259,9 @@ impl Engine {
     /// Takes all steps of a run that can be taken now.
     pub(crate) fn advance(&mut self, id: ScheduleId) {
         loop {
-            let Some(run) = self.core.runs.get(id) else { return };
+            let Some(run) = self.core.runs.get(id) else {
+                return;
+            };
             if run.stepping || !self.settled(id) {
                 return;
             }
@@ -261,7 +284,11 @@ impl Engine {
                     break;
                 }
             }
-            let run = self.core.runs.get(id).expect("only finish_schedule removes a run");
+            let run = self
+                .core
+                .runs
+                .get(id)
+                .expect("only finish_schedule removes a run");
             run.position = position;
             run.stepping = false;
         }
@@ -269,10 +296,13 @@ impl Engine {
 
     /// Whether everything that the run has begun has ended. Tries what can be tried.
     fn settled(&mut self, id: ScheduleId) -> bool {
-        let Some(run) = self.core.runs.get(id) else { return false };
+        let Some(run) = self.core.runs.get(id) else {
+            return false;
+        };
         let key = run.place.key();
         let fabric = &mut self.fabric;
-        run.awaited.retain(|&from| !fabric.take_signals(from, key, 1));
+        run.awaited
+            .retain(|&from| !fabric.take_signals(from, key, 1));
         let mut error = None;
         run.unsent.retain(|&to| match fabric.signal(to, key) {
             Ok(Posted::Retry) => true,
@@ -304,7 +334,13 @@ impl Engine {
             Step::Send { to, from } => {
                 let (peer, region) = (place.peer(*to), region(&mut run.scratch, *from)?);
                 run.outstanding += 1;
-                match self.start_send(crate::p2p::SendMode::Standard, Buffer::Flat(region), context, peer, tag)? {
+                match self.start_send(
+                    crate::p2p::SendMode::Standard,
+                    Buffer::Flat(region),
+                    context,
+                    peer,
+                    tag,
+                )? {
                     None => _ = self.core.runs.ended(id, None, 0, None),
                     Some(request) => self.adopt(request, id),
                 }
@@ -312,7 +348,8 @@ impl Engine {
             Step::Receive { from, into } => {
                 let (peer, region) = (place.peer(*from), region(&mut run.scratch, *into)?);
                 run.outstanding += 1;
-                let request = self.start_receive(Buffer::Flat(region), context, Some(peer), Some(tag), None)?;
+                let request =
+                    self.start_receive(Buffer::Flat(region), context, Some(peer), Some(tag), None)?;
                 self.adopt(request, id);
             }
             Step::Copy { from, into } => {
@@ -327,7 +364,14 @@ impl Engine {
                 let from = region(&mut run.scratch, *from)?;
                 buffer.unpack(buffer::bytes_of(&from));
             }
-            Step::Reduce { op, datatype, count, operand, into, operand_first } => {
+            Step::Reduce {
+                op,
+                datatype,
+                count,
+                operand,
+                into,
+                operand_first,
+            } => {
                 let operand = region(&mut run.scratch, *operand)?;
                 let into = region(&mut run.scratch, *into)?;
                 if *operand_first || op.is_commutative() {
@@ -358,7 +402,9 @@ impl Engine {
 
     /// Makes a transfer a part of a run: its end is counted there.
     fn adopt(&mut self, request: RequestId, run: ScheduleId) {
-        let Some(slot) = self.core.requests.get_mut(request) else { return };
+        let Some(slot) = self.core.requests.get_mut(request) else {
+            return;
+        };
         slot.parent = Some(run);
         if slot.phase == Phase::Complete {
             self.core.end_part(request, run);
@@ -366,7 +412,9 @@ impl Engine {
     }
 
     fn finish_schedule(&mut self, id: ScheduleId) {
-        let Some(run) = self.core.runs.slots[id.0 as usize].take() else { return };
+        let Some(run) = self.core.runs.slots[id.0 as usize].take() else {
+            return;
+        };
         self.core.runs.signalling.retain(|other| *other != id);
         if run.error.is_some() {
             self.fabric.forget(run.place.key());

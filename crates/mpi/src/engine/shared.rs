@@ -15,8 +15,8 @@ use std::thread::{self, Thread};
 use weft_fabric::waiting::{Step, Waiting};
 use weft_fabric::{Bell, Fabric};
 
-use super::request::{Phase, RequestId};
 use super::Engine;
+use super::request::{Phase, RequestId};
 
 /// The engine, shared by the threads of a rank.
 pub(crate) struct Shared {
@@ -43,7 +43,11 @@ pub(crate) enum Interest<'a> {
 impl Shared {
     pub(crate) fn new(fabric: Box<dyn Fabric>) -> Self {
         let bell = fabric.bell();
-        Self { engine: Mutex::new(Engine::new(fabric)), asking: AtomicU32::new(0), bell }
+        Self {
+            engine: Mutex::new(Engine::new(fabric)),
+            asking: AtomicU32::new(0),
+            bell,
+        }
     }
 
     /// Takes the engine.
@@ -53,7 +57,10 @@ impl Shared {
             Ok(engine) => engine,
             Err(_) => self.lock_slowly(),
         };
-        Guard { shared: self, engine: Some(engine) }
+        Guard {
+            shared: self,
+            engine: Some(engine),
+        }
     }
 
     #[cold]

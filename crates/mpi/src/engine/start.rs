@@ -59,7 +59,9 @@ impl Engine {
         if protocol == Protocol::Eager && self.outbox.is_clear(to) {
             let head = Envelope::eager(context, tag, size as u64).to_head();
             let posted = match &buffer {
-                Buffer::Flat(region) => self.fabric.try_send(to, &head, buffer::bytes_of(region))?,
+                Buffer::Flat(region) => {
+                    self.fabric.try_send(to, &head, buffer::bytes_of(region))?
+                }
                 Buffer::Typed(typed) => {
                     self.scratch.resize(size, 0);
                     typed.pack_into(&mut self.scratch);
@@ -70,7 +72,8 @@ impl Engine {
                 return Ok(None);
             }
         }
-        self.start_slow_send(protocol, mode, buffer, context, to, tag).map(Some)
+        self.start_slow_send(protocol, mode, buffer, context, to, tag)
+            .map(Some)
     }
 
     /// A send that needs a request: no room, or an answer is due.
@@ -84,7 +87,10 @@ impl Engine {
         tag: i32,
     ) -> Result<RequestId> {
         if let Some((_, reason)) = self.core.lost.iter().find(|(peer, _)| *peer == to) {
-            let cause = weft_fabric::FabricError::PeerLost { peer: to, reason: reason.clone() };
+            let cause = weft_fabric::FabricError::PeerLost {
+                peer: to,
+                reason: reason.clone(),
+            };
             return Err(cause.into());
         }
         let size = buffer.bytes();
@@ -92,7 +98,14 @@ impl Engine {
             Buffer::Flat(region) if mode != SendMode::Buffered => Bytes::Lent(region),
             other => Bytes::Owned(other.packed()),
         };
-        let request = self.core.requests.insert(context, None, Work::Send { owned: None, token: None });
+        let request = self.core.requests.insert(
+            context,
+            None,
+            Work::Send {
+                owned: None,
+                token: None,
+            },
+        );
         let mut envelope = Envelope::eager(context, tag, size as u64);
         envelope.request = request;
         let (load, owned, token) = match (protocol, bytes) {
@@ -101,7 +114,11 @@ impl Engine {
             }
             (Protocol::Rendezvous, Bytes::Owned(mut bytes)) => {
                 let region = buffer::region_of(&mut bytes);
-                (Load::None, Some(bytes), Some(self.grant(region, to, request)?))
+                (
+                    Load::None,
+                    Some(bytes),
+                    Some(self.grant(region, to, request)?),
+                )
             }
             (_, Bytes::Lent(region)) => (Load::Lent(region), None, None),
             (_, Bytes::Owned(bytes)) => (Load::Owned(bytes), None, None),
@@ -126,11 +143,18 @@ impl Engine {
         Ok(request)
     }
 
-    fn grant(&mut self, region: weft_fabric::Region, to: Peer, request: RequestId) -> Result<Token> {
-        self.fabric.grant(region, Some(to), Rights::Read, Uses::Once).map_err(|cause| {
-            self.core.requests.release(request);
-            Error::from(cause)
-        })
+    fn grant(
+        &mut self,
+        region: weft_fabric::Region,
+        to: Peer,
+        request: RequestId,
+    ) -> Result<Token> {
+        self.fabric
+            .grant(region, Some(to), Rights::Read, Uses::Once)
+            .map_err(|cause| {
+                self.core.requests.release(request);
+                Error::from(cause)
+            })
     }
 
     /// Begins a receive. `from` and `tag`: `None` stands for any.
@@ -143,16 +167,32 @@ impl Engine {
         tag: Option<i32>,
         group: Option<Arc<Group>>,
     ) -> Result<RequestId> {
-        let request =
-            self.core.requests.insert(context, group, Work::Receive { buffer, posted: None });
+        let request = self.core.requests.insert(
+            context,
+            group,
+            Work::Receive {
+                buffer,
+                posted: None,
+            },
+        );
         self.post_receive(request, context, from, tag);
         Ok(request)
     }
 
     /// Posts the receive of a request whose work is set.
     #[inline]
-    pub(crate) fn post_receive(&mut self, request: RequestId, context: u32, from: Option<Peer>, tag: Option<i32>) {
-        match self.core.matching.post(pattern(context, from, tag), request) {
+    pub(crate) fn post_receive(
+        &mut self,
+        request: RequestId,
+        context: u32,
+        from: Option<Peer>,
+        tag: Option<i32>,
+    ) {
+        match self
+            .core
+            .matching
+            .post(pattern(context, from, tag), request)
+        {
             Posting::Posted(handle) => {
                 if let Some(slot) = self.core.requests.get_mut(request) {
                     slot.outcome.source = from;
@@ -171,14 +211,19 @@ impl Engine {
 
     /// A receive is matched with a message that came before it.
     pub(crate) fn take_message(&mut self, request: RequestId, message: Unexpected) {
-        let Unexpected { from, envelope, data } = message;
+        let Unexpected {
+            from,
+            envelope,
+            data,
+        } = message;
         match envelope.kind {
             Kind::Ready => self.pull(request, from, &envelope),
             Kind::Eager | Kind::EagerSynchronous => {
                 if envelope.kind == Kind::EagerSynchronous {
                     self.answer(from, envelope.request);
                 }
-                self.core.deliver(request, from, &envelope, SharedBytes::of(&data));
+                self.core
+                    .deliver(request, from, &envelope, SharedBytes::of(&data));
                 self.core.recycle(data);
             }
             Kind::Finished => unreachable!("an answer is never stored as a message"),
@@ -186,12 +231,21 @@ impl Engine {
     }
 
     fn fail_if_lost(&mut self, request: RequestId, from: Option<Peer>) {
-        let Some(lost) = from.and_then(|from| self.core.lost.iter().find(|(peer, _)| *peer == from)) else {
+        let Some(lost) =
+            from.and_then(|from| self.core.lost.iter().find(|(peer, _)| *peer == from))
+        else {
             return;
         };
-        let cause = weft_fabric::FabricError::PeerLost { peer: lost.0, reason: lost.1.clone() };
+        let cause = weft_fabric::FabricError::PeerLost {
+            peer: lost.0,
+            reason: lost.1.clone(),
+        };
         if let Some(slot) = self.core.requests.get_mut(request) {
-            if let Work::Receive { posted: Some(handle), .. } = &slot.work {
+            if let Work::Receive {
+                posted: Some(handle),
+                ..
+            } = &slot.work
+            {
                 self.core.matching.cancel(*handle);
             }
             slot.outcome.error = Some(cause.into());
@@ -205,9 +259,19 @@ impl Engine {
         if slot.phase != Phase::Active {
             return Ok(());
         }
-        let Work::Receive { posted: Some(handle), .. } = &slot.work else { return Ok(()) };
+        let Work::Receive {
+            posted: Some(handle),
+            ..
+        } = &slot.work
+        else {
+            return Ok(());
+        };
         if self.core.matching.cancel(*handle) {
-            slot.outcome = Outcome { cancelled: true, tag: -1, ..Outcome::default() };
+            slot.outcome = Outcome {
+                cancelled: true,
+                tag: -1,
+                ..Outcome::default()
+            };
             self.core.complete(request);
         }
         Ok(())
@@ -221,6 +285,8 @@ pub(crate) fn pattern(context: u32, from: Option<Peer>, tag: Option<i32>) -> Pat
         source: from.map_or(weft_matching::SourcePattern::Any, |peer| {
             weft_matching::SourcePattern::Exact(Source(peer.0))
         }),
-        tag: tag.map_or(weft_matching::TagPattern::Any, |tag| weft_matching::TagPattern::Exact(Tag(tag))),
+        tag: tag.map_or(weft_matching::TagPattern::Any, |tag| {
+            weft_matching::TagPattern::Exact(Tag(tag))
+        }),
     }
 }

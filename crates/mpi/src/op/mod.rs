@@ -21,7 +21,13 @@ impl Op {
     ///
     /// # Errors
     /// None yet.
-    pub fn reduce(&self, _operand: Region, _into: Region, _count: usize, _datatype: &Arc<Datatype>) -> Result<()> {
+    pub fn reduce(
+        &self,
+        _operand: Region,
+        _into: Region,
+        _count: usize,
+        _datatype: &Arc<Datatype>,
+    ) -> Result<()> {
         Ok(())
     }
 }

@@ -16,7 +16,13 @@ use crate::process::Process;
 pub const OVERHEAD: usize = 128;
 
 impl Engine {
-    pub(crate) fn start_buffered(&mut self, buffer: Buffer, context: u32, to: Peer, tag: i32) -> Result<()> {
+    pub(crate) fn start_buffered(
+        &mut self,
+        buffer: Buffer,
+        context: u32,
+        to: Peer,
+        tag: i32,
+    ) -> Result<()> {
         let needed = buffer.bytes() + OVERHEAD;
         let free = self.allowance.saturating_sub(self.core.buffered);
         if needed > free {
@@ -54,7 +60,9 @@ impl Process {
 
     /// `MPI_Buffer_flush`: waits until all buffered messages have left.
     pub fn flush_buffer(&self) {
-        self.lock().wait_for(Interest::Arrivals, |engine| (engine.core.buffered == 0).then_some(()));
+        self.lock().wait_for(Interest::Arrivals, |engine| {
+            (engine.core.buffered == 0).then_some(())
+        });
     }
 
     /// `MPI_Buffer_detach`: as [`Self::flush_buffer`], and allows none any more.

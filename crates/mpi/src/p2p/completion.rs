@@ -24,7 +24,9 @@ impl Engine {
     /// Takes the outcome of an ended request.
     #[inline]
     fn take(&mut self, id: RequestId) -> Status {
-        let Some(slot) = self.core.requests.get_mut(id) else { return Status::empty() };
+        let Some(slot) = self.core.requests.get_mut(id) else {
+            return Status::empty();
+        };
         if slot.phase == Phase::Inactive {
             return Status::empty();
         }
@@ -38,7 +40,10 @@ impl Engine {
     }
 
     fn over(&self, id: RequestId) -> bool {
-        self.core.requests.get(id).is_none_or(|slot| slot.phase != Phase::Active)
+        self.core
+            .requests
+            .get(id)
+            .is_none_or(|slot| slot.phase != Phase::Active)
     }
 
     /// Takes what has ended of a list. `Err` if an id is stale.
@@ -46,7 +51,12 @@ impl Engine {
         let mut ended = Vec::new();
         for (place, id) in ids.iter().enumerate() {
             let Some(id) = *id else { continue };
-            if self.core.requests.get(id).is_some_and(|slot| slot.phase == Phase::Complete) {
+            if self
+                .core
+                .requests
+                .get(id)
+                .is_some_and(|slot| slot.phase == Phase::Complete)
+            {
                 ended.push((place, self.take(id)));
                 if ended.len() == most {
                     break;
@@ -72,7 +82,9 @@ impl Guard<'_> {
     /// Waits for one request and takes its outcome.
     #[inline]
     pub(crate) fn finish(&mut self, id: RequestId) -> Result<Status> {
-        self.wait_for(Interest::Requests(&[id]), |engine| engine.over(id).then_some(()));
+        self.wait_for(Interest::Requests(&[id]), |engine| {
+            engine.over(id).then_some(())
+        });
         outcome(self.take(id))
     }
 }
@@ -85,14 +97,23 @@ fn outcome(mut status: Status) -> Result<Status> {
 }
 
 fn outcomes(statuses: &[Status]) -> Result<()> {
-    let failed = statuses.iter().filter(|status| status.error.is_some()).count();
+    let failed = statuses
+        .iter()
+        .filter(|status| status.error.is_some())
+        .count();
     if failed == 0 {
         return Ok(());
     }
-    let first = statuses.iter().find_map(|status| status.error.as_ref()).map_or("", Error::text);
+    let first = statuses
+        .iter()
+        .find_map(|status| status.error.as_ref())
+        .map_or("", Error::text);
     Err(Error::new(
         ErrorClass::InStatus,
-        format!("{failed} of {} requests failed, the first because {first}; see the error in each status", statuses.len()),
+        format!(
+            "{failed} of {} requests failed, the first because {first}; see the error in each status",
+            statuses.len()
+        ),
     ))
 }
 
@@ -117,7 +138,11 @@ impl Process {
         if !engine.over(id) {
             engine.look();
         }
-        if engine.over(id) { outcome(engine.take(id)).map(Some) } else { Ok(None) }
+        if engine.over(id) {
+            outcome(engine.take(id)).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// `MPI_Request_get_status`: as [`Self::test`], but the request stays.
@@ -149,7 +174,9 @@ impl Process {
             engine.phase(*id)?;
         }
         for id in ids.iter().flatten() {
-            engine.wait_for(Interest::Requests(&[*id]), |engine| engine.over(*id).then_some(()));
+            engine.wait_for(Interest::Requests(&[*id]), |engine| {
+                engine.over(*id).then_some(())
+            });
         }
         engine.take_all(ids, statuses);
         outcomes(statuses)
@@ -182,7 +209,9 @@ impl Process {
         if pending.is_empty() {
             return Ok(None);
         }
-        let ended = engine.wait_for(Interest::Requests(&pending), |engine| engine.take_ended(ids, 1).pop());
+        let ended = engine.wait_for(Interest::Requests(&pending), |engine| {
+            engine.take_ended(ids, 1).pop()
+        });
         Ok(Some(ended))
     }
 
@@ -212,10 +241,13 @@ impl Process {
         if pending.is_empty() {
             return Ok(None);
         }
-        Ok(Some(engine.wait_for(Interest::Requests(&pending), |engine| {
-            let ended = engine.take_ended(ids, usize::MAX);
-            (!ended.is_empty()).then_some(ended)
-        })))
+        Ok(Some(engine.wait_for(
+            Interest::Requests(&pending),
+            |engine| {
+                let ended = engine.take_ended(ids, usize::MAX);
+                (!ended.is_empty()).then_some(ended)
+            },
+        )))
     }
 
     /// `MPI_Testsome`: all that have ended; `None` if none is under way.
@@ -281,6 +313,9 @@ impl Guard<'_> {
 impl Engine {
     fn take_all(&mut self, ids: &[Option<RequestId>], statuses: &mut Vec<Status>) {
         statuses.clear();
-        statuses.extend(ids.iter().map(|id| id.map_or_else(Status::empty, |id| self.take(id))));
+        statuses.extend(
+            ids.iter()
+                .map(|id| id.map_or_else(Status::empty, |id| self.take(id))),
+        );
     }
 }

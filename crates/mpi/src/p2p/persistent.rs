@@ -15,12 +15,23 @@ impl Comm {
     ///
     /// # Errors
     /// `Rank` for a rank that is none.
-    pub fn send_init(&self, mode: SendMode, buffer: Buffer, to: Target, tag: i32) -> Result<RequestId> {
+    pub fn send_init(
+        &self,
+        mode: SendMode,
+        buffer: Buffer,
+        to: Target,
+        tag: i32,
+    ) -> Result<RequestId> {
         let to = match to {
             Target::Null => None,
             Target::Rank(rank) => Some(self.target(rank)?),
         };
-        Ok(self.keep(Recipe::Send { mode, buffer, to, tag }))
+        Ok(self.keep(Recipe::Send {
+            mode,
+            buffer,
+            to,
+            tag,
+        }))
     }
 
     /// `MPI_Recv_init`.
@@ -33,13 +44,21 @@ impl Comm {
             Source::Any => Some(None),
             Source::Rank(rank) => Some(Some(self.target(rank)?)),
         };
-        Ok(self.keep(Recipe::Receive { buffer, from, tag: tag.exact() }))
+        Ok(self.keep(Recipe::Receive {
+            buffer,
+            from,
+            tag: tag.exact(),
+        }))
     }
 
     /// An inactive request with a recipe.
     pub(crate) fn keep(&self, recipe: Recipe) -> RequestId {
         let mut engine = self.process().lock();
-        let request = engine.core.requests.insert(self.context(), self.translation(), Work::Nothing);
+        let request =
+            engine
+                .core
+                .requests
+                .insert(self.context(), self.translation(), Work::Nothing);
         if let Some(slot) = engine.core.requests.get_mut(request) {
             slot.phase = Phase::Inactive;
             slot.recipe = Some(Box::new(recipe));
@@ -57,19 +76,31 @@ impl Process {
         let mut engine = self.lock();
         let slot = engine.core.requests.checked(id)?;
         let Some(recipe) = slot.recipe.as_deref() else {
-            return Err(not_startable("is not persistent: only requests of MPI_Send_init, MPI_Recv_init and the like can be started"));
+            return Err(not_startable(
+                "is not persistent: only requests of MPI_Send_init, MPI_Recv_init and the like can be started",
+            ));
         };
         if slot.phase != Phase::Inactive {
-            return Err(not_startable("is under way: wait for its end before it is started again"));
+            return Err(not_startable(
+                "is under way: wait for its end before it is started again",
+            ));
         }
         let recipe = recipe.clone();
         slot.phase = Phase::Active;
         slot.work = Work::Nothing;
-        slot.outcome = Outcome { tag: -1, ..Outcome::default() };
+        slot.outcome = Outcome {
+            tag: -1,
+            ..Outcome::default()
+        };
         let context = slot.context;
         match recipe {
             Recipe::Send { to: None, .. } => engine.core.complete(id),
-            Recipe::Send { mode, buffer, to: Some(to), tag } => {
+            Recipe::Send {
+                mode,
+                buffer,
+                to: Some(to),
+                tag,
+            } => {
                 if mode == SendMode::Buffered {
                     engine.start_buffered(buffer, context, to, tag)?;
                     engine.core.complete(id);
@@ -81,11 +112,25 @@ impl Process {
             }
             Recipe::Receive { buffer, from, tag } => {
                 let Some(from) = from else {
-                    set_work(&mut engine, id, Work::Receive { buffer: Buffer::Flat(Region::EMPTY), posted: None });
+                    set_work(
+                        &mut engine,
+                        id,
+                        Work::Receive {
+                            buffer: Buffer::Flat(Region::EMPTY),
+                            posted: None,
+                        },
+                    );
                     engine.core.complete(id);
                     return Ok(());
                 };
-                set_work(&mut engine, id, Work::Receive { buffer, posted: None });
+                set_work(
+                    &mut engine,
+                    id,
+                    Work::Receive {
+                        buffer,
+                        posted: None,
+                    },
+                );
                 engine.post_receive(id, context, from, tag);
             }
             Recipe::Collective { schedule, place } => {

@@ -33,7 +33,9 @@ struct Sought {
 impl Sought {
     fn peek(self, engine: &mut Engine) -> Option<Outcome> {
         let core = &mut engine.core;
-        let (envelope, id) = core.matching.peek(pattern(self.context, self.from, self.tag))?;
+        let (envelope, id) = core
+            .matching
+            .peek(pattern(self.context, self.from, self.tag))?;
         let message = core.unexpected[id.0 as usize].as_ref()?;
         Some(Outcome {
             source: Some(message.from),
@@ -44,7 +46,10 @@ impl Sought {
     }
 
     fn take(self, engine: &mut Engine) -> Option<Unexpected> {
-        let (_, id) = engine.core.matching.take(pattern(self.context, self.from, self.tag))?;
+        let (_, id) = engine
+            .core
+            .matching
+            .take(pattern(self.context, self.from, self.tag))?;
         Some(engine.core.take_unexpected(id))
     }
 }
@@ -56,7 +61,11 @@ impl Comm {
             Source::Any => None,
             Source::Rank(rank) => Some(self.target(rank)?),
         };
-        Ok(Some(Sought { context: self.context(), from, tag: tag.exact() }))
+        Ok(Some(Sought {
+            context: self.context(),
+            from,
+            tag: tag.exact(),
+        }))
     }
 
     fn status_of(&self, outcome: &Outcome) -> Status {
@@ -74,8 +83,13 @@ impl Comm {
     /// # Errors
     /// `Rank` for a rank that is none.
     pub fn probe(&self, from: Source, tag: TagPattern) -> Result<Status> {
-        let Some(sought) = self.sought(from, tag)? else { return Ok(Status::null()) };
-        let outcome = self.process().lock().wait_for(Interest::Arrivals, |engine| sought.peek(engine));
+        let Some(sought) = self.sought(from, tag)? else {
+            return Ok(Status::null());
+        };
+        let outcome = self
+            .process()
+            .lock()
+            .wait_for(Interest::Arrivals, |engine| sought.peek(engine));
         Ok(self.status_of(&outcome))
     }
 
@@ -84,7 +98,9 @@ impl Comm {
     /// # Errors
     /// `Rank` for a rank that is none.
     pub fn iprobe(&self, from: Source, tag: TagPattern) -> Result<Option<Status>> {
-        let Some(sought) = self.sought(from, tag)? else { return Ok(Some(Status::null())) };
+        let Some(sought) = self.sought(from, tag)? else {
+            return Ok(Some(Status::null()));
+        };
         let mut engine = self.process().lock();
         let found = sought.peek(&mut engine).or_else(|| {
             engine.look();
@@ -99,8 +115,13 @@ impl Comm {
     /// # Errors
     /// `Rank` for a rank that is none.
     pub fn mprobe(&self, from: Source, tag: TagPattern) -> Result<(Option<Message>, Status)> {
-        let Some(sought) = self.sought(from, tag)? else { return Ok((None, Status::null())) };
-        let message = self.process().lock().wait_for(Interest::Arrivals, |engine| sought.take(engine));
+        let Some(sought) = self.sought(from, tag)? else {
+            return Ok((None, Status::null()));
+        };
+        let message = self
+            .process()
+            .lock()
+            .wait_for(Interest::Arrivals, |engine| sought.take(engine));
         Ok(self.detached(message))
     }
 
@@ -108,8 +129,14 @@ impl Comm {
     ///
     /// # Errors
     /// `Rank` for a rank that is none.
-    pub fn improbe(&self, from: Source, tag: TagPattern) -> Result<Option<(Option<Message>, Status)>> {
-        let Some(sought) = self.sought(from, tag)? else { return Ok(Some((None, Status::null()))) };
+    pub fn improbe(
+        &self,
+        from: Source,
+        tag: TagPattern,
+    ) -> Result<Option<(Option<Message>, Status)>> {
+        let Some(sought) = self.sought(from, tag)? else {
+            return Ok(Some((None, Status::null())));
+        };
         let mut engine = self.process().lock();
         let found = sought.take(&mut engine).or_else(|| {
             engine.look();
@@ -126,7 +153,14 @@ impl Comm {
             ..Outcome::default()
         };
         let status = self.status_of(&outcome);
-        (Some(Message { message, context: self.context(), group: self.translation() }), status)
+        (
+            Some(Message {
+                message,
+                context: self.context(),
+                group: self.translation(),
+            }),
+            status,
+        )
     }
 }
 
@@ -137,8 +171,14 @@ impl Process {
     /// Only by the request: `Truncate`.
     pub fn imrecv(&self, message: Message, buffer: Buffer) -> RequestId {
         let mut engine = self.lock();
-        let work = Work::Receive { buffer, posted: None };
-        let request = engine.core.requests.insert(message.context, message.group, work);
+        let work = Work::Receive {
+            buffer,
+            posted: None,
+        };
+        let request = engine
+            .core
+            .requests
+            .insert(message.context, message.group, work);
         engine.take_message(request, message.message);
         request
     }

@@ -23,8 +23,13 @@ impl Comm {
             Source::Rank(rank) => Some(self.target(rank)?),
         };
         let mut engine = self.process().lock();
-        let request =
-            engine.start_receive(buffer, self.context(), from, tag.exact(), self.translation())?;
+        let request = engine.start_receive(
+            buffer,
+            self.context(),
+            from,
+            tag.exact(),
+            self.translation(),
+        )?;
         engine.finish(request)
     }
 
@@ -35,13 +40,22 @@ impl Comm {
     pub fn irecv(&self, buffer: Buffer, from: Source, tag: TagPattern) -> Result<RequestId> {
         let from = match from {
             Source::Null => {
-                let empty = Work::Receive { buffer: Buffer::Flat(Region::EMPTY), posted: None };
+                let empty = Work::Receive {
+                    buffer: Buffer::Flat(Region::EMPTY),
+                    posted: None,
+                };
                 return Ok(self.process().lock().ended(self.context(), empty));
             }
             Source::Any => None,
             Source::Rank(rank) => Some(self.target(rank)?),
         };
         let mut engine = self.process().lock();
-        engine.start_receive(buffer, self.context(), from, tag.exact(), self.translation())
+        engine.start_receive(
+            buffer,
+            self.context(),
+            from,
+            tag.exact(),
+            self.translation(),
+        )
     }
 }

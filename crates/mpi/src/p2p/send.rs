@@ -17,11 +17,15 @@ impl Comm {
     /// send does not fit; `ProcFailed` when the receiver is lost.
     #[inline]
     pub fn send(&self, mode: SendMode, buffer: Buffer, to: Target, tag: i32) -> Result<()> {
-        let Target::Rank(rank) = to else { return Ok(()) };
+        let Target::Rank(rank) = to else {
+            return Ok(());
+        };
         let to = self.target(rank)?;
         let mut engine = self.process().lock();
         if mode == SendMode::Buffered {
-            return engine.start_buffered(buffer, self.context(), to, tag).map(drop);
+            return engine
+                .start_buffered(buffer, self.context(), to, tag)
+                .map(drop);
         }
         match engine.start_send(mode, buffer, self.context(), to, tag)? {
             None => Ok(()),
@@ -36,7 +40,9 @@ impl Comm {
     pub fn isend(&self, mode: SendMode, buffer: Buffer, to: Target, tag: i32) -> Result<RequestId> {
         let mut engine = self.process().lock();
         let context = self.context();
-        let Target::Rank(rank) = to else { return Ok(engine.ended(context, Work::Nothing)) };
+        let Target::Rank(rank) = to else {
+            return Ok(engine.ended(context, Work::Nothing));
+        };
         let to = self.target(rank)?;
         let begun = if mode == SendMode::Buffered {
             engine.start_buffered(buffer, context, to, tag)?;

@@ -1,0 +1,297 @@
+//! Point-to-point over shared memory, ranks as threads.
+
+mod common;
+
+use common::{on_shared_memory, over, pattern};
+use weft_mpi::{ErrorClass, SendMode, Source, TagPattern, Target};
+
+const SIZES: [usize; 12] = [
+    0, 1, 8, 24, 25, 88, 89, 4096, 16384, 16385, 100_000, 3_000_000,
+];
+
+#[test]
+fn every_mode_and_size_arrives_whole() {
+    on_shared_memory(2, |process| {
+        let world = process.world();
+        let peer = 1 - world.rank();
+        for mode in [SendMode::Standard, SendMode::Synchronous, SendMode::Ready] {
+            for (tag, size) in (0..).zip(SIZES) {
+                let mut message = pattern(size, tag as usize);
+                if world.rank() == 0 {
+                    world
+                        .send(mode, over(&mut message), Target::Rank(peer), tag)
+                        .unwrap();
+                } else {
+                    let mut room = vec![0; size + 1];
+                    let status = world
+                        .recv(over(&mut room), Source::Any, TagPattern::Exact(tag))
+                        .unwrap();
+                    assert_eq!(
+                        (status.source, status.tag, status.bytes),
+                        (Some(0), tag, size as u64)
+                    );
+                    assert_eq!(room[..size], message);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn more_messages_than_credit_keep_their_order() {
+    const MANY: usize = 5000;
+    on_shared_memory(2, |process| {
+        let world = process.world();
+        if world.rank() == 0 {
+            let mut messages: Vec<_> = (0..MANY)
+                .map(|number| pattern(number % 300, number))
+                .collect();
+            let requests: Vec<_> = messages
+                .iter_mut()
+                .map(|message| {
+                    Some(
+                        world
+                            .isend(SendMode::Standard, over(message), Target::Rank(1), 3)
+                            .unwrap(),
+                    )
+                })
+                .collect();
+            process.wait_all(&requests, &mut Vec::new()).unwrap();
+        } else {
+            for number in 0..MANY {
+                let mut room = [0; 300];
+                let status = world
+                    .recv(over(&mut room), Source::Rank(0), TagPattern::Any)
+                    .unwrap();
+                assert_eq!(room[..status.bytes as usize], pattern(number % 300, number));
+            }
+        }
+    });
+}
+
+#[test]
+fn both_ways_at_once_with_more_than_fits_anywhere() {
+    on_shared_memory(4, |process| {
+        let world = process.world();
+        let size = world.size() as usize;
+        let mut out: Vec<_> = (0..size)
+            .map(|to| pattern(200_000, world.rank() as usize * 8 + to))
+            .collect();
+        let mut into: Vec<_> = (0..size).map(|_| vec![0; 200_000]).collect();
+        let mut requests = Vec::new();
+        for (to, message) in (0..).zip(&mut out) {
+            requests.push(Some(
+                world
+                    .isend(SendMode::Standard, over(message), Target::Rank(to), 1)
+                    .unwrap(),
+            ));
+        }
+        for (from, room) in (0..).zip(&mut into) {
+            requests.push(Some(
+                world
+                    .irecv(over(room), Source::Rank(from), TagPattern::Exact(1))
+                    .unwrap(),
+            ));
+        }
+        process.wait_all(&requests, &mut Vec::new()).unwrap();
+        for (from, room) in into.iter().enumerate() {
+            assert_eq!(*room, pattern(200_000, from * 8 + world.rank() as usize));
+        }
+        // Nobody leaves while another may still pull from it.
+        process.drain();
+    });
+}
+
+#[test]
+fn truncation_keeps_what_fits_and_the_next_message() {
+    on_shared_memory(1, |process| {
+        let itself = process.itself();
+        for size in [100, 100_000] {
+            let mut message = pattern(size, 1);
+            let sent = itself
+                .isend(SendMode::Standard, over(&mut message), Target::Rank(0), 1)
+                .unwrap();
+            let mut room = [0; 8];
+            let error = itself
+                .recv(over(&mut room), Source::Rank(0), TagPattern::Exact(1))
+                .unwrap_err();
+            assert_eq!(error.class(), ErrorClass::Truncate);
+            assert_eq!(room, pattern(size, 1)[..8]);
+            process.wait(sent).unwrap();
+            itself
+                .send(
+                    SendMode::Standard,
+                    over(&mut pattern(5, 2)),
+                    Target::Rank(0),
+                    1,
+                )
+                .unwrap();
+            let status = itself
+                .recv(over(&mut room), Source::Rank(0), TagPattern::Exact(1))
+                .unwrap();
+            assert_eq!((status.bytes, &room[..5]), (5, &pattern(5, 2)[..]));
+        }
+    });
+}
+
+#[test]
+fn requests_are_taken_once() {
+    on_shared_memory(1, |process| {
+        let itself = process.itself();
+        let mut room = [0; 4];
+        let request = itself
+            .irecv(over(&mut room), Source::Any, TagPattern::Any)
+            .unwrap();
+        assert_eq!(process.test(request).unwrap(), None);
+        process.cancel(request).unwrap();
+        assert!(process.wait(request).unwrap().cancelled);
+        assert_eq!(
+            process.wait(request).unwrap_err().class(),
+            ErrorClass::Request
+        );
+        let error = itself
+            .send(SendMode::Standard, over(&mut room), Target::Rank(1), 0)
+            .unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Rank);
+        assert!(error.text().contains("no rank 1"), "{error}");
+        let status = itself
+            .recv(over(&mut room), Source::Null, TagPattern::Any)
+            .unwrap();
+        assert!(status.null && status.bytes == 0);
+    });
+}
+
+#[test]
+fn persistent_requests_start_again() {
+    on_shared_memory(2, |process| {
+        let world = process.world();
+        let peer = 1 - world.rank();
+        let (mut out, mut into) = ([0; 5000], [0; 5000]);
+        let send = world
+            .send_init(SendMode::Synchronous, over(&mut out), Target::Rank(peer), 9)
+            .unwrap();
+        let receive = world
+            .recv_init(over(&mut into), Source::Any, TagPattern::Exact(9))
+            .unwrap();
+        for round in 0..40 {
+            out.copy_from_slice(&pattern(5000, round));
+            process.start(send).unwrap();
+            process.start(receive).unwrap();
+            assert_eq!(
+                process.start(receive).unwrap_err().class(),
+                ErrorClass::Request
+            );
+            process
+                .wait_all(&[Some(send), Some(receive)], &mut Vec::new())
+                .unwrap();
+            assert_eq!(into[..], pattern(5000, round));
+        }
+    });
+}
+
+#[test]
+fn probes_see_and_take() {
+    on_shared_memory(2, |process| {
+        let world = process.world();
+        if world.rank() == 0 {
+            for size in [10, 60_000] {
+                world
+                    .send(
+                        SendMode::Standard,
+                        over(&mut pattern(size, size)),
+                        Target::Rank(1),
+                        size as i32,
+                    )
+                    .unwrap();
+            }
+        } else {
+            let status = world.probe(Source::Any, TagPattern::Exact(60_000)).unwrap();
+            assert_eq!((status.source, status.bytes), (Some(0), 60_000));
+            let (message, status) = world.mprobe(Source::Rank(0), TagPattern::Any).unwrap();
+            assert_eq!(status.bytes, 10);
+            let mut room = vec![0; 60_000];
+            process.mrecv(message.unwrap(), over(&mut room)).unwrap();
+            assert_eq!(room[..10], pattern(10, 10));
+            world
+                .recv(over(&mut room), Source::Rank(0), TagPattern::Any)
+                .unwrap();
+            assert_eq!(room, pattern(60_000, 60_000));
+            assert_eq!(world.iprobe(Source::Any, TagPattern::Any).unwrap(), None);
+        }
+    });
+}
+
+#[test]
+fn buffered_sends_end_at_once_and_are_bounded() {
+    on_shared_memory(2, |process| {
+        let world = process.world();
+        if world.rank() == 0 {
+            let refused = world.send(SendMode::Buffered, over(&mut [1; 100]), Target::Rank(1), 0);
+            assert_eq!(refused.unwrap_err().class(), ErrorClass::Buffer);
+            process.attach_buffer(600_000);
+            for seed in 0..5 {
+                world
+                    .send(
+                        SendMode::Buffered,
+                        over(&mut pattern(100_000, seed)),
+                        Target::Rank(1),
+                        0,
+                    )
+                    .unwrap();
+            }
+            process.detach_buffer();
+        } else {
+            for seed in 0..5 {
+                let mut room = vec![0; 100_000];
+                world
+                    .recv(over(&mut room), Source::Rank(0), TagPattern::Exact(0))
+                    .unwrap();
+                assert_eq!(room, pattern(100_000, seed));
+            }
+        }
+    });
+}
+
+#[test]
+fn threads_of_a_rank_wait_side_by_side() {
+    const THREADS: i32 = 8;
+    on_shared_memory(2, |process| {
+        std::thread::scope(|scope| {
+            for tag in 0..THREADS {
+                let world = process.world();
+                scope.spawn(move || {
+                    let peer = 1 - world.rank();
+                    for round in 0..200 {
+                        let length = (round * 37) % 500;
+                        let mut room = [0; 500];
+                        let mut message = pattern(length, round + tag as usize);
+                        if world.rank() == 0 {
+                            world
+                                .send(
+                                    SendMode::Standard,
+                                    over(&mut message),
+                                    Target::Rank(peer),
+                                    tag,
+                                )
+                                .unwrap();
+                        }
+                        let status = world
+                            .recv(over(&mut room), Source::Rank(peer), TagPattern::Exact(tag))
+                            .unwrap();
+                        assert_eq!(room[..status.bytes as usize], message);
+                        if world.rank() == 1 {
+                            world
+                                .send(
+                                    SendMode::Standard,
+                                    over(&mut message),
+                                    Target::Rank(peer),
+                                    tag,
+                                )
+                                .unwrap();
+                        }
+                    }
+                });
+            }
+        });
+    });
+}

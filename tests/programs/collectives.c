@@ -1,0 +1,179 @@
+/* Every blocking collective of the foundation, against what it must give, over sizes and roots. */
+#include "check.h"
+
+static const int counts[] = {0, 1, 3, 30, 1000, 20000};
+#define COUNTS ((int)(sizeof counts / sizeof *counts))
+#define MOST 20000
+
+static int *a, *b;
+#define VALUE(rank, place) ((rank) * 1000003 + (place) * 17)
+
+static void subtract_pairs(void *in, void *inout, int *count, MPI_Datatype *type) {
+    (void)type; /* (a, b) after (c, d) = (a * c, a * d + b): composition of lines, does not commute */
+    unsigned *first = in, *second = inout;
+    for (int i = 0; i < *count; i++) {
+        unsigned x = first[2 * i] * second[2 * i], y = first[2 * i + 1] * second[2 * i] + second[2 * i + 1];
+        second[2 * i] = x;
+        second[2 * i + 1] = y;
+    }
+}
+
+int main(int argc, char **argv) {
+    check_init(&argc, &argv);
+    int n = check_size, me = check_rank;
+    a = malloc(sizeof(int) * MOST * (n + 1));
+    b = malloc(sizeof(int) * MOST * (n + 1));
+    int *lengths = malloc(sizeof(int) * n), *places = malloc(sizeof(int) * n);
+    for (int c = 0; c < COUNTS; c++) {
+        int count = counts[c];
+        for (int root = 0; root < n; root += n > 4 ? 3 : 1) {
+            for (int i = 0; i < count; i++) a[i] = me == root ? VALUE(root, i) : -1;
+            MPI_Bcast(a, count, MPI_INT, root, MPI_COMM_WORLD);
+            for (int i = 0; i < count; i++) CHECK(a[i] == VALUE(root, i));
+
+            for (int i = 0; i < count; i++) a[i] = VALUE(me, i);
+            memset(b, 0, sizeof(int) * MOST * n);
+            MPI_Gather(a, count, MPI_INT, b, count, MPI_INT, root, MPI_COMM_WORLD);
+            if (me == root)
+                for (int r = 0; r < n; r++)
+                    for (int i = 0; i < count; i++) CHECK(b[r * count + i] == VALUE(r, i));
+
+            if (me == root)
+                for (int r = 0; r < n; r++)
+                    for (int i = 0; i < count; i++) b[r * count + i] = VALUE(r, i + root);
+            MPI_Scatter(b, count, MPI_INT, a, count, MPI_INT, root, MPI_COMM_WORLD);
+            for (int i = 0; i < count; i++) CHECK(a[i] == VALUE(me, i + root));
+
+            for (int i = 0; i < count; i++) a[i] = i % 100 + me;
+            MPI_Reduce(a, b, count, MPI_INT, MPI_SUM, root, MPI_COMM_WORLD);
+            if (me == root)
+                for (int i = 0; i < count; i++) CHECK(b[i] == n * (i % 100) + n * (n - 1) / 2);
+
+            /* Rank r gives count / (r + 1) elements, with a gap of two. */
+            int total = 0;
+            for (int r = 0; r < n; r++) {
+                lengths[r] = count / (r + 1);
+                places[r] = total;
+                total += lengths[r] + 2;
+            }
+            for (int i = 0; i < lengths[me]; i++) a[i] = VALUE(me, i);
+            memset(b, 0xff, sizeof(int) * MOST * n);
+            MPI_Gatherv(a, lengths[me], MPI_INT, b, lengths, places, MPI_INT, root, MPI_COMM_WORLD);
+            if (me == root)
+                for (int r = 0; r < n; r++) {
+                    for (int i = 0; i < lengths[r]; i++) CHECK(b[places[r] + i] == VALUE(r, i));
+                    CHECK(b[places[r] + lengths[r]] == -1);
+                }
+            memset(a, 0, sizeof(int) * MOST);
+            MPI_Scatterv(b, lengths, places, MPI_INT, a, lengths[me], MPI_INT, root, MPI_COMM_WORLD);
+            for (int i = 0; i < lengths[me]; i++) CHECK(a[i] == VALUE(me, i));
+        }
+        for (int i = 0; i < count; i++) a[i] = VALUE(me, i);
+        MPI_Allgather(a, count, MPI_INT, b, count, MPI_INT, MPI_COMM_WORLD);
+        for (int r = 0; r < n; r++)
+            for (int i = 0; i < count; i++) CHECK(b[r * count + i] == VALUE(r, i));
+        memset(b, 0, sizeof(int) * MOST * n);
+        for (int i = 0; i < count; i++) b[me * count + i] = VALUE(me, i);
+        MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, b, count, MPI_INT, MPI_COMM_WORLD);
+        for (int r = 0; r < n; r++)
+            for (int i = 0; i < count; i++) CHECK(b[r * count + i] == VALUE(r, i));
+        int total = 0;
+        for (int r = 0; r < n; r++) {
+            lengths[r] = count / (r + 1);
+            places[r] = total;
+            total += lengths[r];
+        }
+        MPI_Allgatherv(a, lengths[me], MPI_INT, b, lengths, places, MPI_INT, MPI_COMM_WORLD);
+        for (int r = 0; r < n; r++)
+            for (int i = 0; i < lengths[r]; i++) CHECK(b[places[r] + i] == VALUE(r, i));
+
+        for (int r = 0; r < n; r++)
+            for (int i = 0; i < count; i++) a[r * count + i] = VALUE(me * 64 + r, i);
+        MPI_Alltoall(a, count, MPI_INT, b, count, MPI_INT, MPI_COMM_WORLD);
+        for (int r = 0; r < n; r++)
+            for (int i = 0; i < count; i++) CHECK(b[r * count + i] == VALUE(r * 64 + me, i));
+        MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, a, count, MPI_INT, MPI_COMM_WORLD);
+        for (int r = 0; r < n; r++)
+            for (int i = 0; i < count; i++) CHECK(a[r * count + i] == VALUE(r * 64 + me, i));
+        /* I send r + 1 parts of count / n to r. */
+        int share = count / (n + 1);
+        int *out_lengths = malloc(sizeof(int) * n), *out_places = malloc(sizeof(int) * n);
+        for (int r = 0; r < n; r++) {
+            out_lengths[r] = r % 2 ? share : share / 2;
+            out_places[r] = r * share;
+            lengths[r] = me % 2 ? share : share / 2;
+            places[r] = r * share;
+            for (int i = 0; i < out_lengths[r]; i++) a[out_places[r] + i] = VALUE(me * 64 + r, i);
+        }
+        MPI_Alltoallv(a, out_lengths, out_places, MPI_INT, b, lengths, places, MPI_INT, MPI_COMM_WORLD);
+        for (int r = 0; r < n; r++)
+            for (int i = 0; i < lengths[r]; i++) CHECK(b[places[r] + i] == VALUE(r * 64 + me, i));
+        free(out_lengths);
+        free(out_places);
+
+        for (int i = 0; i < count; i++) a[i] = (me * 7919 + i) % 1013;
+        MPI_Allreduce(a, b, count, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+        for (int i = 0; i < count; i++) {
+            int most = 0;
+            for (int r = 0; r < n; r++) {
+                int v = (r * 7919 + i) % 1013;
+                if (v > most) most = v;
+            }
+            CHECK(b[i] == most);
+        }
+        memcpy(b, a, sizeof(int) * count);
+        MPI_Allreduce(MPI_IN_PLACE, b, count, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+        for (int i = 0; i < count; i++) CHECK(b[i] <= a[i]);
+
+        for (int i = 0; i < count; i++) a[i] = me + i;
+        MPI_Scan(a, b, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        for (int i = 0; i < count; i++) CHECK(b[i] == me * (me + 1) / 2 + (me + 1) * i);
+        MPI_Exscan(a, b, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        if (me > 0)
+            for (int i = 0; i < count; i++) CHECK(b[i] == (me - 1) * me / 2 + me * i);
+
+        for (int i = 0; i < count * n; i++) a[i] = me + i;
+        MPI_Reduce_scatter_block(a, b, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        for (int i = 0; i < count; i++) CHECK(b[i] == n * (n - 1) / 2 + n * (me * count + i));
+        total = 0;
+        for (int r = 0; r < n; r++) {
+            lengths[r] = count / (r + 1);
+            places[r] = total;
+            total += lengths[r];
+        }
+        MPI_Reduce_scatter(a, b, lengths, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        for (int i = 0; i < lengths[me]; i++) CHECK(b[i] == n * (n - 1) / 2 + n * (places[me] + i));
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+
+    /* An operation that does not commute keeps the order of ranks. */
+    MPI_Op compose;
+    MPI_Datatype line;
+    MPI_Type_contiguous(2, MPI_UNSIGNED, &line);
+    MPI_Type_commit(&line);
+    MPI_Op_create(subtract_pairs, 0, &compose);
+    for (int count = 1; count <= 2000; count *= 10) {
+        unsigned *mine = (unsigned *)a, *result = (unsigned *)b, x = 1, y = 0;
+        for (int i = 0; i < 2 * count; i++) mine[i] = me * 2 + 3 + i % 2;
+        for (int r = 0; r < n; r++) {
+            unsigned p = r * 2 + 3, q = r * 2 + 4;
+            if (r == 0) { x = p; y = q; } else { unsigned ny = y * p + q; x = x * p; y = ny; }
+        }
+        MPI_Allreduce(mine, result, count, line, compose, MPI_COMM_WORLD);
+        for (int i = 0; i < count; i++) CHECK(result[2 * i] == x && result[2 * i + 1] == y);
+        MPI_Reduce(mine, result, count, line, compose, n - 1, MPI_COMM_WORLD);
+        if (me == n - 1)
+            for (int i = 0; i < count; i++) CHECK(result[2 * i] == x && result[2 * i + 1] == y);
+        MPI_Scan(mine, result, count, line, compose, MPI_COMM_WORLD);
+        if (me == n - 1)
+            for (int i = 0; i < count; i++) CHECK(result[2 * i] == x && result[2 * i + 1] == y);
+    }
+    MPI_Op_free(&compose);
+    MPI_Type_free(&line);
+
+    struct { double value; int rank; } mine = {(me * 5) % 7, me}, least;
+    MPI_Allreduce(&mine, &least, 1, MPI_DOUBLE_INT, MPI_MINLOC, MPI_COMM_WORLD);
+    CHECK(least.value == 0 && least.rank == 0);
+    check_done("collectives");
+    return 0;
+}

@@ -1,0 +1,52 @@
+/* MPI_THREAD_MULTIPLE: threads of two ranks talk in pairs, each on its own tag or communicator. */
+#include "check.h"
+#include <pthread.h>
+
+#define MOST 64
+static MPI_Comm comms[MOST];
+static int rounds = 500;
+
+static void *talk(void *argument) {
+    int me = (int)(long)argument, peer = check_rank ^ 1;
+    MPI_Comm comm = comms[me];
+    for (int i = 0; i < rounds; i++) {
+        unsigned char out[300], in[300];
+        int length = (i * 37 + me) % 300;
+        MPI_Status status;
+        fill(out, length, me + i);
+        if (check_rank < peer) {
+            MPI_Send(out, length, MPI_BYTE, peer, me, comm);
+            MPI_Recv(in, 300, MPI_BYTE, peer, me, comm, &status);
+        } else {
+            MPI_Recv(in, 300, MPI_BYTE, peer, me, comm, &status);
+            MPI_Send(out, length, MPI_BYTE, peer, me, comm);
+        }
+        int count;
+        MPI_Get_count(&status, MPI_BYTE, &count);
+        CHECK(count == length && intact(in, length, me + i));
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    int provided, threads = argc > 1 ? atoi(argv[1]) : 16;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &check_size);
+    CHECK(provided == MPI_THREAD_MULTIPLE && threads <= MOST);
+    for (int shared = 0; shared < 2; shared++) {
+        pthread_t ids[MOST];
+        for (int i = 0; i < threads; i++)
+            if (shared) comms[i] = MPI_COMM_WORLD;
+            else MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+        if ((check_rank ^ 1) < check_size) {
+            for (long i = 0; i < threads; i++) pthread_create(&ids[i], NULL, talk, (void *)i);
+            for (int i = 0; i < threads; i++) pthread_join(ids[i], NULL);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (!shared)
+            for (int i = 0; i < threads; i++) MPI_Comm_free(&comms[i]);
+    }
+    check_done("threads");
+    return 0;
+}

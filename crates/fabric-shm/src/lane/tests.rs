@@ -1,1 +1,130 @@
+//! A lane alone: counters that wrap, and peers that write what they want.
 
+use std::sync::Arc;
+
+use super::*;
+use weft_sys::{Mapping, random};
+
+fn segment(ranks: u32) -> Arc<Segment> {
+    let length = crate::segment_size(ranks).expect("fits");
+    let mapping = Mapping::private(length).expect("maps");
+    crate::initialise(&mapping, ranks, 2).expect("the right size");
+    Segment::open(mapping).expect("just initialised")
+}
+
+fn take(lane: &mut InLane) -> Option<(Head, Vec<u8>)> {
+    // SAFETY: the tests keep the segment longer than the lane, and the item ends with this function.
+    match unsafe { lane.peek() } {
+        Found::Item(item) => {
+            let taken = (item.head, item.data.to_vec());
+            lane.consume(item.mark());
+            Some(taken)
+        }
+        Found::Nothing => None,
+        Found::Malformed => panic!("malformed"),
+    }
+}
+
+#[test]
+fn counters_may_wrap_round() {
+    let segment = segment(2);
+    let (mut out, mut lane) = (
+        OutLane::new(&segment, 0, 1),
+        InLane::new(&segment, 0, 1),
+    );
+    // As if this many had passed; a slot of an honest lane never holds the number that comes next.
+    let many = u32::MAX - 700;
+    let progress = u64::from(many) | u64::from(many) << 32;
+    lane.parts.head().progress.store(progress, Ordering::Relaxed);
+    for position in 0..lane.parts.slots {
+        // SAFETY: a slot of the lane.
+        let (word, _) = unsafe { atomics(lane.parts.slot(position)) };
+        word.store(u64::from(many) << 32, Ordering::Relaxed);
+    }
+    (out.sent, out.seen, out.bulk_sent, out.bulk_seen) = (many, many, many, many);
+    (lane.next, lane.published) = (many, many);
+    (lane.bulk_done, lane.bulk_published) = (many, many);
+    for number in 0..3000u32 {
+        let length = [8, 200, 16 << 10][number as usize % 3];
+        let data = vec![number as u8; length];
+        let head = [number as u8; HEAD];
+        assert!(out.push(Kind::Message, &head, SharedBytes::of(&data)));
+        assert_eq!(take(&mut lane), Some((head, data)));
+        assert_eq!(take(&mut lane), None);
+    }
+    assert!(out.sent < many && out.bulk_sent < many, "both have wrapped");
+}
+
+#[test]
+fn a_lying_receiver_gets_no_more_than_its_lane() {
+    let segment = segment(2);
+    let mut out = OutLane::new(&segment, 0, 1);
+    let head = [0; HEAD];
+    let mut state = 1u64;
+    for round in 0..20_000u32 {
+        // Any progress at all: backwards, far ahead, bulk and slots apart.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        out.parts.head().progress.store(state, Ordering::Relaxed);
+        let length = [0, 88, 89, 5000, 16 << 10][round as usize % 5];
+        out.push(Kind::Message, &head, SharedBytes::of(&vec![1; length]));
+        assert!(out.sent.wrapping_sub(out.seen) <= out.parts.slots);
+        assert!(out.bulk_sent.wrapping_sub(out.bulk_seen) <= out.parts.bulk);
+        assert!(out.bulk_next <= out.parts.bulk);
+    }
+}
+
+#[test]
+fn a_lying_sender_is_found_out_or_harmless() {
+    let segment = segment(2);
+    let shape = *segment.shape();
+    for round in 0..50_000u32 {
+        let lane = InLane::new(&segment, 0, 1);
+        let slot = lane.parts.slot(0);
+        // SAFETY: a slot of the lane.
+        let (word, _) = unsafe { atomics(slot) };
+        let noise = u64::from_ne_bytes(random::bytes().expect("random bytes"));
+        // The right number, and anything else in the rest; now and then in bounds but at the edge.
+        let bits = match round % 4 {
+            0 => noise & 0xffff_ffff,
+            1 => u64::from(BULK | shape.data),
+            2 => u64::from(BULK | (noise as u32 & 0x7fff)),
+            _ => noise & 0x7f,
+        };
+        word.store(1 << 32 | bits, Ordering::Relaxed);
+        let place = match round % 3 {
+            0 => noise,
+            1 => u64::from(shape.bulk - shape.data) + u64::from(round & 1),
+            _ => u64::from(noise as u32 % shape.bulk),
+        };
+        // SAFETY: the first eight bytes of the slot's data, aligned.
+        unsafe { &*slot.cast::<u8>().add(DATA_AT).cast::<AtomicU64>() }
+            .store(place, Ordering::Relaxed);
+        // SAFETY: the segment outlives the item.
+        match unsafe { lane.peek() } {
+            Found::Item(item) => {
+                let start = item.data.as_ptr().addr();
+                let first = segment.lane(0, 1).addr();
+                let last = lane.parts.bulk(shape.bulk).addr();
+                assert!(start >= first && start + item.data.len() <= last);
+                assert!(item.data.len() <= shape.data as usize);
+                let _ = item.data.to_vec();
+            }
+            Found::Malformed => {}
+            Found::Nothing => panic!("the number was right"),
+        }
+    }
+}
+
+#[test]
+fn what_an_earlier_lap_left_is_not_taken_again() {
+    let segment = segment(2);
+    let (mut out, mut lane) = (
+        OutLane::new(&segment, 0, 1),
+        InLane::new(&segment, 0, 1),
+    );
+    for _ in 0..5 * out.parts.slots {
+        assert!(out.push(Kind::Message, &[1; HEAD], SharedBytes::of(&[1; 8])));
+        assert!(take(&mut lane).is_some());
+        assert!(take(&mut lane).is_none());
+    }
+}

@@ -1,0 +1,29 @@
+//! The contract of all fabrics, in each way that this one can work.
+
+mod common;
+
+use weft_fabric::Fabric;
+use weft_fabric::conformance::boxed;
+use weft_fabric_shm::{Options, Shm, Use};
+
+fn group(count: usize, options: &Options) -> Vec<Box<dyn Fabric>> {
+    let count = u32::try_from(count).expect("a small group");
+    boxed(Shm::group_with(count, options).expect("endpoints"))
+}
+
+weft_fabric::conformance!(by_copy, |count| group(count, &Options::default()));
+
+weft_fabric::conformance!(by_chunks, |count| group(count, &common::without_attach()));
+
+weft_fabric::conformance!(with_full_fences, |count| group(
+    count,
+    &common::full_fences()
+));
+
+weft_fabric::conformance!(by_chunks_with_full_fences, |count| group(
+    count,
+    &Options {
+        cross_memory: Use::Off,
+        kernel_fences: Use::Off
+    }
+));

@@ -1,0 +1,142 @@
+//! What whole-system tests share: an installation of Weft, programs built with its `mpicc`, jobs with
+//! a limit of time.
+//!
+//! The installation is laid out once for a test program (`cargo xtask dist`); the C programs are built
+//! into a folder of the target directory.
+
+#![forbid(unsafe_code)]
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The folder of the workspace.
+#[must_use]
+pub fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("tests stands in the workspace").to_path_buf()
+}
+
+/// The installation under test.
+///
+/// # Panics
+/// If it cannot be built: nothing can be tested then.
+pub fn installation() -> &'static Path {
+    static PREFIX: OnceLock<PathBuf> = OnceLock::new();
+    PREFIX.get_or_init(|| {
+        let made = Command::new(env!("CARGO"))
+            .args(["run", "--quiet", "--package", "xtask", "--", "dist"])
+            .current_dir(root())
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("cargo can be started");
+        assert!(made.status.success(), "cargo xtask dist ended with {}", made.status);
+        let text = String::from_utf8_lossy(&made.stdout);
+        PathBuf::from(text.lines().last().expect("it prints the prefix").trim())
+    })
+}
+
+/// A tool of the installation.
+#[must_use]
+pub fn tool(name: &str) -> Command {
+    Command::new(installation().join("bin").join(name))
+}
+
+/// Builds a C program, and answers where it is. `source` is relative to the workspace.
+///
+/// # Panics
+/// If the compiler refuses it.
+#[must_use]
+pub fn build(source: &str, flags: &[&str]) -> PathBuf {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = scratch("programs");
+    let name = Path::new(source).file_stem().expect("a file").to_string_lossy().into_owned();
+    let program = folder.join(if flags.contains(&"-shared") { format!("lib{name}.so") } else { name });
+    let output = tool("mpicc")
+        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"])
+        .arg(root().join(source))
+        .args(flags)
+        .arg("-o")
+        .arg(&program)
+        .output()
+        .expect("mpicc can be started");
+    assert!(output.status.success(), "mpicc {source}:\n{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+/// A folder of the target directory for what a test makes.
+#[must_use]
+pub fn scratch(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).expect("the target directory can be written");
+    folder
+}
+
+/// How a job ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Exit status of `mpiexec`; `None` if the limit of time was reached and it was ended.
+    pub status: Option<ExitStatus>,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Ended {
+    /// The exit code, if it ended by itself.
+    #[must_use]
+    pub fn code(&self) -> Option<i32> {
+        self.status.and_then(|status| status.code())
+    }
+
+    /// # Panics
+    /// If the job did not end with code 0.
+    pub fn expect_success(&self) {
+        assert_eq!(self.code(), Some(0), "\n--- out\n{}\n--- err\n{}", self.out, self.err);
+    }
+}
+
+/// Runs a command to its end, or until `limit`; then it is ended.
+///
+/// # Panics
+/// If it cannot be started.
+pub fn run(command: &mut Command, limit: Duration) -> Ended {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|cause| panic!("{command:?} cannot be started: {cause}"));
+    let read = |mut from: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = from.read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let out = read(Box::new(child.stdout.take().expect("piped")));
+    let err = read(Box::new(child.stderr.take().expect("piped")));
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait().expect("our own child") {
+            Some(status) => break Some(status),
+            None if begun.elapsed() > limit => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    Ended { status, out: out.join().expect("reads"), err: err.join().expect("reads") }
+}
+
+/// `mpiexec -n ranks program arguments…`, with a minute at most.
+pub fn mpiexec(ranks: u32, program: &Path, arguments: &[&str]) -> Ended {
+    let mut command = tool("mpiexec");
+    command.arg("-n").arg(ranks.to_string()).arg(program).args(arguments);
+    run(&mut command, Duration::from_secs(60))
+}

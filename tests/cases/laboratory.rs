@@ -15,13 +15,20 @@ fn writes(source: &str, file: &str) {
     run(&mut command, Duration::from_secs(240)).expect_success();
     let text = std::fs::read_to_string(folder.join(file)).expect("the program writes its file");
     assert!(text.starts_with("Delay - "), "{text:.80}");
-    assert_eq!(text.lines().last().and_then(|line| line.split('\t').next()), Some("2048"));
+    assert_eq!(
+        text.lines().last().and_then(|line| line.split('\t').next()),
+        Some("2048")
+    );
 
     let mut command = tool("mpiexec");
     command.args(["-n", "3"]).arg(&program).current_dir(&folder);
     let ended = run(&mut command, Duration::from_secs(20));
     assert_eq!(ended.code(), Some(1), "{ended:?}");
-    assert!(ended.err.contains("World size must be 2 for "), "{}", ended.err);
+    assert!(
+        ended.err.contains("World size must be 2 for "),
+        "{}",
+        ended.err
+    );
 }
 
 #[test]

@@ -8,7 +8,10 @@ fn passes(name: &str, ranks: &[u32], arguments: &[&str]) {
     for &ranks in ranks {
         let ended = mpiexec(ranks, &program, arguments);
         ended.expect_success();
-        assert!(ended.out.contains(&format!(": ok with {ranks} rank")), "{ended:?}");
+        assert!(
+            ended.out.contains(&format!(": ok with {ranks} rank")),
+            "{ended:?}"
+        );
     }
 }
 
@@ -46,7 +49,11 @@ fn threads_of_both_kinds() {
 #[test]
 fn singleton_needs_no_launcher() {
     let program = build("tests/programs/ring.c", &["-pthread"]);
-    run(&mut std::process::Command::new(program), std::time::Duration::from_secs(20)).expect_success();
+    run(
+        &mut std::process::Command::new(program),
+        std::time::Duration::from_secs(20),
+    )
+    .expect_success();
 }
 
 #[test]
@@ -54,11 +61,25 @@ fn a_profiling_library_intercepts() {
     let program = build("tests/programs/ring.c", &["-pthread"]);
     let library = build("tests/programs/profile.c", &["-shared", "-fPIC"]);
     let mut command = tool("mpiexec");
-    command.args(["-n", "2", "-x", &format!("LD_PRELOAD={}", library.display())]).arg(program).arg("10");
+    command
+        .args([
+            "-n",
+            "2",
+            "-x",
+            &format!("LD_PRELOAD={}", library.display()),
+        ])
+        .arg(program)
+        .arg("10");
     let ended: Ended = run(&mut command, std::time::Duration::from_secs(20));
     ended.expect_success();
     for rank in 0..2 {
-        assert!(ended.err.contains(&format!("profile: rank {rank} sent 10 times")), "{}", ended.err);
+        assert!(
+            ended
+                .err
+                .contains(&format!("profile: rank {rank} sent 10 times")),
+            "{}",
+            ended.err
+        );
     }
 }
 

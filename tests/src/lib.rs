@@ -15,7 +15,10 @@ use std::time::{Duration, Instant};
 /// The folder of the workspace.
 #[must_use]
 pub fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("tests stands in the workspace").to_path_buf()
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("tests stands in the workspace")
+        .to_path_buf()
 }
 
 /// The installation under test.
@@ -31,7 +34,11 @@ pub fn installation() -> &'static Path {
             .stderr(Stdio::inherit())
             .output()
             .expect("cargo can be started");
-        assert!(made.status.success(), "cargo xtask dist ended with {}", made.status);
+        assert!(
+            made.status.success(),
+            "cargo xtask dist ended with {}",
+            made.status
+        );
         let text = String::from_utf8_lossy(&made.stdout);
         PathBuf::from(text.lines().last().expect("it prints the prefix").trim())
     })
@@ -52,8 +59,16 @@ pub fn build(source: &str, flags: &[&str]) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = scratch("programs");
-    let name = Path::new(source).file_stem().expect("a file").to_string_lossy().into_owned();
-    let program = folder.join(if flags.contains(&"-shared") { format!("lib{name}.so") } else { name });
+    let name = Path::new(source)
+        .file_stem()
+        .expect("a file")
+        .to_string_lossy()
+        .into_owned();
+    let program = folder.join(if flags.contains(&"-shared") {
+        format!("lib{name}.so")
+    } else {
+        name
+    });
     let output = tool("mpicc")
         .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"])
         .arg(root().join(source))
@@ -62,14 +77,20 @@ pub fn build(source: &str, flags: &[&str]) -> PathBuf {
         .arg(&program)
         .output()
         .expect("mpicc can be started");
-    assert!(output.status.success(), "mpicc {source}:\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "mpicc {source}:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     program
 }
 
 /// A folder of the target directory for what a test makes.
 #[must_use]
 pub fn scratch(name: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let folder = target.join("tmp/tests").join(name);
     std::fs::create_dir_all(&folder).expect("the target directory can be written");
     folder
 }
@@ -95,7 +116,13 @@ impl Ended {
     /// # Panics
     /// If the job did not end with code 0.
     pub fn expect_success(&self) {
-        assert_eq!(self.code(), Some(0), "\n--- out\n{}\n--- err\n{}", self.out, self.err);
+        assert_eq!(
+            self.code(),
+            Some(0),
+            "\n--- out\n{}\n--- err\n{}",
+            self.out,
+            self.err
+        );
     }
 }
 
@@ -131,12 +158,20 @@ pub fn run(command: &mut Command, limit: Duration) -> Ended {
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     };
-    Ended { status, out: out.join().expect("reads"), err: err.join().expect("reads") }
+    Ended {
+        status,
+        out: out.join().expect("reads"),
+        err: err.join().expect("reads"),
+    }
 }
 
 /// `mpiexec -n ranks program arguments…`, with a minute at most.
 pub fn mpiexec(ranks: u32, program: &Path, arguments: &[&str]) -> Ended {
     let mut command = tool("mpiexec");
-    command.arg("-n").arg(ranks.to_string()).arg(program).args(arguments);
+    command
+        .arg("-n")
+        .arg(ranks.to_string())
+        .arg(program)
+        .args(arguments);
     run(&mut command, Duration::from_secs(60))
 }

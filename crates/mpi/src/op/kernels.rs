@@ -1,0 +1,361 @@
+//! The loops of the predefined operations: one generic loop, one small function per operation.
+//!
+//! Memory of users need not be aligned, so elements are read and written by unaligned accesses, which
+//! the compiler turns into vector instructions all the same.
+//!
+//! Safety: [`Kernel::run`] is safe because it bounds the count by what both regions hold, and a
+//! [`Region`] is valid for as long as the operation runs by its maker's promise. A kernel touches
+//! `count` times the size of its element from the start of each; [`find`] pairs a kernel only with
+//! datatypes of that size, asserted in the tests.
+#![allow(unsafe_code)]
+
+use std::cmp::Ordering;
+
+use weft_fabric::Region;
+
+use super::Predefined;
+use super::extended::{self, Extended};
+use crate::datatype::{Basic, Kind, Scalar};
+
+/// A loop: `into = operand op into`. The last argument is the size of an element.
+type Loop = unsafe fn(*const u8, *mut u8, usize, usize);
+
+/// A loop for one operation and datatype.
+#[derive(Clone, Copy)]
+pub(super) struct Kernel(Loop);
+
+impl Kernel {
+    /// Runs over `count` elements of `size` bytes, or as many as both regions hold.
+    #[inline]
+    pub fn run(self, operand: &Region, into: &Region, count: usize, size: usize) {
+        let most = operand.len().min(into.len()).checked_div(size).unwrap_or(0);
+        // SAFETY: both regions hold `count` elements of `size` bytes and are valid by their makers'
+        // promise; `find` chose the loop for this size.
+        unsafe { (self.0)(operand.as_ptr(), into.as_ptr(), count.min(most), size) }
+    }
+}
+
+/// Loops over elements of type `T`.
+///
+/// # Safety
+/// `operand` must be readable and `into` readable and writable for `count` times `T`.
+#[inline(always)]
+unsafe fn zip<T: Copy>(
+    operand: *const u8,
+    into: *mut u8,
+    count: usize,
+    combine: impl Fn(T, T) -> T,
+) {
+    let (operand, into) = (operand.cast::<T>(), into.cast::<T>());
+    for index in 0..count {
+        // SAFETY: `index` is below `count`, for which the caller promised the memory; any bytes are a
+        // value of the plain number types that this is used with.
+        unsafe {
+            let place = into.add(index);
+            let one = operand.add(index).read_unaligned();
+            place.write_unaligned(combine(one, place.read_unaligned()));
+        }
+    }
+}
+
+/// What `MPI_SUM` and `MPI_PROD` need.
+pub(super) trait Arithmetic: Copy {
+    fn plus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+}
+
+/// What `MPI_MAX` and `MPI_MIN` need.
+pub(super) trait Ordered: Copy {
+    fn larger(self, other: Self) -> Self;
+    fn smaller(self, other: Self) -> Self;
+}
+
+/// What the bitwise and logical operations need.
+trait Bits: Copy {
+    fn both(self, other: Self) -> Self;
+    fn either(self, other: Self) -> Self;
+    fn differ(self, other: Self) -> Self;
+    fn is_true(self) -> bool;
+    fn truth(is: bool) -> Self;
+}
+
+macro_rules! integers {
+    ($($type:ty)*) => {$(
+        impl Arithmetic for $type {
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self { self.wrapping_add(other) }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self { self.wrapping_mul(other) }
+        }
+        impl Ordered for $type {
+            #[inline(always)]
+            fn larger(self, other: Self) -> Self { Ord::max(self, other) }
+            #[inline(always)]
+            fn smaller(self, other: Self) -> Self { Ord::min(self, other) }
+        }
+        impl Bits for $type {
+            #[inline(always)]
+            fn both(self, other: Self) -> Self { self & other }
+            #[inline(always)]
+            fn either(self, other: Self) -> Self { self | other }
+            #[inline(always)]
+            fn differ(self, other: Self) -> Self { self ^ other }
+            #[inline(always)]
+            fn is_true(self) -> bool { self != 0 }
+            #[inline(always)]
+            fn truth(is: bool) -> Self { Self::from(is) }
+        }
+    )*};
+}
+
+integers!(i8 i16 i32 i64 i128 u8 u16 u32 u64);
+
+macro_rules! floats {
+    ($($type:ty)*) => {$(
+        impl Arithmetic for $type {
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self { self + other }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self { self * other }
+        }
+        impl Ordered for $type {
+            // The number if the other is not one: the same on all ranks, in whatever order.
+            #[inline(always)]
+            fn larger(self, other: Self) -> Self { self.max(other) }
+            #[inline(always)]
+            fn smaller(self, other: Self) -> Self { self.min(other) }
+        }
+    )*};
+}
+
+floats!(f32 f64);
+
+/// A complex number as C and Fortran lay it out.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Complex<T> {
+    pub real: T,
+    pub imaginary: T,
+}
+
+macro_rules! complex {
+    ($($type:ty)*) => {$(
+        impl Arithmetic for Complex<$type> {
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                Self { real: self.real + other.real, imaginary: self.imaginary + other.imaginary }
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                Self {
+                    real: self.real * other.real - self.imaginary * other.imaginary,
+                    imaginary: self.real * other.imaginary + self.imaginary * other.real,
+                }
+            }
+        }
+    )*};
+}
+
+complex!(f32 f64);
+
+macro_rules! loops {
+    ($($name:ident $bound:ident $combine:expr;)*) => {$(
+        /// # Safety
+        /// As for [`zip`].
+        unsafe fn $name<T: $bound>(operand: *const u8, into: *mut u8, count: usize, _: usize) {
+            let combine: fn(T, T) -> T = $combine;
+            // SAFETY: passed on from the caller.
+            unsafe { zip::<T>(operand, into, count, #[inline(always)] |one, two| combine(one, two)) }
+        }
+    )*};
+}
+
+loops! {
+    sum Arithmetic T::plus;
+    product Arithmetic T::times;
+    maximum Ordered T::larger;
+    minimum Ordered T::smaller;
+    band Bits T::both;
+    bor Bits T::either;
+    bxor Bits T::differ;
+    land Bits |one, two| T::truth(one.is_true() & two.is_true());
+    lor Bits |one, two| T::truth(one.is_true() | two.is_true());
+    lxor Bits |one, two| T::truth(one.is_true() ^ two.is_true());
+}
+
+/// A value of a pair.
+pub(super) trait Value: Copy {
+    fn compare(self, other: Self) -> Option<Ordering>;
+}
+
+macro_rules! values {
+    ($($type:ty)*) => {$(
+        impl Value for $type {
+            #[inline(always)]
+            fn compare(self, other: Self) -> Option<Ordering> { self.partial_cmp(&other) }
+        }
+    )*};
+}
+
+values!(i16 i32 i64 f32 f64);
+
+impl Value for Extended {
+    fn compare(self, other: Self) -> Option<Ordering> {
+        extended::compare(self, other)
+    }
+}
+
+/// `MPI_MINLOC` (`WANTED` -1) and `MPI_MAXLOC` (1): of equal values the one with the lower index. The
+/// data lie without gaps: the index right behind the value.
+///
+/// # Safety
+/// As for [`zip`], for elements of a `V` and an `I`.
+unsafe fn locate<V: Value, I: Value, const WANTED: i8>(
+    operand: *const u8,
+    into: *mut u8,
+    count: usize,
+    _: usize,
+) {
+    let size = size_of::<V>() + size_of::<I>();
+    for index in 0..count {
+        // SAFETY: `index` is below `count`, for which the caller promised the memory.
+        unsafe {
+            let (one, two) = (operand.add(index * size), into.add(index * size));
+            let ours = one.cast::<V>().read_unaligned();
+            let theirs = two.cast::<V>().read_unaligned();
+            let place = two.add(size_of::<V>()).cast::<I>();
+            let here = one.add(size_of::<V>()).cast::<I>().read_unaligned();
+            let take = match ours.compare(theirs) {
+                Some(Ordering::Equal) => {
+                    here.compare(place.read_unaligned()) == Some(Ordering::Less)
+                }
+                Some(order) => order as i8 == WANTED,
+                None => false,
+            };
+            if take {
+                two.cast::<V>().write_unaligned(ours);
+                place.write_unaligned(here);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// Both sides must be valid for `count` times `size` bytes.
+unsafe fn replace(operand: *const u8, into: *mut u8, count: usize, size: usize) {
+    // SAFETY: the caller's promise; `copy` allows both to be the same memory.
+    unsafe { std::ptr::copy(operand, into, count * size) }
+}
+
+/// # Safety
+/// Nothing is touched.
+unsafe fn nothing(_: *const u8, _: *mut u8, _: usize, _: usize) {}
+
+/// `MPI_REPLACE` or `MPI_NO_OP`, which are the same for all datatypes.
+pub(super) fn plain(operation: Predefined) -> Kernel {
+    if operation == Predefined::Replace {
+        Kernel(replace)
+    } else {
+        Kernel(nothing)
+    }
+}
+
+macro_rules! integer_loop {
+    ($scalar:expr, $name:ident) => {
+        match $scalar {
+            Scalar::I8 => $name::<i8>,
+            Scalar::I16 => $name::<i16>,
+            Scalar::I32 => $name::<i32>,
+            Scalar::I64 => $name::<i64>,
+            Scalar::I128 => $name::<i128>,
+            Scalar::U8 => $name::<u8>,
+            Scalar::U16 => $name::<u16>,
+            Scalar::U32 => $name::<u32>,
+            Scalar::U64 => $name::<u64>,
+            _ => return None,
+        }
+    };
+}
+
+macro_rules! ordered_loop {
+    ($scalar:expr, $name:ident) => {
+        match $scalar {
+            Scalar::F32 => $name::<f32>,
+            Scalar::F64 => $name::<f64>,
+            Scalar::F80 if extended::AVAILABLE => $name::<Extended>,
+            other => integer_loop!(other, $name),
+        }
+    };
+}
+
+/// The loop of an operation for a datatype, if it is defined for it and this machine can do it.
+pub(super) fn find(operation: Predefined, basic: Basic) -> Option<Kernel> {
+    if !operation.is_defined_for(basic) {
+        return None;
+    }
+    let scalar = match basic.kind() {
+        Kind::Integer(scalar)
+        | Kind::FortranInteger(scalar)
+        | Kind::Address(scalar)
+        | Kind::Floating(scalar)
+        | Kind::Logical(scalar)
+        | Kind::Character(scalar) => scalar,
+        Kind::Byte | Kind::Packed => Scalar::U8,
+        Kind::Complex(part) => return complex_loop(operation, part).map(Kernel),
+        Kind::Pair(value, index) => return pair_loop(operation, value, index).map(Kernel),
+    };
+    Some(Kernel(match operation {
+        Predefined::Sum => ordered_loop!(scalar, sum),
+        Predefined::Prod => ordered_loop!(scalar, product),
+        Predefined::Max => ordered_loop!(scalar, maximum),
+        Predefined::Min => ordered_loop!(scalar, minimum),
+        Predefined::Band => integer_loop!(scalar, band),
+        Predefined::Bor => integer_loop!(scalar, bor),
+        Predefined::Bxor => integer_loop!(scalar, bxor),
+        Predefined::Land => integer_loop!(scalar, land),
+        Predefined::Lor => integer_loop!(scalar, lor),
+        Predefined::Lxor => integer_loop!(scalar, lxor),
+        Predefined::Minloc | Predefined::Maxloc => return None,
+        Predefined::Replace | Predefined::NoOp => return Some(plain(operation)),
+    }))
+}
+
+fn complex_loop(operation: Predefined, part: Scalar) -> Option<Loop> {
+    Some(match (operation, part) {
+        (Predefined::Sum, Scalar::F32) => sum::<Complex<f32>>,
+        (Predefined::Prod, Scalar::F32) => product::<Complex<f32>>,
+        (Predefined::Sum, Scalar::F64) => sum::<Complex<f64>>,
+        (Predefined::Prod, Scalar::F64) => product::<Complex<f64>>,
+        (Predefined::Sum, Scalar::F80) if extended::AVAILABLE => sum::<Complex<Extended>>,
+        (Predefined::Prod, Scalar::F80) if extended::AVAILABLE => product::<Complex<Extended>>,
+        (Predefined::Replace | Predefined::NoOp, _) => plain(operation).0,
+        _ => return None,
+    })
+}
+
+fn pair_loop(operation: Predefined, value: Basic, index: Basic) -> Option<Loop> {
+    macro_rules! locate {
+        ($value:ty, $index:ty) => {
+            match operation {
+                Predefined::Minloc => locate::<$value, $index, -1>,
+                _ => locate::<$value, $index, 1>,
+            }
+        };
+    }
+    if operation == Predefined::Replace || operation == Predefined::NoOp {
+        return Some(plain(operation).0);
+    }
+    Some(match (value, index) {
+        (Basic::Float, Basic::Int) => locate!(f32, i32),
+        (Basic::Double, Basic::Int) => locate!(f64, i32),
+        (Basic::Long, Basic::Int) => locate!(i64, i32),
+        (Basic::Int, Basic::Int) | (Basic::FortranInteger, Basic::FortranInteger) => {
+            locate!(i32, i32)
+        }
+        (Basic::Short, Basic::Int) => locate!(i16, i32),
+        (Basic::LongDouble, Basic::Int) if extended::AVAILABLE => locate!(Extended, i32),
+        (Basic::FortranReal, Basic::FortranReal) => locate!(f32, f32),
+        (Basic::FortranDoublePrecision, Basic::FortranDoublePrecision) => locate!(f64, f64),
+        _ => return None,
+    })
+}

@@ -309,10 +309,11 @@ fn ours(options: &Options, tree: Option<&Path>) -> Result<PathBuf> {
         return Ok(prefix.clone());
     }
     let program = std::env::current_exe().context("cannot tell where this program is")?;
-    if let Some(prefix) = program.parent().and_then(Path::parent) {
-        if prefix.join("include/mpi.h").exists() && prefix.join("bin/mpicc").exists() {
-            return Ok(prefix.to_path_buf());
-        }
+    if let Some(prefix) = program.parent().and_then(Path::parent)
+        && prefix.join("include/mpi.h").exists()
+        && prefix.join("bin/mpicc").exists()
+    {
+        return Ok(prefix.to_path_buf());
     }
     let tree = tree.context(
         "this program stands neither in an installed Weft nor in the source tree; use --ours",

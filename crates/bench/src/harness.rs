@@ -304,7 +304,8 @@ impl<'a> Harness<'a> {
         for job in jobs {
             job.end().context("one of two jobs")?;
         }
-        let least = |(one, other): (&f64, &f64)| one.min(*other) / (milliseconds as f64 * 1e6);
+        let least =
+            |(one, other): (&f64, &f64)| 100.0 * one.min(*other) / (milliseconds as f64 * 1e6);
         Ok(shares[0].iter().zip(&shares[1]).map(least).collect())
     }
 }

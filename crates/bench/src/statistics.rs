@@ -102,7 +102,7 @@ fn median_ranks(n: usize) -> (usize, usize, f64) {
     if n > 50 {
         low = (below.inverse_cdf(0.025) as usize).saturating_sub(2);
     }
-    while low + 1 <= last / 2 && outside(low + 1) <= 0.05 {
+    while low < last / 2 && outside(low + 1) <= 0.05 {
         low += 1;
     }
     (low, last - low, (1.0 - outside(low)).max(0.0))

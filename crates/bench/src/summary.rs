@@ -357,10 +357,11 @@ fn compare(
     let x = if experiment.x.is_empty() {
         String::new()
     } else {
-        format!("{} {}", figure(point.x), axis(&experiment.x))
+        place_name(point.x, axis(&experiment.x))
     };
     let place = [ours.panel.as_str(), &x]
         .into_iter()
+        .map(str::trim)
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
         .join(", ");
@@ -416,8 +417,24 @@ pub fn figure(value: f64) -> String {
     format!("{value:.*}", usize::try_from(digits).unwrap_or(0))
 }
 
-/// Unit or noun of an x axis: what stands in brackets, or the whole label.
+/// A place of the x axis with its noun; bytes in Ki and Mi where they are whole.
+fn place_name(x: f64, noun: &str) -> String {
+    let powers = [(f64::from(1 << 20), "MiB"), (1024.0, "KiB")];
+    match powers
+        .iter()
+        .find(|(size, _)| noun == "B" && x >= *size && x % size == 0.0)
+    {
+        Some((size, unit)) => format!("{} {unit}", x / size),
+        None => format!("{} {noun}", figure(x)),
+    }
+}
+
+/// Unit or noun of an x axis: what stands in brackets, or the whole label. Where every panel counts
+/// something else, the panel's name is the noun.
 fn axis(label: &str) -> &str {
+    if label == "how many" {
+        return "";
+    }
     label
         .split_once('[')
         .map_or(label, |(_, rest)| rest.trim_end_matches(']'))
@@ -482,6 +499,9 @@ mod tests {
 
     #[test]
     fn figures_have_three_digits() {
+        assert_eq!(place_name(262_144.0, "B"), "256 KiB");
+        assert_eq!(place_name(1500.0, "B"), "1500 B");
+        assert_eq!(place_name(17.0, "ranks"), "17 ranks");
         assert_eq!(figure(0.242_13), "0.242");
         assert_eq!(figure(12.345), "12.3");
         assert_eq!(figure(12_345.6), "12346");

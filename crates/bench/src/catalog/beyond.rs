@@ -118,7 +118,7 @@ pub fn experiments() -> Vec<Experiment> {
             unit: "%",
             scales: linear,
             notes: &[
-                "Two ranks; one blocked in MPI_Recv for 4 s (0.4 s with --quick), the other asleep outside of MPI. \
+                "Two ranks; one blocked in MPI_Recv for 4 s (0.3 s with --quick), the other asleep outside of MPI. \
                       From getrusage, all threads of the blocked rank.",
             ],
             ..bars(base("idle-cpu", "What a blocked receive costs", idle_cpu))
@@ -281,7 +281,8 @@ fn collectives_ranks(cast: &Cast, effort: Effort) -> Plan {
     }
     // One call of an implementation that spins can take a tenth of a second here.
     let budget = Budget {
-        least: effort.pick(3, 20),
+        least: effort.pick(6, 20),
+        time: effort.pick(Duration::from_millis(40), Duration::from_secs(10)),
         turn: 1,
         ..budget(effort)
     };
@@ -293,7 +294,7 @@ fn collectives_ranks(cast: &Cast, effort: Effort) -> Plan {
 }
 
 fn matching_depth(cast: &Cast, effort: Effort) -> Plan {
-    let depths = effort.pick(vec![1, 10_000], vec![1, 10, 100, 1000, 10_000]);
+    let depths = effort.pick(vec![1, 1000, 10_000], vec![1, 10, 100, 1000, 10_000]);
     let mut lines = Vec::new();
     for kind in ["posted", "unexpected"] {
         for order in ["forward", "reverse", "random"] {
@@ -324,8 +325,15 @@ fn matching_depth(cast: &Cast, effort: Effort) -> Plan {
             ));
         }
     }
+    // Among 10 000 a peer that searches a list takes a second per sample: too long for --quick, where
+    // Weft alone goes that far.
+    if effort == Effort::Quick {
+        for line in lines.iter_mut().filter(|line| line.role != Role::Ours) {
+            line.cells.retain(|(depth, _)| *depth <= 1000.0);
+        }
+    }
     let budget = Budget {
-        least: effort.pick(3, 20),
+        least: effort.pick(6, 20),
         turn: 1,
         ..budget(effort)
     };
@@ -369,9 +377,9 @@ fn startup(cast: &Cast, effort: Effort) -> Plan {
         }
     }
     let budget = Budget {
-        least: effort.pick(2, 10),
+        least: effort.pick(3, 10),
         most: effort.pick(8, 60),
-        time: effort.pick(Duration::from_millis(200), Duration::from_secs(20)),
+        time: effort.pick(Duration::from_millis(300), Duration::from_secs(20)),
         launches: 1,
         ..budget(effort)
     };
@@ -383,7 +391,7 @@ fn startup(cast: &Cast, effort: Effort) -> Plan {
 }
 
 fn idle_cpu(cast: &Cast, effort: Effort) -> Plan {
-    let milliseconds = effort.pick(400, 4000);
+    let milliseconds = effort.pick(300, 4000);
     let lines = per_implementation(cast, "", "", |implementation| {
         let job = JobKey {
             implementation,
@@ -402,12 +410,13 @@ fn idle_cpu(cast: &Cast, effort: Effort) -> Plan {
             },
         )]
     });
-    let (least, launches) = (effort.pick(2, 6), effort.pick(1, 2));
+    let (least, launches) = (effort.pick(3, 6), effort.pick(1, 2));
     Plan {
         budget: Budget {
             least,
             most: least,
             turn: 1,
+            time: Duration::from_secs(effort.pick(1, 60)),
             launches,
             ..budget(effort)
         },

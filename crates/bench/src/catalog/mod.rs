@@ -31,7 +31,8 @@ pub fn means(name: &str, id: &str) -> bool {
 fn budget(effort: Effort) -> Budget {
     Budget {
         aim: 0.01,
-        least: effort.pick(4, 20),
+        // Below six samples no interval of the median reaches 95 %.
+        least: effort.pick(6, 20),
         most: effort.pick(40, 400),
         time: effort.pick(Duration::from_millis(30), Duration::from_secs(4)),
         sample: effort.pick(Duration::from_micros(800), Duration::from_millis(5)),

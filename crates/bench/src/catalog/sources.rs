@@ -260,7 +260,7 @@ fn delay(
 /// Few samples: each is already the mean of thousands of sends, and there are 2 049 sizes.
 fn send_budget(effort: Effort) -> Budget {
     Budget {
-        least: effort.pick(2, 5),
+        least: effort.pick(3, 6),
         most: effort.pick(4, 20),
         turn: 1,
         launches: effort.pick(1, 2),
@@ -368,7 +368,7 @@ fn throughput_plan(cast: &Cast, effort: Effort, mode: &'static str) -> Plan {
             .collect()
     });
     let budget = Budget {
-        least: effort.pick(3, 20),
+        least: effort.pick(6, 20),
         most: effort.pick(10, 20),
         time: effort.pick(Duration::from_millis(30), Duration::from_secs(60)),
         turn: 1,

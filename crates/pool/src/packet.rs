@@ -1,41 +1,61 @@
 //! A packet: bytes of a fixed size on cache lines of their own, with one owner.
+//!
+//! Two words: where its bytes are, and the home it was made by. To give a packet back touches neither
+//! its bytes nor its home, so nothing is fetched from another core for it.
 
 use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 
 use weft_atomic::{Arc, AtomicUsize, Ordering};
 
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([u8; LINE]);
+/// What the packets of a pool have in common, and how many more may be made.
+pub(crate) struct Home {
+    /// Of the bytes of one packet.
+    layout: Layout,
+    /// Packets that may still be made.
+    unmade: AtomicUsize,
+}
 
-/// How many more packets a pool may make.
-pub(crate) struct Budget(AtomicUsize);
+impl Home {
+    /// Of at most `count` packets of at least `size` bytes. A size that no memory could hold makes a
+    /// home without packets.
+    pub(crate) fn new(size: usize, count: usize) -> Self {
+        let lines = size.div_ceil(LINE).max(1);
+        let layout = lines
+            .checked_mul(LINE)
+            .and_then(|bytes| Layout::from_size_align(bytes, LINE).ok());
+        Self {
+            layout: layout.unwrap_or(Layout::new::<u8>()),
+            unmade: AtomicUsize::new(if layout.is_some() { count } else { 0 }),
+        }
+    }
 
-impl Budget {
-    pub(crate) fn new(count: usize) -> Self {
-        Self(AtomicUsize::new(count))
+    /// Bytes of a packet.
+    pub(crate) fn size(&self) -> usize {
+        self.layout.size()
+    }
+
+    /// Packets that may still be made.
+    pub(crate) fn unmade(&self) -> usize {
+        self.unmade.load(Ordering::Relaxed)
     }
 
     /// Takes one place; false if there is none.
-    fn take(&self) -> bool {
+    fn take_place(&self) -> bool {
         // Relaxed: only the number counts, nothing is published through it.
-        self.0
+        self.unmade
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
                 left.checked_sub(1)
             })
             .is_ok()
     }
 
-    fn put_back(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Places left.
-    pub(crate) fn left(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+    fn free_place(&self) {
+        self.unmade.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -45,29 +65,47 @@ impl Budget {
 /// which is correct but costs an allocation later.
 #[must_use = "a packet that is dropped is freed instead of used again"]
 pub struct Packet {
-    lines: Box<[Line]>,
-    budget: Arc<Budget>,
+    /// `home.layout` bytes from the allocator, initialised, owned.
+    start: NonNull<u8>,
+    home: Arc<Home>,
 }
 
+const _: () = assert!(size_of::<Option<Packet>>() == 16);
+
+// SAFETY: a packet owns its bytes as a box does, and its home may be shared between threads.
+unsafe impl Send for Packet {}
+// SAFETY: a shared packet only gives out shared references to its bytes.
+unsafe impl Sync for Packet {}
+
 impl Packet {
-    /// A new packet of `lines` lines of zeros; `None` if the budget is used up.
-    pub(crate) fn make(lines: usize, budget: &Arc<Budget>) -> Option<Self> {
-        budget.take().then(|| Self {
-            lines: vec![Line([0; LINE]); lines].into_boxed_slice(),
-            budget: budget.clone(),
+    /// A new packet of zeros; `None` if there are as many as there may be.
+    pub(crate) fn make(home: &Arc<Home>) -> Option<Self> {
+        if !home.take_place() {
+            return None;
+        }
+        // SAFETY: the layout is not of size zero: at least one line, or one byte.
+        let start = unsafe { alloc_zeroed(home.layout) };
+        let Some(start) = NonNull::new(start) else {
+            handle_alloc_error(home.layout)
+        };
+        Some(Self {
+            start,
+            home: home.clone(),
         })
     }
 
-    /// Whether it was made on this budget.
+    /// Whether it was made there.
     #[inline]
-    pub(crate) fn is_of(&self, budget: &Arc<Budget>) -> bool {
-        Arc::ptr_eq(&self.budget, budget)
+    pub(crate) fn is_of(&self, home: &Arc<Home>) -> bool {
+        Arc::ptr_eq(&self.home, home)
     }
 }
 
 impl Drop for Packet {
     fn drop(&mut self) {
-        self.budget.put_back();
+        // SAFETY: allocated by `make` with this layout, which never changes, and freed only here.
+        unsafe { dealloc(self.start.as_ptr(), self.home.layout) };
+        self.home.free_place();
     }
 }
 
@@ -75,24 +113,21 @@ impl Deref for Packet {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: lines are arrays of bytes without padding, initialised when the packet was made,
-        // and borrowed from `self`.
-        unsafe { core::slice::from_raw_parts(self.lines.as_ptr().cast(), self.lines.len() * LINE) }
+        // SAFETY: allocated with this size, initialised, and owned by `self`, which is borrowed.
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.home.size()) }
     }
 }
 
 impl DerefMut for Packet {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as for `deref`; `self` is borrowed mutably, so nobody else sees them.
-        unsafe {
-            core::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.lines.len() * LINE)
-        }
+        // SAFETY: as for `deref`; `self` is borrowed mutably, so nobody else sees the bytes.
+        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.home.size()) }
     }
 }
 
 impl core::fmt::Debug for Packet {
     fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(out, "Packet({} bytes)", self.lines.len() * LINE)
+        write!(out, "Packet({} bytes)", self.len())
     }
 }

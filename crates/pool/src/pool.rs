@@ -3,7 +3,7 @@
 use weft_atomic::Arc;
 
 use crate::depot::Depot;
-use crate::packet::{Budget, LINE, Packet};
+use crate::packet::{Home, Packet};
 
 /// Packets of a magazine: large enough that the depot is touched rarely (each exchange moves a line
 /// or two between cores, about 100 ns, hence 3 ns a packet), small enough that little lies idle.
@@ -14,8 +14,7 @@ type Magazine = Vec<Packet>;
 
 struct Shared {
     depot: Depot<Magazine>,
-    budget: Arc<Budget>,
-    lines: usize,
+    home: Arc<Home>,
     magazine: usize,
 }
 
@@ -37,8 +36,7 @@ impl Pool {
         Self {
             shared: Arc::new(Shared {
                 depot: Depot::new(u32::try_from(slots).unwrap_or(u32::MAX)),
-                budget: Arc::new(Budget::new(count)),
-                lines: packet_size.div_ceil(LINE).max(1),
+                home: Arc::new(Home::new(packet_size, count)),
                 magazine,
             }),
         }
@@ -47,7 +45,7 @@ impl Pool {
     /// Bytes of a packet.
     #[must_use]
     pub fn packet_size(&self) -> usize {
-        self.shared.lines * LINE
+        self.shared.home.size()
     }
 
     /// A worker's part. Make one for each thread (or fiber scheduler) that uses packets.
@@ -71,7 +69,7 @@ impl Pool {
     /// How many packets could still be made, besides those that exist.
     #[must_use]
     pub fn unmade(&self) -> usize {
-        self.shared.budget.left()
+        self.shared.home.unmade()
     }
 }
 
@@ -110,7 +108,7 @@ impl Local {
     /// Gives a packet back. One of another pool is freed instead.
     #[inline]
     pub fn give_back(&mut self, packet: Packet) {
-        if !packet.is_of(&self.shared.budget) {
+        if !packet.is_of(&self.shared.home) {
             return;
         }
         if self.hand.len() >= self.full {
@@ -122,7 +120,7 @@ impl Local {
     /// Bytes of a packet.
     #[must_use]
     pub fn packet_size(&self) -> usize {
-        self.shared.lines * LINE
+        self.shared.home.size()
     }
 
     /// The hand is empty: the spare, a magazine of the depot, or a new packet.
@@ -131,7 +129,7 @@ impl Local {
         core::mem::swap(&mut self.hand, &mut self.spare);
         if self.hand.is_empty() && !self.shared.depot.take(&mut self.hand) {
             // One at a time, so that no packet is made before somebody needs it.
-            return Packet::make(self.shared.lines, &self.shared.budget);
+            return Packet::make(&self.shared.home);
         }
         self.hand.pop()
     }
@@ -197,6 +195,15 @@ mod tests {
         assert_eq!((again.len(), pool.unmade()), (20, 0));
         drop(again);
         assert_eq!(pool.unmade(), 20, "dropped packets leave their places");
+    }
+
+    #[test]
+    fn an_impossible_size_makes_an_empty_pool() {
+        assert!(Pool::new(usize::MAX, 3).local().get().is_none());
+        assert_eq!(
+            Pool::new(0, 1).local().get().map(|packet| packet.len()),
+            Some(64)
+        );
     }
 
     #[test]

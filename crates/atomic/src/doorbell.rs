@@ -17,7 +17,7 @@
 //! when somebody goes to sleep or is rung; `word` is written only together with a wake-up.
 //!
 //! # Why no wake-up is lost
-//! Let a ringer publish after the sleeper's last look. By the argument in [`fence`](crate::fence) it
+//! Let a ringer publish after the sleeper's last look. By the argument in [`fence`](mod@crate::fence) it
 //! sees `sleeping == 1`. Either it wins the swap, or another ringer has won it after D2; the winner
 //! increments `word` (D3) after D2, hence after D1. So `word != t` from then on: the sleeper either
 //! finds that in the kernel and does not fall asleep, or sleeps already and gets the wake-up that

@@ -13,7 +13,7 @@
 //!
 //! # Why a waiter is not forgotten
 //! A waiter announces itself on the bell and then tries once more; a holder stores `state = 0` and
-//! then looks at the bell. That is the protocol of [`fence`](crate::fence): either the waiter finds
+//! then looks at the bell. That is the protocol of [`fence`](mod@crate::fence): either the waiter finds
 //! the lock free or the holder finds the waiter. One waiter is woken for each release (not all, they
 //! would only run against each other). Its wake-up takes the announcement of *all* sleepers away, so
 //! a waiter that gets the lock while others wait announces again on their behalf, and its own

@@ -70,6 +70,7 @@ pub struct Packet {
     home: Arc<Home>,
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Option<Packet>>() == 16);
 
 // SAFETY: a packet owns its bytes as a box does, and its home may be shared between threads.

@@ -22,6 +22,7 @@
 //!
 //! Each `Release` names its `Acquire` by a label: `SYNC ring.publish` stands at both ends.
 
+pub mod biased;
 pub mod bits;
 pub mod cell;
 pub mod doorbell;

@@ -1,0 +1,273 @@
+//! A mutex that costs its first user next to nothing: as long as one thread alone takes it, taking and
+//! releasing are plain stores and loads. The second thread that comes pays once, for all.
+//!
+//! ```text
+//!   owner     who took it first; never changes
+//!   inside    the owner is inside (written by the owner alone)
+//!   revoked   the bias is over: everybody, the owner too, goes through `lock`
+//!   asking    somebody waits for the owner to come out
+//! ```
+//!
+//! # Who may touch the value
+//! * Not revoked: the owner, while `inside`.
+//! * Revoked: whoever holds `lock`, and the revoker saw `inside == 0` once after revoking.
+//!
+//! # Why the two do not meet
+//! The owner stores `inside = 1`, passes the light fence, and loads `revoked`; the revoker stores
+//! `revoked = 1`, passes the heavy fence, and loads `inside`. That is the protocol of
+//! [`fence`](crate::fence): at least one sees the other. An owner that sees `revoked` goes back out; a
+//! revoker that sees `inside` waits until it is 0. What the owner did inside happens before its store
+//! `inside = 0` (Release), which the revoker loads (Acquire): SYNC biased.inside.
+//!
+//! With [`FenceMode::Symmetric`] the light fence is a full one and costs what a compare-and-swap does;
+//! it is right all the same.
+//!
+//! # Who is who
+//! A thread is known by the address of its thread block. A later thread may get the same address after
+//! the first has ended; it is the owner then, and what the first did happened before it began.
+
+use core::ops::{Deref, DerefMut};
+
+use crate::lock::{Guard as Held, Lock};
+use crate::{AtomicU32, AtomicUsize, FenceMode, Kernel, Ordering, UnsafeCell, yield_now};
+
+/// A mutual exclusion that is biased towards the thread that uses it first.
+#[derive(Debug)]
+pub struct Biased<T> {
+    owner: AtomicUsize,
+    inside: AtomicU32,
+    revoked: AtomicU32,
+    asking: AtomicU32,
+    mode: FenceMode,
+    lock: Lock<()>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached only through a guard, and one guard exists at a time (module page).
+unsafe impl<T: Send> Send for Biased<T> {}
+// SAFETY: as above: sharing hands the value from thread to thread, never to two at once.
+unsafe impl<T: Send> Sync for Biased<T> {}
+
+/// The right to the value, until dropped.
+#[must_use = "a guard that is dropped at once protects nothing"]
+#[derive(Debug)]
+pub struct Guard<'a, T, K: Kernel> {
+    biased: &'a Biased<T>,
+    /// `None`: inside by the bias.
+    held: Option<Held<'a, (), K>>,
+    /// A guard stays with its thread.
+    home: core::marker::PhantomData<*mut T>,
+}
+
+impl<T> Biased<T> {
+    /// A free one around `value`. [`FenceMode::Asymmetric`] only if this process has registered for it
+    /// and every kernel handed to [`lock`](Self::lock) can do it.
+    pub fn new(value: T, mode: FenceMode) -> Self {
+        Self {
+            owner: AtomicUsize::new(0),
+            inside: AtomicU32::new(0),
+            revoked: AtomicU32::new(0),
+            asking: AtomicU32::new(0),
+            mode,
+            lock: Lock::new((), mode),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Takes it, asleep while another holds it for long. Not to be taken twice by one thread.
+    #[inline]
+    pub fn lock<'a, K: Kernel>(&'a self, kernel: &'a K) -> Guard<'a, T, K> {
+        if self.owner.load(Ordering::Relaxed) == this_thread() {
+            self.inside.store(1, Ordering::Relaxed);
+            self.mode.light();
+            if self.revoked.load(Ordering::Acquire) == 0 {
+                return self.guard(None);
+            }
+            self.inside.store(0, Ordering::Release);
+        }
+        self.lock_slowly(kernel)
+    }
+
+    /// Whether others wait for it.
+    #[inline]
+    #[must_use]
+    pub fn is_contended(&self) -> bool {
+        self.asking.load(Ordering::Relaxed) != 0 || self.lock.is_contended()
+    }
+
+    #[inline]
+    fn guard<'a, K: Kernel>(&'a self, held: Option<Held<'a, (), K>>) -> Guard<'a, T, K> {
+        Guard {
+            biased: self,
+            held,
+            home: core::marker::PhantomData,
+        }
+    }
+
+    #[cold]
+    fn lock_slowly<'a, K: Kernel>(&'a self, kernel: &'a K) -> Guard<'a, T, K> {
+        let me = this_thread();
+        let first = self
+            .owner
+            .compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed);
+        if first.is_ok() {
+            return self.lock(kernel);
+        }
+        let held = self.lock.lock(kernel);
+        // Revokers come one by one, each holding the lock; the later ones find the work done.
+        if self.revoked.load(Ordering::Relaxed) == 0 {
+            self.asking.store(1, Ordering::Relaxed);
+            self.revoked.store(1, Ordering::Release);
+            self.mode.heavy(kernel);
+            // Acquire: SYNC biased.inside. Once in the life of the lock; the owner is told by `asking`.
+            while self.inside.load(Ordering::Acquire) != 0 {
+                yield_now();
+            }
+            self.asking.store(0, Ordering::Relaxed);
+        }
+        self.guard(Some(held))
+    }
+}
+
+impl<T, K: Kernel> Guard<'_, T, K> {
+    /// Whether others wait: time to come to an end, or to drop the guard and take it again.
+    #[inline]
+    #[must_use]
+    pub fn is_contended(&self) -> bool {
+        self.biased.is_contended()
+    }
+}
+
+impl<T, K: Kernel> Drop for Guard<'_, T, K> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.held.is_none() {
+            // Release: SYNC biased.inside.
+            self.biased.inside.store(0, Ordering::Release);
+        }
+    }
+}
+
+impl<T, K: Kernel> Deref for Guard<'_, T, K> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard is the only access to the value (module page); the reference cannot
+        // outlive it.
+        self.biased.value.with(|value| unsafe { &*value })
+    }
+}
+
+impl<T, K: Kernel> DerefMut for Guard<'_, T, K> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as for `deref`, and `&mut self` excludes other references through this guard.
+        self.biased.value.with_mut(|value| unsafe { &mut *value })
+    }
+}
+
+/// A number for the calling thread that no other living thread has; never 0.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(loom), not(miri)))]
+#[inline]
+fn this_thread() -> usize {
+    let block: usize;
+    // SAFETY: on this system the first word of the block that `fs` points to holds its own address
+    // (System V ABI, thread-local storage, variant II); reading it has no effect.
+    unsafe {
+        core::arch::asm!("mov {}, fs:0", out(reg) block, options(nostack, preserves_flags, readonly, pure));
+    }
+    block
+}
+
+/// A number for the calling thread that no other living thread has; never 0.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(loom), not(miri))))]
+fn this_thread() -> usize {
+    #[cfg(not(loom))]
+    use std::thread_local;
+
+    #[cfg(loom)]
+    use loom::thread_local;
+
+    thread_local! {
+        static BLOCK: Box<u8> = Box::new(0);
+    }
+    BLOCK.with(|block| core::ptr::from_ref::<u8>(block).addr())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Arc;
+    use crate::testing::Park;
+
+    #[test]
+    fn the_first_user_needs_no_lock() {
+        let park = Park::new();
+        let biased = Biased::new(1, FenceMode::Symmetric);
+        for _ in 0..3 {
+            *biased.lock(&park) += 1;
+        }
+        assert_eq!(*biased.lock(&park), 4);
+        assert_eq!(biased.revoked.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn counting_by_four_threads_loses_nothing() {
+        let rounds = if cfg!(miri) { 20 } else { 5_000 };
+        let biased = Arc::new((Biased::new(0u32, FenceMode::Symmetric), Park::new()));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let biased = biased.clone();
+                std::thread::spawn(move || {
+                    for _ in 0..rounds {
+                        *biased.0.lock(&biased.1) += 1;
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().expect("no thread panics");
+        }
+        assert_eq!(*biased.0.lock(&biased.1), 4 * rounds);
+    }
+
+    #[test]
+    fn the_owner_sees_that_others_ask() {
+        let biased = Arc::new((Biased::new(0u32, FenceMode::Symmetric), Park::new()));
+        let guard = biased.0.lock(&biased.1);
+        let other = {
+            let biased = biased.clone();
+            std::thread::spawn(move || *biased.0.lock(&biased.1) += 1)
+        };
+        while !guard.is_contended() {
+            std::thread::yield_now();
+        }
+        drop(guard);
+        other.join().expect("it got its turn");
+        assert_eq!(*biased.0.lock(&biased.1), 1);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::Arc;
+    use crate::testing::Park;
+
+    #[test]
+    fn owner_and_revoker_exclude_each_other() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let biased = Arc::new((Biased::new(0usize, FenceMode::Symmetric), Park::new()));
+            *biased.0.lock(&biased.1) += 1;
+            let other = {
+                let biased = biased.clone();
+                loom::thread::spawn(move || *biased.0.lock(&biased.1) += 1)
+            };
+            *biased.0.lock(&biased.1) += 1;
+            other.join().unwrap();
+            assert_eq!(*biased.0.lock(&biased.1), 3);
+        });
+    }
+}

@@ -8,7 +8,6 @@ use weft_fabric::{Bell, Fabric, Load, Peer};
 
 use crate::comm::{self, Comm};
 use crate::engine::{Guard, Interest, Shared};
-use crate::error::Result;
 use crate::group::Group;
 
 /// One rank.

@@ -8,27 +8,30 @@
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, Thread};
+
+use weft_atomic::FenceMode;
+use weft_atomic::biased::{self, Biased};
 
 use weft_fabric::waiting::{Step, Waiting};
 use weft_fabric::{Bell, Fabric};
+use weft_sys::{futex::Futex, membarrier};
 
 use super::Engine;
 use super::request::{Phase, RequestId};
 
 /// The engine, shared by the threads of a rank.
 pub(crate) struct Shared {
-    engine: Mutex<Engine>,
-    asking: AtomicU32,
+    engine: Biased<Engine>,
+    futex: Futex,
     bell: Arc<dyn Bell>,
 }
 
 /// Exclusive use of the engine.
 pub(crate) struct Guard<'a> {
     shared: &'a Shared,
-    engine: Option<MutexGuard<'a, Engine>>,
+    engine: Option<biased::Guard<'a, Engine, Futex>>,
 }
 
 /// What a thread waits for.
@@ -43,9 +46,14 @@ pub(crate) enum Interest<'a> {
 impl Shared {
     pub(crate) fn new(fabric: Box<dyn Fabric>) -> Self {
         let bell = fabric.bell();
+        let mode = if membarrier::register_own().is_available() {
+            FenceMode::Asymmetric
+        } else {
+            FenceMode::Symmetric
+        };
         Self {
-            engine: Mutex::new(Engine::new(fabric)),
-            asking: AtomicU32::new(0),
+            engine: Biased::new(Engine::new(fabric), mode),
+            futex: Futex::private(),
             bell,
         }
     }
@@ -53,22 +61,10 @@ impl Shared {
     /// Takes the engine.
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_> {
-        let engine = match self.engine.try_lock() {
-            Ok(engine) => engine,
-            Err(_) => self.lock_slowly(),
-        };
         Guard {
             shared: self,
-            engine: Some(engine),
+            engine: Some(self.engine.lock(&self.futex)),
         }
-    }
-
-    #[cold]
-    fn lock_slowly(&self) -> MutexGuard<'_, Engine> {
-        self.asking.fetch_add(1, Ordering::Relaxed);
-        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        self.asking.fetch_sub(1, Ordering::Relaxed);
-        engine
     }
 }
 
@@ -93,14 +89,13 @@ impl Guard<'_> {
         self.engine = None;
         meanwhile();
         let shared = self.shared;
-        self.engine = Some(match shared.engine.try_lock() {
-            Ok(engine) => engine,
-            Err(_) => shared.lock_slowly(),
-        });
+        self.engine = Some(shared.engine.lock(&shared.futex));
     }
 
     fn is_contended(&self) -> bool {
-        self.shared.asking.load(Ordering::Relaxed) != 0
+        self.engine
+            .as_ref()
+            .is_some_and(biased::Guard::is_contended)
     }
 
     /// Makes progress until `ready` has an answer. Looks first, so what is there already costs no wait.

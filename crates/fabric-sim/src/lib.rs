@@ -1,1 +1,140 @@
-//! Many ranks in one process under virtual time, with seeded faults.
+//! Many ranks in one process under virtual time: one at a time, the same again for the same seed.
+//!
+//! ```text
+//!   World::new(config).run(|endpoint| …)
+//!
+//!   rank 0 ═══╗ baton          ╔═══ sleeps           a thread each; exactly one holds the baton
+//!   rank 1    ╚═══ sleeps      ║
+//!   rank 2         ╔═══ polls ═╝                     agenda: (virtual time, lot, rank)
+//!   ───────────────┴──────────────────► virtual time jumps to the next entry of the agenda
+//!
+//!   network:  lane (from, to) ─ credits ─ arrival = departure + bytes·G + L + jitter + faults
+//! ```
+//!
+//! * A rank runs until it sleeps on its bell, or looks several times without finding anything; then
+//!   the baton goes to the earliest entry of the agenda. Between equals the seed decides, as it
+//!   does for delays, for when a post is refused and for which transfers end late.
+//! * Each rank has its own clock. It moves by the [cost](Cost) of what the rank does and jumps when it
+//!   is woken. Computing takes no virtual time unless it is [spent](Handle::spend).
+//! * When nobody can run any more and some have not ended, [`World::run`] answers with a
+//!   [`Cause::Deadlock`] that names each of them and the [note](Handle::set_note) it left. All threads
+//!   are unwound: nothing hangs.
+//!
+//! [`World::endpoints`] gives the same network to a single hand that drives all endpoints in turn.
+//!
+//! # Who may touch what
+//! All that is shared stands behind one lock, which is never contended: whoever holds the baton takes
+//! it. A rank is played by one thread; threads of its own beside that one are not simulated.
+//!
+//! # Safety
+//! Bytes move between [`Region`](weft_fabric::Region)s under the lock, by the thread with the baton.
+//! When the world is over, before anybody unwinds, nothing moves any more: what others lent may be gone.
+//!
+//! The cost model is LogGP (Alexandrov, Ionescu, Schauser, Scheiman: "LogGP: incorporating long
+//! messages into the LogP model", SPAA 1995).
+
+#![deny(unsafe_code)]
+
+mod agenda;
+mod baton;
+mod config;
+mod endpoint;
+mod grants;
+mod network;
+mod random;
+mod report;
+
+use std::sync::Arc;
+
+pub use config::{Config, Cost, Fault};
+pub use endpoint::{Handle, SimEndpoint};
+pub use report::{Cause, Entry, Failure, Report, Stuck, What};
+
+use baton::{Ending, Shared};
+
+/// A simulated machine.
+#[derive(Clone, Debug)]
+pub struct World {
+    config: Config,
+}
+
+impl World {
+    /// A world of this kind. The same config gives the same history, each time it is run.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self { config }
+    }
+
+    /// Has every rank play `part` to its end.
+    ///
+    /// # Errors
+    /// If all that are left wait for each other, or one panics, or there are no threads to be had.
+    pub fn run<R: Send>(
+        &self,
+        part: impl Fn(SimEndpoint) -> R + Sync,
+    ) -> Result<Report<R>, Failure> {
+        let count = self.config.ranks;
+        let shared = Arc::new(Shared::new(self.config.clone(), true));
+        let part = &part;
+        let mut results: Vec<Option<R>> = Vec::new();
+        std::thread::scope(|scope| {
+            let mut threads = Vec::with_capacity(count);
+            for rank in 0..count {
+                let mine = shared.clone();
+                let spawned = std::thread::Builder::new()
+                    .name(format!("rank {rank}"))
+                    .stack_size(self.config.stack)
+                    .spawn_scoped(scope, move || mine.play(rank, part));
+                match spawned {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => {
+                        shared.cannot_start(rank, &error);
+                        break;
+                    }
+                }
+            }
+            shared.start(threads.iter().map(|thread| thread.thread().clone()));
+            for thread in threads {
+                // A thread catches what its rank throws, so joining does not fail.
+                results.push(thread.join().unwrap_or(None));
+            }
+        });
+        shared.report(results)
+    }
+
+    /// The endpoints of all ranks, to be driven in turn by one thread. Then whoever looks without
+    /// finding anything jumps to the time of what comes next for it.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<SimEndpoint> {
+        let shared = Arc::new(Shared::new(self.config.clone(), false));
+        (0..self.config.ranks)
+            .map(|rank| SimEndpoint::new(shared.clone(), rank))
+            .collect()
+    }
+}
+
+impl Shared {
+    /// What the thread of one rank does.
+    fn play<R>(self: Arc<Self>, rank: usize, part: &impl Fn(SimEndpoint) -> R) -> Option<R> {
+        self.await_first_turn(rank);
+        if self.is_over() {
+            self.leave(rank, Ending::Over);
+            return None;
+        }
+        let endpoint = SimEndpoint::new(self.clone(), rank);
+        let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| part(endpoint)));
+        match played {
+            Ok(result) => {
+                self.leave(rank, Ending::Returned);
+                Some(result)
+            }
+            Err(thrown) => {
+                self.leave(rank, Ending::of(thrown));
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

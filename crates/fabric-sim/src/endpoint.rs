@@ -1,0 +1,244 @@
+//! One rank's endpoint, its bell and its handle.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_fabric::{
+    Bell, Fabric, FabricError, Head, Limits, Load, Operation, Peer, Posted, Region, Result, Rights,
+    SharedBytes, SignalTable, Sink, SyncKey, Ticket, Token, Uses,
+};
+
+use crate::baton::Shared;
+use crate::grants::Asked;
+use crate::network::Found;
+
+/// The peer with this index. Ranks are numbered by u32 everywhere.
+pub(crate) fn peer(index: usize) -> Peer {
+    Peer(u32::try_from(index).unwrap_or(u32::MAX))
+}
+
+/// The endpoint of one simulated rank.
+pub struct SimEndpoint {
+    shared: Arc<Shared>,
+    me: Peer,
+    peers: u32,
+    limits: Limits,
+    signals: SignalTable,
+    /// What the last look took; kept for its memory.
+    found: Vec<Found>,
+}
+
+impl SimEndpoint {
+    pub(crate) fn new(shared: Arc<Shared>, rank: usize) -> Self {
+        let network = shared.network();
+        let (peers, limits) = (network.peers(), network.config.limits);
+        drop(network);
+        Self {
+            shared,
+            me: peer(rank),
+            peers,
+            limits,
+            signals: SignalTable::default(),
+            found: Vec::new(),
+        }
+    }
+
+    /// What a rank can do beside communicating. Can be kept when the endpoint is given away.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle {
+            shared: self.shared.clone(),
+            me: self.me,
+        }
+    }
+
+    /// See [`Handle::set_note`].
+    pub fn set_note(&self, note: impl Into<String>) {
+        self.handle().set_note(note);
+    }
+}
+
+/// The simulated processor of a rank.
+#[derive(Clone)]
+pub struct Handle {
+    shared: Arc<Shared>,
+    me: Peer,
+}
+
+impl Handle {
+    /// Says what this rank waits for, in words that complete "rank 3 waits for …". Shown when it turns
+    /// out to wait for ever. May be called by any thread; an empty note says nothing.
+    pub fn set_note(&self, note: impl Into<String>) {
+        self.shared.network().rank(self.me.0).note = note.into();
+    }
+
+    /// Computes for so long, in virtual time. To be called by the thread of the rank.
+    pub fn spend(&self, time: Duration) {
+        self.shared.spend(self.me.0, time);
+    }
+
+    /// The clock of this rank.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.shared.network().rank(self.me.0).clock)
+    }
+}
+
+impl Bell for Handle {
+    fn prepare(&self) -> Ticket {
+        self.shared.network().rank(self.me.0).rung = false;
+        Ticket(0)
+    }
+
+    fn cancel(&self, _ticket: Ticket) {}
+
+    fn wait(&self, _ticket: Ticket, limit: Option<Duration>) {
+        self.shared.sleep(self.me.0, limit);
+    }
+
+    fn ring(&self) {
+        self.shared.ring(self.me.0);
+    }
+
+    fn load(&self) -> Load {
+        Load { awake: 0, cores: 1 }
+    }
+
+    fn give_way(&self) -> bool {
+        // Sleeping is how others get the baton.
+        false
+    }
+}
+
+impl Fabric for SimEndpoint {
+    fn me(&self) -> Peer {
+        self.me
+    }
+
+    fn peers(&self) -> u32 {
+        self.peers
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        Arc::new(self.handle())
+    }
+
+    fn now(&self) -> Duration {
+        self.handle().now()
+    }
+
+    fn route(&self, _peer: Peer) -> &'static str {
+        "sim"
+    }
+
+    fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
+        self.shared.network().message(self.me.0, to, head, data)
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        self.shared.look(self.me.0, budget, &mut self.found);
+        let count = self.found.len();
+        for found in self.found.drain(..) {
+            match found {
+                Found::Message { from, head, data } => {
+                    sink.message(from, &head, SharedBytes::of(&data));
+                }
+                Found::Signal { from, key } => {
+                    self.signals.arrive(from, key);
+                    sink.signalled(from, key);
+                }
+                Found::Room => {}
+                Found::Moved(operation, result) => sink.moved(operation, result),
+                Found::Lost(peer) => sink.lost(peer, "it died (a simulated fault)"),
+            }
+        }
+        count
+    }
+
+    fn grant(
+        &mut self,
+        region: Region,
+        to: Option<Peer>,
+        rights: Rights,
+        uses: Uses,
+    ) -> Result<Token> {
+        let mut network = self.shared.network();
+        let grants = &mut network.rank(self.me.0).grants;
+        grants
+            .add(region, to, rights, uses)
+            .ok_or_else(|| FabricError::System {
+                what: format!(
+                    "rank {} has made as many grants as fit; revoke some",
+                    self.me
+                ),
+            })
+    }
+
+    fn revoke(&mut self, token: Token) -> bool {
+        self.shared.network().rank(self.me.0).grants.end(token)
+    }
+
+    fn get(
+        &mut self,
+        from: Peer,
+        token: Token,
+        offset: u64,
+        into: Region,
+        operation: Operation,
+    ) -> Result<Posted> {
+        let asked = Asked {
+            owner: from,
+            caller: self.me,
+            token,
+            offset,
+            length: into.len(),
+            writes: false,
+        };
+        self.shared.network().transfer(asked, into, operation)
+    }
+
+    fn put(
+        &mut self,
+        to: Peer,
+        token: Token,
+        offset: u64,
+        source: Region,
+        operation: Operation,
+    ) -> Result<Posted> {
+        let asked = Asked {
+            owner: to,
+            caller: self.me,
+            token,
+            offset,
+            length: source.len(),
+            writes: true,
+        };
+        self.shared.network().transfer(asked, source, operation)
+    }
+
+    fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
+        self.shared.network().signal(self.me.0, to, key)
+    }
+
+    fn signals(&self, from: Peer, key: SyncKey) -> u64 {
+        self.signals.count(from, key)
+    }
+
+    fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
+        self.signals.take(from, key, count)
+    }
+
+    fn forget(&mut self, key: SyncKey) {
+        self.signals.forget(key);
+    }
+}
+
+impl Drop for SimEndpoint {
+    fn drop(&mut self) {
+        self.shared.network().close(self.me.0);
+    }
+}

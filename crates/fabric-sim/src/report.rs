@@ -1,0 +1,236 @@
+//! What a run answers: results, times and counts, or why it came to no end.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use weft_fabric::{Peer, SyncKey};
+
+/// Ranks that a failure names; the rest is counted.
+const NAMED: usize = 64;
+
+/// One thing that happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// When, at the clock of the rank.
+    pub at: Duration,
+    /// To whom.
+    pub rank: Peer,
+    /// What.
+    pub what: What,
+}
+
+/// What happened to a rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// It sent a message to this peer, of so many bytes.
+    Sent(Peer, usize),
+    /// It signalled this peer.
+    Signalled(Peer, SyncKey),
+    /// A post of its to this peer was refused.
+    Refused(Peer),
+    /// It got a message of this peer, of so many bytes.
+    Received(Peer, usize),
+    /// It got a signal of this peer.
+    Heard(Peer, SyncKey),
+    /// It was told of room.
+    Room,
+    /// It moved so many bytes from or to the memory of this peer.
+    Moved(Peer, usize),
+    /// A transfer of its was not permitted by this peer.
+    Denied(Peer),
+    /// It fell asleep.
+    Slept,
+    /// It was told that this peer is lost.
+    Lost(Peer),
+    /// It died.
+    Died,
+    /// It left.
+    Left,
+}
+
+impl What {
+    /// As three numbers, for the hash: kind, peer, detail.
+    fn numbers(&self) -> [u64; 3] {
+        let (kind, peer, detail) = match *self {
+            Self::Sent(peer, bytes) => (1, peer, bytes as u64),
+            Self::Signalled(peer, key) => (2, peer, key.0),
+            Self::Refused(peer) => (3, peer, 0),
+            Self::Received(peer, bytes) => (4, peer, bytes as u64),
+            Self::Heard(peer, key) => (5, peer, key.0),
+            Self::Room => (6, Peer(0), 0),
+            Self::Moved(peer, bytes) => (7, peer, bytes as u64),
+            Self::Denied(peer) => (8, peer, 0),
+            Self::Slept => (9, Peer(0), 0),
+            Self::Lost(peer) => (10, peer, 0),
+            Self::Died => (11, Peer(0), 0),
+            Self::Left => (12, Peer(0), 0),
+        };
+        [kind, u64::from(peer.0), detail]
+    }
+}
+
+/// The last events, and the hash of all.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    entries: VecDeque<Entry>,
+    bound: usize,
+    pub hash: u64,
+}
+
+impl Trace {
+    pub(crate) fn new(bound: usize) -> Self {
+        Self {
+            entries: VecDeque::new(),
+            bound,
+            // The offset of FNV-1a.
+            hash: 0xCBF2_9CE4_8422_2325,
+        }
+    }
+
+    pub(crate) fn note(&mut self, at: u64, rank: u32, what: What) {
+        let [kind, peer, detail] = what.numbers();
+        for word in [at, u64::from(rank), kind, peer, detail] {
+            // FNV-1a over words instead of bytes, with a rotation so that high bits take part.
+            self.hash = (self.hash ^ word)
+                .wrapping_mul(0x0000_0100_0000_01B3)
+                .rotate_left(23);
+        }
+        if self.bound > 0 {
+            if self.entries.len() == self.bound {
+                self.entries.pop_front();
+            }
+            self.entries.push_back(Entry {
+                at: Duration::from_nanos(at),
+                rank: Peer(rank),
+                what,
+            });
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<Entry> {
+        std::mem::take(&mut self.entries).into()
+    }
+}
+
+/// How a run went that came to its end.
+#[derive(Clone, Debug)]
+pub struct Report<R> {
+    /// What each rank answered; `None` of one that died.
+    pub results: Vec<Option<R>>,
+    /// The virtual time at which the last rank ended.
+    pub time: Duration,
+    /// Messages that were sent.
+    pub messages: u64,
+    /// Bytes of data in them.
+    pub bytes: u64,
+    /// Signals that were sent.
+    pub signals: u64,
+    /// Transfers through portals that moved.
+    pub transfers: u64,
+    /// Posts that were refused.
+    pub refusals: u64,
+    /// How often the baton was handed over.
+    pub turns: u64,
+    /// Of all that happened, in order. Equal for equal histories.
+    pub hash: u64,
+    /// The last events, as many as [`Config::trace`](crate::Config::trace) asks for.
+    pub trace: Vec<Entry>,
+}
+
+impl<R> Report<R> {
+    /// The answers of those that did not die.
+    #[must_use]
+    pub fn values(self) -> Vec<R> {
+        self.results.into_iter().flatten().collect()
+    }
+}
+
+/// Why a run came to no end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// Why.
+    pub cause: Cause,
+    /// The virtual time of it.
+    pub time: Duration,
+    /// The last events, as many as [`Config::trace`](crate::Config::trace) asks for.
+    pub trace: Vec<Entry>,
+}
+
+/// Why a run came to no end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// These wait for something that cannot come any more.
+    Deadlock(Vec<Stuck>),
+    /// A rank panicked; the others were unwound.
+    Panicked {
+        /// Which.
+        peer: Peer,
+        /// What it said.
+        message: String,
+    },
+    /// The operating system gives no thread for a rank.
+    NoThread {
+        /// For which.
+        peer: Peer,
+        /// What it answered.
+        why: String,
+    },
+}
+
+/// A rank in a deadlock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stuck {
+    /// Which.
+    pub peer: Peer,
+    /// Since when, at its clock.
+    pub since: Duration,
+    /// Asleep on its bell; or else looking again and again.
+    pub asleep: bool,
+    /// Its [note](crate::Handle::set_note); empty if it left none.
+    pub note: String,
+}
+
+impl fmt::Display for Stuck {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.asleep { "asleep" } else { "looking" };
+        let (peer, since) = (self.peer, self.since);
+        write!(out, "rank {peer} ({state} since {since:?})")?;
+        if !self.note.is_empty() {
+            write!(out, " waits for {}", self.note)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            Cause::Deadlock(stuck) => {
+                write!(
+                    out,
+                    "deadlock at {:?}: nothing is under way, and {} wait: ",
+                    self.time,
+                    stuck.len()
+                )?;
+                for (index, one) in stuck.iter().take(NAMED).enumerate() {
+                    let comma = if index == 0 { "" } else { "; " };
+                    write!(out, "{comma}{one}")?;
+                }
+                if stuck.len() > NAMED {
+                    write!(out, "; and {} more", stuck.len() - NAMED)?;
+                }
+                Ok(())
+            }
+            Cause::Panicked { peer, message } => {
+                write!(out, "rank {peer} panicked at {:?}: {message}", self.time)
+            }
+            Cause::NoThread { peer, why } => write!(
+                out,
+                "no thread for rank {peer}: {why}; raise the limit of processes or simulate fewer"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,341 @@
+//! The conformance suite over several seeds, and what only a simulation can show.
+
+use super::*;
+use std::time::Duration;
+use weft_fabric::conformance::{Inbox, Part, Player, Stage, boxed};
+use weft_fabric::{Fabric, Peer, Posted, SyncKey};
+
+/// The simulation as a stage: driven by hand, or with the baton.
+struct Simulated(fn(usize) -> Config);
+
+impl Stage for Simulated {
+    fn endpoints(&self, count: usize) -> Vec<Box<dyn Fabric>> {
+        boxed(World::new(self.0(count)).endpoints())
+    }
+
+    fn run(&self, count: usize, part: Part<'_>) {
+        let world = World::new(self.0(count));
+        if let Err(failure) = world.run(|endpoint| part(Box::new(endpoint))) {
+            panic!("{failure}");
+        }
+    }
+
+    fn has_helpers(&self) -> bool {
+        false
+    }
+}
+
+weft_fabric::conformance!(seed_1, Simulated(|count| Config::new(count, 1)));
+weft_fabric::conformance!(seed_2, Simulated(|count| Config::new(count, 2)));
+weft_fabric::conformance!(seed_3, Simulated(|count| Config::new(count, 3)));
+weft_fabric::conformance!(calm, Simulated(Config::exact));
+weft_fabric::conformance!(
+    one_credit_and_everything_late,
+    Simulated(|count| Config {
+        credits: 1,
+        late: 1000,
+        refuse: 300,
+        jitter: 1000,
+        ..Config::new(count, 4)
+    })
+);
+
+fn ring(config: Config, rounds: u64) -> Report<u64> {
+    let played = World::new(config).run(|endpoint| {
+        let mut player = Player::new(Box::new(endpoint));
+        let (me, count) = (player.me(), player.count());
+        for round in 0..rounds {
+            if me == 0 {
+                player.send(1 % count, round, 8);
+                player.await_messages(round as usize + 1);
+            } else {
+                player.await_messages(round as usize + 1);
+                player.send((me + 1) % count, round, 8);
+            }
+        }
+        player.inbox.messages() as u64
+    });
+    played.expect("the ring ends")
+}
+
+#[test]
+fn the_same_seed_gives_the_same_history() {
+    let run = |seed| {
+        let world = World::new(Config {
+            trace: 10_000,
+            ..Config::new(5, seed)
+        });
+        let played = world.run(|endpoint| {
+            let mut player = Player::new(Box::new(endpoint));
+            let (me, count) = (player.me(), player.count());
+            for number in 0..20 {
+                for step in 1..count {
+                    player.send((me + step) % count, number, 100);
+                }
+            }
+            player.await_messages(20 * (count - 1));
+        });
+        played.expect("ends")
+    };
+    let (first, again, other) = (run(11), run(11), run(12));
+    assert_eq!(first.hash, again.hash);
+    assert_eq!(first.trace, again.trace);
+    assert_eq!(first.time, again.time);
+    assert_ne!(first.hash, other.hash, "another seed, another history");
+    assert_eq!(first.messages, 400);
+    assert_eq!(first.messages, other.messages);
+}
+
+#[test]
+fn a_calm_machine_takes_what_the_model_says() {
+    let config = Config::exact(4);
+    let cost = config.cost;
+    let report = ring(config, 3);
+    assert_eq!(report.values(), [3, 3, 3, 3]);
+    let report = ring(Config::exact(4), 3);
+    // A hop: both overheads, the latency, eight bytes (0.8 ns, less than one). Between a look that
+    // finds nothing and being woken nothing is lost. Then the last look of the last rank.
+    let hop = cost.overhead * 2 + cost.latency;
+    let ring = hop * 12;
+    assert!(
+        (ring..ring + cost.look * 4 * 12).contains(&report.time),
+        "{:?} instead of {ring:?}",
+        report.time
+    );
+}
+
+#[test]
+fn a_thousand_ranks_pass_a_ring() {
+    let config = Config {
+        stack: 128 * 1024,
+        ..Config::new(1024, 1)
+    };
+    let report = ring(config, 3);
+    assert_eq!(report.messages, 3 * 1024);
+    assert!(report.results.iter().all(|seen| *seen == Some(3)));
+}
+
+#[test]
+fn a_deadlock_names_each_rank_and_what_it_waits_for() {
+    let failure = World::new(Config::new(3, 1))
+        .run(|endpoint| {
+            if endpoint.me() == Peer(2) {
+                return;
+            }
+            let other = 1 - endpoint.me().0;
+            endpoint.set_note(format!("a message of {other}"));
+            Player::new(Box::new(endpoint)).repeat_for_ever();
+        })
+        .expect_err("nobody sends");
+    let Cause::Deadlock(stuck) = &failure.cause else {
+        panic!("{failure}");
+    };
+    assert_eq!(stuck.len(), 2);
+    let text = failure.to_string();
+    assert!(text.contains("rank 0 (asleep"), "{text}");
+    assert!(text.contains("waits for a message of 1"), "{text}");
+    assert!(text.contains("waits for a message of 0"), "{text}");
+}
+
+/// Sleeps without a limit.
+trait ForEver {
+    fn repeat_for_ever(self);
+}
+
+impl ForEver for Player {
+    fn repeat_for_ever(mut self) {
+        let bell = self.fabric.bell();
+        loop {
+            let ticket = bell.prepare();
+            self.look();
+            bell.wait(ticket, None);
+        }
+    }
+}
+
+#[test]
+fn looking_for_ever_is_a_deadlock_too() {
+    for lookers in 1..=3 {
+        let failure = World::new(Config::new(4, 1))
+            .run(|endpoint| {
+                let looks = endpoint.me().0 < lookers;
+                let mut player = Player::new(Box::new(endpoint));
+                while looks {
+                    player.look();
+                }
+                player.repeat_for_ever();
+            })
+            .expect_err("nothing ever happens");
+        let Cause::Deadlock(stuck) = &failure.cause else {
+            panic!("{failure}");
+        };
+        assert_eq!(
+            stuck.iter().filter(|one| one.asleep).count(),
+            4 - lookers as usize
+        );
+    }
+}
+
+#[test]
+fn a_panic_ends_the_run_and_is_named() {
+    let failure = World::new(Config::new(8, 1))
+        .run(|endpoint| {
+            if endpoint.me() == Peer(5) {
+                // Quieter than panic!, which would print a trace.
+                std::panic::resume_unwind(Box::new("five is unwell"));
+            }
+            Player::new(Box::new(endpoint)).repeat_for_ever();
+        })
+        .expect_err("one panics");
+    let expected = Cause::Panicked {
+        peer: Peer(5),
+        message: "five is unwell".into(),
+    };
+    assert_eq!(failure.cause, expected);
+}
+
+#[test]
+fn destructors_that_communicate_do_not_keep_a_world_from_ending() {
+    struct Finalizes(Player);
+    impl Drop for Finalizes {
+        fn drop(&mut self) {
+            let bell = self.0.fabric.bell();
+            let sent = self.0.fabric.try_send(Peer(0), &[0; 32], &[]);
+            assert!(sent.is_err(), "the world is over");
+            self.0.look();
+            let ticket = bell.prepare();
+            bell.wait(ticket, None);
+        }
+    }
+    let failure = World::new(Config::new(3, 1)).run(|endpoint| {
+        let _finalizes = Finalizes(Player::new(Box::new(endpoint)));
+        let bell = _finalizes.0.fabric.bell();
+        loop {
+            let ticket = bell.prepare();
+            bell.wait(ticket, None);
+        }
+    });
+    let failure: Failure = failure.map(|_: Report<()>| ()).expect_err("a deadlock");
+    assert!(matches!(failure.cause, Cause::Deadlock(_)), "{failure}");
+}
+
+#[test]
+fn a_death_is_told_to_all_after_what_was_sent_before() {
+    let config = Config::new(4, 3).with(Fault::Death {
+        peer: Peer(2),
+        at: Duration::from_micros(30),
+    });
+    let report = World::new(config)
+        .run(|endpoint| {
+            let handle = endpoint.handle();
+            let mut player = Player::new(Box::new(endpoint));
+            if player.me() == 2 {
+                player.send(0, 0, 10);
+                handle.spend(Duration::from_secs(1));
+                unreachable!("dead by then");
+            }
+            let lost = |inbox: &Inbox| {
+                use weft_fabric::conformance::Event;
+                inbox.events.contains(&Event::Lost(Peer(2)))
+            };
+            player.repeat("the death", |player| lost(&player.inbox));
+            if player.me() == 0 {
+                assert_eq!(player.inbox.events.len(), 2, "the message came first");
+            }
+            let sent = player.fabric.try_send(Peer(2), &[0; 32], &[]);
+            assert!(matches!(
+                sent,
+                Err(weft_fabric::FabricError::PeerLost { .. })
+            ));
+            handle.now()
+        })
+        .expect("the others end");
+    assert_eq!(report.results[2], None);
+    let alive: Vec<_> = report.results.iter().flatten().collect();
+    assert_eq!(alive.len(), 3);
+    assert!(alive.iter().all(|at| **at >= Duration::from_micros(80)));
+}
+
+#[test]
+fn delays_and_throttles_take_their_time() {
+    let time = |fault: Option<Fault>| {
+        let mut config = Config::exact(2);
+        config.faults.extend(fault);
+        let world = World::new(config);
+        let report = world.run(|endpoint| {
+            let mut player = Player::new(Box::new(endpoint));
+            if player.me() == 0 {
+                player.send(1, 0, 4000);
+            } else {
+                player.await_messages(1);
+            }
+        });
+        report.expect("ends").time
+    };
+    let plain = time(None);
+    let extra = Duration::from_millis(3);
+    let (from, to) = (Some(Peer(0)), None);
+    assert_eq!(time(Some(Fault::Delay { from, to, extra })), plain + extra);
+    // 4000 bytes at 100 ps are 400 ns; ten times that is 3600 ns more.
+    let throttled = time(Some(Fault::Throttle {
+        from,
+        to,
+        factor: 10,
+    }));
+    assert_eq!(throttled, plain + Duration::from_nanos(3600));
+    let (from, to) = (Some(Peer(1)), None);
+    assert_eq!(time(Some(Fault::Delay { from, to, extra })), plain);
+}
+
+#[test]
+fn computing_takes_virtual_time_only() {
+    let report = World::new(Config::exact(2)).run(|endpoint| {
+        let handle = endpoint.handle();
+        let mut player = Player::new(Box::new(endpoint));
+        if player.me() == 0 {
+            handle.spend(Duration::from_secs(10));
+            player.signal(1, SyncKey(1));
+        } else {
+            // Looks all the time instead of sleeping: jumps to when there is something.
+            while !player.fabric.take_signals(Peer(0), SyncKey(1), 1) {
+                player.look();
+            }
+        }
+        handle.now()
+    });
+    let times = report.expect("ends").values();
+    assert!(times[1] > Duration::from_secs(10) && times[1] < Duration::from_millis(10_001));
+}
+
+#[test]
+fn seeds_change_who_comes_first() {
+    let order = |seed| {
+        let report = World::new(Config::new(6, seed)).run(|endpoint| {
+            let mut player = Player::new(Box::new(endpoint));
+            if player.me() > 0 {
+                player.send(0, 0, 8);
+                return Vec::new();
+            }
+            player.await_messages(5);
+            let from = |event: &weft_fabric::conformance::Event| match event {
+                weft_fabric::conformance::Event::Message { from, .. } => Some(from.0),
+                _ => None,
+            };
+            player.inbox.events.iter().filter_map(from).collect()
+        });
+        report.expect("ends").values().swap_remove(0)
+    };
+    let orders: std::collections::BTreeSet<Vec<u32>> = (0..20).map(order).collect();
+    assert!(orders.len() > 5, "{orders:?}");
+}
+
+#[test]
+fn posts_after_the_end_are_refused_with_a_reason() {
+    let mut endpoints = World::new(Config::exact(2)).endpoints();
+    drop(endpoints.pop());
+    let sent = endpoints[0].try_send(Peer(1), &[0; 32], &[]);
+    assert!(sent.expect_err("has left").to_string().contains("has left"));
+    let own = endpoints[0].try_send(Peer(0), &[0; 32], &[]);
+    assert_eq!(own, Ok(Posted::Done));
+    assert_eq!(endpoints[0].bell().load().awake, 0);
+}

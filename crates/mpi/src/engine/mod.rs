@@ -211,12 +211,15 @@ impl Engine {
         self.outbox.drop_peer(peer);
         for id in waiting {
             if let Some(slot) = self.core.requests.get_mut(id) {
-                if let Work::Receive {
-                    posted: Some(handle),
-                    ..
-                } = &slot.work
-                {
-                    self.core.matching.cancel(*handle);
+                match &slot.work {
+                    Work::Receive {
+                        posted: Some(handle),
+                        ..
+                    } => _ = self.core.matching.cancel(*handle),
+                    Work::Send {
+                        token: Some(token), ..
+                    } => _ = self.fabric.revoke(*token),
+                    _ => {}
                 }
                 slot.outcome.error = Some(error.clone());
                 self.core.complete(id);
@@ -233,7 +236,7 @@ impl Engine {
                 Work::Send { .. } | Work::Receive { .. } | Work::Pull { .. } => {
                     slot.outcome.source == Some(peer)
                 }
-                Work::Nothing | Work::Schedule(_) => false,
+                Work::Nothing | Work::Schedule => false,
             })
     }
 

@@ -120,6 +120,7 @@ pub(crate) enum Work {
     Nothing,
     /// A send under way: keeps what the fabric may still read, and the grant it reads by.
     Send {
+        #[expect(dead_code, reason = "owns what the fabric reads until the end")]
         owned: Option<Box<[u8]>>,
         token: Option<Token>,
     },
@@ -131,7 +132,7 @@ pub(crate) enum Work {
     /// A bulk receive being pulled into memory of its own, to be unpacked.
     Pull { buffer: Buffer, owned: Box<[u8]> },
     /// A collective.
-    Schedule(ScheduleId),
+    Schedule,
 }
 
 /// What to start when a persistent request is started.

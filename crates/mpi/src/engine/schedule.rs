@@ -251,7 +251,7 @@ impl Engine {
         };
         let id = self.core.runs.insert(run);
         if let Some(slot) = self.core.requests.get_mut(request) {
-            slot.work = Work::Schedule(id);
+            slot.work = Work::Schedule;
         }
         self.advance(id);
     }

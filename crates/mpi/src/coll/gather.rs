@@ -1,0 +1,145 @@
+//! `MPI_Gather` and `MPI_Gatherv`.
+
+use super::blocks::Blocks;
+use super::choice::Rooted;
+use super::plan::{Cut, Plan};
+use super::tree::Place;
+use super::{Members, mismatch, missing};
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::schedule::{Schedule, Span};
+
+/// A block of each rank to the root. `receive` matters at the root only, where `send` may be `None`
+/// (`MPI_IN_PLACE`).
+///
+/// # Errors
+/// `Root` for a root that is no rank, `Truncate` if the root's own blocks differ in size, `Buffer` if
+/// a buffer is missing.
+pub fn gather(
+    members: &Members,
+    send: Option<&Buffer>,
+    receive: Option<&Blocks>,
+    root: usize,
+) -> Result<Schedule> {
+    let mut plan = Plan::new("MPI_Gather");
+    check(members, &plan, send, receive, root)?;
+    let block = match (receive, send) {
+        (Some(receive), _) if members.rank == root => receive.bytes(root),
+        (_, send) => send.map_or(0, Buffer::bytes),
+    };
+    match members.rooted(block) {
+        Rooted::Flat => flat(members, &mut plan, send, receive, root),
+        Rooted::Binomial => binomial(members, &mut plan, send, receive, root, block),
+    }
+    Ok(plan.finish())
+}
+
+/// As [`gather`], with blocks of different sizes, which only the root knows.
+///
+/// # Errors
+/// As for [`gather`].
+pub fn gatherv(
+    members: &Members,
+    send: Option<&Buffer>,
+    receive: Option<&Blocks>,
+    root: usize,
+) -> Result<Schedule> {
+    let mut plan = Plan::new("MPI_Gatherv");
+    check(members, &plan, send, receive, root)?;
+    flat(members, &mut plan, send, receive, root);
+    Ok(plan.finish())
+}
+
+fn check(
+    members: &Members,
+    plan: &Plan,
+    send: Option<&Buffer>,
+    receive: Option<&Blocks>,
+    root: usize,
+) -> Result<()> {
+    let name = plan.name();
+    members.check_root(name, root)?;
+    if members.rank != root {
+        return send.map(drop).ok_or_else(|| missing(name, "send"));
+    }
+    let receive = receive.ok_or_else(|| missing(name, "receive"))?;
+    members.check_entries(name, receive.len())?;
+    match send {
+        Some(send) if send.bytes() != receive.bytes(root) => {
+            Err(mismatch(name, send.bytes(), receive.bytes(root)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn flat(
+    members: &Members,
+    plan: &mut Plan,
+    send: Option<&Buffer>,
+    receive: Option<&Blocks>,
+    root: usize,
+) {
+    if let (true, Some(receive)) = (members.rank == root, receive) {
+        for rank in members.others() {
+            let into = plan.output(receive.block(rank));
+            plan.receive(rank, into);
+        }
+        if let Some(send) = send {
+            let from = plan.input(send);
+            plan.fill(from, receive.block(root));
+        }
+    } else if let Some(send) = send {
+        let from = plan.input(send);
+        plan.send(root, from);
+    }
+}
+
+fn binomial(
+    members: &Members,
+    plan: &mut Plan,
+    send: Option<&Buffer>,
+    receive: Option<&Blocks>,
+    root: usize,
+    block: usize,
+) {
+    let place = Place::of(members.rank, root, members.size);
+    let rank = |number: usize| (number + root) % members.size;
+    // Blocks of the subtree in order of the tree, our own first.
+    let all = plan.scratch(place.subtree(place.number) * block);
+    let part = |number: usize, count: usize| all.part((number - place.number) * block, count * block);
+    for child in place.children() {
+        plan.receive(rank(child), part(child, place.subtree(child)));
+    }
+    if let Some(send) = send {
+        plan.take(send, part(place.number, 1));
+    }
+    plan.fence();
+    if let Some(parent) = place.parent() {
+        plan.send(rank(parent), all);
+    } else if let Some(receive) = receive {
+        let first = usize::from(send.is_none());
+        deal(plan, members, all, receive, root, block, first);
+    }
+}
+
+/// Copies blocks, from that of `root` on, from the `skip`th of them, to where they belong.
+pub(super) fn deal(
+    plan: &mut Plan,
+    members: &Members,
+    all: Span,
+    receive: &Blocks,
+    root: usize,
+    block: usize,
+    skip: usize,
+) {
+    let size = members.size;
+    if let (Some(whole), 0) = (receive.whole(), skip) {
+        let (whole, tail) = (Span::User(whole), size - root);
+        plan.copy(all.part(0, tail * block), whole.part(root * block, tail * block));
+        plan.copy(all.part(tail * block, root * block), whole.part(0, root * block));
+        return;
+    }
+    for number in skip..size {
+        plan.fill(all.part(number * block, block), receive.block((number + root) % size));
+    }
+}

@@ -1,0 +1,141 @@
+//! Collectives (MPI 5.0, chapter 6) as builders of [`Schedule`]s.
+//!
+//! ```text
+//!   arguments ──► builder ──► Schedule ──► Comm::run       blocking
+//!                  │  ▲                └─► Comm::begin     non-blocking
+//!            choice ┘  └ Plan, Blocks  └─► Comm::prepare   persistent
+//! ```
+//!
+//! A builder checks the arguments, asks [`choice`] for an algorithm and writes down the steps of this
+//! rank; nothing is sent before the schedule is run. Each collective has its file, with all its
+//! algorithms. Data with gaps are packed before the first step and unpacked after the last
+//! ([`plan`]), so that algorithms see contiguous bytes only.
+//!
+//! All ranks must come to the same choice: it depends on the size of the communicator, on whether the
+//! host is crowded (the same for all ranks of a job) and on sizes that the standard makes equal on all
+//! ranks. If a program breaks that rule, a receive that gets more or fewer bytes than it expects ends
+//! the call with `Truncate` and its name.
+//!
+//! Where the standard has `MPI_IN_PLACE`: `None` stands for it where the buffer is an `Option`;
+//! reductions take the receive buffer as send buffer, too, since both may be the same memory.
+
+mod allgather;
+mod allreduce;
+mod alltoall;
+mod barrier;
+mod bcast;
+mod blocks;
+mod choice;
+mod gather;
+mod plan;
+mod reduce;
+mod reduce_scatter;
+mod scan;
+mod scatter;
+mod tree;
+
+#[cfg(test)]
+mod interpreter;
+#[cfg(test)]
+mod tests;
+
+pub use allgather::{allgather, allgatherv};
+pub use allreduce::allreduce;
+pub use alltoall::{alltoall, alltoallv};
+pub use barrier::barrier;
+pub use bcast::bcast;
+pub use blocks::Blocks;
+pub use gather::{gather, gatherv};
+pub use reduce::{Reduction, reduce};
+pub use reduce_scatter::{reduce_scatter, reduce_scatter_block};
+pub use scan::{exscan, scan};
+pub use scatter::{scatter, scatterv};
+
+use crate::comm::Comm;
+use crate::error::{Error, ErrorClass, Result};
+
+/// What a builder needs to know about the communicator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Members {
+    /// Rank of this process.
+    pub rank: usize,
+    /// How many there are.
+    pub size: usize,
+    /// There are more of them than cores: what counts is how often somebody must be woken, not how
+    /// many hops a message takes. The same on all ranks.
+    pub crowded: bool,
+}
+
+impl Members {
+    /// Those of a communicator.
+    #[must_use]
+    pub fn of(comm: &Comm) -> Self {
+        let load = comm.process().load();
+        Self {
+            rank: comm.rank() as usize,
+            size: comm.size() as usize,
+            // Nobody is awake: simulation, where time is virtual and cores are not shared. How many
+            // are awake just now must not matter, for the others may see another number.
+            crowded: load.awake != 0 && comm.size() > load.cores,
+        }
+    }
+
+    /// The rank `distance` places further on.
+    fn after(&self, distance: usize) -> usize {
+        (self.rank + distance) % self.size
+    }
+
+    /// The rank `distance` places back.
+    fn before(&self, distance: usize) -> usize {
+        (self.rank + self.size - distance % self.size) % self.size
+    }
+
+    /// All other ranks, the next one first.
+    fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        let all = *self;
+        (1..self.size).map(move |distance| all.after(distance))
+    }
+
+    fn check_root(&self, name: &str, root: usize) -> Result<()> {
+        if root < self.size {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorClass::Root,
+            format!(
+                "{name}: there is no root {root}: the communicator has {} ranks (0 to {}); check the root against MPI_Comm_size",
+                self.size,
+                self.size.saturating_sub(1)
+            ),
+        ))
+    }
+
+    /// One entry for each rank.
+    fn check_entries(&self, name: &str, entries: usize) -> Result<()> {
+        if entries == self.size {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorClass::Count,
+            format!("{name}: {entries} counts for {} ranks; give one for each", self.size),
+        ))
+    }
+}
+
+/// A buffer that only the root may leave out is missing.
+#[cold]
+fn missing(name: &str, what: &str) -> Error {
+    Error::new(
+        ErrorClass::Buffer,
+        format!("{name}: the {what} buffer is missing here; only where the standard says so may it be left out or MPI_IN_PLACE"),
+    )
+}
+
+/// What a rank gives itself is not what it expects of itself.
+#[cold]
+fn mismatch(name: &str, came: usize, expected: usize) -> Error {
+    Error::new(
+        ErrorClass::Truncate,
+        format!("{name}: this rank sends {came} bytes to itself but expects {expected}; count and datatype of both sides must agree"),
+    )
+}

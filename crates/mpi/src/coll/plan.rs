@@ -1,0 +1,223 @@
+//! A schedule being written: spans and their parts, scratch memory, and data with gaps.
+//!
+//! ```text
+//!   input(buffer)    the bytes of a flat buffer, or scratch that it is packed into
+//!   output(buffer)   the same, unpacked when everything else is done
+//! ```
+
+use std::sync::Arc;
+
+use crate::buffer::Buffer;
+use crate::datatype::Datatype;
+use crate::op::Op;
+use crate::schedule::{Schedule, Span, Step};
+
+/// Spans in scratch memory begin at multiples of this, so that loops over them are aligned.
+const ALIGNMENT: usize = 64;
+
+/// A schedule being written.
+pub(super) struct Plan {
+    name: &'static str,
+    steps: Vec<Step>,
+    scratch: usize,
+    /// Steps for the end.
+    last: Vec<Step>,
+}
+
+impl Plan {
+    /// Nothing yet. `name`: the MPI call, for messages to people.
+    pub fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            steps: Vec::new(),
+            scratch: 0,
+            last: Vec::new(),
+        }
+    }
+
+    /// The MPI call.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Scratch memory of its own.
+    pub fn scratch(&mut self, length: usize) -> Span {
+        let offset = self.scratch;
+        self.scratch = (offset + length).next_multiple_of(ALIGNMENT);
+        Span::Scratch { offset, length }
+    }
+
+    /// The bytes of a buffer for reading.
+    pub fn input(&mut self, buffer: &Buffer) -> Span {
+        match buffer {
+            Buffer::Flat(region) => Span::User(*region),
+            Buffer::Typed(typed) => {
+                let into = self.scratch(typed.bytes());
+                let buffer = typed.clone();
+                self.steps.push(Step::Pack { buffer, into });
+                into
+            }
+        }
+    }
+
+    /// Bytes that will be those of a buffer at the end. Nothing is there before.
+    pub fn output(&mut self, buffer: &Buffer) -> Span {
+        match buffer {
+            Buffer::Flat(region) => Span::User(*region),
+            Buffer::Typed(typed) => {
+                let from = self.scratch(typed.bytes());
+                let buffer = typed.clone();
+                self.last.push(Step::Unpack { from, buffer });
+                from
+            }
+        }
+    }
+
+    /// Copies bytes into a buffer, at this step.
+    pub fn fill(&mut self, from: Span, buffer: &Buffer) {
+        match buffer {
+            Buffer::Flat(region) => self.copy(from, Span::User(*region)),
+            Buffer::Typed(typed) => {
+                let buffer = typed.clone();
+                self.steps.push(Step::Unpack { from, buffer });
+            }
+        }
+    }
+
+    /// Copies the bytes of a buffer, at this step.
+    pub fn take(&mut self, buffer: &Buffer, into: Span) {
+        match buffer {
+            Buffer::Flat(region) => self.copy(Span::User(*region), into),
+            Buffer::Typed(typed) => {
+                let buffer = typed.clone();
+                self.steps.push(Step::Pack { buffer, into });
+            }
+        }
+    }
+
+    /// Begins to send.
+    pub fn send(&mut self, to: usize, from: Span) {
+        let to = to as u32;
+        self.steps.push(Step::Send { to, from });
+    }
+
+    /// Begins to receive.
+    pub fn receive(&mut self, from: usize, into: Span) {
+        let from = from as u32;
+        self.steps.push(Step::Receive { from, into });
+    }
+
+    /// Begins to send and to receive, and waits for both.
+    pub fn exchange(&mut self, to: usize, out: Span, from: usize, into: Span) {
+        self.receive(from, into);
+        self.send(to, out);
+        self.fence();
+    }
+
+    /// Copies bytes.
+    pub fn copy(&mut self, from: Span, into: Span) {
+        if from.len() > 0 && !from.is_same(&into) {
+            self.steps.push(Step::Copy { from, into });
+        }
+    }
+
+    /// Sends a signal.
+    pub fn signal(&mut self, to: usize) {
+        self.steps.push(Step::Signal { to: to as u32 });
+    }
+
+    /// Begins to wait for a signal.
+    pub fn wait(&mut self, from: usize) {
+        self.steps.push(Step::Await { from: from as u32 });
+    }
+
+    /// Waits for everything before.
+    pub fn fence(&mut self) {
+        if !matches!(self.steps.last(), None | Some(Step::Fence)) {
+            self.steps.push(Step::Fence);
+        }
+    }
+
+    /// `into = operand op into` (`Side::Before`) or `into op operand`.
+    pub fn reduce(&mut self, elements: &Elements, operand: Span, side: Side, into: Span) {
+        let count = into.len().checked_div(elements.datatype.size()).unwrap_or(0);
+        if count > 0 {
+            self.steps.push(Step::Reduce {
+                op: Arc::clone(&elements.op),
+                datatype: Arc::clone(&elements.datatype),
+                count,
+                operand,
+                into,
+                operand_first: side == Side::Before,
+            });
+        }
+    }
+
+    /// The schedule.
+    pub fn finish(mut self) -> Schedule {
+        if !self.last.is_empty() {
+            self.fence();
+            self.steps.append(&mut self.last);
+        }
+        Schedule {
+            name: self.name,
+            steps: self.steps,
+            scratch_bytes: self.scratch,
+        }
+    }
+}
+
+/// Where an operand stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Side {
+    /// Before what it is combined with: it comes from lower ranks.
+    Before,
+    /// After it.
+    After,
+}
+
+/// What a reduction reduces, and how.
+#[derive(Clone, Debug)]
+pub(super) struct Elements {
+    pub op: Arc<Op>,
+    pub datatype: Arc<Datatype>,
+}
+
+/// Arithmetic on spans. Parts lie within the whole: algorithms cut what they have measured.
+pub(super) trait Cut {
+    fn len(&self) -> usize;
+    fn part(&self, offset: usize, length: usize) -> Span;
+    fn is_same(&self, other: &Self) -> bool;
+}
+
+impl Cut for Span {
+    fn len(&self) -> usize {
+        match self {
+            Self::User(region) => region.len(),
+            Self::Scratch { length, .. } => *length,
+        }
+    }
+
+    fn part(&self, offset: usize, length: usize) -> Span {
+        match self {
+            Self::User(region) => {
+                Self::User(region.part(offset, length).expect("a part lies within its span"))
+            }
+            Self::Scratch { offset: start, length: whole } => {
+                assert!(offset + length <= *whole, "a part lies within its span");
+                Self::Scratch { offset: start + offset, length }
+            }
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::User(one), Self::User(two)) => one == two,
+            (
+                Self::Scratch { offset, length },
+                Self::Scratch { offset: other, length: others },
+            ) => offset == other && length == others,
+            _ => false,
+        }
+    }
+}

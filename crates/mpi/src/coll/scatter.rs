@@ -1,0 +1,124 @@
+//! `MPI_Scatter` and `MPI_Scatterv`.
+
+use super::blocks::Blocks;
+use super::choice::Rooted;
+use super::plan::{Cut, Plan};
+use super::tree::Place;
+use super::{Members, mismatch, missing};
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::schedule::Schedule;
+
+/// A block of the root to each rank. `send` matters at the root only, where `receive` may be `None`
+/// (`MPI_IN_PLACE`).
+///
+/// # Errors
+/// `Root` for a root that is no rank, `Truncate` if the root's own blocks differ in size, `Buffer` if
+/// a buffer is missing.
+pub fn scatter(
+    members: &Members,
+    send: Option<&Blocks>,
+    receive: Option<&Buffer>,
+    root: usize,
+) -> Result<Schedule> {
+    let mut plan = Plan::new("MPI_Scatter");
+    check(members, &plan, send, receive, root)?;
+    let block = match (send, receive) {
+        (Some(send), _) if members.rank == root => send.bytes(root),
+        (_, receive) => receive.map_or(0, Buffer::bytes),
+    };
+    match members.rooted(block) {
+        Rooted::Flat => flat(members, &mut plan, send, receive, root),
+        Rooted::Binomial => binomial(members, &mut plan, send, receive, root, block),
+    }
+    Ok(plan.finish())
+}
+
+/// As [`scatter`], with blocks of different sizes, which only the root knows.
+///
+/// # Errors
+/// As for [`scatter`].
+pub fn scatterv(
+    members: &Members,
+    send: Option<&Blocks>,
+    receive: Option<&Buffer>,
+    root: usize,
+) -> Result<Schedule> {
+    let mut plan = Plan::new("MPI_Scatterv");
+    check(members, &plan, send, receive, root)?;
+    flat(members, &mut plan, send, receive, root);
+    Ok(plan.finish())
+}
+
+fn check(
+    members: &Members,
+    plan: &Plan,
+    send: Option<&Blocks>,
+    receive: Option<&Buffer>,
+    root: usize,
+) -> Result<()> {
+    let name = plan.name();
+    members.check_root(name, root)?;
+    if members.rank != root {
+        return receive.map(drop).ok_or_else(|| missing(name, "receive"));
+    }
+    let send = send.ok_or_else(|| missing(name, "send"))?;
+    members.check_entries(name, send.len())?;
+    match receive {
+        Some(receive) if receive.bytes() != send.bytes(root) => {
+            Err(mismatch(name, send.bytes(root), receive.bytes()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn flat(
+    members: &Members,
+    plan: &mut Plan,
+    send: Option<&Blocks>,
+    receive: Option<&Buffer>,
+    root: usize,
+) {
+    if let (true, Some(send)) = (members.rank == root, send) {
+        for rank in members.others() {
+            let from = plan.input(send.block(rank));
+            plan.send(rank, from);
+        }
+        if let Some(receive) = receive {
+            let from = plan.input(send.block(root));
+            plan.fill(from, receive);
+        }
+    } else if let Some(receive) = receive {
+        let into = plan.output(receive);
+        plan.receive(root, into);
+    }
+}
+
+fn binomial(
+    members: &Members,
+    plan: &mut Plan,
+    send: Option<&Blocks>,
+    receive: Option<&Buffer>,
+    root: usize,
+    block: usize,
+) {
+    let place = Place::of(members.rank, root, members.size);
+    let rank = |number: usize| (number + root) % members.size;
+    // Blocks of the subtree in order of the tree, our own first.
+    let all = plan.scratch(place.subtree(place.number) * block);
+    let part = |number: usize, count: usize| all.part((number - place.number) * block, count * block);
+    if let Some(parent) = place.parent() {
+        plan.receive(rank(parent), all);
+        plan.fence();
+    } else if let Some(send) = send {
+        for number in 0..members.size {
+            plan.take(send.block(rank(number)), part(number, 1));
+        }
+    }
+    for child in place.children().rev() {
+        plan.send(rank(child), part(child, place.subtree(child)));
+    }
+    if let Some(receive) = receive {
+        plan.fill(part(place.number, 1), receive);
+    }
+}

@@ -28,9 +28,12 @@ use crate::report::{Cause, Failure, Report, What};
 /// Looks in vain that a rank has before the baton goes on.
 const FREE_LOOKS: u32 = 2;
 
-/// Looks in vain, of each rank, after which a look takes twice as long: so that a world in which all
-/// look and nothing happens gets through its patience.
-const DOUBLING: u64 = 32;
+/// Looks in vain, of each rank, after which a look takes twice as long: so that a world in which some
+/// look for ever and nothing happens gets through its patience.
+const DOUBLING: u64 = 1024;
+
+/// Ranks that this counts for.
+const CROWD: usize = 16;
 
 /// How often it doubles.
 const DOUBLINGS: u64 = 20;
@@ -308,27 +311,23 @@ impl Shared {
         }
         let clock = it.clock;
         let other = network.agenda.earliest();
-        match (own, other) {
-            (Some(own), _) if other.is_none_or(|other| own <= other) => {
-                network.rank(me).clock = clock.max(own);
+        network.vain += 1;
+        let each = DOUBLING * network.ranks.len().min(CROWD) as u64;
+        let step = look << (network.vain / each).min(DOUBLINGS);
+        if own.is_none() {
+            network.idle += step;
+            if network.idle > nanoseconds(network.config.patience) {
+                network.end_in_deadlock();
+                drop(self.check(network, me));
                 return;
             }
-            _ => {}
         }
-        network.vain += 1;
-        let doubled = (network.vain / (DOUBLING * network.ranks.len() as u64)).min(DOUBLINGS);
-        let step = look << doubled;
-        network.idle += step;
-        if network.idle > nanoseconds(network.config.patience) {
-            network.end_in_deadlock();
-            drop(self.check(network, me));
-            return;
-        }
-        // Nothing can come before the others have gone on.
-        let after_others = other.map_or(0, |other| other + look);
-        let later = (clock + step).max(after_others);
-        let later = own.map_or(later, |own| later.min(own.max(clock)));
-        if other.is_none() {
+        // Not past what may bring something: its own news, or another that goes on. It must not jump
+        // there either, since it may have something else to do sooner.
+        let bounds = [own, other.map(|other| other + look)];
+        let later = bounds.into_iter().flatten().fold(clock + step, u64::min);
+        let later = later.max(clock + 1);
+        if other.is_none_or(|other| later < other) {
             network.rank(me).clock = later;
             return;
         }

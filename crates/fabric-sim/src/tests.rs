@@ -160,8 +160,11 @@ fn looking_for_ever_is_a_deadlock_too() {
             .run(|endpoint| {
                 let looks = endpoint.me().0 < lookers;
                 let mut player = Player::new(Box::new(endpoint));
-                while looks {
+                loop {
                     player.look();
+                    if !looks {
+                        break;
+                    }
                 }
                 player.repeat_for_ever();
             })

@@ -1,7 +1,7 @@
 //! `weft bench`: finds the implementations, runs the experiments, writes results and page.
 
 use crate::catalog;
-use crate::experiment::{Build, Cast, Effort, Experiment};
+use crate::experiment::{Build, Cast, Effort, Experiment, Member};
 use crate::harness::Harness;
 use crate::implementation::Implementation;
 use crate::machine::{self, Machine};
@@ -113,6 +113,9 @@ fn run(options: &Options) -> Result<()> {
         "weft bench: the page is {}",
         options.out.join("index.html").display()
     );
+    if !results.has_ours() {
+        bail!("Weft itself was not measured, for the reason above");
+    }
     Ok(())
 }
 
@@ -122,7 +125,7 @@ fn measure(
     chosen: &[&Experiment],
     implementations: &[Implementation],
     tree: Option<&Path>,
-    remarks: &mut [String],
+    remarks: &mut Vec<String>,
 ) -> Result<Results> {
     let effort = if options.quick {
         Effort::Quick
@@ -143,19 +146,29 @@ fn measure(
     };
     let mut participants = Vec::new();
     for (index, implementation) in implementations.iter().enumerate() {
-        let version = match harness.version(index) {
-            Ok(version) => version,
-            Err(error) => bail!("{} does not run two ranks: {error:#}", implementation.name),
-        };
-        eprintln!("weft bench: {}: {version}", implementation.name);
-        cast.members
-            .push((implementation.name.clone(), implementation.role));
-        let launch = implementation.launch_note();
-        participants.push(Participant {
-            name: implementation.name.clone(),
-            version,
-            launch,
-        });
+        let name = implementation.name.clone();
+        match harness.version(index) {
+            Ok(version) => {
+                eprintln!("weft bench: {name}: {version}");
+                let (role, launch) = (implementation.role, implementation.launch_note());
+                cast.members.push(Member {
+                    index,
+                    name: name.clone(),
+                    role,
+                });
+                participants.push(Participant {
+                    name,
+                    version,
+                    launch,
+                });
+            }
+            Err(error) => {
+                let remark =
+                    format!("{name} is not measured: two of its ranks do not run: {error:#}");
+                eprintln!("weft bench: {remark}");
+                remarks.push(remark);
+            }
+        }
     }
     let mut results = Results {
         machine,

@@ -2,7 +2,6 @@
 //! cache line, a socket, a copy. The lines that no implementation can go much below.
 
 use anyhow::{Context, Result, bail};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::hint::{black_box, spin_loop};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
+use weft_sys::cores;
 
 /// One thing to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,33 +89,23 @@ fn time(
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// Two processors that this process may use; an error on a machine with one.
-fn two_processors() -> Result<(CpuSet, CpuSet)> {
-    let allowed = sched_getaffinity(None).context("cannot read the processor affinity")?;
-    let mut found = (0..CpuSet::MAX_CPU)
-        .filter(|&index| allowed.is_set(index))
-        .map(|index| {
-            let mut one = CpuSet::new();
-            one.set(index);
-            one
-        });
-    match (found.next(), found.next()) {
-        (Some(first), Some(second)) => Ok((first, second)),
-        _ => bail!(
-            "a cache line needs two processors to bounce between, and this process may use one"
-        ),
+/// Two cores that this process may use; an error on a machine with one.
+fn two_cores() -> Result<(usize, usize)> {
+    match cores::allowed().context("cannot read which cores may be used")?[..] {
+        [first, second, ..] => Ok((first, second)),
+        _ => bail!("a cache line needs two cores to bounce between, and this process may use one"),
     }
 }
 
 fn cache_line(warmup: u64, iterations: u64, samples: usize) -> Result<Vec<f64>> {
-    let (first, second) = two_processors()?;
+    let (first, second) = two_cores()?;
     let line = Line(AtomicU64::new(0));
     let pinned = Barrier::new(2);
     let turns = warmup + iterations * samples as u64;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // An affinity that is refused only makes the figure worse, never wrong.
-            let _ = sched_setaffinity(None, &second);
+            let _ = cores::pin(&[second]);
             pinned.wait();
             for turn in 0..turns {
                 wait_for(&line, 2 * turn + 1);
@@ -123,7 +113,7 @@ fn cache_line(warmup: u64, iterations: u64, samples: usize) -> Result<Vec<f64>> 
             }
         });
         let asking = scope.spawn(|| {
-            let _ = sched_setaffinity(None, &first);
+            let _ = cores::pin(&[first]);
             pinned.wait();
             let mut turn = 0;
             time(warmup, iterations, samples, 2.0, |count| {
@@ -260,7 +250,7 @@ mod tests {
                 "{device:?}: {found:?}"
             );
         }
-        if two_processors().is_ok() {
+        if two_cores().is_ok() {
             assert_eq!(
                 Device::CacheLine
                     .sample(8, 2, 50, 3)

@@ -86,10 +86,21 @@ pub enum Build {
     Missing(&'static str),
 }
 
-/// The implementations of MPI that take part, by index.
+/// One implementation of MPI that takes part.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Where the harness has it.
+    pub index: usize,
+    /// Name in the legend.
+    pub name: String,
+    /// Ours or a peer.
+    pub role: Role,
+}
+
+/// The implementations of MPI that take part.
 pub struct Cast {
-    /// Name and role of each.
-    pub members: Vec<(String, Role)>,
+    /// Those that run.
+    pub members: Vec<Member>,
     /// Processors that the run may use.
     pub cores: usize,
 }

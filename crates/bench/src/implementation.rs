@@ -142,5 +142,11 @@ fn build(name: &str, prefix: &Path, work: &Path) -> Result<PathBuf> {
             first.join("\n")
         );
     }
+    if !program.exists() {
+        bail!(
+            "{name}: {} says that it built the measuring program, but made no file",
+            wrapper.display()
+        );
+    }
     Ok(program)
 }

@@ -13,7 +13,6 @@
 use crate::experiment::JobKey;
 use crate::implementation::Implementation;
 use anyhow::{Context, Result, anyhow, bail};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -22,16 +21,20 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
+use weft_sys::process::{ProcessHandle, signal_group};
 
 /// How long a job may take to start, and to end when asked.
 const START: Duration = Duration::from_secs(30);
 const END: Duration = Duration::from_secs(10);
 
+/// SIGKILL.
+const KILL: i32 = 9;
+
 /// A running job.
 pub struct Job {
     launcher: Child,
     ranks: Vec<BufReader<UnixStream>>,
-    pids: Vec<i32>,
+    processes: Vec<ProcessHandle>,
     log: File,
     version: String,
     ended: bool,
@@ -68,7 +71,7 @@ impl Job {
         let mut job = Job {
             launcher,
             ranks: Vec::new(),
-            pids: Vec::new(),
+            processes: Vec::new(),
             log,
             version: String::new(),
             ended: false,
@@ -132,7 +135,10 @@ impl Job {
                 "a rank says that the job has {size} ranks, {ranks} were asked for: is it the right launcher?"
             );
         }
-        self.pids.push(pid.parse().context("process id of a rank")?);
+        let pid = pid.parse().context("process id of a rank")?;
+        // A handle means this process even if its id is used again later.
+        self.processes
+            .push(ProcessHandle::open(pid).context("a rank ended while starting")?);
         self.version = version.to_string();
         rank.parse().context("rank of a rank")
     }
@@ -197,8 +203,8 @@ impl Job {
 
     /// Proportional set size of every rank, in MB (10^6 bytes).
     pub fn memory(&self) -> Result<Vec<f64>> {
-        let of = |pid: &i32| {
-            let path = format!("/proc/{pid}/smaps_rollup");
+        let of = |process: &ProcessHandle| {
+            let path = format!("/proc/{}/smaps_rollup", process.id());
             let text =
                 std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
             let line = text
@@ -213,7 +219,7 @@ impl Job {
                 .context("Pss is no number")?;
             Ok(kib * 1024.0 / 1e6)
         };
-        self.pids.iter().map(of).collect()
+        self.processes.iter().map(of).collect()
     }
 
     /// Lets the job finalise and end; killed if it does not.
@@ -272,11 +278,9 @@ impl Drop for Job {
             return;
         }
         // Only processes that this job started: its launcher's group, and the ranks by their own word.
-        if let Some(group) = Pid::from_raw(self.launcher.id() as i32) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        for pid in self.pids.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-            let _ = kill_process(pid, Signal::KILL);
+        let _ = signal_group(self.launcher.id(), KILL);
+        for process in &self.processes {
+            let _ = process.signal(KILL);
         }
         let _ = self.launcher.wait();
     }
@@ -311,16 +315,14 @@ pub fn timed(mut command: Command, limit: Duration) -> Result<Duration> {
         .with_context(|| format!("cannot start {command:?}"))?;
     // A thread that sleeps in waitpid sees the end at once; a loop of naps would add to the time.
     let (sender, receiver) = std::sync::mpsc::channel();
-    let group = Pid::from_raw(child.id() as i32);
+    let group = child.id();
     std::thread::spawn(move || sender.send(child.wait().map(|status| (status, start.elapsed()))));
     match receiver.recv_timeout(limit) {
         Ok(Ok((status, took))) if status.success() => Ok(took),
         Ok(Ok((status, _))) => bail!("{command:?} ended badly ({status})"),
         Ok(Err(error)) => Err(error).context("waiting for a launcher failed"),
         Err(_) => {
-            if let Some(group) = group {
-                let _ = kill_process_group(group, Signal::KILL);
-            }
+            let _ = signal_group(group, KILL);
             bail!("{command:?} did not end within {limit:?}")
         }
     }

@@ -9,7 +9,7 @@ use std::process::Command;
 pub struct Machine {
     /// Model of the processor.
     pub cpu: String,
-    /// Processors that this process may use.
+    /// Cores that this process may use, quotas of its control groups counted.
     pub cores: usize,
     /// Whether a hypervisor shows itself.
     pub virtual_machine: bool,
@@ -46,7 +46,7 @@ impl Machine {
             cpu: field("model name")
                 .or_else(|| field("CPU part"))
                 .unwrap_or_default(),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores: weft_sys::cores::cores_available(),
             virtual_machine: field("flags")
                 .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
             caches: caches(),

@@ -194,6 +194,17 @@ impl Results {
     }
 }
 
+impl Results {
+    /// Whether any series is Weft's.
+    pub fn has_ours(&self) -> bool {
+        let mut all = self
+            .experiments
+            .iter()
+            .flat_map(|experiment| &experiment.series);
+        all.any(|series| series.role == Role::Ours)
+    }
+}
+
 impl ExperimentResult {
     /// The series of an implementation or device, in a panel and variant.
     pub fn series(&self, subject: &str, panel: &str, variant: &str) -> Option<&Series> {

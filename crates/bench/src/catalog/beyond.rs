@@ -345,35 +345,21 @@ fn matching_depth(cast: &Cast, effort: Effort) -> Plan {
 }
 
 fn startup(cast: &Cast, effort: Effort) -> Plan {
-    let ranks = effort.pick(vec![2], vec![1, 2, 4, 8, 16, 64]);
+    let ranks: &[u32] = effort.pick(&[2, 64], &[1, 2, 4, 8, 16, 64]);
     let mut lines = per_implementation(cast, "", "", |implementation| {
+        let task = |ranks| Task::Launch {
+            implementation,
+            ranks,
+        };
         ranks
             .iter()
-            .map(|&ranks| {
-                (
-                    f64::from(ranks),
-                    Task::Launch {
-                        implementation,
-                        ranks,
-                    },
-                )
-            })
+            .map(|&ranks| (f64::from(ranks), task(ranks)))
             .collect()
     });
-    // 64 ranks of the peers take seconds; the promise about them is ours alone.
-    for (index, line) in lines
-        .iter_mut()
-        .enumerate()
-        .filter(|(_, line)| line.role == Role::Ours)
-    {
-        if effort == Effort::Quick {
-            line.cells.push((
-                64.0,
-                Task::Launch {
-                    implementation: index,
-                    ranks: 64,
-                },
-            ));
+    // 64 ranks of the peers take seconds; the promise about them is Weft's alone.
+    if effort == Effort::Quick {
+        for line in lines.iter_mut().filter(|line| line.role != Role::Ours) {
+            line.cells.retain(|(ranks, _)| *ranks < 64.0);
         }
     }
     let budget = Budget {

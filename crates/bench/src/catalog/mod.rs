@@ -7,8 +7,9 @@ mod beyond;
 mod owed;
 mod sources;
 
-use crate::experiment::{Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Repeat, Task};
-use crate::results::Role;
+use crate::experiment::{
+    Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Member, Repeat, Task,
+};
 use std::time::Duration;
 
 /// All experiments.
@@ -56,14 +57,14 @@ fn per_implementation(
     panel: &str,
     cells: impl Fn(usize) -> Vec<(f64, Task)>,
 ) -> Vec<Line> {
-    let of_member = |(index, (name, role)): (usize, &(String, Role))| Line {
-        role: *role,
-        subject: name.clone(),
+    let of_member = |member: &Member| Line {
+        role: member.role,
+        subject: member.name.clone(),
         variant: variant.into(),
         panel: panel.into(),
-        cells: cells(index),
+        cells: cells(member.index),
     };
-    cast.members.iter().enumerate().map(of_member).collect()
+    cast.members.iter().map(of_member).collect()
 }
 
 /// A request in a single-threaded job of so many ranks, repeated to fill a sample.
@@ -85,6 +86,7 @@ fn timed(implementation: usize, ranks: u32, request: String, convert: Convert) -
 mod tests {
     use super::*;
     use crate::experiment::Build;
+    use crate::results::Role;
     use std::collections::HashSet;
 
     /// Every id that the sources ask for.
@@ -146,8 +148,13 @@ mod tests {
 
     #[test]
     fn plans_stand_without_peers_and_with_them() {
-        let ours = ("Weft".to_string(), Role::Ours);
-        let peer = ("MPICH".to_string(), Role::Peer);
+        let member = |index, name: &str, role| Member {
+            index,
+            name: name.into(),
+            role,
+        };
+        let ours = member(0, "Weft", Role::Ours);
+        let peer = member(1, "MPICH", Role::Peer);
         for members in [
             vec![],
             vec![ours.clone()],

@@ -199,9 +199,7 @@ pub(super) fn bare_copy(
     from: usize,
     convert: impl Fn(usize) -> Convert,
 ) -> Option<Line> {
-    if cast.members.is_empty() {
-        return None;
-    }
+    let first = cast.members.first()?.index;
     let places = sizes.iter().filter(|size| **size >= from);
     Some(Line {
         role: Role::Device,
@@ -212,7 +210,7 @@ pub(super) fn bare_copy(
             .map(|&size| {
                 (
                     size as f64,
-                    timed(0, 2, format!("copy size={size}"), convert(size)),
+                    timed(first, 2, format!("copy size={size}"), convert(size)),
                 )
             })
             .collect(),

@@ -9,7 +9,8 @@
 //!   attach      copy straight from or to another process
 //!   descriptor  pipes, socket pairs, inheritance               passing: over a socket
 //!   poll        wait for descriptors                           signal: as a descriptor
-//!   process     who we are, who dies with whom, pidfd
+//!   process     who we are, who dies with whom, pidfd            lifeline: who dies with a pipe
+//!   fork        a second process of this program               environment: variables
 //!   cores       how many cores we really have
 //!   random      unpredictable bytes                            usage: what a thread has used
 //! ```
@@ -25,8 +26,11 @@ pub mod attach;
 pub mod clock;
 pub mod cores;
 pub mod descriptor;
+pub mod environment;
 pub mod error;
+pub mod fork;
 pub mod futex;
+pub mod lifeline;
 pub mod membarrier;
 pub mod memory;
 pub mod passing;

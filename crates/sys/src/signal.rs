@@ -77,6 +77,17 @@ impl Signals {
     }
 }
 
+/// Whether a signal is ignored by this process, as `nohup` asks for. A descriptor would show it all the
+/// same: do not put it into the set.
+#[must_use]
+pub fn is_ignored(signal: i32) -> bool {
+    // SAFETY: a sigaction of zeros is a valid value; the kernel overwrites it.
+    let mut found: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: nothing is changed (null); the answer is written into `found`.
+    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut found) };
+    asked == 0 && found.sa_sigaction == libc::SIG_IGN
+}
+
 impl AsFd for Signals {
     /// Readable when a signal has come.
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -87,6 +98,14 @@ impl AsFd for Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ignored_signals_are_known() {
+        // Rust programs start with SIGPIPE ignored.
+        assert!(is_ignored(libc::SIGPIPE));
+        assert!(!is_ignored(libc::SIGUSR2));
+        assert!(!is_ignored(-1));
+    }
 
     #[test]
     fn a_signal_is_read_and_kills_nobody() {

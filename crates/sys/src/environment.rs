@@ -1,0 +1,13 @@
+//! The environment, which belongs to the whole process.
+
+/// Removes variables, so that children started from now on do not inherit them.
+///
+/// # Safety
+/// No other thread may read or change the environment meanwhile, other than through the Rust standard
+/// library: C gives no lock for it.
+pub unsafe fn remove(names: &[&str]) {
+    for name in names {
+        // SAFETY: promised by the caller.
+        unsafe { std::env::remove_var(name) };
+    }
+}

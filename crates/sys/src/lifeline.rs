@@ -1,0 +1,76 @@
+//! A lifeline: a pipe whose writing end one process holds; when that process is gone, however it went,
+//! the kernel ends those at the reading ends.
+//!
+//! Unlike the parent-death signal this reaches any descendant, also one whose parent was started by a
+//! thread that is gone, one that changed its user, and one in a PID namespace of its own.
+//!
+//! The first process of a PID namespace is a case of its own: the kernel does not let it be killed by
+//! such a signal, only by one that it handles. There, and only there, a handler that exits is installed.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use crate::error::check;
+
+/// Has the kernel end this process with SIGKILL when the last writing end of the pipe closes.
+///
+/// The reading end must be kept open, and nobody may ever write to the pipe: that would end us too.
+/// The order belongs to the open pipe end, not to the number: of several processes that inherited one
+/// reading end, the one that asked last is ended; give each a pipe of its own.
+///
+/// # Errors
+/// If the descriptor is no pipe end that can signal, or the other end has been closed already.
+pub fn tie(reading: &impl AsFd) -> io::Result<()> {
+    let number = reading.as_fd().as_raw_fd();
+    let purpose = || format!("tie our life to the pipe at descriptor {number}");
+    let us = libc::pid_t::try_from(std::process::id()).unwrap_or(0);
+    // SAFETY: fcntl with numbers on an open descriptor.
+    let owned = unsafe { libc::fcntl(number, libc::F_SETOWN, us) };
+    check(owned, "fcntl", purpose)?;
+    let signal = if us == 1 {
+        exit_on(libc::SIGRTMAX() - 1)?
+    } else {
+        libc::SIGKILL
+    };
+    // SAFETY: as above.
+    let chosen = unsafe { libc::fcntl(number, F_SETSIG, signal) };
+    check(chosen, "fcntl", purpose)?;
+    // SAFETY: as above.
+    let flags = check(
+        unsafe { libc::fcntl(number, libc::F_GETFL) },
+        "fcntl",
+        purpose,
+    )?;
+    // SAFETY: as above.
+    let set = unsafe { libc::fcntl(number, libc::F_SETFL, flags | libc::O_ASYNC) };
+    check(set, "fcntl", purpose)?;
+    // Had it been closed before that, nobody would have told us.
+    let mut entries = [crate::poll::Entry::new(
+        reading,
+        crate::poll::Interest::Nothing,
+    )];
+    crate::poll::wait(&mut entries, Some(std::time::Duration::ZERO))?;
+    if entries[0].ended() {
+        return Err(crate::error::with_errno("poll", libc::EPIPE, purpose()));
+    }
+    Ok(())
+}
+
+/// Installs a handler that exits as if killed; answers the signal.
+fn exit_on(signal: libc::c_int) -> io::Result<libc::c_int> {
+    extern "C" fn exit(_signal: libc::c_int) {
+        // SAFETY: _exit is async-signal-safe and does not return.
+        unsafe { libc::_exit(128 + libc::SIGKILL) }
+    }
+    // SAFETY: a sigaction of zeros is valid: no flags, an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = exit as *const () as libc::sighandler_t;
+    // SAFETY: `action` is read; the handler takes one number, as without SA_SIGINFO it must, and does
+    // only what a handler may.
+    let set = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+    check(set, "sigaction", || format!("handle signal {signal}"))?;
+    Ok(signal)
+}
+
+/// Not in every version of the bindings; the number is the same on all of Linux.
+const F_SETSIG: libc::c_int = 10;

@@ -1,9 +1,84 @@
 //! The conformance suite, and what is particular to a group of threads.
 
 use super::*;
-use weft_fabric::conformance::{Event, Inbox, boxed};
+use weft_fabric::conformance::{Event, Inbox, Scene, Wrapped, boxed};
+use weft_fabric::fault::{Faulty, Hardship};
+use weft_fabric::trace::{self, Log, Traced};
 
-weft_fabric::conformance!(conforms, |count| boxed(Local::group(count)));
+fn group(count: usize) -> Vec<Box<dyn Fabric>> {
+    boxed(Local::group(count))
+}
+
+fn faulty(inner: Box<dyn Fabric>) -> Box<dyn Fabric> {
+    Box::new(Faulty::new(inner, Hardship::new(1)))
+}
+
+fn traced(inner: Box<dyn Fabric>) -> Box<dyn Fabric> {
+    Box::new(Traced::new(inner, Log::new(100)))
+}
+
+weft_fabric::conformance!(conforms, group);
+weft_fabric::conformance!(
+    conforms_with_faults,
+    Wrapped {
+        inner: group,
+        wrap: faulty
+    }
+);
+weft_fabric::conformance!(
+    conforms_when_traced,
+    Wrapped {
+        inner: group,
+        wrap: traced
+    }
+);
+
+#[test]
+fn a_trace_tells_what_happened_in_order() {
+    let log = Log::new(4);
+    let wrap = |inner| Box::new(Traced::new(inner, log.clone())) as Box<dyn Fabric>;
+    let inner = group;
+    let mut scene = Scene::new(&Wrapped { inner, wrap }, 2);
+    for number in 0..3 {
+        scene.send(0, 1, number, 40);
+    }
+    scene.signal(0, 1, SyncKey(7));
+    scene.until("the signal", |scene| {
+        scene.endpoints[1].signals(Peer(0), SyncKey(7)) == 1
+    });
+    let events: Vec<_> = log.entries().into_iter().map(|entry| entry.event).collect();
+    let (from, bytes, key) = (Peer(0), 40, SyncKey(7));
+    let message = trace::Event::Message { from, bytes };
+    let signalled = trace::Event::Signalled { from, key };
+    assert_eq!(
+        events,
+        [message.clone(), message.clone(), message, signalled]
+    );
+    assert_eq!(log.dropped(), 4, "three sends and a signal were before");
+    let text = log.to_string();
+    assert!(
+        text.starts_with("(4 earlier entries were dropped)"),
+        "{text}"
+    );
+    assert!(text.contains("rank 1  message from 0, 40 bytes"), "{text}");
+}
+
+#[test]
+fn faults_refuse_and_look_away_as_often_as_said() {
+    let hardship = Hardship {
+        seed: 3,
+        refuse: 500,
+        blind: 500,
+    };
+    let mut fabric = Faulty::new(Local::group(1).remove(0), hardship);
+    let mut refused = 0;
+    for _ in 0..400 {
+        refused += u32::from(fabric.signal(Peer(0), SyncKey(1)) == Ok(Posted::Retry));
+        let mut inbox = Inbox::default();
+        fabric.poll(&mut inbox, 8);
+    }
+    assert!((120..280).contains(&refused), "{refused}");
+}
 
 #[test]
 fn who_has_left_is_lost_to_senders_but_what_it_sent_arrives() {

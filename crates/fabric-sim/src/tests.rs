@@ -2,7 +2,9 @@
 
 use super::*;
 use std::time::Duration;
-use weft_fabric::conformance::{Inbox, Part, Player, Stage, boxed};
+use weft_fabric::conformance::{Inbox, Part, Player, Stage, Wrapped, boxed};
+use weft_fabric::fault::{Faulty, Hardship};
+use weft_fabric::trace::{Log, Traced};
 use weft_fabric::{Fabric, Peer, Posted, SyncKey};
 
 /// The simulation as a stage: driven by hand, or with the baton.
@@ -38,6 +40,17 @@ weft_fabric::conformance!(
         jitter: 1000,
         ..Config::new(count, 4)
     })
+);
+
+weft_fabric::conformance!(
+    traced_with_faults,
+    Wrapped {
+        inner: Simulated(|count| Config::new(count, 5)),
+        wrap: |inner| -> Box<dyn Fabric> {
+            let faulty = Faulty::new(inner, Hardship::new(2));
+            Box::new(Traced::new(faulty, Log::new(100)))
+        }
+    }
 );
 
 fn ring(config: Config, rounds: u64) -> Report<u64> {

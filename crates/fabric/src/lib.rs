@@ -27,8 +27,11 @@
 // The one exception: the memory that the conformance suite lends.
 #![deny(unsafe_code)]
 
+mod boxed;
 pub mod conformance;
+pub mod fault;
 mod signals;
+pub mod trace;
 pub mod waiting;
 
 use std::fmt;

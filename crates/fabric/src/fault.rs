@@ -1,0 +1,235 @@
+//! A fabric that makes the one within it harder to live with, by a seed, without breaking the contract.
+//!
+//! ```text
+//!   try_send, signal, get, put ── lot ──► Retry, although there was room      (nothing has happened)
+//!   poll                       ── lot ──► 0, without having looked            (news come later)
+//! ```
+//!
+//! Both keep the promises that sleepers rely on. After a refusal the next look that looks says that
+//! something moved. After either, the next wait returns at once, and whoever sleeps already is rung.
+//! So a layer that hangs on a [`Faulty`] fabric would hang on a sound one some day.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::{
+    Bell, Fabric, Head, Limits, Load, Operation, Peer, Posted, Region, Result, Rights, Sink,
+    SyncKey, Ticket, Token, Uses,
+};
+
+/// How hard life is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hardship {
+    /// Decides when. Each rank draws lots of its own.
+    pub seed: u64,
+    /// Of a thousand posts, so many are refused.
+    pub refuse: u32,
+    /// Of a thousand looks, so many do not look.
+    pub blind: u32,
+}
+
+impl Hardship {
+    /// Refuses a fifth, looks away a fifth of the time.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            refuse: 200,
+            blind: 200,
+        }
+    }
+}
+
+/// A fabric with hardship.
+pub struct Faulty<F> {
+    inner: F,
+    hardship: Hardship,
+    lots: u64,
+    bell: Arc<FaultyBell>,
+    /// A post was refused: the next look says that there is room.
+    room: bool,
+}
+
+impl<F: Fabric> Faulty<F> {
+    /// Wraps `inner`.
+    #[must_use]
+    pub fn new(inner: F, hardship: Hardship) -> Self {
+        let bell = Arc::new(FaultyBell {
+            inner: inner.bell(),
+            owed: AtomicBool::new(false),
+        });
+        let me = u64::from(inner.me().0) + 1;
+        Self {
+            lots: hardship.seed ^ me.wrapping_mul(0xD134_2543_DE82_EF95),
+            inner,
+            hardship,
+            bell,
+            room: false,
+        }
+    }
+
+    fn happens(&mut self, permille: u32) -> bool {
+        // A linear congruential generator (Knuth's constants); only its high bits are drawn.
+        self.lots = self
+            .lots
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let happens = (self.lots >> 33) % 1000 < u64::from(permille);
+        if happens {
+            self.bell.owed.store(true, Ordering::Relaxed);
+        }
+        happens
+    }
+
+    /// Whether a post is refused. Then whoever sleeps for this rank is rung, as by true room.
+    fn refuses(&mut self) -> bool {
+        let refuses = self.happens(self.hardship.refuse);
+        if refuses {
+            self.room = true;
+            self.bell.inner.ring();
+        }
+        refuses
+    }
+}
+
+/// The bell within, which also owes a wake-up after each hardship.
+struct FaultyBell {
+    inner: Arc<dyn Bell>,
+    /// Relaxed: set and taken by whoever uses the endpoint; it orders nothing else.
+    owed: AtomicBool,
+}
+
+impl Bell for FaultyBell {
+    fn prepare(&self) -> Ticket {
+        self.inner.prepare()
+    }
+
+    fn cancel(&self, ticket: Ticket) {
+        self.inner.cancel(ticket);
+    }
+
+    fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
+        if self.owed.swap(false, Ordering::Relaxed) {
+            self.inner.cancel(ticket);
+        } else {
+            self.inner.wait(ticket, limit);
+        }
+    }
+
+    fn ring(&self) {
+        self.inner.ring();
+    }
+
+    fn load(&self) -> Load {
+        self.inner.load()
+    }
+
+    fn give_way(&self) -> bool {
+        self.inner.give_way()
+    }
+}
+
+impl<F: Fabric> Fabric for Faulty<F> {
+    fn me(&self) -> Peer {
+        self.inner.me()
+    }
+
+    fn peers(&self) -> u32 {
+        self.inner.peers()
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        self.bell.clone()
+    }
+
+    fn now(&self) -> Duration {
+        self.inner.now()
+    }
+
+    fn route(&self, peer: Peer) -> &'static str {
+        self.inner.route(peer)
+    }
+
+    fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
+        // What is an error stays one.
+        let sound = to.0 < self.peers() && data.len() <= self.limits().data;
+        if sound && self.refuses() {
+            return Ok(Posted::Retry);
+        }
+        self.inner.try_send(to, head, data)
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        if self.happens(self.hardship.blind) {
+            return 0;
+        }
+        let room = usize::from(std::mem::take(&mut self.room));
+        self.inner.poll(sink, budget) + room
+    }
+
+    fn grant(
+        &mut self,
+        region: Region,
+        to: Option<Peer>,
+        rights: Rights,
+        uses: Uses,
+    ) -> Result<Token> {
+        self.inner.grant(region, to, rights, uses)
+    }
+
+    fn revoke(&mut self, token: Token) -> bool {
+        self.inner.revoke(token)
+    }
+
+    fn get(
+        &mut self,
+        from: Peer,
+        token: Token,
+        offset: u64,
+        into: Region,
+        operation: Operation,
+    ) -> Result<Posted> {
+        if from.0 < self.peers() && self.refuses() {
+            return Ok(Posted::Retry);
+        }
+        self.inner.get(from, token, offset, into, operation)
+    }
+
+    fn put(
+        &mut self,
+        to: Peer,
+        token: Token,
+        offset: u64,
+        source: Region,
+        operation: Operation,
+    ) -> Result<Posted> {
+        if to.0 < self.peers() && self.refuses() {
+            return Ok(Posted::Retry);
+        }
+        self.inner.put(to, token, offset, source, operation)
+    }
+
+    fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
+        if to.0 < self.peers() && self.refuses() {
+            return Ok(Posted::Retry);
+        }
+        self.inner.signal(to, key)
+    }
+
+    fn signals(&self, from: Peer, key: SyncKey) -> u64 {
+        self.inner.signals(from, key)
+    }
+
+    fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
+        self.inner.take_signals(from, key, count)
+    }
+
+    fn forget(&mut self, key: SyncKey) {
+        self.inner.forget(key);
+    }
+}

@@ -1,0 +1,455 @@
+//! A fabric that writes down what is asked of the one within it and what that answers.
+//!
+//! ```text
+//!   let log = Log::new(1000);                       keeps the last 1000 entries, of all ranks
+//!   let fabric = Traced::new(fabric, log.clone());
+//!   …                                               println!("{log}") or log.entries()
+//!
+//!   0.000012300  rank 1  send to 0, 40 bytes: Done
+//!   0.000012900  rank 0  message from 1, 40 bytes
+//! ```
+//!
+//! For tests and for finding mistakes: each entry takes a lock. Looks that find nothing and questions
+//! ([`Fabric::signals`]) are not written down.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::{
+    Bell, Fabric, Head, Limits, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink,
+    SyncKey, Token, Uses,
+};
+
+/// What happened at an endpoint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// [`Fabric::try_send`].
+    Send {
+        /// The receiver.
+        to: Peer,
+        /// Bytes of data.
+        bytes: usize,
+        /// What it answered.
+        answer: Result<Posted>,
+    },
+    /// [`Fabric::signal`].
+    Signal {
+        /// The receiver.
+        to: Peer,
+        /// Under which key.
+        key: SyncKey,
+        /// What it answered.
+        answer: Result<Posted>,
+    },
+    /// [`Fabric::grant`].
+    Grant {
+        /// Bytes granted.
+        bytes: usize,
+        /// To whom; `None`: anybody.
+        to: Option<Peer>,
+        /// What it answered.
+        answer: Result<Token>,
+    },
+    /// [`Fabric::revoke`].
+    Revoke {
+        /// The grant.
+        token: Token,
+        /// Whether it was live.
+        live: bool,
+    },
+    /// [`Fabric::get`].
+    Get {
+        /// The owner.
+        from: Peer,
+        /// Bytes asked for.
+        bytes: usize,
+        /// Its name.
+        operation: Operation,
+        /// What it answered.
+        answer: Result<Posted>,
+    },
+    /// [`Fabric::put`].
+    Put {
+        /// The owner.
+        to: Peer,
+        /// Bytes to write.
+        bytes: usize,
+        /// Its name.
+        operation: Operation,
+        /// What it answered.
+        answer: Result<Posted>,
+    },
+    /// Signals were taken.
+    Took {
+        /// Whose.
+        from: Peer,
+        /// Under which key.
+        key: SyncKey,
+        /// How many.
+        count: u64,
+    },
+    /// [`Sink::message`].
+    Message {
+        /// The sender.
+        from: Peer,
+        /// Bytes of data.
+        bytes: usize,
+    },
+    /// [`Sink::moved`].
+    Moved {
+        /// Which transfer.
+        operation: Operation,
+        /// How it ended.
+        result: Result<()>,
+    },
+    /// [`Sink::lost`].
+    Lost {
+        /// Who.
+        peer: Peer,
+    },
+    /// [`Sink::signalled`].
+    Signalled {
+        /// By whom.
+        from: Peer,
+        /// Under which key.
+        key: SyncKey,
+    },
+}
+
+/// One line of the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// When, by [`Fabric::now`].
+    pub at: Duration,
+    /// At whose endpoint.
+    pub rank: Peer,
+    /// What.
+    pub event: Event,
+}
+
+/// Whether a result is good, as people say it.
+struct Said<'a, T>(&'a Result<T>);
+
+impl<T: fmt::Debug> fmt::Display for Said<'_, T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Ok(value) => write!(out, "{value:?}"),
+            Err(error) => write!(out, "{error}"),
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send { to, bytes, answer } => {
+                write!(out, "send to {to}, {bytes} bytes: {}", Said(answer))
+            }
+            Self::Signal { to, key, answer } => {
+                write!(out, "signal to {to}, key {:#x}: {}", key.0, Said(answer))
+            }
+            Self::Grant { bytes, to, answer } => {
+                match to {
+                    Some(to) => write!(out, "grant of {bytes} bytes to {to}: ")?,
+                    None => write!(out, "grant of {bytes} bytes to anybody: ")?,
+                }
+                write!(out, "{}", Said(answer))
+            }
+            Self::Revoke { token, live } => {
+                let was = if *live { "live" } else { "not live" };
+                write!(out, "revoke {token:?}: it was {was}")
+            }
+            Self::Get {
+                from,
+                bytes,
+                operation,
+                answer,
+            } => write!(
+                out,
+                "get from {from}, {bytes} bytes, operation {}: {}",
+                operation.0,
+                Said(answer)
+            ),
+            Self::Put {
+                to,
+                bytes,
+                operation,
+                answer,
+            } => write!(
+                out,
+                "put to {to}, {bytes} bytes, operation {}: {}",
+                operation.0,
+                Said(answer)
+            ),
+            Self::Took { from, key, count } => {
+                write!(out, "took {count} signals of {from}, key {:#x}", key.0)
+            }
+            Self::Message { from, bytes } => write!(out, "message from {from}, {bytes} bytes"),
+            Self::Moved { operation, result } => {
+                write!(out, "operation {} ended: {}", operation.0, Said(result))
+            }
+            Self::Lost { peer } => write!(out, "peer {peer} is lost"),
+            Self::Signalled { from, key } => write!(out, "signal from {from}, key {:#x}", key.0),
+        }
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (at, rank) = (self.at.as_secs_f64(), self.rank);
+        write!(out, "{at:.9}  rank {rank}  {}", self.event)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    entries: VecDeque<Entry>,
+    dropped: u64,
+}
+
+/// What happened, bounded: the oldest entries go first. Clones are the same log.
+#[derive(Clone, Debug)]
+pub struct Log {
+    book: Arc<Mutex<Book>>,
+    bound: usize,
+}
+
+impl Log {
+    /// A log of at most `bound` entries.
+    #[must_use]
+    pub fn new(bound: usize) -> Self {
+        Self {
+            book: Arc::default(),
+            bound,
+        }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, entry: Entry) {
+        let mut book = self.book();
+        if book.entries.len() >= self.bound {
+            book.dropped += 1;
+            if book.entries.pop_front().is_none() {
+                return;
+            }
+        }
+        book.entries.push_back(entry);
+    }
+
+    /// A copy of what is kept, oldest first.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        self.book().entries.iter().cloned().collect()
+    }
+
+    /// How many entries were dropped because newer ones needed their place.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.book().dropped
+    }
+}
+
+impl fmt::Display for Log {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dropped = self.dropped();
+        if dropped > 0 {
+            writeln!(out, "({dropped} earlier entries were dropped)")?;
+        }
+        for entry in self.entries() {
+            writeln!(out, "{entry}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A fabric that writes a [`Log`].
+pub struct Traced<F> {
+    inner: F,
+    log: Log,
+}
+
+impl<F: Fabric> Traced<F> {
+    /// Wraps `inner`. Several endpoints may write the same log.
+    #[must_use]
+    pub fn new(inner: F, log: Log) -> Self {
+        Self { inner, log }
+    }
+
+    fn note(&self, event: Event) {
+        self.log.note(Entry {
+            at: self.inner.now(),
+            rank: self.inner.me(),
+            event,
+        });
+    }
+}
+
+/// The sink of the caller, with what it is told collected beside it.
+struct Listening<'a> {
+    sink: &'a mut dyn Sink,
+    heard: Vec<Event>,
+}
+
+impl Sink for Listening<'_> {
+    fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
+        let bytes = data.len();
+        self.heard.push(Event::Message { from, bytes });
+        self.sink.message(from, head, data);
+    }
+
+    fn moved(&mut self, operation: Operation, result: Result<()>) {
+        let copy = result.clone();
+        self.heard.push(Event::Moved {
+            operation,
+            result: copy,
+        });
+        self.sink.moved(operation, result);
+    }
+
+    fn lost(&mut self, peer: Peer, reason: &str) {
+        self.heard.push(Event::Lost { peer });
+        self.sink.lost(peer, reason);
+    }
+
+    fn signalled(&mut self, from: Peer, key: SyncKey) {
+        self.heard.push(Event::Signalled { from, key });
+        self.sink.signalled(from, key);
+    }
+}
+
+impl<F: Fabric> Fabric for Traced<F> {
+    fn me(&self) -> Peer {
+        self.inner.me()
+    }
+
+    fn peers(&self) -> u32 {
+        self.inner.peers()
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        self.inner.bell()
+    }
+
+    fn now(&self) -> Duration {
+        self.inner.now()
+    }
+
+    fn route(&self, peer: Peer) -> &'static str {
+        self.inner.route(peer)
+    }
+
+    fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
+        let answer = self.inner.try_send(to, head, data);
+        self.note(Event::Send {
+            to,
+            bytes: data.len(),
+            answer: answer.clone(),
+        });
+        answer
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        let mut listening = Listening {
+            sink,
+            heard: Vec::new(),
+        };
+        let found = self.inner.poll(&mut listening, budget);
+        for event in listening.heard {
+            self.note(event);
+        }
+        found
+    }
+
+    fn grant(
+        &mut self,
+        region: Region,
+        to: Option<Peer>,
+        rights: Rights,
+        uses: Uses,
+    ) -> Result<Token> {
+        let answer = self.inner.grant(region, to, rights, uses);
+        self.note(Event::Grant {
+            bytes: region.len(),
+            to,
+            answer: answer.clone(),
+        });
+        answer
+    }
+
+    fn revoke(&mut self, token: Token) -> bool {
+        let live = self.inner.revoke(token);
+        self.note(Event::Revoke { token, live });
+        live
+    }
+
+    fn get(
+        &mut self,
+        from: Peer,
+        token: Token,
+        offset: u64,
+        into: Region,
+        operation: Operation,
+    ) -> Result<Posted> {
+        let answer = self.inner.get(from, token, offset, into, operation);
+        self.note(Event::Get {
+            from,
+            bytes: into.len(),
+            operation,
+            answer: answer.clone(),
+        });
+        answer
+    }
+
+    fn put(
+        &mut self,
+        to: Peer,
+        token: Token,
+        offset: u64,
+        source: Region,
+        operation: Operation,
+    ) -> Result<Posted> {
+        let answer = self.inner.put(to, token, offset, source, operation);
+        self.note(Event::Put {
+            to,
+            bytes: source.len(),
+            operation,
+            answer: answer.clone(),
+        });
+        answer
+    }
+
+    fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
+        let answer = self.inner.signal(to, key);
+        self.note(Event::Signal {
+            to,
+            key,
+            answer: answer.clone(),
+        });
+        answer
+    }
+
+    fn signals(&self, from: Peer, key: SyncKey) -> u64 {
+        self.inner.signals(from, key)
+    }
+
+    fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
+        let took = self.inner.take_signals(from, key, count);
+        if took {
+            self.note(Event::Took { from, key, count });
+        }
+        took
+    }
+
+    fn forget(&mut self, key: SyncKey) {
+        self.inner.forget(key);
+    }
+}

@@ -27,6 +27,7 @@ int main(int argc, char **argv)
     if (numprocs != 2) {
         fprintf(stderr, "World size must be 2 for %s\n", argv[0]);
         MPI_Abort(MPI_COMM_WORLD, 1);
+        return 1; /* some implementations return from MPI_Abort before they end the job */
     }
 
     if (rank == MASTER) {

@@ -12,6 +12,7 @@
 #![deny(unsafe_code)]
 
 pub mod buffer;
+pub mod coll;
 pub mod comm;
 pub mod datatype;
 mod engine;

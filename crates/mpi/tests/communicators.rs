@@ -1,10 +1,10 @@
-//! Making communicators over shared memory, ranks as threads.
+//! Making communicators, on every fabric.
 
 mod common;
 
 use std::sync::Arc;
 
-use common::{on_shared_memory, over};
+use common::{everywhere, over};
 use weft_mpi::group::Comparison;
 use weft_mpi::{Comm, Group, SendMode, Source, TagPattern, Target};
 
@@ -24,7 +24,7 @@ fn ring(comm: &Comm) {
 
 #[test]
 fn duplicates_do_not_hear_each_other() {
-    on_shared_memory(3, |process| {
+    everywhere(3, |process| {
         let world = process.world();
         let twin = world.dup().unwrap();
         assert_eq!(world.compare(&twin), Comparison::Congruent);
@@ -45,7 +45,7 @@ fn duplicates_do_not_hear_each_other() {
 #[test]
 fn splits_order_by_key_then_rank() {
     for size in 1..=7 {
-        on_shared_memory(size, |process| {
+        everywhere(size, |process| {
             let world = process.world();
             let rank = world.rank();
             let color = (rank != 5).then_some((rank % 2).cast_signed());
@@ -63,7 +63,7 @@ fn splits_order_by_key_then_rank() {
 
 #[test]
 fn subgroups_get_communicators_with_and_without_the_others() {
-    on_shared_memory(5, |process| {
+    everywhere(5, |process| {
         let world = process.world();
         let group: Arc<Group> = Arc::new(world.group().include(&[4, 0, 2]).unwrap());
         let first = world.create(&group).unwrap();

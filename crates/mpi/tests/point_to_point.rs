@@ -1,8 +1,8 @@
-//! Point-to-point over shared memory, ranks as threads.
+//! Point-to-point on every fabric.
 
 mod common;
 
-use common::{on_shared_memory, over, pattern};
+use common::{everywhere, on_threads, over, pattern};
 use weft_mpi::{ErrorClass, SendMode, Source, TagPattern, Target};
 
 const SIZES: [usize; 12] = [
@@ -11,7 +11,7 @@ const SIZES: [usize; 12] = [
 
 #[test]
 fn every_mode_and_size_arrives_whole() {
-    on_shared_memory(2, |process| {
+    everywhere(2, |process| {
         let world = process.world();
         let peer = 1 - world.rank();
         for mode in [SendMode::Standard, SendMode::Synchronous, SendMode::Ready] {
@@ -40,7 +40,7 @@ fn every_mode_and_size_arrives_whole() {
 #[test]
 fn more_messages_than_credit_keep_their_order() {
     const MANY: usize = 5000;
-    on_shared_memory(2, |process| {
+    everywhere(2, |process| {
         let world = process.world();
         if world.rank() == 0 {
             let mut messages: Vec<_> = (0..MANY)
@@ -71,7 +71,7 @@ fn more_messages_than_credit_keep_their_order() {
 
 #[test]
 fn both_ways_at_once_with_more_than_fits_anywhere() {
-    on_shared_memory(4, |process| {
+    everywhere(4, |process| {
         let world = process.world();
         let size = world.size() as usize;
         let mut out: Vec<_> = (0..size)
@@ -104,7 +104,7 @@ fn both_ways_at_once_with_more_than_fits_anywhere() {
 
 #[test]
 fn truncation_keeps_what_fits_and_the_next_message() {
-    on_shared_memory(1, |process| {
+    everywhere(1, |process| {
         let itself = process.itself();
         for size in [100, 100_000] {
             let mut message = pattern(size, 1);
@@ -136,7 +136,7 @@ fn truncation_keeps_what_fits_and_the_next_message() {
 
 #[test]
 fn requests_are_taken_once() {
-    on_shared_memory(1, |process| {
+    everywhere(1, |process| {
         let itself = process.itself();
         let mut room = [0; 4];
         let request = itself
@@ -163,7 +163,7 @@ fn requests_are_taken_once() {
 
 #[test]
 fn persistent_requests_start_again() {
-    on_shared_memory(2, |process| {
+    everywhere(2, |process| {
         let world = process.world();
         let peer = 1 - world.rank();
         let (mut out, mut into) = ([0; 5000], [0; 5000]);
@@ -191,7 +191,7 @@ fn persistent_requests_start_again() {
 
 #[test]
 fn probes_see_and_take() {
-    on_shared_memory(2, |process| {
+    everywhere(2, |process| {
         let world = process.world();
         if world.rank() == 0 {
             for size in [10, 60_000] {
@@ -223,7 +223,7 @@ fn probes_see_and_take() {
 
 #[test]
 fn buffered_sends_end_at_once_and_are_bounded() {
-    on_shared_memory(2, |process| {
+    everywhere(2, |process| {
         let world = process.world();
         if world.rank() == 0 {
             let refused = world.send(SendMode::Buffered, over(&mut [1; 100]), Target::Rank(1), 0);
@@ -255,7 +255,7 @@ fn buffered_sends_end_at_once_and_are_bounded() {
 #[test]
 fn threads_of_a_rank_wait_side_by_side() {
     const THREADS: i32 = 8;
-    on_shared_memory(2, |process| {
+    on_threads(2, |process| {
         std::thread::scope(|scope| {
             for tag in 0..THREADS {
                 let world = process.world();

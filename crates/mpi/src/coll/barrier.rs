@@ -1,8 +1,8 @@
 //! `MPI_Barrier`: signals only, no data.
 
+use super::Members;
 use super::choice::Barrier;
 use super::plan::Plan;
-use super::Members;
 use crate::error::Result;
 use crate::schedule::Schedule;
 

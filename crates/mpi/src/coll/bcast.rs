@@ -17,7 +17,11 @@ pub fn bcast(members: &Members, buffer: &Buffer, root: usize) -> Result<Schedule
     members.check_root(plan.name(), root)?;
     if members.size > 1 {
         let root_here = members.rank == root;
-        let data = if root_here { plan.input(buffer) } else { plan.output(buffer) };
+        let data = if root_here {
+            plan.input(buffer)
+        } else {
+            plan.output(buffer)
+        };
         spread(members, &mut plan, data, root);
     }
     Ok(plan.finish())
@@ -48,7 +52,10 @@ fn binomial(members: &Members, plan: &mut Plan, data: Span, root: usize) {
         plan.fence();
     }
     // The largest subtree first: it has the longest way.
-    place.children().rev().for_each(|child| plan.send(rank(child), data));
+    place
+        .children()
+        .rev()
+        .for_each(|child| plan.send(rank(child), data));
 }
 
 /// Each rank gets one part of the data down the tree, then the parts go around in a ring: no rank
@@ -64,7 +71,10 @@ fn scatter_allgather(members: &Members, plan: &mut Plan, data: Span, root: usize
         data.part(start, end - start)
     };
     if let Some(parent) = place.parent() {
-        plan.receive(rank(parent), parts(place.number, place.subtree(place.number)));
+        plan.receive(
+            rank(parent),
+            parts(place.number, place.subtree(place.number)),
+        );
         plan.fence();
     }
     for child in place.children().rev() {

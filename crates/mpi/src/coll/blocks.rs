@@ -71,9 +71,8 @@ impl Blocks {
     ) -> Result<Self> {
         let extent = datatype.extent() as i64;
         let entries = counts.into_iter().zip(displacements);
-        let entries = entries.map(|(count, displacement)| {
-            (count, displacement.wrapping_mul(extent), datatype)
-        });
+        let entries = entries
+            .map(|(count, displacement)| (count, displacement.wrapping_mul(extent), datatype));
         // SAFETY: passed on from the caller.
         unsafe { Self::typed(address, entries) }
     }

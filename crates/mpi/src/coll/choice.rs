@@ -93,7 +93,11 @@ pub(super) enum Scan {
 
 impl Members {
     pub(super) fn barrier(&self) -> Barrier {
-        if self.crowded { Barrier::Flat } else { Barrier::Dissemination }
+        if self.crowded {
+            Barrier::Flat
+        } else {
+            Barrier::Dissemination
+        }
     }
 
     pub(super) fn bcast(&self, bytes: usize) -> Bcast {
@@ -165,6 +169,10 @@ impl Members {
     }
 
     pub(super) fn scan(&self) -> Scan {
-        if self.crowded { Scan::Chain } else { Scan::Doubling }
+        if self.crowded {
+            Scan::Chain
+        } else {
+            Scan::Doubling
+        }
     }
 }

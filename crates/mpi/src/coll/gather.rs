@@ -106,7 +106,8 @@ fn binomial(
     let rank = |number: usize| (number + root) % members.size;
     // Blocks of the subtree in order of the tree, our own first.
     let all = plan.scratch(place.subtree(place.number) * block);
-    let part = |number: usize, count: usize| all.part((number - place.number) * block, count * block);
+    let part =
+        |number: usize, count: usize| all.part((number - place.number) * block, count * block);
     for child in place.children() {
         plan.receive(rank(child), part(child, place.subtree(child)));
     }
@@ -135,11 +136,20 @@ pub(super) fn deal(
     let size = members.size;
     if let (Some(whole), 0) = (receive.whole(), skip) {
         let (whole, tail) = (Span::User(whole), size - root);
-        plan.copy(all.part(0, tail * block), whole.part(root * block, tail * block));
-        plan.copy(all.part(tail * block, root * block), whole.part(0, root * block));
+        plan.copy(
+            all.part(0, tail * block),
+            whole.part(root * block, tail * block),
+        );
+        plan.copy(
+            all.part(tail * block, root * block),
+            whole.part(0, root * block),
+        );
         return;
     }
     for number in skip..size {
-        plan.fill(all.part(number * block, block), receive.block((number + root) % size));
+        plan.fill(
+            all.part(number * block, block),
+            receive.block((number + root) % size),
+        );
     }
 }

@@ -117,7 +117,10 @@ impl Members {
         }
         Err(Error::new(
             ErrorClass::Count,
-            format!("{name}: {entries} counts for {} ranks; give one for each", self.size),
+            format!(
+                "{name}: {entries} counts for {} ranks; give one for each",
+                self.size
+            ),
         ))
     }
 }
@@ -127,7 +130,9 @@ impl Members {
 fn missing(name: &str, what: &str) -> Error {
     Error::new(
         ErrorClass::Buffer,
-        format!("{name}: the {what} buffer is missing here; only where the standard says so may it be left out or MPI_IN_PLACE"),
+        format!(
+            "{name}: the {what} buffer is missing here; only where the standard says so may it be left out or MPI_IN_PLACE"
+        ),
     )
 }
 
@@ -136,6 +141,8 @@ fn missing(name: &str, what: &str) -> Error {
 fn mismatch(name: &str, came: usize, expected: usize) -> Error {
     Error::new(
         ErrorClass::Truncate,
-        format!("{name}: this rank sends {came} bytes to itself but expects {expected}; count and datatype of both sides must agree"),
+        format!(
+            "{name}: this rank sends {came} bytes to itself but expects {expected}; count and datatype of both sides must agree"
+        ),
     )
 }

@@ -140,7 +140,10 @@ impl Plan {
 
     /// `into = operand op into` (`Side::Before`) or `into op operand`.
     pub fn reduce(&mut self, elements: &Elements, operand: Span, side: Side, into: Span) {
-        let count = into.len().checked_div(elements.datatype.size()).unwrap_or(0);
+        let count = into
+            .len()
+            .checked_div(elements.datatype.size())
+            .unwrap_or(0);
         if count > 0 {
             self.steps.push(Step::Reduce {
                 op: Arc::clone(&elements.op),
@@ -200,12 +203,20 @@ impl Cut for Span {
 
     fn part(&self, offset: usize, length: usize) -> Span {
         match self {
-            Self::User(region) => {
-                Self::User(region.part(offset, length).expect("a part lies within its span"))
-            }
-            Self::Scratch { offset: start, length: whole } => {
+            Self::User(region) => Self::User(
+                region
+                    .part(offset, length)
+                    .expect("a part lies within its span"),
+            ),
+            Self::Scratch {
+                offset: start,
+                length: whole,
+            } => {
                 assert!(offset + length <= *whole, "a part lies within its span");
-                Self::Scratch { offset: start + offset, length }
+                Self::Scratch {
+                    offset: start + offset,
+                    length,
+                }
             }
         }
     }
@@ -215,7 +226,10 @@ impl Cut for Span {
             (Self::User(one), Self::User(two)) => one == two,
             (
                 Self::Scratch { offset, length },
-                Self::Scratch { offset: other, length: others },
+                Self::Scratch {
+                    offset: other,
+                    length: others,
+                },
             ) => offset == other && length == others,
             _ => false,
         }

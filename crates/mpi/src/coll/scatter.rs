@@ -106,7 +106,8 @@ fn binomial(
     let rank = |number: usize| (number + root) % members.size;
     // Blocks of the subtree in order of the tree, our own first.
     let all = plan.scratch(place.subtree(place.number) * block);
-    let part = |number: usize, count: usize| all.part((number - place.number) * block, count * block);
+    let part =
+        |number: usize, count: usize| all.part((number - place.number) * block, count * block);
     if let Some(parent) = place.parent() {
         plan.receive(rank(parent), all);
         plan.fence();

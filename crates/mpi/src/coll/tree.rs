@@ -42,6 +42,8 @@ impl Place {
             number => number.trailing_zeros(),
         };
         let (number, size) = (self.number, self.size);
-        (0..bits).map(move |bit| number + (1 << bit)).filter(move |child| *child < size)
+        (0..bits)
+            .map(move |bit| number + (1 << bit))
+            .filter(move |child| *child < size)
     }
 }

@@ -4,19 +4,49 @@
 use std::sync::Arc;
 
 use weft_fabric::Fabric;
+use weft_fabric_local::Local;
 use weft_fabric_shm::Shm;
+use weft_fabric_sim::{Config, World};
 use weft_mpi::datatype::{Basic, Datatype};
 use weft_mpi::{Buffer, Process};
 
-/// Runs `rank` on `ranks` threads over the fabric of shared memory.
-pub fn on_shared_memory(ranks: u32, rank: impl Fn(Arc<Process>) + Sync) {
-    let endpoints = Shm::group(ranks).expect("a memory file");
+/// Runs `rank` as so many ranks on every fabric: processes' memory (as threads), threads, and the
+/// simulation under several seeds.
+pub fn everywhere(ranks: u32, rank: impl Fn(Arc<Process>) + Sync) {
+    threads(Shm::group(ranks).expect("a memory file"), &rank);
+    threads(Local::group(ranks as usize), &rank);
+    simulated(ranks, &rank);
+}
+
+/// As [`everywhere`] but for the simulation: for what needs threads within a rank.
+pub fn on_threads(ranks: u32, rank: impl Fn(Arc<Process>) + Sync) {
+    threads(Shm::group(ranks).expect("a memory file"), &rank);
+    threads(Local::group(ranks as usize), &rank);
+}
+
+/// Under the simulation, seeds 0 to 7.
+pub fn simulated(ranks: u32, rank: &(impl Fn(Arc<Process>) + Sync)) {
+    for seed in 0..8 {
+        let world = World::new(Config::new(ranks as usize, seed));
+        if let Err(failure) = world.run(|endpoint| to_the_end(endpoint, rank)) {
+            panic!("seed {seed}: {failure}");
+        }
+    }
+}
+
+fn threads<F: Fabric + 'static>(endpoints: Vec<F>, rank: &(impl Fn(Arc<Process>) + Sync)) {
     std::thread::scope(|scope| {
         for endpoint in endpoints {
-            let rank = &rank;
-            scope.spawn(move || rank(Process::new(Box::new(endpoint) as Box<dyn Fabric>)));
+            scope.spawn(move || to_the_end(endpoint, rank));
         }
     });
+}
+
+/// A rank leaves only when what it began to send has left, as `MPI_Finalize` sees to.
+fn to_the_end(endpoint: impl Fabric + 'static, rank: &impl Fn(Arc<Process>)) {
+    let process = Process::new(Box::new(endpoint));
+    rank(Arc::clone(&process));
+    process.drain();
 }
 
 pub fn bytes() -> Arc<Datatype> {

@@ -1,0 +1,133 @@
+//! `MPI_Allgather` and `MPI_Allgatherv`.
+
+use super::blocks::Blocks;
+use super::choice::Allgather;
+use super::gather::deal;
+use super::plan::{Cut, Plan};
+use super::{Members, bcast, mismatch};
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::schedule::{Schedule, Span};
+
+/// A block of each rank to all. `send` is `None` for `MPI_IN_PLACE`.
+///
+/// # Errors
+/// `Truncate` if this rank's own blocks differ in size.
+pub fn allgather(members: &Members, send: Option<&Buffer>, receive: &Blocks) -> Result<Schedule> {
+    build("MPI_Allgather", members, send, receive)
+}
+
+/// As [`allgather`], with blocks of different sizes, which all ranks know.
+///
+/// # Errors
+/// As for [`allgather`]; `Count` unless there is one block for each rank.
+pub fn allgatherv(members: &Members, send: Option<&Buffer>, receive: &Blocks) -> Result<Schedule> {
+    build("MPI_Allgatherv", members, send, receive)
+}
+
+fn build(
+    name: &'static str,
+    members: &Members,
+    send: Option<&Buffer>,
+    receive: &Blocks,
+) -> Result<Schedule> {
+    let mut plan = Plan::new(name);
+    members.check_entries(name, receive.len())?;
+    let expected = receive.bytes(members.rank);
+    if let Some(send) = send
+        && send.bytes() != expected
+    {
+        return Err(mismatch(name, send.bytes(), expected));
+    }
+    let own = send.unwrap_or_else(|| receive.block(members.rank));
+    let total = (0..members.size).map(|rank| receive.bytes(rank)).sum();
+    if members.size == 1 {
+        let from = plan.input(own);
+        plan.fill(from, receive.block(0));
+        return Ok(plan.finish());
+    }
+    match members.allgather(total) {
+        Allgather::Flat => flat(members, &mut plan, own, receive, total),
+        Allgather::Bruck => bruck(members, &mut plan, own, receive, total),
+        Allgather::Ring => ring(members, &mut plan, own, receive),
+    }
+    Ok(plan.finish())
+}
+
+/// Rank 0 gathers, then gives everything to all. A rank's own block may lie where everything will be
+/// received: that comes only after rank 0 has got the block.
+fn flat(members: &Members, plan: &mut Plan, own: &Buffer, receive: &Blocks, total: usize) {
+    let all = match receive.whole() {
+        Some(whole) => Span::User(whole),
+        None => plan.scratch(total),
+    };
+    if members.rank == 0 {
+        let mut offset = receive.bytes(0);
+        for rank in 1..members.size {
+            plan.receive(rank, all.part(offset, receive.bytes(rank)));
+            offset += receive.bytes(rank);
+        }
+        plan.take(own, all.part(0, receive.bytes(0)));
+        plan.fence();
+    } else {
+        let from = plan.input(own);
+        plan.send(0, from);
+    }
+    bcast::flat(members, plan, all, 0);
+    if receive.whole().is_none() {
+        plan.fence();
+        let mut offset = 0;
+        for rank in 0..members.size {
+            let length = receive.bytes(rank);
+            plan.fill(all.part(offset, length), receive.block(rank));
+            offset += length;
+        }
+    }
+}
+
+/// In round k each rank has the blocks of 2^k ranks from itself on, and gets as many more from the
+/// rank 2^k further on: log2(n) rounds.
+fn bruck(members: &Members, plan: &mut Plan, own: &Buffer, receive: &Blocks, total: usize) {
+    let (rank, size) = (members.rank, members.size);
+    let all = plan.scratch(total);
+    let mut ends = vec![0; size + 1];
+    for place in 0..size {
+        ends[place + 1] = ends[place] + receive.bytes(members.after(place));
+    }
+    plan.take(own, all.part(0, ends[1]));
+    let mut distance = 1;
+    while distance < size {
+        let count = distance.min(size - distance);
+        // What the other side sends are blocks of its own numbering: the same ranks as our places from
+        // `distance` on.
+        let into = all.part(ends[distance], ends[distance + count] - ends[distance]);
+        let out = all.part(0, ends[count]);
+        plan.exchange(members.before(distance), out, members.after(distance), into);
+        distance *= 2;
+    }
+    if receive.whole().is_some() {
+        deal(plan, members, all, receive, rank, ends[1], 0);
+        return;
+    }
+    for place in 0..size {
+        let block = all.part(ends[place], ends[place + 1] - ends[place]);
+        plan.fill(block, receive.block(members.after(place)));
+    }
+}
+
+/// Each block goes around from rank to rank.
+fn ring(members: &Members, plan: &mut Plan, own: &Buffer, receive: &Blocks) {
+    let spans: Vec<Span> = (0..members.size)
+        .map(|rank| plan.output(receive.block(rank)))
+        .collect();
+    plan.take(own, spans[members.rank]);
+    let (next, previous) = (members.after(1), members.before(1));
+    for step in 0..members.size - 1 {
+        plan.exchange(
+            next,
+            spans[members.before(step)],
+            previous,
+            spans[members.before(step + 1)],
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! `MPI_Alltoall`, `MPI_Alltoallv` and `MPI_Alltoallw`.
+
+use super::blocks::Blocks;
+use super::choice::Alltoall;
+use super::plan::{Cut, Plan};
+use super::{Members, mismatch};
+use crate::error::Result;
+use crate::schedule::{Schedule, Span};
+
+/// A block of each rank to each rank, all of one size. `send` is `None` for `MPI_IN_PLACE`.
+///
+/// # Errors
+/// `Truncate` if the block to oneself differs in size.
+pub fn alltoall(members: &Members, send: Option<&Blocks>, receive: &Blocks) -> Result<Schedule> {
+    let mut plan = Plan::new("MPI_Alltoall");
+    check(members, &plan, send, receive)?;
+    let block = receive.bytes(members.rank);
+    match members.alltoall(block) {
+        Alltoall::Bruck => bruck(members, &mut plan, send, receive, block),
+        Alltoall::Pairwise(window) => pairwise(members, &mut plan, send, receive, window),
+    }
+    Ok(plan.finish())
+}
+
+/// As [`alltoall`], with blocks of any size and datatype; each rank knows its own only. `name` is the
+/// call: `MPI_Alltoallv` or `MPI_Alltoallw`.
+///
+/// # Errors
+/// As for [`alltoall`]; `Count` unless there is one block for each rank.
+pub fn alltoallv(
+    name: &'static str,
+    members: &Members,
+    send: Option<&Blocks>,
+    receive: &Blocks,
+) -> Result<Schedule> {
+    let mut plan = Plan::new(name);
+    check(members, &plan, send, receive)?;
+    let Alltoall::Pairwise(window) = members.alltoall(usize::MAX) else {
+        unreachable!("blocks of any size are exchanged in pairs")
+    };
+    pairwise(members, &mut plan, send, receive, window);
+    Ok(plan.finish())
+}
+
+fn check(members: &Members, plan: &Plan, send: Option<&Blocks>, receive: &Blocks) -> Result<()> {
+    let name = plan.name();
+    members.check_entries(name, receive.len())?;
+    let Some(send) = send else { return Ok(()) };
+    members.check_entries(name, send.len())?;
+    let (came, expected) = (send.bytes(members.rank), receive.bytes(members.rank));
+    if came == expected {
+        Ok(())
+    } else {
+        Err(mismatch(name, came, expected))
+    }
+}
+
+/// The bytes of all blocks to be sent. In place they are copied first, for they are overwritten.
+fn outgoing(
+    members: &Members,
+    plan: &mut Plan,
+    send: Option<&Blocks>,
+    receive: &Blocks,
+) -> Vec<Span> {
+    let span = |rank: usize| match send {
+        Some(send) => plan.input(send.block(rank)),
+        None => {
+            let copy = plan.scratch(receive.bytes(rank));
+            plan.take(receive.block(rank), copy);
+            copy
+        }
+    };
+    (0..members.size).map(span).collect()
+}
+
+/// In round d each rank sends to the rank d further on and receives from the one d back; `window`
+/// rounds at a time.
+fn pairwise(
+    members: &Members,
+    plan: &mut Plan,
+    send: Option<&Blocks>,
+    receive: &Blocks,
+    window: usize,
+) {
+    let out = outgoing(members, plan, send, receive);
+    plan.fill(out[members.rank], receive.block(members.rank));
+    let into: Vec<Span> = (0..members.size)
+        .map(|rank| match rank {
+            rank if rank == members.rank => out[rank],
+            rank => plan.output(receive.block(rank)),
+        })
+        .collect();
+    for first in (1..members.size).step_by(window) {
+        let rounds = first..(first + window).min(members.size);
+        for distance in rounds.clone() {
+            plan.receive(members.before(distance), into[members.before(distance)]);
+        }
+        for distance in rounds {
+            plan.send(members.after(distance), out[members.after(distance)]);
+        }
+        plan.fence();
+    }
+}
+
+/// Blocks travel in log2(n) rounds: in round k all those whose distance to go has bit k set go 2^k
+/// ranks further, together (Bruck).
+fn bruck(
+    members: &Members,
+    plan: &mut Plan,
+    send: Option<&Blocks>,
+    receive: &Blocks,
+    block: usize,
+) {
+    let size = members.size;
+    let source = send.unwrap_or(receive);
+    // By distance to go: first of our own blocks, at the end those of others for us.
+    let all = plan.scratch(size * block);
+    let run = |first: usize, count: usize| all.part(first * block, count * block);
+    for distance in 0..size {
+        plan.take(source.block(members.after(distance)), run(distance, 1));
+    }
+    let (out, into) = (plan.scratch(size * block), plan.scratch(size * block));
+    let mut step = 1;
+    while step < size {
+        let runs = || {
+            let first = (step..size).step_by(2 * step);
+            first.map(|first| (first, step.min(size - first)))
+        };
+        let mut length = 0;
+        for (first, count) in runs() {
+            plan.copy(run(first, count), out.part(length, count * block));
+            length += count * block;
+        }
+        let (there, back) = (members.after(step), members.before(step));
+        plan.exchange(there, out.part(0, length), back, into.part(0, length));
+        let mut length = 0;
+        for (first, count) in runs() {
+            plan.copy(into.part(length, count * block), run(first, count));
+            length += count * block;
+        }
+        step *= 2;
+    }
+    for distance in 0..size {
+        plan.fill(run(distance, 1), receive.block(members.before(distance)));
+    }
+}

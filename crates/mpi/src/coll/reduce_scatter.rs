@@ -1,0 +1,110 @@
+//! `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`.
+
+use super::Members;
+use super::choice::ReduceScatter;
+use super::plan::{Cut, Plan};
+use super::reduce::{Reduction, flat, share};
+use crate::buffer::Buffer;
+use crate::error::{Error, ErrorClass, Result};
+use crate::schedule::Schedule;
+
+/// All ranks' elements, combined; rank i gets `counts[i]` of them. `reduction.count` is their sum. In
+/// place: `send` is the receive buffer, with as many elements.
+///
+/// # Errors
+/// `Op` if the operation is not defined for the datatype, `Count` unless the counts fit, `Truncate` if
+/// a buffer does not hold what the counts say.
+pub fn reduce_scatter(
+    members: &Members,
+    send: &Buffer,
+    receive: &Buffer,
+    counts: &[usize],
+    reduction: &Reduction,
+) -> Result<Schedule> {
+    build(
+        "MPI_Reduce_scatter",
+        members,
+        send,
+        receive,
+        counts,
+        reduction,
+    )
+}
+
+/// As [`reduce_scatter`], where all get `count` elements.
+///
+/// # Errors
+/// As for [`reduce_scatter`].
+pub fn reduce_scatter_block(
+    members: &Members,
+    send: &Buffer,
+    receive: &Buffer,
+    count: usize,
+    reduction: &Reduction,
+) -> Result<Schedule> {
+    let counts = vec![count; members.size];
+    build(
+        "MPI_Reduce_scatter_block",
+        members,
+        send,
+        receive,
+        &counts,
+        reduction,
+    )
+}
+
+fn build(
+    name: &'static str,
+    members: &Members,
+    send: &Buffer,
+    receive: &Buffer,
+    counts: &[usize],
+    reduction: &Reduction,
+) -> Result<Schedule> {
+    let mut plan = Plan::new(name);
+    members.check_entries(name, counts.len())?;
+    let sum = counts
+        .iter()
+        .try_fold(0usize, |sum, count| sum.checked_add(*count));
+    if sum != Some(reduction.count) {
+        return Err(Error::new(
+            ErrorClass::Count,
+            format!(
+                "{name}: the counts of the ranks do not add up to {}",
+                reduction.count
+            ),
+        ));
+    }
+    reduction.check(name, reduction.count, send)?;
+    reduction.check(name, counts[members.rank], receive)?;
+    let size = reduction.datatype.size();
+    let mut cuts = vec![0; counts.len() + 1];
+    for (rank, count) in counts.iter().enumerate() {
+        cuts[rank + 1] = cuts[rank] + count * size;
+    }
+    let (own, out) = (plan.input(send), plan.output(receive));
+    let part = |rank: usize| (cuts[rank], cuts[rank + 1] - cuts[rank]);
+    let elements = reduction.elements();
+    match members.reduce_scatter(own.len()) {
+        _ if members.size == 1 => plan.copy(own, out),
+        ReduceScatter::Parts => {
+            let result = share(members, &mut plan, own, &cuts, &elements);
+            plan.copy(result, out);
+        }
+        ReduceScatter::ReduceScatter if members.rank == 0 => {
+            let all = plan.scratch(own.len());
+            flat(members, &mut plan, own, Some(all), &elements, 0);
+            for rank in members.others() {
+                let (offset, length) = part(rank);
+                plan.send(rank, all.part(offset, length));
+            }
+            plan.copy(all.part(0, out.len()), out);
+        }
+        ReduceScatter::ReduceScatter => {
+            // Our own data may lie in `out`: our part comes only after rank 0 has got them.
+            flat(members, &mut plan, own, None, &elements, 0);
+            plan.receive(0, out);
+        }
+    }
+    Ok(plan.finish())
+}

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use weft_fabric::Region;
 
-use crate::buffer::{region_of, bytes_of};
+use crate::buffer::{bytes_of, region_of};
 use crate::schedule::{Schedule, Span, Step};
 
 /// A small generator of numbers: the same ones in every run.
@@ -71,7 +71,9 @@ pub(super) fn run(schedules: Vec<Schedule>, dice: &mut Dice) -> Result<(), Strin
                 continue;
             }
             let (out, into) = (channel.sent.pop_front(), channel.wanted.pop_front());
-            let (Some(out), Some(into)) = (out, into) else { continue };
+            let (Some(out), Some(into)) = (out, into) else {
+                continue;
+            };
             if out.len() != into.len() {
                 return Err(format!(
                     "{from} sends {} bytes to {to}, which expects {}",
@@ -88,7 +90,9 @@ pub(super) fn run(schedules: Vec<Schedule>, dice: &mut Dice) -> Result<(), Strin
             break;
         }
         if !moved && !settle(&mut ranks, &mut channels)? {
-            let stuck: Vec<_> = (0..ranks.len()).filter(|rank| !ranks[*rank].is_done()).collect();
+            let stuck: Vec<_> = (0..ranks.len())
+                .filter(|rank| !ranks[*rank].is_done())
+                .collect();
             return Err(format!("ranks {stuck:?} wait for what nobody will send"));
         }
     }
@@ -123,9 +127,9 @@ impl Rank {
     fn region(&mut self, span: Span) -> Region {
         match span {
             Span::User(region) => region,
-            Span::Scratch { offset, length } => {
-                region_of(&mut self.scratch).part(offset, length).expect("lies in the scratch")
-            }
+            Span::Scratch { offset, length } => region_of(&mut self.scratch)
+                .part(offset, length)
+                .expect("lies in the scratch"),
         }
     }
 }
@@ -137,23 +141,37 @@ fn advance(
     channels: &mut BTreeMap<(usize, usize), Channel>,
 ) -> Result<bool, String> {
     let rank = &mut ranks[me];
-    let Some(step) = rank.schedule.steps.get(rank.position).cloned() else { return Ok(false) };
+    let Some(step) = rank.schedule.steps.get(rank.position).cloned() else {
+        return Ok(false);
+    };
     match step {
         Step::Send { to, from } => {
             let from = rank.region(from);
             rank.outstanding += 1;
-            channels.entry((me, to as usize)).or_default().sent.push_back(from);
+            channels
+                .entry((me, to as usize))
+                .or_default()
+                .sent
+                .push_back(from);
         }
         Step::Receive { from, into } => {
             let into = rank.region(into);
             rank.outstanding += 1;
-            channels.entry((from as usize, me)).or_default().wanted.push_back(into);
+            channels
+                .entry((from as usize, me))
+                .or_default()
+                .wanted
+                .push_back(into);
         }
         Step::Copy { from, into } => {
             let from = rank.region(from);
             let into = rank.region(into);
             if from.len() != into.len() {
-                return Err(format!("rank {me} copies {} to {} bytes", from.len(), into.len()));
+                return Err(format!(
+                    "rank {me} copies {} to {} bytes",
+                    from.len(),
+                    into.len()
+                ));
             }
             into.copy_from(&from);
         }
@@ -167,7 +185,14 @@ fn advance(
                 return Err(format!("rank {me} unpacks more than there is room"));
             }
         }
-        Step::Reduce { op, datatype, count, operand, into, operand_first } => {
+        Step::Reduce {
+            op,
+            datatype,
+            count,
+            operand,
+            into,
+            operand_first,
+        } => {
             let (operand, into) = (rank.region(operand), rank.region(into));
             let mut turned = vec![0; operand.len()];
             operand.copy_to_slice(&mut turned);

@@ -25,7 +25,11 @@ struct Setting {
 
 impl Setting {
     fn members(&self, rank: usize) -> Members {
-        Members { rank, size: self.size, crowded: self.crowded }
+        Members {
+            rank,
+            size: self.size,
+            crowded: self.crowded,
+        }
     }
 
     /// Two 32-bit numbers; with gaps around, and the second one first, if wanted.
@@ -44,17 +48,29 @@ impl Setting {
 }
 
 fn settings(counts: &[usize]) -> Vec<Setting> {
-    let sizes: &[usize] = if cfg!(miri) { &[1, 3, 4] } else { &[1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15, 16, 17, 37, 70] };
+    let sizes: &[usize] = if cfg!(miri) {
+        &[1, 3, 4]
+    } else {
+        &[1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15, 16, 17, 37, 70]
+    };
     let mut all = Vec::new();
     for &size in sizes {
         for &count in counts {
             // The large ones are slow, and have fewer ways to go wrong.
-            if count * size > 200_000 && !size.is_multiple_of(4) && size != 5 || cfg!(miri) && count > 100 {
+            if count * size > 200_000 && !size.is_multiple_of(4) && size != 5
+                || cfg!(miri) && count > 100
+            {
                 continue;
             }
             for bits in 0..8 {
                 let flag = |bit: usize| bits >> bit & 1 == 1;
-                all.push(Setting { size, count, crowded: flag(0), in_place: flag(1), gaps: flag(2) });
+                all.push(Setting {
+                    size,
+                    count,
+                    crowded: flag(0),
+                    in_place: flag(1),
+                    gaps: flag(2),
+                });
             }
         }
     }
@@ -75,7 +91,9 @@ fn roots(setting: &Setting) -> Vec<usize> {
 fn element(rank: usize, index: usize) -> [u8; 8] {
     let one = (rank as u32 * 7919 + index as u32 * 31 + 1).to_le_bytes();
     let two = (rank as u32 * 104_729 + index as u32 * 17 + 5).to_le_bytes();
-    [one[0], one[1], one[2], one[3], two[0], two[1], two[2], two[3]]
+    [
+        one[0], one[1], one[2], one[3], two[0], two[1], two[2], two[3],
+    ]
 }
 
 fn elements(rank: usize, indices: std::ops::Range<usize>) -> Vec<u8> {
@@ -92,7 +110,10 @@ impl Memory {
     fn new(setting: &Setting, count: usize) -> Self {
         let datatype = setting.datatype();
         let length = count * datatype.extent() as usize;
-        Self { bytes: vec![0xcc; length], datatype }
+        Self {
+            bytes: vec![0xcc; length],
+            datatype,
+        }
     }
 
     fn holding(setting: &Setting, data: &[u8]) -> Self {
@@ -104,7 +125,10 @@ impl Memory {
     fn put(&mut self, at: usize, data: &[u8]) {
         let count = self.bytes.len() / self.datatype.extent() as usize;
         // SAFETY: the memory holds `count` elements.
-        let written = unsafe { self.datatype.unpack(self.bytes.as_mut_ptr(), count, at * 8, data) };
+        let written = unsafe {
+            self.datatype
+                .unpack(self.bytes.as_mut_ptr(), count, at * 8, data)
+        };
         assert_eq!(written, data.len());
     }
 
@@ -139,7 +163,10 @@ impl Memory {
         let mut other = vec![0xcc; self.bytes.len()];
         // SAFETY: `other` is as long.
         unsafe { self.datatype.unpack(other.as_mut_ptr(), count, 0, &data) };
-        assert!(other == self.bytes, "bytes between the elements were written");
+        assert!(
+            other == self.bytes,
+            "bytes between the elements were written"
+        );
         data
     }
 }
@@ -155,11 +182,19 @@ fn execute(setting: &Setting, what: &str, build: impl FnMut(usize) -> Result<Sch
 
 /// Sizes of blocks that differ from rank to rank.
 fn uneven(setting: &Setting) -> Vec<usize> {
-    (0..setting.size).map(|rank| (setting.count + rank * 5) % (setting.count + 3)).collect()
+    (0..setting.size)
+        .map(|rank| (setting.count + rank * 5) % (setting.count + 3))
+        .collect()
 }
 
 fn starts(counts: &[usize]) -> Vec<usize> {
-    counts.iter().scan(0, |sum, count| { *sum += count; Some(*sum - count) }).collect()
+    counts
+        .iter()
+        .scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum - count)
+        })
+        .collect()
 }
 
 #[test]
@@ -180,10 +215,18 @@ fn bcast_gives_all_the_roots_data() {
                     false => Memory::new(&setting, setting.count),
                 })
                 .collect();
-            let buffers: Vec<Buffer> = memory.iter_mut().map(|one| one.buffer(setting.count)).collect();
-            execute(&setting, "bcast", |rank| bcast(&setting.members(rank), &buffers[rank], root));
+            let buffers: Vec<Buffer> = memory
+                .iter_mut()
+                .map(|one| one.buffer(setting.count))
+                .collect();
+            execute(&setting, "bcast", |rank| {
+                bcast(&setting.members(rank), &buffers[rank], root)
+            });
             for (rank, memory) in memory.iter().enumerate() {
-                assert!(memory.data() == expected, "{setting:?} root {root} rank {rank}");
+                assert!(
+                    memory.data() == expected,
+                    "{setting:?} root {root} rank {rank}"
+                );
             }
         }
     }
@@ -203,24 +246,41 @@ fn gather_and_scatter_move_blocks_to_and_from_the_root() {
 }
 
 fn blocks(memory: &mut Memory, setting: &Setting, counts: &[usize], vector: bool) -> Blocks {
-    if vector { memory.listed(counts) } else { memory.even(setting.count, setting.size) }
+    if vector {
+        memory.listed(counts)
+    } else {
+        memory.even(setting.count, setting.size)
+    }
 }
 
 fn check_gather(setting: &Setting, counts: &[usize], vector: bool, root: usize) {
     let at = starts(counts);
     let total = counts.iter().sum();
-    let dense = Setting { gaps: false, ..*setting };
-    let expected: Vec<u8> =
-        (0..setting.size).flat_map(|rank| elements(rank, 0..counts[rank])).collect();
+    let dense = Setting {
+        gaps: false,
+        ..*setting
+    };
+    let expected: Vec<u8> = (0..setting.size)
+        .flat_map(|rank| elements(rank, 0..counts[rank]))
+        .collect();
     // The senders' layout differs from the root's.
     let mut send: Vec<Memory> = (0..setting.size)
-        .map(|rank| Memory::holding(if rank % 2 == 0 { &dense } else { setting }, &elements(rank, 0..counts[rank])))
+        .map(|rank| {
+            Memory::holding(
+                if rank % 2 == 0 { &dense } else { setting },
+                &elements(rank, 0..counts[rank]),
+            )
+        })
         .collect();
     let mut receive = Memory::new(setting, total);
     if setting.in_place {
         receive.put(at[root], &elements(root, 0..counts[root]));
     }
-    let send: Vec<Buffer> = send.iter_mut().zip(counts).map(|(one, count)| one.buffer(*count)).collect();
+    let send: Vec<Buffer> = send
+        .iter_mut()
+        .zip(counts)
+        .map(|(one, count)| one.buffer(*count))
+        .collect();
     let all = blocks(&mut receive, setting, counts, vector);
     execute(setting, "gather", |rank| {
         let here = rank == root;
@@ -232,18 +292,29 @@ fn check_gather(setting: &Setting, counts: &[usize], vector: bool, root: usize) 
             gather(&setting.members(rank), send, receive, root)
         }
     });
-    assert!(receive.data() == expected, "{setting:?} root {root} {vector}");
+    assert!(
+        receive.data() == expected,
+        "{setting:?} root {root} {vector}"
+    );
 }
 
 fn check_scatter(setting: &Setting, counts: &[usize], vector: bool, root: usize) {
-    let all: Vec<u8> = (0..setting.size).flat_map(|rank| elements(rank, 0..counts[rank])).collect();
+    let all: Vec<u8> = (0..setting.size)
+        .flat_map(|rank| elements(rank, 0..counts[rank]))
+        .collect();
     let mut send = Memory::holding(setting, &all);
-    let dense = Setting { gaps: false, ..*setting };
+    let dense = Setting {
+        gaps: false,
+        ..*setting
+    };
     let mut receive: Vec<Memory> = (0..setting.size)
         .map(|rank| Memory::new(if rank % 2 == 0 { &dense } else { setting }, counts[rank]))
         .collect();
-    let into: Vec<Buffer> =
-        receive.iter_mut().zip(counts).map(|(one, count)| one.buffer(*count)).collect();
+    let into: Vec<Buffer> = receive
+        .iter_mut()
+        .zip(counts)
+        .map(|(one, count)| one.buffer(*count))
+        .collect();
     let from = blocks(&mut send, setting, counts, vector);
     execute(setting, "scatter", |rank| {
         let here = rank == root;
@@ -259,7 +330,10 @@ fn check_scatter(setting: &Setting, counts: &[usize], vector: bool, root: usize)
         if rank == root && setting.in_place {
             assert!(memory.bytes.iter().all(|byte| UNTOUCHED.contains(byte)));
         } else {
-            assert!(memory.data() == elements(rank, 0..counts[rank]), "{setting:?} {root} {rank}");
+            assert!(
+                memory.data() == elements(rank, 0..counts[rank]),
+                "{setting:?} {root} {rank}"
+            );
         }
     }
 }
@@ -270,8 +344,9 @@ fn allgather_gives_all_blocks_to_all() {
         let even = vec![setting.count; setting.size];
         for (counts, vector) in [(even, false), (uneven(&setting), true)] {
             let at = starts(&counts);
-            let expected: Vec<u8> =
-                (0..setting.size).flat_map(|rank| elements(rank, 0..counts[rank])).collect();
+            let expected: Vec<u8> = (0..setting.size)
+                .flat_map(|rank| elements(rank, 0..counts[rank]))
+                .collect();
             let mut send: Vec<Memory> = (0..setting.size)
                 .map(|rank| Memory::holding(&setting, &elements(rank, 0..counts[rank])))
                 .collect();
@@ -284,10 +359,15 @@ fn allgather_gives_all_blocks_to_all() {
                     memory
                 })
                 .collect();
-            let from: Vec<Buffer> =
-                send.iter_mut().zip(&counts).map(|(one, count)| one.buffer(*count)).collect();
-            let into: Vec<Blocks> =
-                receive.iter_mut().map(|one| blocks(one, &setting, &counts, vector)).collect();
+            let from: Vec<Buffer> = send
+                .iter_mut()
+                .zip(&counts)
+                .map(|(one, count)| one.buffer(*count))
+                .collect();
+            let into: Vec<Blocks> = receive
+                .iter_mut()
+                .map(|one| blocks(one, &setting, &counts, vector))
+                .collect();
             execute(&setting, "allgather", |rank| {
                 let send = (!setting.in_place).then_some(&from[rank]);
                 if vector {
@@ -297,7 +377,10 @@ fn allgather_gives_all_blocks_to_all() {
                 }
             });
             for (rank, memory) in receive.iter().enumerate() {
-                assert!(memory.data() == expected, "{setting:?} rank {rank} {vector}");
+                assert!(
+                    memory.data() == expected,
+                    "{setting:?} rank {rank} {vector}"
+                );
             }
         }
     }
@@ -316,8 +399,9 @@ fn alltoall_transposes() {
             let block = |from: usize, to: usize| elements(from * size + to, 0..count(from, to));
             let counts = |rank: usize| (0..size).map(|to| count(rank, to)).collect::<Vec<_>>();
             let row = |rank: usize| (0..size).flat_map(|to| block(rank, to)).collect::<Vec<_>>();
-            let mut send: Vec<Memory> =
-                (0..size).map(|rank| Memory::holding(&setting, &row(rank))).collect();
+            let mut send: Vec<Memory> = (0..size)
+                .map(|rank| Memory::holding(&setting, &row(rank)))
+                .collect();
             let mut receive: Vec<Memory> = (0..size)
                 .map(|rank| match setting.in_place {
                     true => Memory::holding(&setting, &row(rank)),
@@ -326,7 +410,9 @@ fn alltoall_transposes() {
                 .collect();
             let all = |memory: &mut Vec<Memory>| -> Vec<Blocks> {
                 let ranks = memory.iter_mut().enumerate();
-                ranks.map(|(rank, one)| blocks(one, &setting, &counts(rank), vector)).collect()
+                ranks
+                    .map(|(rank, one)| blocks(one, &setting, &counts(rank), vector))
+                    .collect()
             };
             let (from, into) = (all(&mut send), all(&mut receive));
             execute(&setting, "alltoall", |rank| {
@@ -339,7 +425,10 @@ fn alltoall_transposes() {
             });
             for (rank, memory) in receive.iter().enumerate() {
                 let expected: Vec<u8> = (0..size).flat_map(|from| block(from, rank)).collect();
-                assert!(memory.data() == expected, "{setting:?} rank {rank} {vector}");
+                assert!(
+                    memory.data() == expected,
+                    "{setting:?} rank {rank} {vector}"
+                );
             }
         }
     }
@@ -360,7 +449,9 @@ fn compose(one: &[u8], two: &[u8]) -> Vec<u8> {
 fn sum(one: &[u8], two: &[u8]) -> Vec<u8> {
     let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap());
     let words = one.chunks(4).zip(two.chunks(4));
-    words.flat_map(|(one, two)| word(one).wrapping_add(word(two)).to_le_bytes()).collect()
+    words
+        .flat_map(|(one, two)| word(one).wrapping_add(word(two)).to_le_bytes())
+        .collect()
 }
 
 fn user(commutative: bool) -> Arc<Op> {
@@ -371,7 +462,11 @@ fn user(commutative: bool) -> Arc<Op> {
             unsafe {
                 datatype.pack(operand.as_ptr(), count, 0, &mut one);
                 datatype.pack(into.as_ptr(), count, 0, &mut two);
-                let result = if commutative { sum(&one, &two) } else { compose(&one, &two) };
+                let result = if commutative {
+                    sum(&one, &two)
+                } else {
+                    compose(&one, &two)
+                };
                 datatype.unpack(into.as_ptr(), count, 0, &result);
             }
         },
@@ -391,7 +486,11 @@ fn folded(setting: &Setting, last: usize, commutative: bool, count: usize) -> Ve
 }
 
 fn reduction(setting: &Setting, commutative: bool, count: usize) -> Reduction {
-    Reduction { count, datatype: setting.datatype(), op: user(commutative) }
+    Reduction {
+        count,
+        datatype: setting.datatype(),
+        op: user(commutative),
+    }
 }
 
 /// What each rank contributes, and where its result goes; in place both are the same.
@@ -407,19 +506,39 @@ impl Contributions {
         let ranks = 0..setting.size;
         Self {
             send: ranks.clone().map(data).collect(),
-            receive: if setting.in_place { Vec::new() } else { ranks.map(empty).collect() },
+            receive: if setting.in_place {
+                Vec::new()
+            } else {
+                ranks.map(empty).collect()
+            },
         }
     }
 
-    fn buffers(&mut self, count: usize, result: impl Fn(usize) -> usize) -> (Vec<Buffer>, Vec<Buffer>) {
+    fn buffers(
+        &mut self,
+        count: usize,
+        result: impl Fn(usize) -> usize,
+    ) -> (Vec<Buffer>, Vec<Buffer>) {
         let from = self.send.iter_mut().map(|one| one.buffer(count)).collect();
-        let targets = if self.receive.is_empty() { &mut self.send } else { &mut self.receive };
-        let into = targets.iter_mut().enumerate().map(|(rank, one)| one.buffer(result(rank))).collect();
+        let targets = if self.receive.is_empty() {
+            &mut self.send
+        } else {
+            &mut self.receive
+        };
+        let into = targets
+            .iter_mut()
+            .enumerate()
+            .map(|(rank, one)| one.buffer(result(rank)))
+            .collect();
         (from, into)
     }
 
     fn result(&self, rank: usize, length: usize) -> Vec<u8> {
-        let memory = if self.receive.is_empty() { &self.send } else { &self.receive };
+        let memory = if self.receive.is_empty() {
+            &self.send
+        } else {
+            &self.receive
+        };
         memory[rank].data()[..length * 8].to_vec()
     }
 }
@@ -439,20 +558,37 @@ fn reduce_and_allreduce_keep_the_order() {
                 let (send, receive) = all.buffers(count, |_| count);
                 execute(&setting, "reduce", |rank| {
                     let receive = (rank == root).then_some(&receive[rank]);
-                    reduce(&setting.members(rank), &send[rank], receive, &reduction, root)
+                    reduce(
+                        &setting.members(rank),
+                        &send[rank],
+                        receive,
+                        &reduction,
+                        root,
+                    )
                 });
                 assert!(all.result(root, count) == expected, "reduce {what} {root}");
                 for rank in (0..setting.size).filter(|rank| *rank != root && setting.in_place) {
-                    assert!(all.result(rank, count) == elements(rank, 0..count), "{what} {root} {rank}");
+                    assert!(
+                        all.result(rank, count) == elements(rank, 0..count),
+                        "{what} {root} {rank}"
+                    );
                 }
             }
             let mut all = Contributions::new(&setting, count, |_| count);
             let (send, receive) = all.buffers(count, |_| count);
             execute(&setting, "allreduce", |rank| {
-                allreduce(&setting.members(rank), &send[rank], &receive[rank], &reduction)
+                allreduce(
+                    &setting.members(rank),
+                    &send[rank],
+                    &receive[rank],
+                    &reduction,
+                )
             });
             for rank in 0..setting.size {
-                assert!(all.result(rank, count) == expected, "allreduce {what} {rank}");
+                assert!(
+                    all.result(rank, count) == expected,
+                    "allreduce {what} {rank}"
+                );
             }
         }
     }
@@ -477,7 +613,10 @@ fn scans_combine_the_ranks_before() {
                 for rank in usize::from(!inclusive)..setting.size {
                     let last = if inclusive { rank } else { rank - 1 };
                     let expected = folded(&setting, last, commutative, count);
-                    assert!(all.result(rank, count) == expected, "{setting:?} {inclusive} {rank}");
+                    assert!(
+                        all.result(rank, count) == expected,
+                        "{setting:?} {inclusive} {rank}"
+                    );
                 }
             }
         }
@@ -499,13 +638,18 @@ fn reduce_scatter_gives_each_its_part() {
                     let (send, receive) = (&send[rank], &receive[rank]);
                     match vector {
                         true => reduce_scatter(&members, send, receive, &counts, &reduction),
-                        false => reduce_scatter_block(&members, send, receive, setting.count, &reduction),
+                        false => {
+                            reduce_scatter_block(&members, send, receive, setting.count, &reduction)
+                        }
                     }
                 });
                 let expected = folded(&setting, setting.size - 1, commutative, total);
                 for rank in 0..setting.size {
                     let part = &expected[at[rank] * 8..(at[rank] + counts[rank]) * 8];
-                    assert!(all.result(rank, counts[rank]) == part, "{setting:?} {vector} {rank}");
+                    assert!(
+                        all.result(rank, counts[rank]) == part,
+                        "{setting:?} {vector} {rank}"
+                    );
                 }
             }
         }
@@ -514,14 +658,26 @@ fn reduce_scatter_gives_each_its_part() {
 
 #[test]
 fn wrong_arguments_have_the_class_of_the_standard() {
-    let setting = Setting { size: 3, crowded: false, in_place: false, gaps: false, count: 2 };
+    let setting = Setting {
+        size: 3,
+        crowded: false,
+        in_place: false,
+        gaps: false,
+        count: 2,
+    };
     let members = setting.members(1);
     let mut memory = Memory::new(&setting, 2);
     let buffer = memory.buffer(2);
     let class = |result: Result<Schedule>| result.unwrap_err().class();
     assert_eq!(class(bcast(&members, &buffer, 3)), ErrorClass::Root);
-    assert_eq!(class(gather(&members, Some(&buffer), None, 7)), ErrorClass::Root);
-    assert_eq!(class(gather(&members, Some(&buffer), None, 1)), ErrorClass::Buffer);
+    assert_eq!(
+        class(gather(&members, Some(&buffer), None, 7)),
+        ErrorClass::Root
+    );
+    assert_eq!(
+        class(gather(&members, Some(&buffer), None, 1)),
+        ErrorClass::Buffer
+    );
     let two = memory.even(1, 2);
     assert_eq!(class(allgather(&members, None, &two)), ErrorClass::Count);
     let sum = Reduction {
@@ -530,19 +686,41 @@ fn wrong_arguments_have_the_class_of_the_standard() {
         op: Op::predefined(Predefined::Sum),
     };
     // The datatype is not a predefined one.
-    assert_eq!(class(allreduce(&members, &buffer, &buffer, &sum)), ErrorClass::Op);
-    let long = Reduction { count: 3, op: user(true), ..sum };
-    assert_eq!(class(allreduce(&members, &buffer, &buffer, &long)), ErrorClass::Truncate);
+    assert_eq!(
+        class(allreduce(&members, &buffer, &buffer, &sum)),
+        ErrorClass::Op
+    );
+    let long = Reduction {
+        count: 3,
+        op: user(true),
+        ..sum
+    };
+    assert_eq!(
+        class(allreduce(&members, &buffer, &buffer, &long)),
+        ErrorClass::Truncate
+    );
 }
 
 #[test]
 fn disagreement_about_sizes_is_seen_by_a_receiver() {
-    let setting = Setting { size: 4, crowded: false, in_place: false, gaps: false, count: 3 };
+    let setting = Setting {
+        size: 4,
+        crowded: false,
+        in_place: false,
+        gaps: false,
+        count: 3,
+    };
     let mut memory: Vec<Memory> = (0..4).map(|_| Memory::new(&setting, 3)).collect();
     let counts = [3, 3, 2, 3];
-    let buffers: Vec<Buffer> =
-        memory.iter_mut().zip(counts).map(|(one, count)| one.buffer(count)).collect();
+    let buffers: Vec<Buffer> = memory
+        .iter_mut()
+        .zip(counts)
+        .map(|(one, count)| one.buffer(count))
+        .collect();
     let schedules = (0..4).map(|rank| bcast(&setting.members(rank), &buffers[rank], 0).unwrap());
     let error = run(schedules.collect(), &mut Dice(77)).unwrap_err();
-    assert!(error.contains("sends 24 bytes to 2, which expects 16"), "{error}");
+    assert!(
+        error.contains("sends 24 bytes to 2, which expects 16"),
+        "{error}"
+    );
 }

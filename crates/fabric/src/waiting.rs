@@ -8,7 +8,7 @@
 //! | what is seen | what is done |
 //! |---|---|
 //! | simulation (`awake == 0`) | sleep at once: sleeping is how virtual time passes |
-//! | awake ≤ cores | spin [`SPIN`], then sleep |
+//! | awake ≤ cores | spin [`SPIN`], then sleep; at once if a program outside of the job took the core |
 //! | awake ≤ 2 · cores | give way to the others up to [`YIELDS`] times, then sleep |
 //! | more | sleep at once |
 
@@ -20,6 +20,10 @@ use crate::{Bell, Load};
 /// for a halted core; spinning a few times that keeps the usual gap between two messages of a running
 /// program free of it, and costs a rank that is idle for good a fifth of a millisecond.
 pub const SPIN: Duration = Duration::from_micros(200);
+
+/// A stride of looks takes a microsecond or two. One that took this long was interrupted by somebody
+/// else on this core, who wants it more than a spinning waiter.
+const INTERRUPTED: Duration = Duration::from_micros(150);
 
 /// How often to give way before sleeping.
 pub const YIELDS: u32 = 20;
@@ -43,6 +47,7 @@ pub struct Waiting {
     looks: u32,
     yields: u32,
     since: Option<Instant>,
+    last: Option<Instant>,
 }
 
 impl Default for Waiting {
@@ -59,6 +64,7 @@ impl Waiting {
             looks: 0,
             yields: 0,
             since: None,
+            last: None,
         }
     }
 
@@ -96,7 +102,11 @@ impl Waiting {
         }
         let now = Instant::now();
         let since = *self.since.get_or_insert(now);
-        if now.duration_since(since) < SPIN {
+        let interrupted = self
+            .last
+            .replace(now)
+            .is_some_and(|last| now.duration_since(last) > INTERRUPTED);
+        if !interrupted && now.duration_since(since) < SPIN {
             Step::Look
         } else {
             Step::Sleep

@@ -88,33 +88,40 @@ impl Envelope {
 
     #[inline]
     pub(crate) fn to_head(self) -> Head {
+        // Whole words: the fabric copies words, and a word that was written in halves must leave the
+        // store buffer first.
+        let kind = u32::from(self.kind.to_byte()) | self.request.generation() << 8;
+        let words = [
+            pair(kind, self.context),
+            pair(self.tag.cast_unsigned(), self.request.index()),
+            self.size,
+            self.token.0,
+        ];
         let mut head = [0; 32];
-        let first = u32::from(self.kind.to_byte()) | self.request.generation() << 8;
-        head[0..4].copy_from_slice(&first.to_le_bytes());
-        head[4..8].copy_from_slice(&self.context.to_le_bytes());
-        head[8..12].copy_from_slice(&self.tag.to_le_bytes());
-        head[12..16].copy_from_slice(&self.request.index().to_le_bytes());
-        head[16..24].copy_from_slice(&self.size.to_le_bytes());
-        head[24..32].copy_from_slice(&self.token.0.to_le_bytes());
+        for (place, word) in head.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
         head
     }
 
     /// Parses what a peer sent; `None` if it is no envelope.
     #[inline]
     pub(crate) fn from_head(head: &Head) -> Option<Self> {
-        let word =
-            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        let first = word(0);
+        let (words, _) = head.as_chunks::<8>();
+        let [first, second, size, token] = [0, 1, 2, 3].map(|at| u64::from_le_bytes(words[at]));
         Some(Self {
             kind: Kind::from_byte(first as u8)?,
-            context: word(4),
-            tag: word(8).cast_signed(),
-            request: RequestId::new(word(12), first >> 8),
-            size: long(16),
-            token: Token(long(24)),
+            context: (first >> 32) as u32,
+            tag: (second as u32).cast_signed(),
+            request: RequestId::new((second >> 32) as u32, first as u32 >> 8),
+            size,
+            token: Token(token),
         })
     }
+}
+
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
 }
 
 #[cfg(test)]

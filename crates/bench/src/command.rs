@@ -93,17 +93,11 @@ fn run(options: &Options) -> Result<()> {
     }
     let chosen = choose(&all, &options.experiments)?;
     let tree = source_tree();
-    let (implementations, mut remarks) = implementations(options, tree.as_deref())?;
+    let (implementations, remarks) = implementations(options, tree.as_deref())?;
     for remark in &remarks {
         eprintln!("weft bench: {remark}");
     }
-    let results = measure(
-        options,
-        &chosen,
-        &implementations,
-        tree.as_deref(),
-        &mut remarks,
-    )?;
+    let results = measure(options, &chosen, &implementations, tree.as_deref(), remarks)?;
     if options.json {
         print!("{}", results.to_json()?);
     } else {
@@ -125,7 +119,7 @@ fn measure(
     chosen: &[&Experiment],
     implementations: &[Implementation],
     tree: Option<&Path>,
-    remarks: &mut Vec<String>,
+    mut remarks: Vec<String>,
 ) -> Result<Results> {
     let effort = if options.quick {
         Effort::Quick
@@ -176,6 +170,7 @@ fn measure(
         started: machine::utc(),
         effort: effort.word().into(),
         implementations: participants,
+        remarks,
         experiments: Vec::new(),
     };
     let whole = chosen.len();
@@ -192,7 +187,7 @@ fn measure(
             continue;
         }
         let bar = bar(&format!("{}/{whole} {}", index + 1, experiment.id));
-        let mut found = harness.run(experiment, &plan, &bar);
+        let found = harness.run(experiment, &plan, &bar);
         bar.finish_and_clear();
         for note in found
             .notes
@@ -207,7 +202,6 @@ fn measure(
             experiment.id,
             found.notes.last().map_or("", |note| note)
         );
-        found.notes.extend(remarks.iter().cloned());
         results.experiments.push(found);
         results.machine.load_after = machine::load();
         write(&results, &options.out, true)?;

@@ -239,7 +239,7 @@ impl<'a> Harness<'a> {
         repeat: Repeat,
         convert: Convert,
     ) -> Result<Vec<f64>> {
-        let limit = self.effort.pick(20, 600).seconds();
+        let limit = self.effort.pick(10, 600).seconds();
         let job = self.pool.job(key, self.implementations, self.cores)?;
         let mut ask = |warmup: u64, iterations: u64, samples: usize| {
             job.request(

@@ -19,6 +19,9 @@ pub struct Results {
     pub effort: String,
     /// The implementations that took part.
     pub implementations: Vec<Participant>,
+    /// What is missing from this run, and why.
+    #[serde(default)]
+    pub remarks: Vec<String>,
     /// The experiments, in the order of the catalogue.
     pub experiments: Vec<ExperimentResult>,
 }
@@ -253,6 +256,7 @@ pub(crate) mod tests {
             started: "2026-01-02T03:04:05Z".into(),
             effort: "quick".into(),
             implementations: vec![],
+            remarks: vec!["nobody else".into()],
             experiments: vec![ExperimentResult {
                 id: "latency-single".into(),
                 title: "Latency".into(),

@@ -43,6 +43,8 @@ function header() {
       `${machine.virtual_machine ? " (virtual machine)" : ""} · ${machine.kernel} · ${results.started} · ` +
       `commit ${results.commit ? results.commit.slice(0, 12) + (results.commit.endsWith("-modified") ? " with changes" : "") : "unknown"} · ` +
       `${results.effort} run`);
+  for (const remark of results.remarks || [])
+    document.getElementById("facts").after(html("p", { class: "remark" }, remark));
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
   root.classList.toggle("dark", location.hash === "#dark" || (location.hash !== "#light" && dark.matches));
@@ -96,10 +98,10 @@ function showHover(experiment, series, x, event) {
     if (!point) continue;
     body.append(html("tr", {},
       html("td", {}, html("s", { style: `background:${one.color}` }), one.name), html("td", {}, html("b", {}, figure(point.median))),
-      html("td", {}, `${figure(point.median_low)} – ${figure(point.median_high)}`), html("td", {}, `${figure(point.min)} – ${figure(point.max)}`),
+      html("td", {}, `${figure(point.median_low)} – ${figure(point.median_high)}` + (point.confidence < 0.95 ? ` (${Math.round(point.confidence * 100)} %)` : "")), html("td", {}, `${figure(point.min)} – ${figure(point.max)}`),
       html("td", {}, String(point.n) + (point.settled ? "" : "~"))));
   }
-  const heads = [placeName(experiment, x), "median " + experiment.unit, "95 % of it", "min – max", "n"];
+  const heads = [placeName(experiment, x), "median " + experiment.unit, "95 % interval", "min – max", "n"];
   hover.replaceChildren(html("table", {}, html("thead", {}, html("tr", {}, ...heads.map((head) => html("th", {}, head)))), body));
   hover.hidden = false;
   const frame = hover.getBoundingClientRect();

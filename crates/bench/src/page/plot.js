@@ -99,8 +99,8 @@ function xyPlot(series, options, onHover) {
   const y = scaleOf(shown.flatMap((one) => one.points.flatMap((point) => ends(one).map((end) => point[end]))), options.yScale, high - bottom, top, true);
   const isBytes = options.x.includes("[B]");
   const places = [...new Set(points.map((point) => point.x))].sort((one, other) => one - other);
-  // Few places on a linear axis (numbers of ranks) are its ticks.
-  const few = !logX && places.length <= 8 ? { big: places, small: [] } : ticks(x.low, x.high, x.kind, isBytes);
+  // Few places that are no sizes (numbers of ranks) are the ticks themselves.
+  const few = !isBytes && places.length <= 8 ? { big: places, small: [] } : ticks(x.low, x.high, x.kind, isBytes);
   axes(svg, x, y, options, { wide, high, left, right, top, bottom }, isBytes, few);
   const gap = places.slice(1).reduce((least, place, index) => Math.min(least, x.at(place) - x.at(places[index])), 80);
   const box = Math.max(2, Math.min(16, (gap * 0.8) / shown.length));

@@ -1,5 +1,7 @@
 //! The conformance suite, and what is particular to a group of threads.
 
+mod broken;
+
 use super::*;
 use weft_fabric::conformance::{Event, Inbox, Scene, Wrapped, boxed};
 use weft_fabric::fault::{Faulty, Hardship};

@@ -22,7 +22,8 @@ use weft_fabric::Peer;
 use weft_sys::cores;
 
 use crate::config::Config;
-use crate::network::{Found, Network, Standing, nanoseconds};
+use crate::network::{Network, nanoseconds};
+use crate::rank::{Found, Standing};
 use crate::report::{Cause, Failure, Report, What};
 
 /// Looks in vain that a rank has before the baton goes on.

@@ -10,7 +10,7 @@ use weft_fabric::{
 
 use crate::baton::Shared;
 use crate::grants::Asked;
-use crate::network::Found;
+use crate::rank::Found;
 
 /// The peer with this index. Ranks are numbered by u32 everywhere.
 pub(crate) fn peer(index: usize) -> Peer {

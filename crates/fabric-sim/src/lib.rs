@@ -38,11 +38,14 @@
 mod agenda;
 mod baton;
 mod config;
+mod ending;
 mod endpoint;
 mod grants;
 mod network;
 mod random;
+mod rank;
 mod report;
+mod transfer;
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The simulated network: lanes, arrivals, transfers, deaths. Knows nothing of threads.
+//! The simulated network: messages, from the sender's post to the receiver's look. Knows nothing of
+//! threads.
 //!
 //! ```text
 //!   post:  clock += o;  departs = max(clock, injection);  injection = departs + max(g, bytes·G)
@@ -9,105 +10,16 @@
 //! What is under way to a rank lies in its `inbox`, by time of arrival; ties of different senders are
 //! broken by lot. Completions of its transfers and tidings of room lie there too.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
-use weft_fabric::{FabricError, Head, Operation, Peer, Posted, Region, Result, SyncKey};
+use weft_fabric::{FabricError, Head, Peer, Posted, Result, SyncKey};
 
 use crate::agenda::Agenda;
 use crate::config::{Config, Fault};
-use crate::grants::{Asked, Grants};
 use crate::random::Random;
-use crate::report::{Cause, Stuck, Trace, What};
-
-/// What arrives at a rank.
-#[derive(Debug)]
-pub(crate) enum News {
-    Message {
-        from: Peer,
-        head: Head,
-        data: Vec<u8>,
-    },
-    Signal {
-        from: Peer,
-        key: SyncKey,
-    },
-    /// There is room for what was refused.
-    Room,
-    /// A transfer of the rank ends, if it still may.
-    Arrived {
-        operation: Operation,
-        asked: Asked,
-        lent: Region,
-    },
-    /// A transfer of the rank has failed.
-    Failed {
-        operation: Operation,
-        error: FabricError,
-    },
-    Lost {
-        peer: Peer,
-    },
-}
-
-/// What a look hands out.
-#[derive(Debug)]
-pub(crate) enum Found {
-    Message {
-        from: Peer,
-        head: Head,
-        data: Vec<u8>,
-    },
-    Signal {
-        from: Peer,
-        key: SyncKey,
-    },
-    Room,
-    Moved(Operation, Result<()>),
-    Lost(Peer),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Standing {
-    /// Holds the baton or wants it.
-    Awake,
-    /// On its bell, at most until then.
-    Asleep { deadline: Option<u64> },
-    /// Its endpoint is closed or its part has ended.
-    Left,
-    /// Died by a fault.
-    Dead,
-}
-
-/// One rank, as the network sees it.
-pub(crate) struct Rank {
-    pub clock: u64,
-    pub standing: Standing,
-    /// When its present sleep, or looking in vain, began.
-    pub since: u64,
-    pub rung: bool,
-    /// Looks in vain since it last found something or slept.
-    pub vain: u32,
-    pub death: Option<u64>,
-    pub note: String,
-    pub grants: Grants,
-    /// Its endpoint is gone: nothing reaches it any more.
-    pub closed: bool,
-    inbox: BTreeMap<(u64, u64, u64), News>,
-    /// Whom it knows to be lost.
-    lost: BTreeSet<Peer>,
-    /// When its next message may leave.
-    injection: u64,
-    /// Senders that its full lanes refused.
-    refused: Vec<u32>,
-}
-
-#[derive(Default)]
-struct Lane {
-    under_way: u32,
-    refused: bool,
-    last: u64,
-}
+use crate::rank::{Found, Lane, News, Rank, Standing};
+use crate::report::{Cause, Trace, What};
 
 /// How much happened.
 #[derive(Clone, Copy, Default, Debug)]
@@ -131,7 +43,7 @@ pub(crate) struct Network {
     /// Why the world is over before its end: nothing moves any more, everybody unwinds.
     pub over: Option<(Cause, u64)>,
     /// By sender and receiver. Never iterated over: that would have no order.
-    lanes: HashMap<(u32, u32), Lane>,
+    pub lanes: HashMap<(u32, u32), Lane>,
     serial: u64,
     /// Looks in vain since anything happened to anybody, and the time that they took.
     pub vain: u64,
@@ -156,21 +68,7 @@ impl Network {
             deaths.min()
         };
         let ranks = (0..config.ranks)
-            .map(|rank| Rank {
-                clock: 0,
-                standing: Standing::Awake,
-                since: 0,
-                rung: false,
-                vain: 0,
-                death: death_of(rank),
-                note: String::new(),
-                grants: Grants::default(),
-                closed: false,
-                inbox: BTreeMap::new(),
-                lost: BTreeSet::new(),
-                injection: 0,
-                refused: Vec::new(),
-            })
+            .map(|rank| Rank::new(death_of(rank)))
             .collect();
         Self {
             ranks,
@@ -202,7 +100,7 @@ impl Network {
     }
 
     /// Puts news under way to `rank`, and moves its entry in the agenda if it sleeps for longer.
-    fn deliver(&mut self, rank: u32, at: u64, news: News) {
+    pub(crate) fn deliver(&mut self, rank: u32, at: u64, news: News) {
         if self.ranks[rank as usize].closed {
             return;
         }
@@ -255,7 +153,7 @@ impl Network {
 
     /// Whether `to` can be reached, as far as `me` knows: `Ok(false)` if it is dead and `me` does not
     /// know that yet.
-    fn reach(&self, me: u32, to: Peer) -> Result<bool> {
+    pub(crate) fn reach(&self, me: u32, to: Peer) -> Result<bool> {
         let lost = |reason: &str| FabricError::PeerLost {
             peer: to,
             reason: reason.into(),
@@ -281,7 +179,7 @@ impl Network {
     }
 
     /// Refuses a post of `me`; if by lot, with the promise of room soon.
-    fn refuse(&mut self, me: u32, to: Peer, by_lot: bool) -> Posted {
+    pub(crate) fn refuse(&mut self, me: u32, to: Peer, by_lot: bool) -> Posted {
         self.counts.refusals += 1;
         self.note(me, What::Refused(to));
         if by_lot {
@@ -316,7 +214,7 @@ impl Network {
     }
 
     /// What `length` bytes between these cost: time on the wire, and time until they are there.
-    fn crossing(&mut self, pair: (u32, u32), length: usize) -> (u64, u64) {
+    pub(crate) fn crossing(&mut self, pair: (u32, u32), length: usize) -> (u64, u64) {
         let cost = self.config.cost;
         if pair.0 == pair.1 {
             return (0, 0);
@@ -357,23 +255,6 @@ impl Network {
         lane.last
     }
 
-    /// When a transfer that its caller asks for now has ended: the bytes wait for the wire of whoever
-    /// sends them; the request or the answer crosses the other way.
-    fn bulk(&mut self, asked: &Asked) -> u64 {
-        let (caller, owner) = (asked.caller.0, asked.owner.0);
-        let now = self.rank(caller).clock;
-        let (_, short) = self.crossing((caller, owner), 0);
-        let (_, back) = self.crossing((owner, caller), 0);
-        let from = if asked.writes { caller } else { owner };
-        let to = caller + owner - from;
-        let (wire, _) = self.crossing((from, to), asked.length);
-        let ready = if asked.writes { now } else { now + short };
-        let it = self.rank(from);
-        let departure = it.injection.max(ready);
-        it.injection = departure + wire;
-        departure + wire + if asked.writes { short + back } else { back }
-    }
-
     pub(crate) fn message(
         &mut self,
         me: u32,
@@ -409,70 +290,6 @@ impl Network {
             self.note(me, What::Signalled(to, key));
         }
         Ok(posted)
-    }
-
-    /// A transfer of `asked.caller` between its `lent` memory and a grant.
-    pub(crate) fn transfer(
-        &mut self,
-        asked: Asked,
-        lent: Region,
-        operation: Operation,
-    ) -> Result<Posted> {
-        let (me, owner) = (asked.caller.0, asked.owner);
-        let reaches = self.reach(me, owner)?;
-        if self.random.happens(self.config.refuse) {
-            return Ok(self.refuse(me, owner, true));
-        }
-        let cost = self.config.cost;
-        self.rank(me).clock += nanoseconds(cost.overhead);
-        if !reaches {
-            // What became of it shows when the death does.
-            let at = self.rank(me).clock + nanoseconds(self.config.detection);
-            let error = dead(owner);
-            self.deliver(me, at, News::Failed { operation, error });
-            return Ok(Posted::Pending);
-        }
-        let begun = self.ranks[owner.index()].grants.begin(&asked);
-        if begun.is_err() {
-            self.note(me, What::Denied(owner));
-        }
-        let end = self.bulk(&asked);
-        if self.random.happens(self.config.late) {
-            let news = match begun {
-                Ok(()) => News::Arrived {
-                    operation,
-                    asked,
-                    lent,
-                },
-                Err(error) => News::Failed { operation, error },
-            };
-            self.deliver(me, end, news);
-            return Ok(Posted::Pending);
-        }
-        begun?;
-        self.rank(me).clock = end;
-        self.copy(&asked, lent)?;
-        Ok(Posted::Done)
-    }
-
-    /// Moves the bytes of a transfer that has begun.
-    fn copy(&mut self, asked: &Asked, lent: Region) -> Result<()> {
-        let owner = &mut self.ranks[asked.owner.index()];
-        if owner.standing == Standing::Dead {
-            return Err(dead(asked.owner));
-        }
-        let Some(window) = owner.grants.finish(asked) else {
-            self.note(asked.caller.0, What::Denied(asked.owner));
-            return Err(FabricError::NotGranted { peer: asked.owner });
-        };
-        if asked.writes {
-            window.copy_from(&lent);
-        } else {
-            lent.copy_from(&window);
-        }
-        self.counts.transfers += 1;
-        self.note(asked.caller.0, What::Moved(asked.owner, asked.length));
-        Ok(())
     }
 
     /// Takes the next news of `me` that have arrived by its clock.
@@ -523,105 +340,8 @@ impl Network {
     }
 
     /// Tells `sender` that `me` has room, by a message of the network.
-    fn tell_room(&mut self, me: u32, sender: u32) {
+    pub(crate) fn tell_room(&mut self, me: u32, sender: u32) {
         let at = self.rank(me).clock + nanoseconds(self.config.cost.latency);
         self.deliver(sender, at, News::Room);
-    }
-
-    /// Whether this rank may still do something.
-    pub(crate) fn takes_part(&self, rank: u32) -> bool {
-        let standing = self.ranks[rank as usize].standing;
-        !matches!(standing, Standing::Left | Standing::Dead)
-    }
-
-    /// Takes the baton for the earliest on the agenda. If there is none but some have not ended, they
-    /// are in a deadlock: then the world is over, and all may run to unwind. `None`: all have ended.
-    pub(crate) fn pick(&mut self) -> Option<u32> {
-        let (time, rank) = match self.agenda.take() {
-            Some(entry) => entry,
-            None => {
-                self.end_in_deadlock();
-                self.agenda.take()?
-            }
-        };
-        self.counts.turns += 1;
-        let it = self.rank(rank);
-        it.clock = it.clock.max(time);
-        it.standing = Standing::Awake;
-        Some(rank)
-    }
-
-    /// Nobody can go on: says so of all that take part, if any do.
-    pub(crate) fn end_in_deadlock(&mut self) {
-        let stuck: Vec<Stuck> = (0..self.peers())
-            .filter(|rank| self.takes_part(*rank))
-            .map(|rank| {
-                let it = &self.ranks[rank as usize];
-                Stuck {
-                    peer: Peer(rank),
-                    since: Duration::from_nanos(it.since),
-                    asleep: matches!(it.standing, Standing::Asleep { .. }),
-                    note: it.note.clone(),
-                }
-            })
-            .collect();
-        if !stuck.is_empty() {
-            self.end(Cause::Deadlock(stuck));
-        }
-    }
-
-    /// The world is over. Nothing moves any more; all that take part get the baton once, to unwind.
-    pub(crate) fn end(&mut self, cause: Cause) {
-        if self.over.is_some() {
-            return;
-        }
-        self.over = Some((cause, self.time()));
-        for rank in 0..self.peers() {
-            let it = self.rank(rank);
-            it.inbox.clear();
-            it.grants.end_all();
-            if self.takes_part(rank) {
-                self.rank(rank).standing = Standing::Awake;
-                self.enter(rank, 0);
-            }
-        }
-    }
-
-    /// The latest clock.
-    pub(crate) fn time(&self) -> u64 {
-        self.ranks.iter().map(|it| it.clock).max().unwrap_or(0)
-    }
-
-    /// Closes the endpoint of `me`: nothing reaches it, nothing moves by its grants.
-    pub(crate) fn close(&mut self, me: u32) {
-        let it = self.rank(me);
-        if std::mem::replace(&mut it.closed, true) {
-            return;
-        }
-        it.grants.end_all();
-        it.inbox.clear();
-        for sender in std::mem::take(&mut it.refused) {
-            self.lanes.entry((sender, me)).or_default().refused = false;
-            self.tell_room(me, sender);
-        }
-    }
-
-    /// `me` dies now: the others are told, after all that it sent before.
-    pub(crate) fn die(&mut self, me: u32) {
-        self.note(me, What::Died);
-        self.rank(me).standing = Standing::Dead;
-        self.close(me);
-        let at = self.rank(me).clock + nanoseconds(self.config.detection);
-        for other in (0..self.peers()).filter(|other| *other != me) {
-            let last = self.lanes.get(&(me, other)).map_or(0, |lane| lane.last);
-            self.deliver(other, at.max(last + 1), News::Lost { peer: Peer(me) });
-        }
-    }
-}
-
-fn dead(peer: Peer) -> FabricError {
-    FabricError::PeerLost {
-        peer,
-        reason: "it died (a simulated fault)".into(),
     }
 }

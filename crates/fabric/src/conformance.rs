@@ -21,9 +21,11 @@
 
 pub mod bells;
 pub mod crowds;
+mod inbox;
 pub mod mailboxes;
 #[allow(unsafe_code)]
 mod memory;
+mod player;
 pub mod portals;
 mod scene;
 pub mod syncs;
@@ -32,8 +34,10 @@ use std::time::Duration;
 
 use crate::Fabric;
 
+pub use inbox::{Event, Inbox};
 pub use memory::Memory;
-pub use scene::{Event, Inbox, Player, Scene};
+pub use player::Player;
+pub use scene::{Scene, Way};
 
 /// How long a property waits, in real time and in the time of the fabric, for what must come.
 pub const PATIENCE: Duration = Duration::from_secs(20);

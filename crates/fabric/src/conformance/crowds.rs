@@ -1,8 +1,10 @@
 //! Properties of many at once: whatever is full on one side, the whole goes on.
 
 use super::Stage;
+use super::inbox::number_of;
 use super::memory::{Memory, pattern};
-use super::scene::{Player, Scene, Way, number_of, peer, sent};
+use super::player::Player;
+use super::scene::{Scene, Way, peer, sent};
 use crate::{HEAD, Operation, Rights, SyncKey, Token, Uses};
 
 const CROWD: usize = 17;

@@ -1,8 +1,9 @@
 //! Properties of the portal.
 
 use super::Stage;
+use super::inbox::difference;
 use super::memory::{Memory, pattern};
-use super::scene::{Scene, Way, difference, peer, refused};
+use super::scene::{Scene, Way, peer, refused};
 use crate::{FabricError, Peer, Rights, Token, Uses};
 
 const LENGTHS: [usize; 14] = [

@@ -1,0 +1,367 @@
+//! The conformance suite can fail: each way of breaking a fabric is found by the property that is for
+//! it. What would be found by waiting in vain is left out, since that takes its time.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_fabric::conformance::{Stage, Wrapped, mailboxes, portals, syncs};
+use weft_fabric::{
+    Bell, Fabric, Head, Limits, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink,
+    SyncKey, Token, Uses,
+};
+
+use super::group;
+
+/// How a fabric is broken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Breach {
+    /// None: the control.
+    None,
+    Doubles,
+    Reorders,
+    ChangesAByte,
+    ChangesTheHead,
+    CutsLongMessages,
+    RefusesWithEffect,
+    AcceptsTooLong,
+    IgnoresTheBudget,
+    NobodyIsAStranger,
+    Once,
+    Anybody,
+    AnyRight,
+    WholePage,
+    RevokesNothing,
+    TokensComeAgain,
+    SignalsOvertake,
+    SignalsAreFlags,
+    TakesTooMuch,
+    KeysMix,
+    ForgetsAll,
+}
+
+struct Broken {
+    inner: Box<dyn Fabric>,
+    breach: Breach,
+    sends: u64,
+    held: Vec<(Peer, Head, Vec<u8>)>,
+    revoked: Vec<Token>,
+}
+
+impl Broken {
+    fn is(&self, breach: Breach) -> bool {
+        self.breach == breach
+    }
+
+    fn every(&self, count: u64) -> bool {
+        self.sends.is_multiple_of(count)
+    }
+}
+
+/// Hands on what arrives, broken.
+struct Hands<'a> {
+    sink: &'a mut dyn Sink,
+    breach: Breach,
+    held: &'a mut Vec<(Peer, Head, Vec<u8>)>,
+}
+
+impl Sink for Hands<'_> {
+    fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
+        if self.breach == Breach::SignalsOvertake {
+            // Kept until the next look, while signals go on.
+            self.held.push((from, *head, data.to_vec()));
+        } else {
+            self.sink.message(from, head, data);
+        }
+    }
+
+    fn moved(&mut self, operation: Operation, result: Result<()>) {
+        self.sink.moved(operation, result);
+    }
+
+    fn lost(&mut self, peer: Peer, reason: &str) {
+        self.sink.lost(peer, reason);
+    }
+
+    fn signalled(&mut self, from: Peer, key: SyncKey) {
+        self.sink.signalled(from, key);
+    }
+}
+
+impl Fabric for Broken {
+    fn me(&self) -> Peer {
+        self.inner.me()
+    }
+
+    fn peers(&self) -> u32 {
+        self.inner.peers()
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        self.inner.bell()
+    }
+
+    fn now(&self) -> Duration {
+        self.inner.now()
+    }
+
+    fn route(&self, peer: Peer) -> &'static str {
+        self.inner.route(peer)
+    }
+
+    fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
+        self.sends += 1;
+        let (mut head, mut data) = (*head, data.to_vec());
+        match self.breach {
+            Breach::AcceptsTooLong => data.truncate(self.limits().data),
+            Breach::NobodyIsAStranger if to.0 >= self.peers() => return Ok(Posted::Done),
+            Breach::ChangesTheHead if self.every(3) => head[31] ^= 1,
+            Breach::ChangesAByte if self.every(3) => {
+                if let Some(last) = data.last_mut() {
+                    *last ^= 1;
+                }
+            }
+            Breach::CutsLongMessages => data.truncate(4095),
+            Breach::Reorders if self.every(5) && self.sends < 200 && self.held.is_empty() => {
+                self.held.push((to, head, data));
+                return Ok(Posted::Done);
+            }
+            _ => {}
+        }
+        let posted = self.inner.try_send(to, &head, &data)?;
+        if self.is(Breach::RefusesWithEffect) && posted == Posted::Done && self.every(7) {
+            return Ok(Posted::Retry);
+        }
+        if self.is(Breach::Doubles) && self.every(9) {
+            let _ = self.inner.try_send(to, &head, &data)?;
+        }
+        if self.is(Breach::Reorders) {
+            for (to, head, data) in std::mem::take(&mut self.held) {
+                let _ = self.inner.try_send(to, &head, &data)?;
+            }
+        }
+        Ok(posted)
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        let late = if self.is(Breach::SignalsOvertake) {
+            std::mem::take(&mut self.held)
+        } else {
+            Vec::new()
+        };
+        let budget = if self.is(Breach::IgnoresTheBudget) {
+            1000
+        } else {
+            budget
+        };
+        let breach = self.breach;
+        let held = &mut self.held;
+        let mut hands = Hands { sink, breach, held };
+        let found = self.inner.poll(&mut hands, budget);
+        for (from, head, data) in &late {
+            sink.message(*from, head, SharedBytes::of(data));
+        }
+        found + late.len()
+    }
+
+    fn grant(
+        &mut self,
+        region: Region,
+        to: Option<Peer>,
+        rights: Rights,
+        uses: Uses,
+    ) -> Result<Token> {
+        let to = to.filter(|_| !self.is(Breach::Anybody));
+        let rights = if self.is(Breach::AnyRight) {
+            Rights::ReadWrite
+        } else {
+            rights
+        };
+        let uses = if self.is(Breach::Once) {
+            Uses::Many
+        } else {
+            uses
+        };
+        self.inner.grant(region, to, rights, uses)
+    }
+
+    fn revoke(&mut self, token: Token) -> bool {
+        match self.breach {
+            Breach::RevokesNothing => {
+                let live = !self.revoked.contains(&token);
+                self.revoked.push(token);
+                live
+            }
+            Breach::TokensComeAgain => {
+                let live = self.inner.revoke(token);
+                self.revoked.push(token);
+                live
+            }
+            _ => self.inner.revoke(token),
+        }
+    }
+
+    fn get(
+        &mut self,
+        from: Peer,
+        token: Token,
+        offset: u64,
+        into: Region,
+        operation: Operation,
+    ) -> Result<Posted> {
+        if self.is(Breach::WholePage) {
+            // Does not say that it is outside.
+            let cut = into.prefix(1);
+            return self.inner.get(from, token, 0, cut, operation);
+        }
+        self.inner.get(from, token, offset, into, operation)
+    }
+
+    fn put(
+        &mut self,
+        to: Peer,
+        token: Token,
+        offset: u64,
+        source: Region,
+        operation: Operation,
+    ) -> Result<Posted> {
+        // The place of a grant without its generation.
+        if self.is(Breach::TokensComeAgain) {
+            for generation in (0..200).rev() {
+                let token = Token((token.0 & 0xFFFF_FFFF) | generation << 32);
+                let moved = self.inner.put(to, token, offset, source, operation);
+                if moved.is_ok() {
+                    return moved;
+                }
+            }
+        }
+        self.inner.put(to, token, offset, source, operation)
+    }
+
+    fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
+        let key = if self.is(Breach::KeysMix) {
+            SyncKey(key.0 & 0xFF)
+        } else {
+            key
+        };
+        self.inner.signal(to, key)
+    }
+
+    fn signals(&self, from: Peer, key: SyncKey) -> u64 {
+        let key = if self.is(Breach::KeysMix) {
+            SyncKey(key.0 & 0xFF)
+        } else {
+            key
+        };
+        self.inner.signals(from, key)
+    }
+
+    fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
+        let there = self.signals(from, key);
+        match self.breach {
+            Breach::TakesTooMuch => self.inner.take_signals(from, key, count.min(there)),
+            Breach::SignalsAreFlags if there > 0 && count > 0 => {
+                self.inner.take_signals(from, key, there)
+            }
+            _ => self.inner.take_signals(from, key, count),
+        }
+    }
+
+    fn forget(&mut self, key: SyncKey) {
+        if self.is(Breach::ForgetsAll) {
+            for near in key.0.saturating_sub(4)..key.0.saturating_add(4) {
+                self.inner.forget(SyncKey(near));
+            }
+        }
+        self.inner.forget(key);
+    }
+}
+
+/// Whether `property` is found wanting on a fabric that is broken in this way.
+fn finds(property: Property, breach: Breach) -> bool {
+    let wrap = move |inner| {
+        Box::new(Broken {
+            inner,
+            breach,
+            sends: 0,
+            held: Vec::new(),
+            revoked: Vec::new(),
+        }) as Box<dyn Fabric>
+    };
+    let stage = Wrapped { inner: group, wrap };
+    catch_unwind(AssertUnwindSafe(|| property(&stage))).is_err()
+}
+
+type Property = fn(&dyn Stage);
+
+/// Which property is for which breach.
+const FOR: [(Property, Breach); 20] = [
+    (
+        mailboxes::messages_of_one_sender_keep_their_order,
+        Breach::Doubles,
+    ),
+    (
+        mailboxes::messages_of_one_sender_keep_their_order,
+        Breach::Reorders,
+    ),
+    (mailboxes::random_lengths_arrive_whole, Breach::ChangesAByte),
+    (
+        mailboxes::every_length_arrives_whole,
+        Breach::ChangesTheHead,
+    ),
+    (
+        mailboxes::every_length_arrives_whole,
+        Breach::CutsLongMessages,
+    ),
+    (
+        mailboxes::a_refused_post_has_no_effect_and_is_taken_later,
+        Breach::RefusesWithEffect,
+    ),
+    (
+        mailboxes::a_message_beyond_the_limit_is_refused,
+        Breach::AcceptsTooLong,
+    ),
+    (
+        mailboxes::a_look_respects_its_budget,
+        Breach::IgnoresTheBudget,
+    ),
+    (
+        mailboxes::there_is_nobody_beyond_the_last,
+        Breach::NobodyIsAStranger,
+    ),
+    (portals::a_grant_for_once_serves_once, Breach::Once),
+    (portals::only_the_named_peer_may_move, Breach::Anybody),
+    (portals::nothing_moves_without_the_right, Breach::AnyRight),
+    (portals::nothing_moves_outside_of_a_grant, Breach::WholePage),
+    (portals::a_revoked_token_is_dead, Breach::RevokesNothing),
+    (portals::a_stale_token_stays_dead, Breach::TokensComeAgain),
+    (
+        syncs::signals_do_not_overtake_messages,
+        Breach::SignalsOvertake,
+    ),
+    (
+        syncs::early_and_double_signals_are_counted,
+        Breach::SignalsAreFlags,
+    ),
+    (
+        syncs::no_more_can_be_taken_than_there_is,
+        Breach::TakesTooMuch,
+    ),
+    (syncs::keys_and_senders_are_kept_apart, Breach::KeysMix),
+    (
+        syncs::forgetting_a_key_drops_its_signals_alone,
+        Breach::ForgetsAll,
+    ),
+];
+
+#[test]
+fn every_breach_is_found_and_a_sound_fabric_is_not_accused() {
+    for (property, breach) in FOR {
+        assert!(!finds(property, Breach::None), "{breach:?}: the control");
+        assert!(finds(property, breach), "{breach:?} was not found");
+    }
+}

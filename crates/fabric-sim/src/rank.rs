@@ -1,0 +1,119 @@
+//! One rank as the network sees it, and what arrives at it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weft_fabric::{FabricError, Head, Operation, Peer, Region, Result, SyncKey};
+
+use crate::grants::{Asked, Grants};
+
+/// What arrives at a rank.
+#[derive(Debug)]
+pub(crate) enum News {
+    Message {
+        from: Peer,
+        head: Head,
+        data: Vec<u8>,
+    },
+    Signal {
+        from: Peer,
+        key: SyncKey,
+    },
+    /// There is room for what was refused.
+    Room,
+    /// A transfer of the rank ends, if it still may.
+    Arrived {
+        operation: Operation,
+        asked: Asked,
+        lent: Region,
+    },
+    /// A transfer of the rank has failed.
+    Failed {
+        operation: Operation,
+        error: FabricError,
+    },
+    Lost {
+        peer: Peer,
+    },
+}
+
+/// What a look hands out.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Message {
+        from: Peer,
+        head: Head,
+        data: Vec<u8>,
+    },
+    Signal {
+        from: Peer,
+        key: SyncKey,
+    },
+    Room,
+    Moved(Operation, Result<()>),
+    Lost(Peer),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// Holds the baton or wants it.
+    Awake,
+    /// On its bell, at most until then.
+    Asleep { deadline: Option<u64> },
+    /// Its endpoint is closed or its part has ended.
+    Left,
+    /// Died by a fault.
+    Dead,
+}
+
+/// One rank, as the network sees it.
+pub(crate) struct Rank {
+    pub clock: u64,
+    pub standing: Standing,
+    /// When its present sleep, or looking in vain, began.
+    pub since: u64,
+    pub rung: bool,
+    /// Looks in vain since it last found something or slept.
+    pub vain: u32,
+    pub death: Option<u64>,
+    pub note: String,
+    pub grants: Grants,
+    /// Its endpoint is gone: nothing reaches it any more.
+    pub closed: bool,
+    pub inbox: BTreeMap<(u64, u64, u64), News>,
+    /// Whom it knows to be lost.
+    pub lost: BTreeSet<Peer>,
+    /// When its next message may leave.
+    pub injection: u64,
+    /// Senders that its full lanes refused.
+    pub refused: Vec<u32>,
+}
+
+impl Rank {
+    /// A rank at the beginning, that will die at this time if at any.
+    pub(crate) fn new(death: Option<u64>) -> Self {
+        Self {
+            clock: 0,
+            standing: Standing::Awake,
+            since: 0,
+            rung: false,
+            vain: 0,
+            death,
+            note: String::new(),
+            grants: Grants::default(),
+            closed: false,
+            inbox: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            injection: 0,
+            refused: Vec::new(),
+        }
+    }
+}
+
+/// What is known of one sender's messages to one receiver.
+#[derive(Default)]
+pub(crate) struct Lane {
+    pub under_way: u32,
+    pub refused: bool,
+    /// When the last message so far arrives.
+    pub last: u64,
+}

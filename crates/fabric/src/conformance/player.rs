@@ -14,14 +14,18 @@ pub struct Player {
     pub fabric: Box<dyn Fabric>,
     /// What came to it.
     pub inbox: Inbox,
+    lots: u64,
 }
 
 impl Player {
     /// Takes the endpoint.
     #[must_use]
     pub fn new(fabric: Box<dyn Fabric>) -> Self {
-        let inbox = Inbox::default();
-        Self { fabric, inbox }
+        Self {
+            lots: u64::from(fabric.me().0),
+            inbox: Inbox::default(),
+            fabric,
+        }
     }
 
     /// The rank of this player.
@@ -58,6 +62,8 @@ impl Player {
                 bell.cancel(ticket);
                 continue;
             }
+            // Whoever forgets what is published from here on has a moment to be caught.
+            dither(&mut self.lots);
             let before = self.fabric.now();
             bell.wait(ticket, Some(PATIENCE));
             if self.fabric.now().saturating_sub(before) < PATIENCE {

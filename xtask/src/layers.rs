@@ -8,15 +8,34 @@ use anyhow::{Context, Result, bail};
 
 /// The rooms from the bottom of the building to the top: each may use those before it.
 const ROOMS: [&str; 13] = [
-    "atomic", "sys", "pool", "matching", "fabric", "fabric-sim", "fabric-local", "fabric-shm", "mpi",
-    "launch", "abi", "bench", "weft",
+    "atomic",
+    "sys",
+    "pool",
+    "matching",
+    "fabric",
+    "fabric-sim",
+    "fabric-local",
+    "fabric-shm",
+    "mpi",
+    "launch",
+    "abi",
+    "bench",
+    "weft",
 ];
 
 /// Rooms that hold no `unsafe` at all, and single modules that may where the room may not.
 const SAFE: [(&str, &[&str]); 7] = [
-    ("fabric", &[]),
+    ("fabric", &["src/conformance/memory.rs"]),
     ("fabric-sim", &[]),
-    ("mpi", &["src/buffer.rs", "src/datatype/copying.rs", "src/op/"]),
+    (
+        "mpi",
+        &[
+            "src/buffer.rs",
+            "src/datatype/copying.rs",
+            "src/coll/blocks.rs",
+            "src/op/",
+        ],
+    ),
     ("launch", &[]),
     ("bench", &[]),
     ("weft", &[]),
@@ -29,43 +48,69 @@ pub fn check() -> Result<()> {
     let mut breaches = Vec::new();
     for (floor, room) in ROOMS.iter().enumerate() {
         let manifest = root.join("crates").join(room).join("Cargo.toml");
-        let text = fs::read_to_string(&manifest).with_context(|| format!("reading {}", manifest.display()))?;
+        let text = fs::read_to_string(&manifest)
+            .with_context(|| format!("reading {}", manifest.display()))?;
         for used in dependencies(&text) {
             match ROOMS.iter().position(|other| *other == used) {
                 Some(place) if place < floor => {}
-                Some(_) => breaches.push(format!("crates/{room} uses {used}, which stands above it")),
-                None => breaches.push(format!("crates/{room} uses weft-{used}, which is no room of the list")),
+                Some(_) => {
+                    breaches.push(format!("crates/{room} uses {used}, which stands above it"))
+                }
+                None => breaches.push(format!(
+                    "crates/{room} uses weft-{used}, which is no room of the list"
+                )),
             }
         }
     }
     for entry in fs::read_dir(root.join("crates"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         if !ROOMS.contains(&name.as_str()) {
-            breaches.push(format!("crates/{name} is not in the list of rooms (xtask/src/layers.rs)"));
+            breaches.push(format!(
+                "crates/{name} is not in the list of rooms (xtask/src/layers.rs)"
+            ));
         }
     }
     for (room, allowed) in SAFE {
         let home = root.join("crates").join(room);
         for file in sources(&home.join("src"))? {
-            let inside = file.strip_prefix(&home).unwrap_or(&file).to_string_lossy().replace('\\', "/");
-            if allowed.iter().any(|prefix| inside.starts_with(prefix)) {
+            let inside = file
+                .strip_prefix(&home)
+                .unwrap_or(&file)
+                .to_string_lossy()
+                .replace('\\', "/");
+            // Tests may make buffers of their own memory.
+            if inside.ends_with("tests.rs")
+                || allowed.iter().any(|prefix| inside.starts_with(prefix))
+            {
                 continue;
             }
             let text = fs::read_to_string(&file)?;
             for (number, line) in text.lines().enumerate() {
                 let code = line.split("//").next().unwrap_or("");
-                let holds = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"].iter().any(|word| code.contains(word));
+                let holds = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"]
+                    .iter()
+                    .any(|word| code.contains(word));
                 if holds {
-                    breaches.push(format!("crates/{room}/{inside}:{} holds unsafe code; this room may not", number + 1));
+                    breaches.push(format!(
+                        "crates/{room}/{inside}:{} holds unsafe code; this room may not",
+                        number + 1
+                    ));
                 }
             }
         }
     }
     if breaches.is_empty() {
-        println!("layers: {} rooms, each uses only rooms below it; unsafe stands only where it may", ROOMS.len());
+        println!(
+            "layers: {} rooms, each uses only rooms below it; unsafe stands only where it may",
+            ROOMS.len()
+        );
         return Ok(());
     }
-    bail!("{} breaches of the layers:\n  {}", breaches.len(), breaches.join("\n  "))
+    bail!(
+        "{} breaches of the layers:\n  {}",
+        breaches.len(),
+        breaches.join("\n  ")
+    )
 }
 
 /// The rooms that a manifest names, those for tests left out.
@@ -98,7 +143,10 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
 /// The folder of the workspace.
 pub fn root() -> Result<PathBuf> {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    Ok(here.parent().context("xtask stands in the workspace")?.to_path_buf())
+    Ok(here
+        .parent()
+        .context("xtask stands in the workspace")?
+        .to_path_buf())
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Chores of the project: `cargo xtask <chore>`. One file for each.
 
+mod codegen;
 mod dist;
 mod layers;
+mod mpi4py;
 mod peers;
 mod test;
 
@@ -16,21 +18,34 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Writes mpi.h, the entry points and the coverage page from the tables.
+    Codegen(codegen::Arguments),
     /// Builds Weft in release and lays it out with bin, lib, include.
     Dist(dist::Arguments),
     /// Checks that the rooms depend on each other in one direction only.
     Layers,
+    /// Builds mpi4py with mpicc and runs its tests under mpiexec.
+    Mpi4py(mpi4py::Arguments),
     /// Installs MPICH and Open MPI under target/peers, to be measured beside Weft.
     Peers(peers::Arguments),
     /// Installs what the tests need and runs all of them.
     Test(test::Arguments),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().chore {
+fn main() -> std::process::ExitCode {
+    let outcome = match Arguments::parse().chore {
+        Chore::Codegen(arguments) => codegen::run(&arguments),
         Chore::Dist(arguments) => dist::run(&arguments),
         Chore::Layers => layers::check(),
+        Chore::Mpi4py(arguments) => mpi4py::run(&arguments),
         Chore::Peers(arguments) => peers::run(&arguments),
         Chore::Test(arguments) => test::run(&arguments),
+    };
+    match outcome {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            std::process::ExitCode::FAILURE
+        }
     }
 }

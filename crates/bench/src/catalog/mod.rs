@@ -1,10 +1,12 @@
 //! Every experiment that the project has or owes, in the order of the page.
 //!
-//! [`sources`] holds those of the five source documents that run today, [`beyond`] the project's own,
+//! [`sources`] holds those of the five source documents that run today, [`beyond`] the project's own
+//! (some planned in [`scaling`]),
 //! [`owed`] those that are listed but wait for the part of Weft that they measure.
 
 mod beyond;
 mod owed;
+mod scaling;
 mod sources;
 
 use crate::experiment::{

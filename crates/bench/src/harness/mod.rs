@@ -11,15 +11,17 @@
 //! of these limits is reached in equal steps, so that every launch contributes. A cell that fails is
 //! closed with a note; a job that fails is killed and the next cell gets a new one.
 
-use crate::experiment::{Budget, Convert, Effort, Experiment, JobKey, Line, Plan, Repeat, Task};
+mod ask;
+mod outcome;
+
+use crate::experiment::{Budget, Effort, Experiment, JobKey, Line, Plan, Task};
 use crate::implementation::Implementation;
-use crate::job::{Pool, timed};
-use crate::results::{ExperimentResult, Point, Series};
+use crate::job::Pool;
+use crate::results::ExperimentResult;
 use crate::schedule::Schedule;
 use crate::statistics::Statistics;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use indicatif::ProgressBar;
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// What a run needs to measure.
@@ -76,7 +78,7 @@ impl<'a> Harness<'a> {
         let version = job.version().to_string();
         let asked = job.request(
             "pingpong size=8 iterations=1 samples=1",
-            self.effort.pick(10, 30).seconds(),
+            Duration::from_secs(self.effort.pick(10, 30)),
         );
         if asked.is_err() {
             self.pool.discard(key);
@@ -129,9 +131,9 @@ impl<'a> Harness<'a> {
             .iter()
             .map(|note| note.to_string())
             .collect();
-        notes.extend(failures(&cells, &plan.lines));
+        notes.extend(outcome::failures(&cells, &plan.lines));
         notes.append(&mut self.pool.complaints);
-        notes.push(protocol(&cells, &budget, began.elapsed()));
+        notes.push(outcome::protocol(&cells, &budget, began.elapsed()));
         ExperimentResult {
             id: experiment.id.into(),
             title: experiment.title.into(),
@@ -143,7 +145,7 @@ impl<'a> Harness<'a> {
             y_scale: experiment.scales.1,
             lower_is_better: experiment.lower_is_better,
             chart: experiment.chart,
-            series: series_of(&plan.lines, cells, &budget),
+            series: outcome::series_of(&plan.lines, cells, &budget),
             notes,
         }
     }
@@ -172,159 +174,6 @@ impl<'a> Harness<'a> {
         }
         cell.spent += start.elapsed();
     }
-
-    fn ask(&mut self, cell: &mut Cell<'_>, budget: &Budget) -> Result<Vec<f64>> {
-        match cell.task {
-            Task::Request {
-                job,
-                request,
-                repeat,
-                convert,
-            } => self.request(cell, budget, *job, request, *repeat, *convert),
-            Task::Device {
-                device,
-                size,
-                convert,
-            } => {
-                if cell.iterations == 0 {
-                    let tried = device.sample(*size, 2, 20, 1)?;
-                    cell.iterations = iterations_for(tried[0], budget.sample);
-                }
-                let samples =
-                    device.sample(*size, cell.iterations / 4 + 1, cell.iterations, budget.turn)?;
-                Ok(samples
-                    .into_iter()
-                    .map(|sample| convert.apply(sample))
-                    .collect())
-            }
-            Task::Launch {
-                implementation,
-                ranks,
-            } => {
-                let member = &self.implementations[*implementation];
-                let limit = Duration::from_secs(60);
-                let start = || timed(member.command(*ranks, self.cores), limit);
-                if cell.iterations == 0 {
-                    cell.iterations = 1;
-                    start()?; // the first one reads files that later ones find in memory
-                }
-                Ok(vec![start()?.as_secs_f64() * 1e3])
-            }
-            Task::Memory { job } => {
-                cell.iterations = 1;
-                let limit = self.effort.pick(20, 120).seconds();
-                let resident = self.pool.job(*job, self.implementations, self.cores)?;
-                resident.request("settle", limit)?;
-                let found = resident.memory();
-                // Alone in memory: pages shared with a job of another turn would be counted in part.
-                self.pool.discard(*job);
-                found
-            }
-            Task::TwoJobs {
-                implementation,
-                milliseconds,
-            } => {
-                cell.iterations = 1;
-                self.two_jobs(*implementation, *milliseconds)
-            }
-        }
-    }
-
-    fn request(
-        &mut self,
-        cell: &mut Cell<'_>,
-        budget: &Budget,
-        key: JobKey,
-        request: &str,
-        repeat: Repeat,
-        convert: Convert,
-    ) -> Result<Vec<f64>> {
-        let limit = self.effort.pick(10, 600).seconds();
-        let job = self.pool.job(key, self.implementations, self.cores)?;
-        let mut ask = |warmup: u64, iterations: u64, samples: usize| {
-            job.request(
-                &format!("{request} warmup={warmup} iterations={iterations} samples={samples}"),
-                limit,
-            )
-        };
-        let mut attempt = || {
-            let warmup = match repeat {
-                Repeat::Exactly(count) => {
-                    cell.iterations = count;
-                    if cell.in_this_launch {
-                        count / 20
-                    } else {
-                        count / 5 + 1
-                    }
-                }
-                Repeat::Timed if cell.iterations == 0 => {
-                    let tried = ask(1, 1, 1)?[0];
-                    let guess = iterations_for(tried, budget.sample / 10);
-                    // What is slow at once is not tried longer; what is fast is timed when warm.
-                    let tried = if guess > 1 {
-                        ask(guess / 2, guess, 1)?[0]
-                    } else {
-                        tried
-                    };
-                    cell.iterations = iterations_for(tried, budget.sample);
-                    cell.iterations / 10
-                }
-                Repeat::Timed => cell.iterations / 5,
-            };
-            // A turn lasts about as long for slow operations as for fast ones.
-            let turn = if cell.iterations == 1 { 1 } else { budget.turn };
-            ask(warmup, cell.iterations, turn)
-        };
-        match attempt() {
-            Ok(samples) => Ok(samples
-                .into_iter()
-                .map(|sample| convert.apply(sample))
-                .collect()),
-            Err(error) => {
-                self.pool.discard(key);
-                Err(error)
-            }
-        }
-    }
-
-    /// Two jobs of one rank compute at the same time; the smaller share of a core.
-    fn two_jobs(&mut self, implementation: usize, milliseconds: u64) -> Result<Vec<f64>> {
-        let launch =
-            || crate::job::Job::launch(&self.implementations[implementation], 1, false, self.cores);
-        let mut jobs = [launch()?, launch()?];
-        let limit = Duration::from_millis(milliseconds) + self.effort.pick(20, 60).seconds();
-        let request = format!("burn milliseconds={milliseconds} samples=4");
-        for job in &mut jobs {
-            job.post(&request)?;
-        }
-        let shares: Vec<Vec<f64>> = jobs
-            .iter_mut()
-            .map(|job| job.collect(limit))
-            .collect::<Result<_>>()?;
-        for job in jobs {
-            job.end().context("one of two jobs")?;
-        }
-        let least =
-            |(one, other): (&f64, &f64)| 100.0 * one.min(*other) / (milliseconds as f64 * 1e6);
-        Ok(shares[0].iter().zip(&shares[1]).map(least).collect())
-    }
-}
-
-/// Seconds, written where they are used.
-trait Seconds {
-    fn seconds(self) -> Duration;
-}
-
-impl Seconds for u64 {
-    fn seconds(self) -> Duration {
-        Duration::from_secs(self)
-    }
-}
-
-/// How many operations of so many nanoseconds fill a sample.
-fn iterations_for(nanoseconds: f64, sample: Duration) -> u64 {
-    let wanted = sample.as_nanos() as f64 / nanoseconds.max(1.0);
-    (wanted.round() as u64).clamp(1, 1_000_000)
 }
 
 fn cells_of(lines: &[Line]) -> Vec<Cell<'_>> {
@@ -369,85 +218,11 @@ impl Cell<'_> {
     }
 }
 
-/// Failed cells, those with the same reason in one sentence.
-fn failures(cells: &[Cell<'_>], lines: &[Line]) -> Vec<String> {
-    let mut reasons: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
-    for cell in cells {
-        if let Some(why) = &cell.failed {
-            let line = &lines[cell.line];
-            let name = if line.panel.is_empty() {
-                line.name()
-            } else {
-                format!("{} ({})", line.name(), line.panel)
-            };
-            reasons
-                .entry((name, why))
-                .or_default()
-                .push(format!("{}", cell.x));
-        }
-    }
-    reasons
-        .into_iter()
-        .map(|((name, why), places)| format!("{name} failed at {}: {why}", places.join(", ")))
-        .collect()
-}
-
-/// One sentence on how it was measured and what was reached.
-fn protocol(cells: &[Cell<'_>], budget: &Budget, took: Duration) -> String {
-    let good: Vec<&Cell<'_>> = cells
-        .iter()
-        .filter(|cell| !cell.samples.is_empty())
-        .collect();
-    let settled = good
-        .iter()
-        .filter(|cell| {
-            Statistics::of(&cell.samples).is_some_and(|found| found.relative_error() < budget.aim)
-        })
-        .count();
-    format!(
-        "{} samples in {:.1} s, {} launch{} of each job; cells visited in random order; standard error under {} % \
-         reached by {settled} of {} points.",
-        good.iter().map(|cell| cell.samples.len()).sum::<usize>(),
-        took.as_secs_f64(),
-        budget.launches,
-        if budget.launches == 1 { "" } else { "es" },
-        budget.aim * 100.0,
-        good.len(),
-    )
-}
-
-fn series_of(lines: &[Line], cells: Vec<Cell<'_>>, budget: &Budget) -> Vec<Series> {
-    let mut series: Vec<Series> = lines
-        .iter()
-        .map(|line| Series {
-            name: line.name(),
-            role: line.role,
-            subject: line.subject.clone(),
-            variant: line.variant.clone(),
-            panel: line.panel.clone(),
-            points: Vec::new(),
-        })
-        .collect();
-    for cell in cells {
-        series[cell.line].points.extend(Point::new(
-            cell.x,
-            &cell.samples,
-            cell.iterations,
-            cell.launches,
-            budget.aim,
-        ));
-    }
-    for one in &mut series {
-        one.points.sort_by(|left, right| left.x.total_cmp(&right.x));
-    }
-    series.retain(|one| !one.points.is_empty());
-    series
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::device::Device;
+    use crate::experiment::{Convert, Repeat};
     use crate::results::{Chart, Role, Scale};
 
     fn budget() -> Budget {
@@ -580,12 +355,5 @@ mod tests {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("mode");
         }
         Implementation::new("broken", Role::Peer, folder, &folder.join("work")).expect("takes it")
-    }
-
-    #[test]
-    fn iterations_fill_the_sample() {
-        assert_eq!(iterations_for(100.0, Duration::from_millis(1)), 10_000);
-        assert_eq!(iterations_for(5e9, Duration::from_millis(1)), 1);
-        assert_eq!(iterations_for(0.0, Duration::from_secs(10)), 1_000_000);
     }
 }

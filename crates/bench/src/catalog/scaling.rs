@@ -1,0 +1,173 @@
+//! Plans of the experiments in which a number grows: ranks of a collective, messages that wait, things
+//! that are there but not used.
+
+use super::{budget, per_implementation, powers, timed};
+use crate::experiment::{Budget, Cast, Convert, Effort, JobKey, Plan, Repeat, Task};
+use crate::results::Role;
+use std::time::Duration;
+
+/// Panel, call and size of each collective that is measured against the number of ranks.
+const COLLECTIVES: [(&str, &str, usize); 8] = [
+    ("barrier", "barrier", 0),
+    ("allreduce 8 B", "allreduce", 8),
+    ("bcast 120 B", "bcast", 120),
+    ("gather 120 B", "gather", 120),
+    ("allgather 120 B", "allgather", 120),
+    ("bcast 64 KiB", "bcast", 65_536),
+    ("gather 64 KiB", "gather", 65_536),
+    ("allgather 64 KiB", "allgather", 65_536),
+];
+
+pub(super) fn collectives_small(cast: &Cast, effort: Effort) -> Plan {
+    let mut lines = Vec::new();
+    for call in ["allreduce", "bcast", "gather", "allgather"] {
+        let sizes = effort.pick(vec![8, 1024, 65_536], powers(8, 1 << 20));
+        lines.extend(per_implementation(cast, "", call, |implementation| {
+            let request = |size| format!("collective call={call} size={size}");
+            let task = |size| timed(implementation, 2, request(size), Convert::Microseconds);
+            sizes
+                .iter()
+                .map(|&size| (size as f64, task(size)))
+                .collect()
+        }));
+    }
+    Plan {
+        budget: budget(effort),
+        lines,
+        alone: false,
+    }
+}
+
+pub(super) fn collectives_ranks(cast: &Cast, effort: Effort) -> Plan {
+    let ranks = effort.pick(vec![4, 17], vec![2, 4, 8, 16, 17]);
+    let mut lines = Vec::new();
+    for (panel, call, size) in COLLECTIVES {
+        lines.extend(per_implementation(cast, "", panel, |implementation| {
+            let request = format!("collective call={call} size={size}");
+            let task = |ranks| {
+                timed(
+                    implementation,
+                    ranks,
+                    request.clone(),
+                    Convert::Microseconds,
+                )
+            };
+            ranks
+                .iter()
+                .map(|&ranks| (f64::from(ranks), task(ranks)))
+                .collect()
+        }));
+    }
+    // One call of an implementation that spins can take a tenth of a second here.
+    let budget = Budget {
+        least: effort.pick(6, 20),
+        time: effort.pick(Duration::from_millis(40), Duration::from_secs(10)),
+        turn: 1,
+        ..budget(effort)
+    };
+    Plan {
+        budget,
+        lines,
+        alone: false,
+    }
+}
+
+pub(super) fn matching_depth(cast: &Cast, effort: Effort) -> Plan {
+    let depths = effort.pick(vec![1, 1000, 10_000], vec![1, 10, 100, 1000, 10_000]);
+    let mut lines = Vec::new();
+    for kind in ["posted", "unexpected"] {
+        for order in ["forward", "reverse", "random"] {
+            lines.extend(per_implementation(
+                cast,
+                "",
+                &format!("{kind}, {order}"),
+                |implementation| {
+                    let request =
+                        |depth| format!("matching kind={kind} order={order} depth={depth}");
+                    let job = JobKey {
+                        implementation,
+                        ranks: 2,
+                        multiple: false,
+                    };
+                    // As many messages in a sample whatever the depth; the deepest is one round.
+                    let task = |depth: u64| Task::Request {
+                        job,
+                        request: request(depth),
+                        repeat: Repeat::Exactly((effort.pick(500, 10_000) / depth).max(1)),
+                        convert: Convert::Nanoseconds,
+                    };
+                    depths
+                        .iter()
+                        .map(|&depth| (depth as f64, task(depth)))
+                        .collect()
+                },
+            ));
+        }
+    }
+    // Among 10 000 a peer that searches a list takes a second per sample: too long for --quick, where
+    // Weft alone goes that far.
+    if effort == Effort::Quick {
+        for line in lines.iter_mut().filter(|line| line.role != Role::Ours) {
+            line.cells.retain(|(depth, _)| *depth <= 1000.0);
+        }
+    }
+    let budget = Budget {
+        least: effort.pick(6, 20),
+        turn: 1,
+        ..budget(effort)
+    };
+    Plan {
+        budget,
+        lines,
+        alone: false,
+    }
+}
+
+pub(super) fn growth(cast: &Cast, effort: Effort) -> Plan {
+    let mut lines = Vec::new();
+    let mut panel = |name: &str, places: Vec<u64>, job: &dyn Fn(u64) -> (u32, String)| {
+        lines.extend(per_implementation(cast, "", name, |implementation| {
+            let task = |many: u64| {
+                let (ranks, keys) = job(many);
+                timed(
+                    implementation,
+                    ranks,
+                    format!("pingpong size=8 {keys}"),
+                    Convert::Microseconds,
+                )
+            };
+            places
+                .iter()
+                .map(|&many| (many as f64, task(many)))
+                .collect()
+        }));
+    };
+    panel(
+        "ranks of the job",
+        effort.pick(vec![2, 17], vec![2, 4, 8, 16, 32, 64]),
+        &|many| (many as u32, String::new()),
+    );
+    panel(
+        "idle peers",
+        effort.pick(vec![1, 15], vec![1, 2, 6, 15, 30]),
+        &|many| (many as u32 + 2, "idle=1".into()),
+    );
+    panel(
+        "communicators",
+        effort.pick(vec![1, 100], vec![1, 10, 100, 1000]),
+        &|many| (2, format!("communicators={many}")),
+    );
+    panel(
+        "posted receives",
+        effort.pick(vec![1, 1000], vec![1, 10, 100, 1000, 10_000]),
+        &|many| (2, format!("posted={many}")),
+    );
+    Plan {
+        budget: Budget {
+            launches: effort.pick(1, 3),
+            ..budget(effort)
+        },
+        lines,
+        alone: false,
+    }
+}

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use weft_fabric::{Bell, Fabric, Load, Peer};
 
+use crate::coll;
 use crate::comm::{self, Comm};
 use crate::engine::{Guard, Interest, Shared};
+use crate::error::Result;
 use crate::group::Group;
 
 /// One rank.
@@ -104,6 +106,19 @@ impl Process {
         self.lock().wait_for(Interest::Arrivals, |engine| {
             engine.outbox.is_empty().then_some(())
         });
+    }
+
+    /// The communication part of `MPI_Finalize`: everything begun has left, and all ranks have come
+    /// this far, so that nobody leaves while another still needs an answer of it.
+    ///
+    /// # Errors
+    /// When a rank is lost.
+    pub fn finish(self: &Arc<Self>) -> Result<()> {
+        self.drain();
+        let world = self.world();
+        world.run(coll::barrier(&coll::Members::of(&world))?)?;
+        self.drain();
+        Ok(())
     }
 
     /// Exclusive use of the engine.

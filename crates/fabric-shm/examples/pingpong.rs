@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use weft_fabric::{
-    Fabric, HEAD, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink, SyncKey,
-    Uses,
+    Fabric, HEAD, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink,
+    SyncKey, Uses,
 };
 use weft_fabric_shm::{Options, Shm, Use, initialise, segment_size};
 use weft_sys::{Mapping, MemoryFile, descriptor};
@@ -60,9 +60,16 @@ impl Side {
     }
 
     fn receive(&mut self, count: usize) {
+        let mut empty = 0u32;
         while self.sink.messages < count {
-            if self.shm.poll(&mut self.sink, 64) == 0 {
-                std::hint::spin_loop();
+            if self.shm.poll(&mut self.sink, 64) > 0 {
+                empty = 0;
+                continue;
+            }
+            empty += 1;
+            if empty > 10_000 {
+                // Somebody else has the other one's core.
+                std::thread::yield_now();
             }
         }
         self.sink.messages -= count;
@@ -159,8 +166,12 @@ fn bounce(line: &AtomicU64, first: bool) -> f64 {
                 line.store(turn + 1, Ordering::Release);
             }
             let wanted = if first { turn + 2 } else { turn + 1 };
+            let mut empty = 0u32;
             while line.load(Ordering::Acquire) != wanted {
-                std::hint::spin_loop();
+                empty += 1;
+                if empty > 100_000 {
+                    std::thread::yield_now();
+                }
             }
             if !first {
                 line.store(turn + 2, Ordering::Release);
@@ -180,8 +191,16 @@ fn run(rank: u32, segment: OwnedFd, line: &Mapping) {
         }
     };
     let options = Options {
-        cross_memory: if env::var_os("WEFT_EXAMPLE_CHUNKS").is_some() { Use::Off } else { Use::Auto },
-        kernel_fences: if env::var_os("WEFT_EXAMPLE_FENCES").is_some() { Use::Off } else { Use::Auto },
+        cross_memory: if env::var_os("WEFT_EXAMPLE_CHUNKS").is_some() {
+            Use::Off
+        } else {
+            Use::Auto
+        },
+        kernel_fences: if env::var_os("WEFT_EXAMPLE_FENCES").is_some() {
+            Use::Off
+        } else {
+            Use::Auto
+        },
     };
     let shm = Shm::attach_with(segment, rank, &options).expect("the segment of this example");
     let mut side = Side {
@@ -205,9 +224,20 @@ fn run(rank: u32, segment: OwnedFd, line: &Mapping) {
         let time = side.stream(first, length, 64);
         show(&format!("64 in a row, {length} bytes, each"), time, "ns");
     }
-    for length in [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20] {
+    for length in [
+        64,
+        1 << 10,
+        2 << 10,
+        4 << 10,
+        8 << 10,
+        16 << 10,
+        64 << 10,
+        256 << 10,
+        1 << 20,
+        4 << 20,
+    ] {
         let rate = side.get(first, length, 100);
-        show(&format!("get of {} KiB", length >> 10), rate, "GB/s");
+        show(&format!("get of {length} bytes"), rate, "GB/s");
     }
     show(side.shm.route(side.other), 0.0, "");
     let bell = side.shm.bell();
@@ -228,7 +258,9 @@ fn main() {
             descriptor::inherited(number.expect("a descriptor")).expect("the parent passed it on")
         };
         let (segment, line) = (inherited(2), inherited(3));
-        let line = MemoryFile::adopt(line).and_then(|file| file.map()).expect("a page");
+        let line = MemoryFile::adopt(line)
+            .and_then(|file| file.map())
+            .expect("a page");
         return run(rank.parse().expect("a rank"), segment, &line);
     }
     let make = |length| MemoryFile::create("weft-example", length).expect("memory");

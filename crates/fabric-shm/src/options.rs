@@ -5,9 +5,11 @@ use std::sync::Arc;
 /// Whether something that may not work everywhere is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Use {
-    /// Where it works.
+    /// Where it works and is worth it.
     #[default]
     Auto,
+    /// Wherever it works, also where it is not worth it.
+    On,
     /// Nowhere.
     Off,
 }
@@ -26,7 +28,11 @@ impl Options {
         (self.cross_memory == Use::Off).then(|| "it was switched off".into())
     }
 
-    pub(crate) fn fences_on_others(&self) -> bool {
-        self.kernel_fences == Use::Auto
+    pub(crate) fn fences_on_others(&self, worth_it: bool) -> bool {
+        match self.kernel_fences {
+            Use::Auto => worth_it,
+            Use::On => true,
+            Use::Off => false,
+        }
     }
 }

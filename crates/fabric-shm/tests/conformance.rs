@@ -11,7 +11,7 @@ fn group(count: usize, options: &Options) -> Vec<Box<dyn Fabric>> {
     boxed(Shm::group_with(count, options).expect("endpoints"))
 }
 
-weft_fabric::conformance!(by_copy, |count| group(count, &Options::default()));
+weft_fabric::conformance!(by_copy, |count| group(count, &common::kernel_fences()));
 
 weft_fabric::conformance!(by_chunks, |count| group(count, &common::without_attach()));
 
@@ -24,6 +24,6 @@ weft_fabric::conformance!(by_chunks_with_full_fences, |count| group(
     count,
     &Options {
         cross_memory: Use::Off,
-        kernel_fences: Use::Off
+        kernel_fences: Use::Off,
     }
 ));

@@ -106,7 +106,13 @@ fn sending_to_oneself_works_and_limits_hold() {
 
 #[test]
 fn many_senders_hot_and_cold_are_all_served() {
-    let mut group = Shm::group(24).expect("endpoints");
+    for options in [kernel_fences(), full_fences()] {
+        many_senders(&options);
+    }
+}
+
+fn many_senders(options: &Options) {
+    let mut group = Shm::group_with(24, options).expect("endpoints");
     let mut receiver = group.remove(0);
     let mut inbox = Inbox::default();
     let mut next = vec![0u64; 24];
@@ -228,7 +234,7 @@ fn sleepers_take_turns(options: &Options, spin: bool) {
 #[test]
 fn sleepers_are_woken_whichever_way_is_fenced() {
     for spin in [false, true] {
-        sleepers_take_turns(&Options::default(), spin);
+        sleepers_take_turns(&kernel_fences(), spin);
         sleepers_take_turns(&full_fences(), spin);
     }
 }
@@ -299,5 +305,77 @@ fn a_peer_that_has_left_takes_no_more_than_fits() {
     assert!(
         matches!(error, Err(FabricError::PeerLost { .. })),
         "{error:?}"
+    );
+}
+
+/// Threads that sleep, senders that come and go: lanes become hot and cold while others send.
+#[test]
+fn hot_and_cold_change_under_way_and_nothing_is_lost() {
+    const EACH: u64 = 4_000;
+    for options in [kernel_fences(), full_fences()] {
+        let mut group = Shm::group_with(9, &options).expect("endpoints");
+        let mut receiver = group.remove(0);
+        let senders: Vec<_> = group
+            .into_iter()
+            .map(|mut shm| {
+                thread::spawn(move || {
+                    let mut inbox = Inbox::default();
+                    let bell = shm.bell();
+                    for number in 0..EACH {
+                        while !send(&mut shm, 0, number, &[]) {
+                            let ticket = bell.prepare();
+                            if send(&mut shm, 0, number, &[]) {
+                                bell.cancel(ticket);
+                                break;
+                            }
+                            shm.poll(&mut inbox, 1);
+                            bell.wait(ticket, Some(Duration::from_secs(20)));
+                        }
+                        // Bursts: some lanes are busy while others rest.
+                        if number % 500 == u64::from(shm.me().0) * 50 {
+                            thread::sleep(Duration::from_millis(1));
+                        }
+                    }
+                    shm
+                })
+            })
+            .collect();
+        let start = std::time::Instant::now();
+        let mut inbox = Inbox::default();
+        let mut next = [0; 9];
+        while next.iter().sum::<u64>() < 8 * EACH {
+            wait(&mut receiver, &mut inbox, false);
+            for (from, number, _) in inbox.messages.drain(..) {
+                assert_eq!(number, next[from.index()]);
+                next[from.index()] += 1;
+            }
+        }
+        for sender in senders {
+            sender.join().expect("it sent all");
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(18),
+            "a wake-up was lost"
+        );
+    }
+}
+
+/// A thousand ranks: nothing but address space until somebody talks.
+#[test]
+fn a_thousand_ranks_have_lanes_too() {
+    let mut group = Shm::group(1024).expect("endpoints");
+    let mut last = group.pop().expect("many");
+    let limit = last.limits().data;
+    let mut inbox = Inbox::default();
+    for (place, sender) in group.iter_mut().enumerate().step_by(37) {
+        assert!(send(sender, 1023, place as u64, &vec![1; limit]));
+    }
+    while last.poll(&mut inbox, 100) > 0 {}
+    assert_eq!(inbox.messages.len(), 1023usize.div_ceil(37));
+    assert!(
+        inbox
+            .messages
+            .iter()
+            .all(|(from, number, _)| from.index() as u64 == *number)
     );
 }

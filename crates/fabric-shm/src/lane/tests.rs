@@ -28,14 +28,14 @@ fn take(lane: &mut InLane) -> Option<(Head, Vec<u8>)> {
 #[test]
 fn counters_may_wrap_round() {
     let segment = segment(2);
-    let (mut out, mut lane) = (
-        OutLane::new(&segment, 0, 1),
-        InLane::new(&segment, 0, 1),
-    );
+    let (mut out, mut lane) = (OutLane::new(&segment, 0, 1), InLane::new(&segment, 0, 1));
     // As if this many had passed; a slot of an honest lane never holds the number that comes next.
     let many = u32::MAX - 700;
     let progress = u64::from(many) | u64::from(many) << 32;
-    lane.parts.head().progress.store(progress, Ordering::Relaxed);
+    lane.parts
+        .head()
+        .progress
+        .store(progress, Ordering::Relaxed);
     for position in 0..lane.parts.slots {
         // SAFETY: a slot of the lane.
         let (word, _) = unsafe { atomics(lane.parts.slot(position)) };
@@ -63,7 +63,9 @@ fn a_lying_receiver_gets_no_more_than_its_lane() {
     let mut state = 1u64;
     for round in 0..20_000u32 {
         // Any progress at all: backwards, far ahead, bulk and slots apart.
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         out.parts.head().progress.store(state, Ordering::Relaxed);
         let length = [0, 88, 89, 5000, 16 << 10][round as usize % 5];
         out.push(Kind::Message, &head, SharedBytes::of(&vec![1; length]));
@@ -118,10 +120,7 @@ fn a_lying_sender_is_found_out_or_harmless() {
 #[test]
 fn what_an_earlier_lap_left_is_not_taken_again() {
     let segment = segment(2);
-    let (mut out, mut lane) = (
-        OutLane::new(&segment, 0, 1),
-        InLane::new(&segment, 0, 1),
-    );
+    let (mut out, mut lane) = (OutLane::new(&segment, 0, 1), InLane::new(&segment, 0, 1));
     for _ in 0..5 * out.parts.slots {
         assert!(out.push(Kind::Message, &[1; HEAD], SharedBytes::of(&[1; 8])));
         assert!(take(&mut lane).is_some());

@@ -57,6 +57,13 @@ pub fn without_attach() -> Options {
     }
 }
 
+pub fn kernel_fences() -> Options {
+    Options {
+        kernel_fences: Use::On,
+        ..Options::default()
+    }
+}
+
 pub fn full_fences() -> Options {
     Options {
         kernel_fences: Use::Off,

@@ -182,12 +182,6 @@ function csv(experiment) {
   return lines.join("\n") + "\n";
 }
 
-function sample(one) {
-  return element("svg", { viewBox: "0 0 30 12", style: `color:${one.color}` },
-    element("path", { d: "M1 6H29", stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": DASHES[one.dash % DASHES.length] }),
-    (() => { const mark = MARKS[one.mark % MARKS.length](15, 6); mark.setAttribute("fill", "currentColor"); return mark; })());
-}
-
 function section(experiment) {
   const all = dressed(experiment), bars = experiment.chart === "bars";
   const panels = [...new Set(all.map((series) => series.panel))];
@@ -196,8 +190,12 @@ function section(experiment) {
   const button = (text, pressed, act, hint) =>
     html("button", { type: "button", "aria-pressed": pressed === null ? null : String(pressed), title: hint || null, onclick: () => { act(); draw(); } }, text);
   const flip = (axis) => () => { state[axis] = state[axis] === "log" ? "linear" : "log"; };
-  const saved = () => panels.forEach((panel, index) =>
-    download([experiment.id, panel.replace(/[^a-zA-Z0-9]+/g, "-")].filter(Boolean).join("-") + ".svg", "image/svg+xml", standalone(figures.querySelectorAll("svg.plot")[index])));
+  const saved = () => panels.forEach((panel, index) => {
+    const name = [experiment.id, panel.replace(/[^a-zA-Z0-9]+/g, "-")].filter(Boolean).join("-") + ".svg";
+    const shown = bars ? [] : all.filter((one) => one.panel === panel && !state.off.has(one.name));
+    const title = [experiment.title, panel].filter(Boolean).join(": ");
+    download(name, "image/svg+xml", standalone(figures.querySelectorAll("svg.plot")[index], title, shown));
+  });
 
   function draw() {
     switches.replaceChildren();
@@ -212,7 +210,7 @@ function section(experiment) {
     legend.replaceChildren();
     const names = bars ? [] : [...new Map(all.map((one) => [one.name, one])).values()];
     for (const one of names)
-      legend.append(html("button", { type: "button", class: state.off.has(one.name) ? "off" : null, title: "show or hide", onclick: () => { state.off.has(one.name) ? state.off.delete(one.name) : state.off.add(one.name); draw(); } }, sample(one), one.name));
+      legend.append(html("button", { type: "button", class: state.off.has(one.name) ? "off" : null, title: "show or hide", onclick: () => { state.off.has(one.name) ? state.off.delete(one.name) : state.off.add(one.name); draw(); } }, element("svg", { viewBox: "0 0 30 12", style: `color:${one.color}` }, ...sample(one)), one.name));
     figures.replaceChildren();
     for (const panel of panels) {
       const here = all.filter((one) => one.panel === panel), on = here.filter((one) => !state.off.has(one.name));

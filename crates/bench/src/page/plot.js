@@ -20,11 +20,14 @@ function figure(value) {
   return value.toFixed(Math.max(0, 2 - Math.floor(Math.log10(size))));
 }
 
+// The same for ticks, without zeros at the end.
+const tick = (value) => figure(value).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+
 // 65536 as 64 Ki on axes of bytes.
 function bytes(value) {
   for (const [unit, size] of [["Mi", 1 << 20], ["Ki", 1 << 10]])
-    if (value >= size && value % (size / 16) === 0) return figure(value / size) + " " + unit;
-  return figure(value);
+    if (value >= size && value % (size / 16) === 0) return tick(value / size) + " " + unit;
+  return tick(value);
 }
 
 // Places for ticks, and the smaller ones that only get a line.
@@ -158,11 +161,11 @@ function axes(svg, x, y, options, box, isBytes, ofX) {
   const ofY = ticks(y.low, y.high, y.kind, false);
   for (const at of ofY.big) {
     svg.append(element("line", { class: "grid", x1: left, x2: wide - right, y1: y.at(at), y2: y.at(at) }));
-    svg.append(element("text", { x: left - 8, y: y.at(at) + 4, "text-anchor": "end" }, figure(at)));
+    svg.append(element("text", { x: left - 8, y: y.at(at) + 4, "text-anchor": "end" }, tick(at)));
   }
   for (const at of ofX.big) {
     svg.append(element("line", { class: "grid", x1: x.at(at), x2: x.at(at), y1: top, y2: foot }));
-    svg.append(element("text", { x: x.at(at), y: foot + 18, "text-anchor": "middle" }, isBytes ? bytes(at) : figure(at)));
+    svg.append(element("text", { x: x.at(at), y: foot + 18, "text-anchor": "middle" }, isBytes ? bytes(at) : tick(at)));
   }
   for (const at of ofY.small) svg.append(element("line", { class: "grid", x1: left - 4, x2: left, y1: y.at(at), y2: y.at(at) }));
   for (const at of ofX.small) svg.append(element("line", { class: "grid", x1: x.at(at), x2: x.at(at), y1: foot, y2: foot + 4 }));
@@ -198,7 +201,7 @@ function barPlot(series, options, onHover) {
   const x = scaleOf(values, options.yScale, left, wide - right, true), foot = high - bottom;
   for (const at of ticks(x.low, x.high, x.kind, false).big) {
     svg.append(element("line", { class: "grid", x1: x.at(at), x2: x.at(at), y1: top, y2: foot }));
-    svg.append(element("text", { x: x.at(at), y: foot + 18, "text-anchor": "middle" }, figure(at)));
+    svg.append(element("text", { x: x.at(at), y: foot + 18, "text-anchor": "middle" }, tick(at)));
   }
   shown.forEach((one, index) => {
     const middle = top + row * (index + 0.5), point = one.points[0];
@@ -216,18 +219,47 @@ function barPlot(series, options, onHover) {
   return svg;
 }
 
-// The SVG as a file that looks the same without the page's style sheet.
-function standalone(svg) {
-  const copy = svg.cloneNode(true), from = [svg, ...svg.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
-  from.forEach((node, index) => {
-    const style = getComputedStyle(node);
-    for (const key of ["stroke", "fill", "stroke-width", "stroke-dasharray", "font-size", "font-family"])
-      if (node !== svg) to[index].setAttribute(key, style.getPropertyValue(key));
-    to[index].removeAttribute("style");
-    to[index].removeAttribute("class");
-  });
-  const box = svg.viewBox.baseVal, paper = getComputedStyle(document.documentElement).getPropertyValue("--card");
-  copy.prepend(element("rect", { width: box.width, height: box.height, fill: paper.trim() }));
-  copy.setAttribute("xmlns", NS);
-  return new XMLSerializer().serializeToString(copy);
+// The line and mark of a series, for legends.
+function sample(one) {
+  const mark = MARKS[one.mark % MARKS.length](15, 6);
+  mark.setAttribute("fill", "currentColor");
+  return [element("path", { d: "M1 6H29", fill: "none", stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": DASHES[one.dash % DASHES.length] }), mark];
+}
+
+// A legend in rows that fit the width; its height comes with it.
+function legendOf(series, wide) {
+  const group = element("g");
+  let x = 8, y = 8;
+  for (const one of series) {
+    const room = 52 + 7 * one.name.length;
+    if (x > 8 && x + room > wide) [x, y] = [8, y + 20];
+    const place = { transform: `translate(${x} ${y})`, style: `color:${one.color}` };
+    group.append(element("g", place, ...sample(one), element("text", { class: "label", x: 36, y: 10 }, one.name)));
+    x += room;
+  }
+  return [group, series.length ? y + 22 : 0];
+}
+
+// The SVG as a file that looks the same without the page's style sheet, with its title and legend.
+function standalone(svg, title, series) {
+  const box = svg.viewBox.baseVal, [legend, tall] = legendOf(series, box.width), top = 26 + tall;
+  const shown = element("svg", { class: "plot", viewBox: `0 0 ${box.width} ${box.height + top}`, xmlns: NS });
+  legend.setAttribute("transform", "translate(0 26)");
+  const plot = element("g", { transform: `translate(0 ${top})` });
+  plot.append(...[...svg.childNodes].map((node) => node.cloneNode(true)));
+  shown.append(element("text", { class: "label", x: 8, y: 19 }, title), legend, plot);
+  document.body.append(shown); // styles are known only to what stands in the page
+  for (const node of shown.querySelectorAll("*")) {
+    const style = getComputedStyle(node), keep = {};
+    for (const key of ["stroke", "fill", "stroke-width", "stroke-dasharray", "font-size", "font-family", "visibility"]) keep[key] = style.getPropertyValue(key);
+    for (const [key, value] of Object.entries(keep)) node.setAttribute(key, value);
+    node.removeAttribute("class");
+  }
+  for (const node of shown.querySelectorAll("[style]")) node.removeAttribute("style");
+  const paper = getComputedStyle(document.documentElement).getPropertyValue("--card").trim();
+  shown.prepend(element("rect", { width: box.width, height: box.height + top, fill: paper }));
+  shown.setAttribute("width", box.width);
+  shown.setAttribute("height", box.height + top);
+  shown.remove();
+  return new XMLSerializer().serializeToString(shown);
 }

@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use array::{Distribution, Order};
 pub use basic::{Basic, Kind, Scalar, TypeClass};
 pub use contents::{Combiner, Contents};
+pub use packing::{pack, pack_external, unpack, unpack_external};
 pub use recipe::Recipe;
 
 use crate::comm::Extras;

@@ -1,1 +1,105 @@
-//! todo
+//! `MPI_Pack` and `MPI_Unpack` (MPI 5.0, section 5.2), plain and external: a buffer of packed data
+//! with a position that moves on.
+//!
+//! Plain packed data are the data without gaps, and nothing else: what was packed may be received as
+//! the datatype, and the other way round, as the standard demands.
+
+use std::sync::Arc;
+
+use weft_fabric::{Region, SharedBytes};
+
+use super::{Datatype, external};
+use crate::buffer::Buffer;
+use crate::error::{Error, ErrorClass, Result};
+
+/// Appends the data of `buffer` at `position` of `into`; answers the position after them.
+///
+/// # Errors
+/// `Truncate` if they do not fit.
+pub fn pack(buffer: &Buffer, into: &Region, position: usize) -> Result<usize> {
+    let room = place("MPI_Pack", into, position, buffer.bytes())?;
+    match buffer {
+        Buffer::Flat(region) => _ = room.copy_from(region),
+        Buffer::Typed(typed) => _ = room.copy_from_slice(&typed.packed()),
+    }
+    Ok(position + room.len())
+}
+
+/// Reads the data of `buffer` from `position` of `from`; answers the position after them.
+///
+/// # Errors
+/// `Truncate` if there are fewer.
+pub fn unpack(from: &Region, position: usize, buffer: &Buffer) -> Result<usize> {
+    let data = place("MPI_Unpack", from, position, buffer.bytes())?;
+    match buffer {
+        Buffer::Flat(region) => _ = region.copy_from(&data),
+        Buffer::Typed(_) => {
+            let mut copy = vec![0; data.len()];
+            data.copy_to_slice(&mut copy);
+            buffer.fill(SharedBytes::of(&copy));
+        }
+    }
+    Ok(position + data.len())
+}
+
+/// As [`pack`], in the representation `external32`. `buffer` is of `count` times `datatype`.
+///
+/// # Errors
+/// `Truncate` if they do not fit; `Arg` for a number that `external32` cannot hold.
+pub fn pack_external(
+    buffer: &Buffer,
+    count: usize,
+    datatype: &Arc<Datatype>,
+    into: &Region,
+    position: usize,
+) -> Result<usize> {
+    let length = datatype.external_size(count)?;
+    let room = place("MPI_Pack_external", into, position, length)?;
+    let data = external::encode(&datatype.signature, &buffer.packed())?;
+    room.copy_from_slice(&data);
+    Ok(position + length)
+}
+
+/// As [`unpack`], from the representation `external32`.
+///
+/// # Errors
+/// `Truncate` if there are fewer data.
+pub fn unpack_external(
+    from: &Region,
+    position: usize,
+    buffer: &Buffer,
+    count: usize,
+    datatype: &Arc<Datatype>,
+) -> Result<usize> {
+    let length = datatype.external_size(count)?;
+    let data = place("MPI_Unpack_external", from, position, length)?;
+    let mut copy = vec![0; length];
+    data.copy_to_slice(&mut copy);
+    let native = external::decode(&datatype.signature, &copy, buffer.bytes());
+    buffer.fill(SharedBytes::of(&native));
+    Ok(position + length)
+}
+
+impl Datatype {
+    /// Bytes of `count` elements in the representation `external32` (`MPI_Pack_external_size`).
+    ///
+    /// # Errors
+    /// `Count` if they do not fit.
+    pub fn external_size(&self, count: usize) -> Result<usize> {
+        // No element is longer there than here, so this fits if the data do.
+        self.bytes(count)?;
+        Ok(external::size(&self.signature) * count)
+    }
+}
+
+fn place(name: &str, buffer: &Region, position: usize, length: usize) -> Result<Region> {
+    buffer.part(position, length).ok_or_else(|| {
+        Error::new(
+            ErrorClass::Truncate,
+            format!(
+                "{name}: {length} bytes from position {position} do not lie within a buffer of {} bytes; MPI_Pack_size tells how many are needed",
+                buffer.len()
+            ),
+        )
+    })
+}

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::buffer::{Buffer, region_of};
 
 /// A small generator of numbers: the same ones in every run.
 struct Dice(u64);
@@ -527,4 +528,103 @@ fn contents_come_back_in_the_order_of_the_standard() {
     assert_eq!(contents.integers, [2, 1, 2, 0, 5]);
     assert!(Arc::ptr_eq(&contents.datatypes[0], int));
     assert!(int.contents().datatypes.is_empty());
+}
+
+/// Packs and unpacks values in `external32`; answers the packed form.
+fn around(basic: Basic, values: &mut [u8]) -> Result<Vec<u8>> {
+    let (count, datatype) = (values.len() / basic.size(), basic.datatype());
+    let flat = |bytes: &mut [u8]| Buffer::Flat(region_of(bytes));
+    let mut packed = vec![0xaa; datatype.external_size(count)? + 3];
+    let room = region_of(&mut packed);
+    let end = pack_external(&flat(values), count, datatype, &room, 2)?;
+    assert_eq!(end, room.len() - 1);
+    assert!(pack_external(&flat(values), count, datatype, &room, 4).is_err());
+    let mut back = vec![0; values.len()];
+    assert_eq!(
+        unpack_external(&room, 2, &flat(&mut back), count, datatype)?,
+        end
+    );
+    assert_eq!(back, values, "{}", basic.name());
+    Ok(packed[2..end].to_vec())
+}
+
+#[test]
+fn external_data_are_big_endian_with_widths_of_their_own() {
+    let mut longs: Vec<u8> = [1i64, -2]
+        .iter()
+        .flat_map(|one| one.to_ne_bytes())
+        .collect();
+    assert_eq!(
+        around(Basic::Long, &mut longs).unwrap(),
+        [0, 0, 0, 1, 255, 255, 255, 254]
+    );
+    let mut wide = (1i64 << 31).to_ne_bytes();
+    assert_eq!(
+        around(Basic::Long, &mut wide).unwrap_err().class(),
+        ErrorClass::Arg
+    );
+    assert_eq!(
+        around(Basic::UnsignedLong, &mut wide).unwrap(),
+        [128, 0, 0, 0]
+    );
+    assert_eq!(
+        around(Basic::Int64, &mut wide).unwrap(),
+        [0, 0, 0, 0, 128, 0, 0, 0]
+    );
+    let mut real = 1.0f64.to_ne_bytes();
+    assert_eq!(
+        around(Basic::Double, &mut real).unwrap(),
+        [63, 240, 0, 0, 0, 0, 0, 0]
+    );
+    assert_eq!(
+        around(Basic::Wchar, &mut 0x20acu32.to_ne_bytes()).unwrap(),
+        [0x20, 0xac]
+    );
+    for &basic in Basic::ALL
+        .iter()
+        .filter(|basic| !matches!(basic.kind(), Kind::Pair(..)))
+    {
+        // Zeros are a value of everything.
+        around(basic, &mut vec![0; 3 * basic.size()]).unwrap();
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn external_long_doubles_are_quads() {
+    // 1.5 as x87 extended, and as binary128.
+    let mut extended = [0; 16];
+    extended[7..10].copy_from_slice(&[0xc0, 0xff, 0x3f]);
+    let quad = around(Basic::LongDouble, &mut extended).unwrap();
+    assert_eq!(quad[..4], [0x3f, 0xff, 0x80, 0]);
+    assert!(quad[4..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn packed_data_are_the_data_alone() {
+    let column = Datatype::vector(3, 1, 2, Basic::Int16.datatype()).unwrap();
+    let mut matrix: Vec<u8> = (0..12).collect();
+    // SAFETY: the matrix holds one column, and is not looked at while the buffer is used.
+    let buffer = unsafe { Buffer::new(matrix.as_mut_ptr(), 1, &column) };
+    let mut packed = vec![0; 8];
+    let room = region_of(&mut packed);
+    assert_eq!(pack(&buffer, &room, 1).unwrap(), 7);
+    assert_eq!(
+        pack(&buffer, &room, 3).unwrap_err().class(),
+        ErrorClass::Truncate
+    );
+    assert_eq!(packed, [0, 0, 1, 4, 5, 8, 9, 0]);
+    let room = region_of(&mut packed);
+    let mut other = vec![0xee; 12];
+    // SAFETY: as above.
+    let buffer = unsafe { Buffer::new(other.as_mut_ptr(), 1, &column) };
+    assert_eq!(unpack(&room, 1, &buffer).unwrap(), 7);
+    assert_eq!(
+        unpack(&room, 3, &buffer).unwrap_err().class(),
+        ErrorClass::Truncate
+    );
+    assert_eq!(
+        other,
+        [0, 1, 0xee, 0xee, 4, 5, 0xee, 0xee, 8, 9, 0xee, 0xee]
+    );
 }

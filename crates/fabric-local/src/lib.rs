@@ -7,14 +7,24 @@
 //!   Local (rank 1) ── get ───────► Grants of rank 0: check, then one copy
 //! ```
 //!
-//! * [`mailbox`]: one for each rank, a lane for each sender, behind a lock that is held for the time of
+//! * `mailbox`: one for each rank, a lane for each sender, behind a lock that is held for the time of
 //!   one small copy.
-//! * [`grants`]: what each rank permits. Checked under a lock, copied outside of it.
-//! * [`bell`]: where each rank sleeps, and the count of those awake.
+//! * `grants`: what each rank permits. Checked under a lock, copied outside of it.
+//! * `bell`: where each rank sleeps, and the count of those awake.
 //!
 //! Nothing here spins. A rank that leaves (drops its endpoint) is closed: what it sent before still
 //! arrives, what is sent to it later is refused with [`FabricError::PeerLost`]. If it leaves by a
 //! panic, the others are told.
+//!
+//! ```
+//! use weft_fabric::{Fabric, Peer, Posted};
+//! use weft_fabric_local::Local;
+//!
+//! let mut group = Local::group(2);
+//! let mut one = group.pop().unwrap();
+//! let sender = std::thread::spawn(move || one.try_send(Peer(0), &[0; 32], b"hello"));
+//! assert_eq!(sender.join().unwrap(), Ok(Posted::Done));
+//! ```
 //!
 //! # Safety
 //! Bytes move between [`Region`]s, whose makers promise that they are valid while the transfer or the

@@ -22,6 +22,19 @@
 //!
 //! [`World::endpoints`] gives the same network to a single hand that drives all endpoints in turn.
 //!
+//! ```
+//! use weft_fabric::{Fabric, Peer, SyncKey};
+//! use weft_fabric_sim::{Config, World};
+//!
+//! let report = World::new(Config::exact(2)).run(|mut endpoint| {
+//!     let other = Peer(1 - endpoint.me().0);
+//!     let _ = endpoint.signal(other, SyncKey(7));
+//!     endpoint.now()
+//! });
+//! // Nobody waited, so nobody's clock shows more than the overhead of sending.
+//! assert!(report.unwrap().time.as_nanos() < 1000);
+//! ```
+//!
 //! # Who may touch what
 //! All that is shared stands behind one lock, which is never contended: whoever holds the baton takes
 //! it. A rank is played by one thread; threads of its own beside that one are not simulated.

@@ -346,6 +346,46 @@ fn seeds_change_who_comes_first() {
 }
 
 #[test]
+fn what_holds_for_some_seeds_holds_for_twenty() {
+    use weft_fabric::conformance::{bells, crowds};
+    /// One seed as a stage.
+    struct Seed(u64);
+    impl Stage for Seed {
+        fn endpoints(&self, count: usize) -> Vec<Box<dyn Fabric>> {
+            boxed(World::new(Config::new(count, self.0)).endpoints())
+        }
+
+        fn run(&self, count: usize, part: Part<'_>) {
+            let world = World::new(Config::new(count, self.0));
+            if let Err(failure) = world.run(|endpoint| part(Box::new(endpoint))) {
+                panic!("seed {}: {failure}", self.0);
+            }
+        }
+    }
+    for seed in 100..120 {
+        crowds::all_services_at_once(&Seed(seed));
+        bells::a_transfer_wakes_whom_it_ends_for(&Seed(seed));
+        bells::no_wake_up_is_lost_among_many(&Seed(seed));
+    }
+}
+
+#[test]
+fn a_rank_without_a_thread_is_a_failure_with_a_remedy() {
+    let failure = World::new(Config {
+        // Nobody has that much to address.
+        stack: 1 << 50,
+        ..Config::new(3, 1)
+    })
+    .run(|_| ())
+    .expect_err("no such stacks");
+    assert!(matches!(
+        failure.cause,
+        Cause::NoThread { peer: Peer(0), .. }
+    ));
+    assert!(failure.to_string().contains("simulate fewer"), "{failure}");
+}
+
+#[test]
 fn posts_after_the_end_are_refused_with_a_reason() {
     let mut endpoints = World::new(Config::exact(2)).endpoints();
     drop(endpoints.pop());

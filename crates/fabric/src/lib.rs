@@ -22,7 +22,7 @@
 //! * What arrives from a peer is not trusted: lengths are bounded before use, bytes are read once.
 //! * No call blocks; the only place to sleep is [`Bell::wait`], on a futex or descriptor.
 //!
-//! The [`conformance`] suite checks each of these lines on every fabric.
+//! The [`mod@conformance`] suite checks each of these lines on every fabric.
 
 // The one exception: the memory that the conformance suite lends.
 #![deny(unsafe_code)]

@@ -1,0 +1,192 @@
+//! [`Matching`]: the engine itself, both sides together.
+
+use core::fmt;
+
+use crate::key::{Context, Envelope, Key, Pattern, SourcePattern, TagPattern};
+use crate::posted::{Handle, Posted};
+use crate::unexpected::Unexpected;
+
+/// What became of a message that arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a matched receive that nobody completes hangs its program"]
+pub enum Arrival<P> {
+    /// It belongs to this receive, which is no longer posted.
+    Matched(P),
+    /// No receive waits for it: it is kept.
+    Unexpected,
+}
+
+/// What became of a receive that was posted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a matched message that nobody takes is a lost message"]
+pub enum Posting<U> {
+    /// This message was there already; it is no longer kept, and nothing was posted.
+    Matched(Envelope, U),
+    /// It waits; the handle cancels it.
+    Posted(Handle),
+}
+
+/// What a context left behind, each oldest first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Leftover<P, U> {
+    /// Receives that no message came for.
+    pub posted: Vec<(Pattern, P)>,
+    /// Messages that no receive was posted for.
+    pub unexpected: Vec<(Envelope, U)>,
+}
+
+impl<P, U> Leftover<P, U> {
+    /// Whether nothing was left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.posted.is_empty() && self.unexpected.is_empty()
+    }
+}
+
+/// The matching engine of one rank. `P` names a posted receive, `U` an unexpected message.
+///
+/// ```
+/// use weft_matching::{Arrival, Context, Envelope, Matching, Posting, Source, Tag};
+///
+/// let mut matching = Matching::<&str, &str>::new();
+/// let hello = Envelope { context: Context(0), source: Source(1), tag: Tag(7) };
+///
+/// assert!(matches!(matching.post(hello.into(), "receive"), Posting::Posted(_)));
+/// assert_eq!(matching.arrive(hello, || "first"), Arrival::Matched("receive"));
+/// assert_eq!(matching.arrive(hello, || "second"), Arrival::Unexpected);
+/// assert_eq!(matching.post(hello.into(), "receive"), Posting::Matched(hello, "second"));
+/// ```
+pub struct Matching<P, U> {
+    posted: Posted<P>,
+    unexpected: Unexpected<U>,
+}
+
+impl<P: Copy, U: Copy> Matching<P, U> {
+    /// An engine with nothing posted and nothing unexpected; it allocates when first used.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            posted: Posted::new(),
+            unexpected: Unexpected::new(),
+        }
+    }
+
+    /// A message came: gives it to the oldest receive that matches, or keeps what `message` returns.
+    #[inline]
+    pub fn arrive(&mut self, envelope: Envelope, message: impl FnOnce() -> U) -> Arrival<P> {
+        let key = Key::of(envelope);
+        if let Some(receive) = self.posted.take(key) {
+            return Arrival::Matched(receive);
+        }
+        self.unexpected.push(key, message());
+        Arrival::Unexpected
+    }
+
+    /// Posts a receive: takes the oldest unexpected message that matches, or waits.
+    #[inline]
+    pub fn post(&mut self, pattern: Pattern, receive: P) -> Posting<U> {
+        let (kind, key) = pattern.split();
+        if let Some(id) = self.unexpected.find(kind, key) {
+            let (key, message) = self.unexpected.remove(id);
+            return Posting::Matched(key.envelope(), message);
+        }
+        Posting::Posted(self.posted.push(kind, key, receive))
+    }
+
+    /// The message that a receive posted now would take (`MPI_Iprobe`). It is kept.
+    #[inline]
+    pub fn peek(&mut self, pattern: Pattern) -> Option<(Envelope, U)> {
+        let (kind, key) = pattern.split();
+        let id = self.unexpected.find(kind, key)?;
+        let (key, message) = self.unexpected.get(id);
+        Some((key.envelope(), message))
+    }
+
+    /// Takes the message that a receive posted now would take (`MPI_Improbe`).
+    #[inline]
+    pub fn take(&mut self, pattern: Pattern) -> Option<(Envelope, U)> {
+        let (kind, key) = pattern.split();
+        let id = self.unexpected.find(kind, key)?;
+        let (key, message) = self.unexpected.remove(id);
+        Some((key.envelope(), message))
+    }
+
+    /// Takes back a posted receive. False if it was matched or taken back before.
+    pub fn cancel(&mut self, handle: Handle) -> bool {
+        self.posted.cancel(handle)
+    }
+
+    /// Takes out all that waits in a context, for the report when its communicator is freed.
+    ///
+    /// Looks at every posted receive; at the unexpected messages of other contexts at most once.
+    #[must_use = "what is left names requests that will never complete and messages that hold memory"]
+    pub fn drop_context(&mut self, context: Context) -> Leftover<P, U> {
+        let all = Pattern {
+            context,
+            source: SourcePattern::Any,
+            tag: TagPattern::Any,
+        };
+        let mut unexpected = Vec::new();
+        while let Some(message) = self.take(all) {
+            unexpected.push(message);
+        }
+        Leftover {
+            posted: self.posted.drop_context(context.0),
+            unexpected,
+        }
+    }
+
+    /// The posted receives, oldest first.
+    pub fn posted(&self) -> impl Iterator<Item = (Pattern, P)> {
+        self.posted.iter()
+    }
+
+    /// The unexpected messages, oldest first.
+    pub fn unexpected(&self) -> impl Iterator<Item = (Envelope, U)> {
+        self.unexpected
+            .iter()
+            .map(|(key, message)| (key.envelope(), message))
+    }
+
+    /// How many receives are posted.
+    #[inline]
+    #[must_use]
+    pub fn posted_len(&self) -> usize {
+        self.posted.len() as usize
+    }
+
+    /// How many unexpected messages are kept.
+    #[inline]
+    #[must_use]
+    pub fn unexpected_len(&self) -> usize {
+        self.unexpected.len() as usize
+    }
+}
+
+impl<P: Copy, U: Copy> Default for Matching<P, U> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Copy, U: Copy> fmt::Debug for Matching<P, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Matching")
+            .field("posted", &self.posted_len())
+            .field("unexpected", &self.unexpected_len())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+impl<P: Copy, U: Copy> Matching<P, U> {
+    /// Panics unless all inside agrees.
+    pub(crate) fn check(&self) {
+        self.posted.check();
+        self.unexpected.check();
+    }
+
+    pub(crate) fn slots(&self, kind: crate::key::Kind) -> usize {
+        self.posted.slots(kind)
+    }
+}

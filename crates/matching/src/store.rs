@@ -1,0 +1,233 @@
+//! Nodes in one growing array, in the order in which they were put there.
+//!
+//! ```text
+//!  nodes   [ 1 | 2 | 3 | 4 | … ]      a node is named by its place, counted from one; zero is none
+//!  order   first ⇄ … ⇄ last           every live node, oldest first
+//!  lanes   rings of nodes of one key  kept by the index of that lane (index.rs)
+//!  free    a chain through order.next
+//! ```
+//!
+//! Nothing is given back to the allocator: the array keeps the size of the largest backlog.
+
+use crate::key::Key;
+
+/// The name of no node.
+pub(crate) const NONE: u32 = 0;
+
+/// The two neighbours of a node in one list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) before: u32,
+    pub(crate) after: u32,
+}
+
+const LOOSE: Link = Link {
+    before: NONE,
+    after: NONE,
+};
+
+/// One posted receive or one unexpected message.
+#[derive(Debug)]
+pub(crate) struct Node<T, const LANES: usize> {
+    place: u64,
+    tag: u32,
+    /// Bit `lane` is set while the node is in the index of that lane.
+    pub(crate) lanes_in: u32,
+    pub(crate) order: Link,
+    pub(crate) lanes: [Link; LANES],
+    pub(crate) value: T,
+}
+
+impl<T, const LANES: usize> Node<T, LANES> {
+    #[inline]
+    pub(crate) fn key(&self) -> Key {
+        Key {
+            place: self.place,
+            tag: self.tag,
+        }
+    }
+}
+
+/// The array of nodes and the list of those alive.
+#[derive(Debug)]
+pub(crate) struct Store<T, const LANES: usize> {
+    nodes: Vec<Node<T, LANES>>,
+    free: u32,
+    live: u32,
+    first: u32,
+    last: u32,
+}
+
+impl<T: Copy, const LANES: usize> Store<T, LANES> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            nodes: Vec::new(),
+            free: NONE,
+            live: 0,
+            first: NONE,
+            last: NONE,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.live
+    }
+
+    #[inline]
+    pub(crate) fn first(&self) -> u32 {
+        self.first
+    }
+
+    #[inline]
+    pub(crate) fn node(&self, id: u32) -> &Node<T, LANES> {
+        &self.nodes[id.wrapping_sub(1) as usize]
+    }
+
+    #[inline]
+    pub(crate) fn node_mut(&mut self, id: u32) -> &mut Node<T, LANES> {
+        &mut self.nodes[id.wrapping_sub(1) as usize]
+    }
+
+    /// The node of a name that may be out of date; a node that is not alive is still there.
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Node<T, LANES>> {
+        self.nodes.get_mut(id.wrapping_sub(1) as usize)
+    }
+
+    /// Puts a node behind all others.
+    #[inline]
+    pub(crate) fn push(&mut self, key: Key, value: T) -> u32 {
+        let order = Link {
+            before: self.last,
+            after: NONE,
+        };
+        let mut id = self.free;
+        if id == NONE {
+            id = self.append(Node {
+                place: key.place,
+                tag: key.tag,
+                lanes_in: 0,
+                order,
+                lanes: [LOOSE; LANES],
+                value,
+            });
+        } else {
+            // Field by field: a node that is built elsewhere and copied in costs more than all the rest.
+            let node = self.node_mut(id);
+            let free = node.order.after;
+            node.place = key.place;
+            node.tag = key.tag;
+            node.lanes_in = 0;
+            node.order = order;
+            node.value = value;
+            self.free = free;
+        }
+        if self.last == NONE {
+            self.first = id;
+        } else {
+            let last = self.last;
+            self.node_mut(last).order.after = id;
+        }
+        self.last = id;
+        self.live += 1;
+        id
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn append(&mut self, node: Node<T, LANES>) -> u32 {
+        self.nodes.push(node);
+        // 2^32 nodes are more than 200 GiB: the allocator refuses first.
+        u32::try_from(self.nodes.len()).expect("fewer than 2^32 messages and receives outstanding")
+    }
+
+    /// Takes a live node out of the order; its lanes were left before.
+    #[inline]
+    pub(crate) fn remove(&mut self, id: u32) {
+        let free = self.free;
+        let node = self.node_mut(id);
+        debug_assert_eq!(node.lanes_in, 0, "a node leaves its indices first");
+        let Link { before, after } = node.order;
+        node.order.after = free;
+        if before == NONE {
+            self.first = after;
+        } else {
+            self.node_mut(before).order.after = after;
+        }
+        if after == NONE {
+            self.last = before;
+        } else {
+            self.node_mut(after).order.before = before;
+        }
+        self.free = id;
+        self.live -= 1;
+    }
+
+    /// The live nodes, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Node<T, LANES>> {
+        let mut id = self.first;
+        core::iter::from_fn(move || {
+            if id == NONE {
+                return None;
+            }
+            let node = self.node(id);
+            id = node.order.after;
+            Some(node)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(tag: u32) -> Key {
+        Key::new(0, 0, tag)
+    }
+
+    fn tags(store: &Store<u32, 1>) -> Vec<u32> {
+        let forward: Vec<u32> = store.iter().map(|node| node.value).collect();
+        let mut backward = Vec::new();
+        let mut id = store.last;
+        while id != NONE {
+            backward.push(store.node(id).value);
+            id = store.node(id).order.before;
+        }
+        backward.reverse();
+        assert_eq!(forward, backward);
+        assert_eq!(forward.len() as u32, store.len());
+        forward
+    }
+
+    #[test]
+    fn order_holds_through_removal_at_every_place() {
+        for victim in 0..5 {
+            let mut store = Store::<u32, 1>::new();
+            let ids: Vec<u32> = (0..5).map(|i| store.push(key(i), i)).collect();
+            store.remove(ids[victim]);
+            let mut expected: Vec<u32> = (0..5).filter(|i| *i != victim as u32).collect();
+            assert_eq!(tags(&store), expected);
+            assert_eq!(
+                store.push(key(9), 9),
+                ids[victim],
+                "a freed place is used again"
+            );
+            expected.push(9);
+            assert_eq!(tags(&store), expected);
+        }
+    }
+
+    #[test]
+    fn emptied_store_starts_afresh() {
+        let mut store = Store::<u32, 1>::new();
+        for round in 0..3 {
+            let one = store.push(key(round), round);
+            let two = store.push(key(round), round + 1);
+            store.remove(one);
+            store.remove(two);
+            assert_eq!(tags(&store), []);
+            assert_eq!(store.first(), NONE);
+            assert_eq!(store.nodes.len(), 2);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Messages that no receive was posted for, in the order in which they came.
+//!
+//! As for posted receives (posted.rs), but each of the four kinds of pattern has its own index over *all*
+//! messages and its own cursor: a look-up of a kind asks that index, then walks on from that cursor. The
+//! index of a kind that nobody asks for stays empty and costs nothing.
+
+use crate::LAG;
+use crate::index::Index;
+use crate::key::{KINDS, Key, Kind};
+use crate::store::{NONE, Node, Store};
+
+const _: () = assert!(size_of::<Node<u32, KINDS>>() <= 64);
+
+/// The unexpected messages of one engine.
+#[derive(Debug)]
+pub(crate) struct Unexpected<U> {
+    store: Store<U, KINDS>,
+    /// For each kind, the oldest message that is not in its index; all younger ones are not either.
+    cursors: [u32; KINDS],
+    /// Kinds that were ever asked for beyond the oldest message: their indices keep up.
+    asked: [bool; KINDS],
+    indices: [Index; KINDS],
+}
+
+impl<U: Copy> Unexpected<U> {
+    pub(crate) fn new() -> Self {
+        Self {
+            store: Store::new(),
+            cursors: [NONE; KINDS],
+            asked: [true, false, false, false],
+            indices: Default::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.store.len()
+    }
+
+    /// Adds a message behind all others.
+    #[inline]
+    pub(crate) fn push(&mut self, key: Key, value: U) {
+        let id = self.store.push(key, value);
+        for cursor in &mut self.cursors {
+            *cursor = if *cursor == NONE { id } else { *cursor };
+        }
+        if self.store.len() > LAG {
+            self.keep_up();
+        }
+    }
+
+    /// Keeps the way that a later look-up must walk short, for the kinds in use. Two steps, for those
+    /// first asked for when more were there already.
+    #[cold]
+    #[inline(never)]
+    fn keep_up(&mut self) {
+        for kind in Kind::ALL {
+            let lane = kind as usize;
+            for _ in 0..2 {
+                if self.asked[lane] && self.store.len() - self.indices[lane].nodes() > LAG {
+                    self.advance(kind);
+                }
+            }
+        }
+    }
+
+    /// The oldest message that matches.
+    #[inline]
+    pub(crate) fn find(&mut self, kind: Kind, key: Key) -> Option<u32> {
+        if self.store.len() == 0 {
+            return None;
+        }
+        let lane = kind as usize;
+        if self.indices[lane].nodes() != 0
+            && let Some(place) = self.indices[lane].oldest(&self.store, kind, key)
+        {
+            return Some(place.id());
+        }
+        while self.cursors[lane] != NONE {
+            let id = self.cursors[lane];
+            if kind.project(self.store.node(id).key()) == key {
+                return Some(id);
+            }
+            self.advance(kind);
+        }
+        None
+    }
+
+    /// Indexes the message at the cursor of a kind.
+    #[inline(never)]
+    fn advance(&mut self, kind: Kind) {
+        let lane = kind as usize;
+        let id = self.cursors[lane];
+        self.asked[lane] = true;
+        self.cursors[lane] = self.store.node(id).order.after;
+        self.indices[lane].insert(&mut self.store, lane, kind, id);
+    }
+
+    /// A message that was found.
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> (Key, U) {
+        let node = self.store.node(id);
+        (node.key(), node.value)
+    }
+
+    /// Takes out a message that was found.
+    #[inline]
+    pub(crate) fn remove(&mut self, id: u32) -> (Key, U) {
+        let node = self.store.node(id);
+        let after = node.order.after;
+        let message = (node.key(), node.value);
+        if node.lanes_in != 0 {
+            self.leave(id, node.lanes_in);
+        }
+        for cursor in &mut self.cursors {
+            *cursor = if *cursor == id { after } else { *cursor };
+        }
+        self.store.remove(id);
+        message
+    }
+
+    fn leave(&mut self, id: u32, lanes_in: u32) {
+        for kind in Kind::ALL {
+            let lane = kind as usize;
+            if lanes_in & (1 << lane) != 0 {
+                self.indices[lane].remove(&mut self.store, lane, kind, id);
+            }
+        }
+    }
+
+    /// All messages, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, U)> {
+        self.store.iter().map(|node| (node.key(), node.value))
+    }
+}
+
+#[cfg(test)]
+impl<U: Copy> Unexpected<U> {
+    /// Panics unless order, cursors and indices agree.
+    pub(crate) fn check(&self) {
+        for kind in Kind::ALL {
+            let lane = kind as usize;
+            let (mut id, mut waiting, mut count) = (self.store.first(), false, 0);
+            while id != NONE {
+                waiting |= id == self.cursors[lane];
+                let node = self.store.node(id);
+                let indexed = node.lanes_in & 1 << lane != 0;
+                assert_eq!(indexed, !waiting, "indexed means before the cursor");
+                count += u32::from(indexed);
+                id = node.order.after;
+            }
+            assert_eq!(
+                waiting,
+                self.cursors[lane] != NONE,
+                "a cursor names a live message"
+            );
+            assert_eq!(count, self.indices[lane].nodes());
+            // Other kinds may be asked for first when more are there; they catch up.
+            assert!(kind != Kind::Exact || self.store.len() - count <= LAG);
+            assert!(self.asked[lane] || count == 0, "nobody asked for this kind");
+            self.indices[lane].check(&self.store, lane, kind);
+        }
+    }
+}

@@ -137,6 +137,7 @@ macro_rules! conformance {
                 portals::one_grant_serves_many,
                 portals::a_grant_for_once_serves_once,
                 portals::a_revoked_token_is_dead,
+                portals::nothing_moves_after_revoke_returns,
                 portals::a_stale_token_stays_dead,
                 portals::only_the_named_peer_may_move,
                 portals::nothing_moves_outside_of_a_grant,

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::inbox::number_of;
 use super::memory::Memory;
 use super::player::{Player, dither};
 use super::scene::{Scene, Way, peer};
 use super::{PATIENCE, Stage};
-use crate::{HEAD, Operation, Rights, SyncKey, Token, Uses};
+use crate::{Operation, Rights, SyncKey, Uses};
 
 const KEY: SyncKey = SyncKey(5);
 
@@ -225,17 +224,12 @@ pub fn a_transfer_wakes_whom_it_ends_for(stage: &dyn Stage) {
                     .fabric
                     .grant(memory.region(), to, Rights::Read, Uses::Once)
                     .expect("fits");
-                let mut head = [0; HEAD];
-                head[..8].copy_from_slice(&token.0.to_le_bytes());
-                player.repeat("room for a token", |player| {
-                    super::scene::sent(player.fabric.try_send(peer(1), &head, &[]))
-                });
+                player.send_token(1, token);
                 player.await_messages(round as usize + 1);
                 player.inbox.check(1, round + 1, |_| 0);
             } else {
                 player.await_messages(round as usize + 1);
-                let head = *player.inbox.of(0).last().expect("just came").0;
-                let token = Token(number_of(&head));
+                let token = player.last_token(0);
                 let target = Memory::filled(LENGTH, 0);
                 player
                     .transfer(Way::Get, 0, (token, 0), target.region(), Operation(round))

@@ -1,11 +1,10 @@
 //! Properties of many at once: whatever is full on one side, the whole goes on.
 
 use super::Stage;
-use super::inbox::number_of;
 use super::memory::{Memory, pattern};
 use super::player::Player;
-use super::scene::{Scene, Way, peer, sent};
-use crate::{HEAD, Operation, Rights, SyncKey, Token, Uses};
+use super::scene::{Scene, Way, peer};
+use crate::{Operation, Rights, SyncKey, Token, Uses};
 
 const CROWD: usize = 17;
 
@@ -115,15 +114,11 @@ pub fn all_services_at_once(stage: &dyn Stage) {
                 .fabric
                 .grant(memory.region(), Some(peer(right)), Rights::Read, Uses::Once)
                 .expect("fits");
-            let mut head = [0; HEAD];
-            head[..8].copy_from_slice(&token.0.to_le_bytes());
-            player.repeat("room for an offer", |player| {
-                sent(player.fabric.try_send(peer(right), &head, &[1; 64]))
-            });
+            player.send_token(right, token);
             player.repeat("the offer of the left", |player| {
                 player.inbox.of(left).count() as u64 > round
             });
-            let token = Token(number_of(player.inbox.of(left).last().expect("seen").0));
+            let token = player.last_token(left);
             let target = Memory::filled(LENGTH, 0);
             player
                 .transfer(

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::PATIENCE;
-use super::inbox::Inbox;
+use super::inbox::{Inbox, number_of};
 use super::scene::{BUDGET, Way, peer, post, sent, start};
-use crate::{Fabric, Operation, Posted, Region, Result, SyncKey, Token};
+use crate::{Fabric, HEAD, Operation, Posted, Region, Result, SyncKey, Token};
 
 /// One endpoint in the hands of its thread.
 pub struct Player {
@@ -85,6 +85,24 @@ impl Player {
                 post(&mut *player.fabric, to, number, length)
             });
         }
+    }
+
+    /// Sends the name of a grant, sleeping while it is refused.
+    pub fn send_token(&mut self, to: usize, token: Token) {
+        let mut head = [0; HEAD];
+        head[..8].copy_from_slice(&token.0.to_le_bytes());
+        self.repeat("room for a token", |player| {
+            sent(player.fabric.try_send(peer(to), &head, &[]))
+        });
+    }
+
+    /// The token that the last message of `from` carried.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn last_token(&self, from: usize) -> Token {
+        Token(number_of(self.inbox.of(from).last().expect("it came").0))
     }
 
     /// Sends a signal, sleeping while it is refused.

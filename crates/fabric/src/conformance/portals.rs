@@ -3,8 +3,11 @@
 use super::Stage;
 use super::inbox::difference;
 use super::memory::{Memory, pattern};
+use super::player::Player;
 use super::scene::{Scene, Way, peer, refused};
-use crate::{FabricError, Peer, Rights, Token, Uses};
+use crate::{FabricError, Operation, Peer, Rights, SyncKey, Token, Uses};
+
+const STARTED: SyncKey = SyncKey(0x5A);
 
 const LENGTHS: [usize; 14] = [
     1,
@@ -213,6 +216,53 @@ pub fn a_revoked_token_is_dead(stage: &dyn Stage) {
         assert_eq!(mine.bytes(), [2; 100]);
     }
     assert!(!scene.endpoints[0].revoke(Token(u64::MAX)), "never granted");
+}
+
+/// Revoking while the peer moves bytes as fast as it can: what stands when it returns stays.
+pub fn nothing_moves_after_revoke_returns(stage: &dyn Stage) {
+    const LENGTH: usize = 40_000;
+    stage.run(2, &|fabric| {
+        let mut player = Player::new(fabric);
+        for round in 0..30u64 {
+            if player.me() == 0 {
+                let window = Memory::filled(LENGTH, 0);
+                let to = Some(peer(1));
+                let granted = player
+                    .fabric
+                    .grant(window.region(), to, Rights::Write, Uses::Many);
+                let token = granted.expect("fits");
+                player.send_token(1, token);
+                // At different times of the other's transfers.
+                player.repeat("a first transfer", |player| {
+                    player.fabric.signals(peer(1), STARTED) > round
+                });
+                for _ in 0..round * 500 {
+                    std::hint::spin_loop();
+                }
+                assert!(player.fabric.revoke(token), "it was live");
+                let then = window.bytes();
+                player.await_messages(round as usize + 1);
+                assert_same(&window.bytes(), &then, "after revoke");
+            } else {
+                player.await_messages(round as usize + 1);
+                let token = player.last_token(0);
+                let sources = [1, 2].map(|value| Memory::filled(LENGTH, value));
+                let mut operation = Operation(round << 32);
+                let mut ended = Ok(());
+                while ended.is_ok() {
+                    let source = sources[operation.0 as usize % 2].region();
+                    ended = player.transfer(Way::Put, 0, (token, 0), source, operation);
+                    operation.0 += 1;
+                    if operation.0 & 0xFFFF_FFFF == 1 {
+                        player.signal(0, STARTED);
+                    }
+                }
+                let not_granted = FabricError::NotGranted { peer: peer(0) };
+                refused(&ended, &not_granted, "the end of it");
+                player.send(0, round, 0);
+            }
+        }
+    });
 }
 
 /// A token does not come to life again when its place is granted anew; made-up ones never live.

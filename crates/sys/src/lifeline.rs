@@ -16,15 +16,24 @@ use crate::error::check;
 ///
 /// The reading end must be kept open, and nobody may ever write to the pipe: that would end us too.
 /// The order belongs to the open pipe end, not to the number: of several processes that inherited one
-/// reading end, the one that asked last is ended; give each a pipe of its own.
+/// reading end only one can be tied to it; give each a pipe of its own.
 ///
 /// # Errors
-/// If the descriptor is no pipe end that can signal, or the other end has been closed already.
+/// If the descriptor is no pipe end that can signal, or the other end has been closed already; of kind
+/// `AlreadyExists` if another living process that we can see is tied to it.
 pub fn tie(reading: &impl AsFd) -> io::Result<()> {
     let number = reading.as_fd().as_raw_fd();
     let purpose = || format!("tie our life to the pipe at descriptor {number}");
     let us = libc::pid_t::try_from(std::process::id()).unwrap_or(0);
     // SAFETY: fcntl with numbers on an open descriptor.
+    let other = unsafe { libc::fcntl(number, libc::F_GETOWN) };
+    if other > 0 && other != us {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            format!("process {other} is tied to the pipe at descriptor {number} already"),
+        ));
+    }
+    // SAFETY: as above.
     let owned = unsafe { libc::fcntl(number, libc::F_SETOWN, us) };
     check(owned, "fcntl", purpose)?;
     let signal = if us == 1 {

@@ -49,7 +49,7 @@ fn ends_with_the_pipe(prefix: &[&str]) -> bool {
     while !heard.contains("tied\n") {
         let mut some = [0; 512];
         match said.read(&mut some).expect("readable") {
-            0 => return false,
+            0 => break,
             count => heard.push_str(&String::from_utf8_lossy(&some[..count])),
         }
     }
@@ -57,7 +57,8 @@ fn ends_with_the_pipe(prefix: &[&str]) -> bool {
     // Its standard output closes when the last process behind it has ended.
     let mut entries = [poll::Entry::new(&said, poll::Interest::Read)];
     let ready = poll::wait(&mut entries, Some(Duration::from_secs(20))).expect("polls");
-    let ended = ready == 1 && entries[0].ended() && !heard.contains("still");
+    let ended =
+        heard.contains("tied\n") && ready == 1 && entries[0].ended() && !heard.contains("still");
     let handle = process::ProcessHandle::open(child.id()).expect("not waited for yet");
     if !ended {
         let _ = handle.signal(process::SIGKILL);

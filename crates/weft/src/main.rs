@@ -1,2 +1,116 @@
 //! The command `weft`; also answers to `mpiexec`, `mpirun`, `mpicc` and `mpicxx` by its own name.
-fn main() {}
+
+#![forbid(unsafe_code)]
+
+mod info;
+mod proof;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Weft moves messages between threads, processes and machines: it runs MPI programs, and measures.
+#[derive(Parser)]
+#[command(
+    name = "weft",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+struct Command {
+    #[command(subcommand)]
+    subcommand: Subcommands,
+}
+
+#[derive(Subcommand)]
+enum Subcommands {
+    /// Starts an MPI program: the same as mpiexec. `weft run --help` lists the options.
+    #[command(disable_help_flag = true)]
+    Run(Rest),
+    /// Measures Weft beside other implementations, and writes a page of plots.
+    #[command(disable_help_flag = true)]
+    Bench(Rest),
+    /// Shows what this build can do here: fabrics, limits, what is switched off and why.
+    Info(info::Arguments),
+    /// Shares a network card among clients.
+    #[command(disable_help_flag = true)]
+    Net(Rest),
+}
+
+/// Words that another room reads by itself.
+#[derive(clap::Args)]
+struct Rest {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
+}
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    let called = words.next().unwrap_or_else(|| "weft".into());
+    let name = called_name(&called);
+    match &*name {
+        "mpiexec" | "mpirun" | "orterun" => return weft_launch::command::main(&name, words),
+        "mpicc" | "mpicxx" | "mpic++" | "mpiCC" => return wrapper(&name),
+        _ => {}
+    }
+    // The options of these are not those of this command: handed on before anybody else reads them.
+    match words.next().as_deref().and_then(OsStr::to_str) {
+        Some("run" | "mpiexec" | "mpirun") => weft_launch::command::main("weft run", words),
+        Some("bench") => weft_bench::command::main(words),
+        Some(name @ ("mpicc" | "mpicxx")) => wrapper(name),
+        Some(proof::HIDDEN) => proof::main(words),
+        _ => match Command::parse().subcommand {
+            Subcommands::Info(arguments) => info::run(&arguments),
+            Subcommands::Run(Rest { words }) => weft_launch::command::main("weft run", words),
+            Subcommands::Bench(Rest { words }) => weft_bench::command::main(words),
+            Subcommands::Net(Rest { words }) => {
+                drop(words);
+                eprintln!("weft: the network datapath (weft net) is not part of this build yet");
+                ExitCode::from(2)
+            }
+        },
+    }
+}
+
+/// The last part of the path by which we were called, without an ending such as `mpiexec.weft`.
+fn called_name(called: &OsStr) -> String {
+    let name = Path::new(called)
+        .file_name()
+        .unwrap_or(called)
+        .to_string_lossy();
+    match name.split_once('.') {
+        Some((name, _)) if name.starts_with("mpi") => name.to_owned(),
+        _ => name.into_owned(),
+    }
+}
+
+/// The compiler wrappers.
+fn wrapper(name: &str) -> ExitCode {
+    eprintln!("weft: {name} is not part of this build");
+    ExitCode::from(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_decides() {
+        for (called, name) in [
+            ("mpiexec", "mpiexec"),
+            ("/opt/weft/bin/mpirun", "mpirun"),
+            ("./mpiexec.weft", "mpiexec"),
+            ("target/release/weft", "weft"),
+            ("mpic++", "mpic++"),
+        ] {
+            assert_eq!(called_name(OsStr::new(called)), name);
+        }
+    }
+
+    #[test]
+    fn the_subcommands_are_declared_soundly() {
+        <Command as clap::CommandFactory>::command().debug_assert();
+    }
+}

@@ -1,0 +1,137 @@
+//! The variables that the launcher sets and a rank reads.
+
+use std::os::fd::RawFd;
+use std::str::FromStr;
+
+use super::BootstrapError;
+use super::foreign;
+
+/// The names, for both sides.
+pub(crate) struct Names;
+
+impl Names {
+    pub const RANK: &str = "WEFT_RANK";
+    pub const SIZE: &str = "WEFT_SIZE";
+    pub const LOCAL_RANK: &str = "WEFT_LOCAL_RANK";
+    pub const LOCAL_SIZE: &str = "WEFT_LOCAL_SIZE";
+    pub const APPNUM: &str = "WEFT_APPNUM";
+    pub const JOB_DESCRIPTOR: &str = "WEFT_JOB_FD";
+    pub const CONTROL_DESCRIPTOR: &str = "WEFT_CONTROL_FD";
+    pub const LIFELINE_DESCRIPTOR: &str = "WEFT_LIFELINE_FD";
+    /// Says only that there is a job of ours above; stays when the others are removed.
+    pub const JOB: &str = "WEFT_JOB";
+}
+
+/// The variables that make a process a rank: to be removed once it is one.
+pub const VARIABLES: &[&str] = &[
+    Names::RANK,
+    Names::SIZE,
+    Names::LOCAL_RANK,
+    Names::LOCAL_SIZE,
+    Names::APPNUM,
+    Names::JOB_DESCRIPTOR,
+    Names::CONTROL_DESCRIPTOR,
+    Names::LIFELINE_DESCRIPTOR,
+];
+
+/// Whether a variable says to a program that a foreign launcher started it: not to be inherited by
+/// ranks of ours.
+pub(crate) fn foreign_variables(name: &str) -> bool {
+    foreign::PREFIXES
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+}
+
+/// What the variables say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    pub rank: u32,
+    pub size: u32,
+    pub local_rank: u32,
+    pub local_size: u32,
+    pub appnum: u32,
+    pub job: RawFd,
+    pub control: RawFd,
+    pub lifeline: RawFd,
+}
+
+impl Place {
+    /// `None` if the variables are not there at all.
+    pub fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, BootstrapError> {
+        if variable(Names::RANK).is_none() && variable(Names::JOB_DESCRIPTOR).is_none() {
+            return Ok(None);
+        }
+        fn number<T: FromStr>(
+            variable: &dyn Fn(&str) -> Option<String>,
+            name: &str,
+        ) -> Result<T, BootstrapError> {
+            let found = match variable(name) {
+                None => "is missing".into(),
+                Some(text) => match text.parse() {
+                    Ok(number) => return Ok(number),
+                    Err(_) => format!("is '{text}', which is no such number"),
+                },
+            };
+            Err(BootstrapError::new(format!(
+                "the environment says that this process is a rank of a Weft job, but {name} {found}; \
+                 start the program with mpiexec, or remove all variables named WEFT_… to run it alone"
+            )))
+        }
+        let place = Self {
+            rank: number(variable, Names::RANK)?,
+            size: number(variable, Names::SIZE)?,
+            local_rank: number(variable, Names::LOCAL_RANK)?,
+            local_size: number(variable, Names::LOCAL_SIZE)?,
+            appnum: number(variable, Names::APPNUM)?,
+            job: number(variable, Names::JOB_DESCRIPTOR)?,
+            control: number(variable, Names::CONTROL_DESCRIPTOR)?,
+            lifeline: number(variable, Names::LIFELINE_DESCRIPTOR)?,
+        };
+        if place.rank >= place.size {
+            return Err(BootstrapError::new(format!(
+                "the environment says that this process is rank {} of {} ranks, counted from 0; \
+                 start the program with mpiexec, or remove all variables named WEFT_… to run it alone",
+                place.rank, place.size
+            )));
+        }
+        Ok(Some(place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(changes: &[(&str, Option<&str>)]) -> Result<Option<Place>, BootstrapError> {
+        Place::read(&|name| {
+            if let Some((_, value)) = changes.iter().find(|(changed, _)| *changed == name) {
+                return value.map(str::to_owned);
+            }
+            let index = VARIABLES.iter().position(|known| *known == name)?;
+            Some(["3", "8", "1", "4", "2", "10", "11", "12"][index].to_owned())
+        })
+    }
+
+    #[test]
+    fn the_variables_are_read() {
+        let place = read(&[]).expect("complete").expect("there");
+        assert_eq!((place.rank, place.size, place.appnum), (3, 8, 2));
+        assert_eq!((place.job, place.control, place.lifeline), (10, 11, 12));
+        assert_eq!(Place::read(&|_| None), Ok(None));
+    }
+
+    #[test]
+    fn contradictions_are_errors_that_name_the_variable() {
+        for (name, value) in [
+            (Names::SIZE, None),
+            (Names::SIZE, Some("x")),
+            (Names::RANK, Some("-1")),
+            (Names::CONTROL_DESCRIPTOR, Some("")),
+        ] {
+            let error = read(&[(name, value)]).expect_err("wrong").to_string();
+            assert!(error.contains(name) && error.contains("mpiexec"), "{error}");
+        }
+        let error = read(&[(Names::RANK, Some("8"))]).expect_err("too large");
+        assert!(error.to_string().contains("rank 8 of 8"), "{error}");
+    }
+}

@@ -1,0 +1,139 @@
+//! Launchers that are not ours: by which variables they show.
+
+use super::BootstrapError;
+
+/// Beginnings of the names of variables by which foreign launchers tell a process its rank.
+pub(crate) const PREFIXES: [&str; 5] = ["PMI_", "PMI2_", "PMIX_", "OMPI_COMM_WORLD_", "HYDI_"];
+
+/// One way of recognising a launcher.
+struct Sign {
+    /// Any of these shows it.
+    shows: &'static [&'static str],
+    /// This must be there too, unless it is empty.
+    and: &'static str,
+    /// Which says how many processes there are, first one found.
+    sizes: &'static [&'static str],
+    /// Which says which one this is, first one found.
+    ranks: &'static [&'static str],
+    who: &'static str,
+}
+
+/// Most telling first.
+const SIGNS: [Sign; 4] = [
+    Sign {
+        shows: &["OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"],
+        and: "",
+        sizes: &["OMPI_COMM_WORLD_SIZE"],
+        ranks: &["OMPI_COMM_WORLD_RANK"],
+        who: "the mpiexec of Open MPI",
+    },
+    Sign {
+        shows: &["PMIX_RANK", "PMIX_NAMESPACE"],
+        and: "",
+        sizes: &["SLURM_STEP_NUM_TASKS"],
+        ranks: &["PMIX_RANK"],
+        who: "a launcher that speaks PMIx (prterun, or srun --mpi=pmix)",
+    },
+    Sign {
+        shows: &["PMI_FD", "PMI_RANK", "PMI_PORT"],
+        and: "",
+        sizes: &["PMI_SIZE"],
+        ranks: &["PMI_RANK", "PMI_ID"],
+        who: "a launcher that speaks PMI (the mpiexec of MPICH or Intel MPI, or srun --mpi=pmi2)",
+    },
+    Sign {
+        shows: &["SLURM_PROCID"],
+        and: "SLURM_NTASKS",
+        sizes: &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"],
+        ranks: &["SLURM_PROCID"],
+        who: "srun",
+    },
+];
+
+/// The error, if a foreign launcher has started several of us.
+pub(crate) fn find(variable: &dyn Fn(&str) -> Option<String>) -> Option<BootstrapError> {
+    SIGNS.iter().find_map(|sign| {
+        let shown = sign
+            .shows
+            .iter()
+            .find_map(|name| Some((*name, variable(name)?)));
+        let (name, value) = shown?;
+        if !sign.and.is_empty() && variable(sign.and).is_none() {
+            return None;
+        }
+        let first = |names: &[&str]| names.iter().find_map(|name| variable(name));
+        let size = first(sign.sizes);
+        // Of one process there is nothing to get wrong.
+        if size.as_deref() == Some("1") {
+            return None;
+        }
+        let rank = first(sign.ranks).map_or(String::new(), |rank| format!(" as process {rank}"));
+        let of = size.as_ref().map_or(String::new(), |size| format!(" of {size}"));
+        let ranks = size.as_deref().unwrap_or("N");
+        Some(BootstrapError::new(format!(
+            "this process was started{rank}{of} by {who} ({name}={value}), which has set up no job \
+             that Weft can join: each process would be a rank 0 of its own. Start the program with \
+             Weft's mpiexec: weft run -n {ranks} PROGRAM. To run it alone on purpose, remove {name} \
+             from its environment",
+            who = sign.who
+        )))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(variables: &[(&str, &str)]) -> Option<String> {
+        find(&|name| {
+            let variable = variables.iter().find(|(known, _)| *known == name)?;
+            Some(variable.1.to_owned())
+        })
+        .map(|error| error.to_string())
+    }
+
+    #[test]
+    fn each_launcher_is_named_with_the_remedy() {
+        let table: [(&[(&str, &str)], &str); 6] = [
+            (
+                &[("PMI_FD", "9"), ("PMI_RANK", "1"), ("PMI_SIZE", "4")],
+                "MPICH",
+            ),
+            (&[("PMI_PORT", "host:1"), ("PMI_ID", "0")], "MPICH"),
+            (&[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "x")], "PMIx"),
+            (
+                &[
+                    ("PMIX_RANK", "1"),
+                    ("OMPI_COMM_WORLD_SIZE", "2"),
+                    ("OMPI_COMM_WORLD_RANK", "1"),
+                ],
+                "Open MPI",
+            ),
+            (&[("SLURM_NTASKS", "2"), ("SLURM_PROCID", "1")], "srun"),
+            (
+                &[
+                    ("SLURM_NTASKS", "8"),
+                    ("SLURM_STEP_NUM_TASKS", "2"),
+                    ("SLURM_PROCID", "0"),
+                ],
+                "of 2",
+            ),
+        ];
+        for (variables, named) in table {
+            let error = found(variables).expect("foreign");
+            assert!(
+                error.contains(named) && error.contains("weft run -n"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_alone_or_only_in_an_allocation_is_not_foreign() {
+        assert_eq!(found(&[]), None);
+        assert_eq!(found(&[("SLURM_NTASKS", "8")]), None);
+        assert_eq!(found(&[("SLURM_NTASKS", "1"), ("SLURM_PROCID", "0")]), None);
+        assert_eq!(found(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]), None);
+        assert_eq!(found(&[("OMPI_COMM_WORLD_SIZE", "1")]), None);
+    }
+}

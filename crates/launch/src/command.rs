@@ -1,0 +1,60 @@
+//! `mpiexec`, from its arguments to its exit code.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use crate::job;
+use crate::options::Table;
+use crate::plan;
+
+/// Exit code for a command line that cannot be understood.
+const USAGE: u8 = 2;
+
+/// Runs the launcher, called `name`, with the arguments that follow its name. Must be called before the
+/// process has a second thread.
+pub fn main(name: &str, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let words: Vec<OsString> = arguments.into_iter().collect();
+    ExitCode::from(run(name, &words))
+}
+
+fn run(name: &str, words: &[OsString]) -> u8 {
+    let table = Table::of_this_program();
+    if words.is_empty() {
+        eprint!("{}", table.help(name));
+        return USAGE;
+    }
+    let line = match table.read(words) {
+        Ok(line) => line,
+        Err(error) => {
+            eprintln!("weft: {error}");
+            return USAGE;
+        }
+    };
+    if line.help {
+        print!("{}", table.help(name));
+        return 0;
+    }
+    if line.version {
+        println!("{name} (Weft) {}, MPI 5.0", env!("CARGO_PKG_VERSION"));
+        return 0;
+    }
+    if !line.quiet {
+        for note in &line.ignored {
+            eprintln!("weft: {note}");
+        }
+    }
+    let plan = match plan::make(line) {
+        Ok(plan) => plan,
+        Err(error) => {
+            eprintln!("weft: {error}");
+            return error.code;
+        }
+    };
+    match job::run(&plan) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("weft: the job could not be started: {error}");
+            1
+        }
+    }
+}

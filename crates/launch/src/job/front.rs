@@ -1,0 +1,230 @@
+//! The process that the user sees: terminal, signals, exit code; and the guard of the supervisor.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use weft_sys::descriptor;
+use weft_sys::fork::{Fork, fork_alone};
+use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::process::{
+    self, ProcessHandle, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM,
+};
+use weft_sys::signal::{Signals, is_ignored};
+
+use super::{supervisor, verdict};
+use crate::options::Input;
+use crate::plan::Plan;
+use crate::tree;
+
+/// What is handed on to the job.
+const HANDED_ON: [i32; 8] = [
+    SIGINT,
+    SIGTERM,
+    SIGHUP,
+    SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGTSTP,
+    SIGCONT,
+];
+
+/// Runs the job of a plan; answers the exit code.
+///
+/// # Errors
+/// If the two processes cannot be made; nothing was started then.
+pub fn run(plan: &Plan) -> io::Result<u8> {
+    // Children that we had before are not of the job. (A shell that started something and then became
+    // us by `exec`.) They must not be mixed up with it: a child of ours, without children, does it all.
+    if tree::has_children() {
+        let signals = signals()?;
+        return match fork_alone()? {
+            Fork::Parent { child } => Guard {
+                child,
+                signals,
+                terminal: None,
+                owns_all: false,
+            }
+            .attend(),
+            Fork::Child => {
+                process::die_with_parent(SIGKILL)?;
+                std::process::exit(alone(plan).map_or(1, i32::from));
+            }
+        };
+    }
+    alone(plan)
+}
+
+fn signals() -> io::Result<Signals> {
+    let wanted = HANDED_ON.into_iter().filter(|signal| !is_ignored(*signal));
+    Signals::new(&wanted.chain([SIGCHLD]).collect::<Vec<_>>())
+}
+
+fn alone(plan: &Plan) -> io::Result<u8> {
+    process::adopt_orphans()?;
+    let signals = signals()?;
+    let (vitals, ours) = descriptor::pipe()?;
+    // From a terminal only its foreground may read, and the ranks are not that: we read for them.
+    let pump = plan.input == Input::First && io::stdin().is_terminal();
+    let (input, terminal) = match pump.then(descriptor::pipe).transpose()? {
+        Some((reading, writing)) => (Some(reading), Some(writing)),
+        None => (None, None),
+    };
+    match fork_alone()? {
+        Fork::Parent { child } => {
+            drop((vitals, input));
+            let terminal = terminal.map(Terminal::new).transpose()?;
+            let code = Guard {
+                child,
+                signals,
+                terminal,
+                owns_all: true,
+            }
+            .attend();
+            drop(ours);
+            code
+        }
+        Fork::Child => {
+            drop((ours, terminal, signals));
+            let _ = rustix::thread::set_name(c"weft-supervisor");
+            std::process::exit(supervisor::run(plan, vitals, input).into());
+        }
+    }
+}
+
+/// Attends to one child until it has ended.
+struct Guard {
+    child: u32,
+    signals: Signals,
+    terminal: Option<Terminal>,
+    /// Everything below us belongs to the job.
+    owns_all: bool,
+}
+
+impl Guard {
+    fn attend(mut self) -> io::Result<u8> {
+        let child = ProcessHandle::open(self.child)?;
+        loop {
+            while let Some(signal) = self.signals.next()? {
+                if signal == SIGCHLD {
+                    continue;
+                }
+                // It may just have ended: seen below.
+                let _ = child.signal(signal);
+                if signal == libc::SIGTSTP {
+                    // Stopped like any program, and continued with the job.
+                    process::signal(process::id(), SIGSTOP)?;
+                    let _ = child.signal(SIGCONT);
+                }
+            }
+            if let Some(code) = self.ended()? {
+                return Ok(code);
+            }
+            let mut entries = vec![Entry::new(&self.signals, Interest::Read)];
+            let mut limit = None;
+            if let Some(terminal) = &self.terminal {
+                limit = terminal.entry(&mut entries);
+            }
+            poll::wait(&mut entries, limit)?;
+            let ready = entries.get(1).is_some_and(Entry::is_ready);
+            if ready
+                && self
+                    .terminal
+                    .as_mut()
+                    .is_some_and(|terminal| !terminal.pump())
+            {
+                self.terminal = None;
+            }
+        }
+    }
+
+    /// The exit code, if the child has ended. Then nothing is left below us.
+    fn ended(&self) -> io::Result<Option<u8>> {
+        let mut found = None;
+        while let Some((process, status)) = process::reap()? {
+            if process == self.child {
+                found = Some(status);
+                break;
+            }
+        }
+        let Some(status) = found else {
+            return Ok(None);
+        };
+        if self.owns_all {
+            tree::end(&[], Duration::from_secs(5), |_, _| {});
+        }
+        if self.owns_all && status.code().is_none() {
+            eprintln!(
+                "weft: the supervisor of the job was {}; all ranks were ended",
+                verdict::how(status)
+            );
+        }
+        Ok(Some(verdict::code_of(status)))
+    }
+}
+
+/// The terminal that we read for rank 0.
+struct Terminal {
+    standard_input: File,
+    to: File,
+    /// Read and not yet written.
+    held: Vec<u8>,
+}
+
+/// How often a job in the background looks whether it has come to the foreground.
+const LOOK: Duration = Duration::from_millis(500);
+
+impl Terminal {
+    fn new(to: OwnedFd) -> io::Result<Self> {
+        use std::os::fd::AsFd;
+        descriptor::set_nonblocking(&to, true)?;
+        Ok(Self {
+            standard_input: File::from(io::stdin().as_fd().try_clone_to_owned()?),
+            to: File::from(to),
+            held: Vec::new(),
+        })
+    }
+
+    /// Adds what to wait for; answers when to look again at the latest. Who reads a terminal from the
+    /// background is stopped, so nothing is read then.
+    fn entry<'a>(&'a self, entries: &mut Vec<Entry<'a>>) -> Option<Duration> {
+        if !self.held.is_empty() {
+            entries.push(Entry::new(&self.to, Interest::Write));
+            return None;
+        }
+        let foreground = rustix::termios::tcgetpgrp(&self.standard_input);
+        if foreground.is_ok_and(|group| group != rustix::process::getpgrp()) {
+            return Some(LOOK);
+        }
+        entries.push(Entry::new(&self.standard_input, Interest::Read));
+        None
+    }
+
+    /// Moves what is there. False at the end.
+    fn pump(&mut self) -> bool {
+        if self.held.is_empty() {
+            let mut bytes = [0; 4096];
+            match self.standard_input.read(&mut bytes) {
+                Ok(0) => return false,
+                Ok(count) => self.held.extend_from_slice(&bytes[..count]),
+                Err(error) => return retry(&error),
+            }
+        }
+        match self.to.write(&self.held) {
+            Ok(count) => {
+                self.held.drain(..count);
+                true
+            }
+            // Rank 0 has closed its input: nobody wants it.
+            Err(error) => retry(&error),
+        }
+    }
+}
+
+fn retry(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
+    )
+}

@@ -1,0 +1,316 @@
+//! The output of the ranks: whole lines, each rank's in order, prompts at once.
+//!
+//! ```text
+//!   rank 0 ── stdout ─▶ Stream ─┐ lines
+//!          └─ stderr ─▶ Stream ─┼──────▶ Sink ─▶ ours
+//!   rank 1 ── …               ─┘
+//! ```
+//!
+//! A stream keeps what does not end with a line yet. Complete lines are passed on together. What is left
+//! is passed on as well, as the *open line* of the sink, once the whole job has been quiet for
+//! [`QUIET`]: that is a prompt. While a line is open, the others wait, at most [`PATIENCE`]; then the
+//! line is broken, so that two ranks never share one.
+//!
+//! Standard error waits for [`GATHER`] after each piece, so that a traceback that comes line by line
+//! stays in one block while several ranks write one.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::time::{Duration, Instant};
+
+use super::sink::Sink;
+
+/// A job from which nothing has come for so long waits for somebody: half a line is a prompt.
+const QUIET: Duration = Duration::from_millis(20);
+/// How long others wait for an open line to be finished.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// How long standard error waits for more of the same rank.
+const GATHER: Duration = Duration::from_millis(3);
+/// … and how long at most.
+const GATHER_MOST: Duration = Duration::from_millis(20);
+/// A line longer than this is passed on in pieces.
+const LONGEST: usize = 1 << 20;
+/// Bytes of a block that standard error waits for.
+const BLOCK: usize = 64 << 10;
+
+/// Which of the two standard outputs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Error,
+}
+
+/// One output of one rank.
+#[derive(Debug)]
+struct Stream {
+    rank: u32,
+    kind: Kind,
+    /// `None` once it has ended.
+    pipe: Option<File>,
+    /// What was read and not passed on.
+    held: Vec<u8>,
+    /// How much of `held` are complete lines.
+    complete: usize,
+    /// The next byte passed on begins a line of this stream.
+    begins: bool,
+    /// When the oldest byte of `held` came, and the newest.
+    first: Instant,
+    last: Instant,
+}
+
+/// The outputs of all ranks.
+#[derive(Debug)]
+pub struct Output {
+    streams: Vec<Stream>,
+    sinks: Vec<Sink>,
+    /// The stream whose line is open, for each sink, and since when.
+    open: Vec<Option<(usize, Instant)>>,
+    tags: bool,
+    last: Instant,
+    scratch: Vec<u8>,
+}
+
+impl Output {
+    /// Passes on to these sinks: one for both kinds, or one for each.
+    pub fn new(sinks: Vec<Sink>, tags: bool) -> Self {
+        Self {
+            streams: Vec::new(),
+            open: sinks.iter().map(|_| None).collect(),
+            sinks,
+            tags,
+            last: Instant::now(),
+            scratch: vec![0; 64 << 10],
+        }
+    }
+
+    /// Takes over the two outputs of a rank; reading them must not wait.
+    pub fn add(&mut self, rank: u32, pipes: [File; 2]) {
+        let now = Instant::now();
+        for (pipe, kind) in pipes.into_iter().zip([Kind::Out, Kind::Error]) {
+            self.streams.push(Stream {
+                rank,
+                kind,
+                pipe: Some(pipe),
+                held: Vec::new(),
+                complete: 0,
+                begins: true,
+                first: now,
+                last: now,
+            });
+        }
+    }
+
+    fn sink_of(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Out => 0,
+            Kind::Error => self.sinks.len() - 1,
+        }
+    }
+
+    /// The pipes that may be read now, with the number for [`read`](Self::read). One that has said so
+    /// much that nobody has taken is left alone: its rank waits, as on any full pipe.
+    pub fn readable(&self) -> impl Iterator<Item = (usize, &File)> {
+        self.streams
+            .iter()
+            .enumerate()
+            .filter_map(|(index, stream)| {
+                let room = stream.held.len() < 2 * LONGEST
+                    && !self.sinks[self.sink_of(stream.kind)].is_full();
+                stream
+                    .pipe
+                    .as_ref()
+                    .filter(|_| room)
+                    .map(|pipe| (index, pipe))
+            })
+    }
+
+    /// The sinks in which something waits.
+    pub fn writable(&self) -> impl Iterator<Item = &Sink> {
+        self.sinks.iter().filter(|sink| !sink.is_empty())
+    }
+
+    /// Reads a stream once. False if nothing was there.
+    pub fn read(&mut self, index: usize) -> bool {
+        let broken = self.sinks[self.sink_of(self.streams[index].kind)].is_broken();
+        let stream = &mut self.streams[index];
+        let Some(pipe) = &mut stream.pipe else {
+            return false;
+        };
+        if broken {
+            // Nobody listens any more: the rank is told as by any pipe, when it next writes.
+            stream.pipe = None;
+            stream.held.clear();
+            stream.complete = 0;
+            return true;
+        }
+        match pipe.read(&mut self.scratch) {
+            Ok(0) => stream.pipe = None,
+            Ok(count) => {
+                let now = Instant::now();
+                let came = &self.scratch[..count];
+                if stream.held.is_empty() {
+                    stream.first = now;
+                }
+                if let Some(end) = came.iter().rposition(|&byte| byte == b'\n') {
+                    stream.complete = stream.held.len() + end + 1;
+                }
+                stream.held.extend_from_slice(came);
+                stream.last = now;
+                self.last = now;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+            Err(_) => stream.pipe = None,
+        }
+        true
+    }
+
+    /// Passes on what may be passed on, and writes what can be written. Answers when to be called again
+    /// at the latest, if nothing happens before.
+    pub fn forward(&mut self, now: Instant) -> Option<Instant> {
+        let mut next: Option<Instant> = None;
+        let mut at = |when: Instant| next = Some(next.map_or(when, |next| next.min(when)));
+        for index in 0..self.streams.len() {
+            let stream = &self.streams[index];
+            if stream.held.is_empty() {
+                continue;
+            }
+            let sink = self.sink_of(stream.kind);
+            if self.sinks[sink].is_full() {
+                continue;
+            }
+            let ended = stream.pipe.is_none();
+            if let Some((holder, since)) = self.open[sink]
+                && holder != index
+            {
+                let until = since.max(self.streams[holder].last) + PATIENCE;
+                if now < until && self.streams[holder].pipe.is_some() {
+                    at(until);
+                    continue;
+                }
+            }
+            let whole = ended || stream.held.len() - stream.complete >= LONGEST;
+            let take = if whole {
+                stream.held.len()
+            } else {
+                stream.complete
+            };
+            if take > 0 {
+                let gathered = (stream.last + GATHER).min(stream.first + GATHER_MOST);
+                if stream.kind == Kind::Error
+                    && !whole
+                    && take < BLOCK
+                    && now < gathered
+                    && self.streams.len() > 2
+                {
+                    at(gathered);
+                    continue;
+                }
+                self.pass_on(index, take, now);
+            }
+            if !self.streams[index].held.is_empty() {
+                let quiet = self.last + QUIET;
+                if now < quiet {
+                    at(quiet);
+                } else {
+                    let all = self.streams[index].held.len();
+                    self.pass_on(index, all, now);
+                }
+            }
+        }
+        for sink in &mut self.sinks {
+            sink.write();
+        }
+        next
+    }
+
+    /// Passes on the first bytes that a stream holds.
+    fn pass_on(&mut self, index: usize, count: usize, now: Instant) {
+        let place = self.sink_of(self.streams[index].kind);
+        let (stream, sink) = (&mut self.streams[index], &mut self.sinks[place]);
+        let other = self.open[place]
+            .take()
+            .map(|(holder, _)| holder)
+            .filter(|&holder| holder != index);
+        if !sink.is_fresh() && (other.is_some() || stream.begins) {
+            sink.push(b"\n");
+            stream.begins = true;
+        }
+        if self.tags {
+            let tag = format!("[{}] ", stream.rank);
+            for line in stream.held[..count].split_inclusive(|&byte| byte == b'\n') {
+                if stream.begins {
+                    sink.push(tag.as_bytes());
+                }
+                sink.push(line);
+                stream.begins = line.ends_with(b"\n");
+            }
+        } else {
+            sink.push(&stream.held[..count]);
+            stream.begins = stream.held[count - 1] == b'\n';
+        }
+        if !stream.begins {
+            self.open[place] = Some((index, now));
+        }
+        stream.held.drain(..count);
+        stream.complete = stream.complete.saturating_sub(count);
+        stream.first = stream.last;
+        if let Some(holder) = other {
+            // Its line was broken: what follows of it begins a line.
+            self.streams[holder].begins = true;
+        }
+    }
+
+    /// Reads all that is left in the pipes and passes it on: the ranks have ended. That of `last` comes
+    /// at the end. True once everything is written.
+    pub fn finish(&mut self, last: Option<u32>) -> bool {
+        let now = Instant::now();
+        let mut order: Vec<usize> = (0..self.streams.len()).collect();
+        order.sort_by_key(|&index| Some(self.streams[index].rank) == last);
+        for index in order {
+            let sink = self.sink_of(self.streams[index].kind);
+            loop {
+                if self.sinks[sink].is_full() {
+                    break;
+                }
+                let held = self.streams[index].held.len();
+                if held > 0 {
+                    self.pass_on(index, held, now);
+                }
+                if self.streams[index].pipe.is_none() {
+                    break;
+                }
+                if !self.read(index) {
+                    // Nobody who could write is left, except somebody who fled.
+                    self.streams[index].pipe = None;
+                }
+            }
+            self.sinks[sink].write();
+            if self.streams[index].pipe.is_some() || !self.streams[index].held.is_empty() {
+                return false;
+            }
+        }
+        self.sinks.iter_mut().all(|sink| {
+            sink.write();
+            sink.is_empty()
+        })
+    }
+
+    /// Puts a line of our own on standard error, on a line of its own.
+    pub fn say(&mut self, line: &str) {
+        let place = self.sink_of(Kind::Error);
+        if let Some((holder, _)) = self.open[place].take() {
+            self.streams[holder].begins = true;
+        }
+        let sink = &mut self.sinks[place];
+        if !sink.is_fresh() {
+            sink.push(b"\n");
+        }
+        sink.push(format!("{line}\n").as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Starting the ranks.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use weft_sys::descriptor::{self, Carries};
+use weft_sys::process;
+
+use crate::bootstrap::Names;
+use crate::plan::{Plan, Program};
+use crate::segment::Segment;
+
+/// A rank that was started, and our ends of what it has.
+pub struct Started {
+    /// Its process.
+    pub process: u32,
+    /// What it tells us.
+    pub control: OwnedFd,
+    /// Never written to: closes when we end, and ends the rank then.
+    pub lifeline: OwnedFd,
+    /// Its standard output and standard error, unless it has ours.
+    pub outputs: Option<[File; 2]>,
+}
+
+/// What the ranks of a job have in common.
+pub struct Spawner<'a> {
+    plan: &'a Plan,
+    segment: &'a Segment,
+    /// Says to whatever is started below a rank that a job of ours is above it.
+    job: OsString,
+    /// What rank 0 reads; `None`: ours.
+    input: Option<OwnedFd>,
+    /// The only rank writes where we do: nothing needs to be sorted.
+    straight: bool,
+}
+
+impl<'a> Spawner<'a> {
+    /// Prepares. `input` is what rank 0 reads instead of our standard input.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn new(plan: &'a Plan, segment: &'a Segment, input: Option<OwnedFd>) -> io::Result<Self> {
+        // All ranks inherit it under the same number; nobody else is started while it is open so.
+        descriptor::set_close_on_exec(&segment.descriptor, false)?;
+        Ok(Self {
+            plan,
+            segment,
+            job: process::id().to_string().into(),
+            input,
+            straight: plan.ranks() == 1 && !plan.tags,
+        })
+    }
+
+    /// Starts one rank.
+    ///
+    /// # Errors
+    /// If there are no descriptors or processes left, or the program cannot be executed.
+    pub fn start(&mut self, rank: u32, appnum: usize, program: &Program) -> io::Result<Started> {
+        let (control, its_control) = descriptor::socket_pair(Carries::Messages)?;
+        descriptor::set_nonblocking(&control, true)?;
+        let (its_lifeline, lifeline) = descriptor::pipe()?;
+        for inherited in [&its_control, &its_lifeline] {
+            descriptor::set_close_on_exec(inherited, false)?;
+        }
+        let mut command = Command::new(&program.executable);
+        if let Some(folder) = &program.folder {
+            command.current_dir(folder);
+        }
+        let size = self.plan.ranks();
+        command
+            .arg0(&program.words[0])
+            .args(&program.words[1..])
+            .env_clear()
+            .envs(&program.environment)
+            .env(Names::RANK, rank.to_string())
+            .env(Names::SIZE, size.to_string())
+            .env(Names::LOCAL_RANK, rank.to_string())
+            .env(Names::LOCAL_SIZE, size.to_string())
+            .env(Names::APPNUM, appnum.to_string())
+            .env(Names::JOB, &self.job)
+            .env(
+                Names::JOB_DESCRIPTOR,
+                self.segment.descriptor.as_raw_fd().to_string(),
+            )
+            .env(
+                Names::CONTROL_DESCRIPTOR,
+                its_control.as_raw_fd().to_string(),
+            )
+            .env(
+                Names::LIFELINE_DESCRIPTOR,
+                its_lifeline.as_raw_fd().to_string(),
+            );
+        command.stdin(match (rank, self.plan.input) {
+            (0, crate::options::Input::First) => match self.input.take() {
+                Some(pipe) => Stdio::from(pipe),
+                None => Stdio::inherit(),
+            },
+            _ => Stdio::null(),
+        });
+        let mut outputs = None;
+        if !self.straight {
+            let (out, its_out) = descriptor::pipe()?;
+            let (err, its_err) = descriptor::pipe()?;
+            command.stdout(its_out).stderr(its_err);
+            for ours in [&out, &err] {
+                descriptor::set_nonblocking(ours, true)?;
+            }
+            outputs = Some([File::from(out), File::from(err)]);
+        }
+        process::child_dies_with_us(&mut command, process::SIGKILL);
+        let child = command.spawn()?;
+        Ok(Started {
+            process: child.id(),
+            control,
+            lifeline,
+            outputs,
+        })
+    }
+}
+
+impl Drop for Spawner<'_> {
+    fn drop(&mut self) {
+        let _ = descriptor::set_close_on_exec(&self.segment.descriptor, true);
+    }
+}

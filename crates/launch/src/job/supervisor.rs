@@ -1,0 +1,507 @@
+//! The process that starts the ranks, reads their output, notices failures and ends them all.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use weft_fabric_shm::ProcessState;
+use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::process::{self, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM};
+use weft_sys::signal::Signals;
+
+use super::output::Output;
+use super::sink::Sink;
+use super::spawn::Spawner;
+use super::verdict::{Failure, Progress, how};
+use crate::control::{LONGEST, Message};
+use crate::plan::Plan;
+use crate::segment::{self, Segment};
+use crate::tree;
+
+/// How long everything has at most to disappear once it was killed.
+const END: Duration = Duration::from_secs(5);
+/// How long ranks may tidy up after a signal before they are killed.
+const GRACE: Duration = Duration::from_secs(1);
+/// … after SIGTERM, by which batch systems announce the end.
+const GRACE_TERM: Duration = Duration::from_secs(3);
+/// The same signal again after so long means: now.
+const AGAIN: Duration = Duration::from_millis(300);
+
+/// A rank, as the launcher sees it.
+struct Rank {
+    process: u32,
+    /// `None` once it is closed.
+    control: Option<File>,
+    /// Kept open as long as we live.
+    _lifeline: OwnedFd,
+    initialised: bool,
+    finalised: bool,
+    ended: Option<ExitStatus>,
+}
+
+/// The job, while it runs.
+struct Job<'a> {
+    plan: &'a Plan,
+    segment: Segment,
+    ranks: Vec<Rank>,
+    output: Output,
+    signals: Signals,
+    front: OwnedFd,
+    /// The failure that counts.
+    failure: Option<Failure>,
+    /// A signal was passed on: when it came, and when patience ends.
+    leaving: Option<(Instant, Instant)>,
+    deadline: Option<Instant>,
+}
+
+/// Runs the job to its end and answers the exit code. `front` closes when the front is gone; `input` is
+/// what rank 0 reads instead of our standard input.
+pub fn run(plan: &Plan, front: OwnedFd, input: Option<OwnedFd>) -> u8 {
+    let mut job = match Job::prepare(plan, front) {
+        Ok(job) => job,
+        Err(error) => {
+            eprintln!("weft: the job could not be prepared: {error}");
+            return 1;
+        }
+    };
+    job.start(input);
+    let orphaned = job.attend();
+    // Those that we have to end.
+    let running = job.running();
+    let known = job.known();
+    let ranks = &mut job.ranks;
+    let gone = tree::end(&known, END, |process, status| {
+        record(ranks, process, status);
+    });
+    if orphaned {
+        return 128 + 9;
+    }
+    job.finish(&running, gone)
+}
+
+fn record(ranks: &mut [Rank], process: u32, status: ExitStatus) -> Option<usize> {
+    let index = ranks
+        .iter()
+        .position(|rank| rank.process == process && rank.ended.is_none())?;
+    ranks[index].ended = Some(status);
+    Some(index)
+}
+
+impl<'a> Job<'a> {
+    fn prepare(plan: &'a Plan, front: OwnedFd) -> io::Result<Self> {
+        // Out of the front's process group and away from its terminal. Fails only if we are that far.
+        let _ = rustix::process::setsid();
+        process::adopt_orphans()?;
+        let handled = [
+            SIGCHLD,
+            SIGINT,
+            SIGTERM,
+            SIGHUP,
+            SIGQUIT,
+            libc::SIGUSR1,
+            libc::SIGUSR2,
+            libc::SIGTSTP,
+            SIGCONT,
+        ];
+        let signals = Signals::new(&handled)?;
+        let ranks = plan.ranks();
+        if ranks > 64 {
+            // Four descriptors a rank; a tight limit shows when it is reached.
+            let _ = weft_sys::descriptor::raise_limit();
+        }
+        let (out, error) = (io::stdout(), io::stderr());
+        let mut sinks = vec![Sink::new(out.as_fd())?];
+        if !Sink::same(out.as_fd(), error.as_fd()) {
+            sinks.push(Sink::new(error.as_fd())?);
+        }
+        Ok(Self {
+            segment: segment::create(ranks)?,
+            ranks: Vec::with_capacity(ranks as usize),
+            output: Output::new(sinks, plan.tags),
+            signals,
+            front,
+            failure: None,
+            leaving: None,
+            deadline: plan
+                .timeout
+                .and_then(|limit| Instant::now().checked_add(limit)),
+            plan,
+        })
+    }
+
+    /// Starts all ranks, or sets the failure.
+    fn start(&mut self, input: Option<OwnedFd>) {
+        let mut spawner = match Spawner::new(self.plan, &self.segment, input) {
+            Ok(spawner) => spawner,
+            Err(error) => {
+                self.failure = Some(Failure::NotStarted {
+                    rank: 0,
+                    reason: error.to_string(),
+                });
+                return;
+            }
+        };
+        let programs = self.plan.programs.iter().enumerate();
+        for (appnum, program) in programs
+            .flat_map(|(appnum, program)| (0..program.ranks).map(move |_| (appnum, program)))
+        {
+            let rank = self.ranks.len() as u32;
+            match spawner.start(rank, appnum, program) {
+                Ok(started) => {
+                    if self.plan.verbose {
+                        let file = program.executable.display();
+                        self.output.say(&format!(
+                            "weft: rank {rank} is process {}: {file}",
+                            started.process
+                        ));
+                    }
+                    if let Some(outputs) = started.outputs {
+                        self.output.add(rank, outputs);
+                    }
+                    self.ranks.push(Rank {
+                        process: started.process,
+                        control: Some(File::from(started.control)),
+                        _lifeline: started.lifeline,
+                        initialised: false,
+                        finalised: false,
+                        ended: None,
+                    });
+                }
+                Err(error) => {
+                    let reason = format!("{}: {error}", program.executable.display());
+                    self.failure = Some(Failure::NotStarted { rank, reason });
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Attends to the job until all ranks have ended, or all must. True if the front is gone.
+    fn attend(&mut self) -> bool {
+        let mut next = None;
+        while self.failure.is_none() || self.leaving.is_some() {
+            if self.running().is_empty() {
+                return false;
+            }
+            let now = Instant::now();
+            if let Some((_, patience)) = self.leaving {
+                if now >= patience {
+                    return false;
+                }
+            } else if self.deadline.is_some_and(|deadline| now >= deadline) {
+                self.failure = Some(Failure::Timeout {
+                    limit: self.plan.timeout.unwrap_or_default(),
+                    running: self.running(),
+                });
+                return false;
+            }
+            let patience = self.leaving.map(|(_, patience)| patience);
+            let wake = [next, patience, self.deadline].into_iter().flatten().min();
+            let Ok(found) = self.wait(wake) else {
+                // Nothing can be waited for: nobody can be attended to.
+                self.failure.get_or_insert(Failure::NotStarted {
+                    rank: 0,
+                    reason: "the system refuses to wait".into(),
+                });
+                return false;
+            };
+            if found.orphaned {
+                return true;
+            }
+            for index in found.streams {
+                self.output.read(index);
+            }
+            for rank in found.controls {
+                self.listen(rank);
+            }
+            if found.signals && self.handle_signals() {
+                return false;
+            }
+            next = self.output.forward(Instant::now());
+        }
+        false
+    }
+
+    /// Waits for something to happen.
+    fn wait(&self, until: Option<Instant>) -> io::Result<Found> {
+        let mut entries = vec![
+            Entry::new(&self.signals, Interest::Read),
+            Entry::new(&self.front, Interest::Nothing),
+        ];
+        entries.extend(
+            self.output
+                .writable()
+                .map(|sink| Entry::new(sink, Interest::Write)),
+        );
+        let streams_at = entries.len();
+        let mut streams = Vec::new();
+        for (index, pipe) in self.output.readable() {
+            streams.push(index);
+            entries.push(Entry::new(pipe, Interest::Read));
+        }
+        let controls_at = entries.len();
+        let mut controls = Vec::new();
+        for (index, rank) in self.ranks.iter().enumerate() {
+            if let Some(control) = &rank.control {
+                controls.push(index);
+                entries.push(Entry::new(control, Interest::Read));
+            }
+        }
+        let limit = until.map(|until| until.saturating_duration_since(Instant::now()));
+        poll::wait(&mut entries, limit)?;
+        let readable = |at: usize, numbers: Vec<usize>| -> Vec<usize> {
+            let ready = entries[at..]
+                .iter()
+                .zip(numbers)
+                .filter(|(entry, _)| entry.readable());
+            ready.map(|(_, number)| number).collect()
+        };
+        Ok(Found {
+            signals: entries[0].readable(),
+            orphaned: entries[1].ended(),
+            streams: readable(streams_at, streams),
+            controls: readable(controls_at, controls),
+        })
+    }
+
+    /// Reads what a rank has to tell.
+    fn listen(&mut self, index: usize) {
+        let mut bytes = [0; LONGEST];
+        loop {
+            let Some(control) = &mut self.ranks[index].control else {
+                return;
+            };
+            let count = match control.read(&mut bytes) {
+                Ok(0) => {
+                    self.ranks[index].control = None;
+                    return;
+                }
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    self.ranks[index].control = None;
+                    return;
+                }
+            };
+            let rank = index as u32;
+            match Message::decode(&bytes[..count]) {
+                Some(Message::Initialised) => {
+                    self.ranks[index].initialised = true;
+                    // Somebody may have left who will be waited for in vain.
+                    let left = (0..self.ranks.len()).find(|&other| {
+                        let well = self.ranks[other]
+                            .ended
+                            .is_some_and(|status| status.success());
+                        well && self.progress(other) == Progress::Before
+                    });
+                    if let Some(left) = left {
+                        self.fail(Failure::NotInitialised {
+                            rank: left as u32,
+                            other: rank,
+                        });
+                    }
+                }
+                Some(Message::Finalised) => self.ranks[index].finalised = true,
+                Some(Message::Abort { code, text }) => {
+                    self.fail(Failure::Aborted { rank, code, text })
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Handles what has come. True if everything must end now.
+    fn handle_signals(&mut self) -> bool {
+        let mut children = false;
+        while let Ok(Some(signal)) = self.signals.next() {
+            match signal {
+                SIGCHLD => children = true,
+                SIGINT | SIGTERM | SIGHUP | SIGQUIT => {
+                    let now = Instant::now();
+                    match self.leaving {
+                        Some((since, _)) if now < since + AGAIN => {}
+                        Some(_) => return true,
+                        None => {
+                            let grace = if signal == SIGTERM { GRACE_TERM } else { GRACE };
+                            self.leaving = Some((now, now + grace));
+                            self.failure.get_or_insert(Failure::Signal { signal });
+                            tree::signal(signal, &self.known());
+                        }
+                    }
+                }
+                libc::SIGTSTP => tree::signal(SIGSTOP, &self.known()),
+                SIGCONT => tree::signal(SIGCONT, &self.known()),
+                other => {
+                    for process in self.known() {
+                        let _ = process::signal(process, other);
+                    }
+                }
+            }
+        }
+        if children {
+            self.fetch();
+        }
+        false
+    }
+
+    /// Fetches the children that have ended, and judges.
+    fn fetch(&mut self) {
+        let mut ended = Vec::new();
+        while let Ok(Some((process, status))) = process::reap() {
+            ended.extend(record(&mut self.ranks, process, status));
+        }
+        // What they said before they ended comes first: an abort explains an exit.
+        for &index in &ended {
+            self.listen(index);
+            if let (true, Some(status)) = (self.plan.verbose, self.ranks[index].ended) {
+                self.output
+                    .say(&format!("weft: rank {index} {}", how(status)));
+            }
+        }
+        if let Some(abort) = self.segment.watch.first_abort() {
+            self.fail(Failure::Aborted {
+                rank: abort.rank,
+                code: abort.code,
+                text: String::new(),
+            });
+        }
+        let failures = ended.iter().filter_map(|&index| self.judge(index));
+        if let Some(first) = failures.min_by_key(Failure::order) {
+            self.fail(first);
+        }
+    }
+
+    /// Whether the end of a rank is a failure.
+    fn judge(&self, index: usize) -> Option<Failure> {
+        let rank = index as u32;
+        let status = self.ranks[index].ended?;
+        let progress = self.progress(index);
+        if !status.success() {
+            return Some(Failure::Ended {
+                rank,
+                status,
+                progress,
+            });
+        }
+        match progress {
+            Progress::After => None,
+            Progress::Within => Some(Failure::NotFinalised { rank }),
+            Progress::Before => {
+                let other = (0..self.ranks.len())
+                    .find(|&other| self.progress(other) != Progress::Before)?;
+                Some(Failure::NotInitialised {
+                    rank,
+                    other: other as u32,
+                })
+            }
+        }
+    }
+
+    /// How far a rank has come: what it told us, or what stands in the segment.
+    fn progress(&self, index: usize) -> Progress {
+        let state = self.segment.watch.state(index as u32);
+        let rank = &self.ranks[index];
+        if rank.finalised || state == ProcessState::Finalised {
+            Progress::After
+        } else if rank.initialised || state != ProcessState::Absent {
+            Progress::Within
+        } else {
+            Progress::Before
+        }
+    }
+
+    /// The first failure counts; only the text of an abort is added to what the segment told before.
+    fn fail(&mut self, failure: Failure) {
+        match (&mut self.failure, failure) {
+            (
+                Some(Failure::Aborted { rank, text, .. }),
+                Failure::Aborted {
+                    rank: same,
+                    text: more,
+                    ..
+                },
+            ) if *rank == same && text.is_empty() => {
+                *text = more;
+            }
+            (Some(_), _) => {}
+            (none, failure) => *none = Some(failure),
+        }
+    }
+
+    fn running(&self) -> Vec<u32> {
+        let running = self
+            .ranks
+            .iter()
+            .enumerate()
+            .filter(|(_, rank)| rank.ended.is_none());
+        running.map(|(index, _)| index as u32).collect()
+    }
+
+    /// The processes of ranks that were not fetched yet: their ids mean nobody else.
+    fn known(&self) -> Vec<u32> {
+        let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
+        running.map(|rank| rank.process).collect()
+    }
+
+    /// Hands out what is left of the output and says the last line. `ended` ranks had to be ended.
+    fn finish(&mut self, ended: &[u32], gone: bool) -> u8 {
+        for index in 0..self.ranks.len() {
+            self.listen(index);
+        }
+        let at_fault = self.failure.as_ref().and_then(Failure::rank);
+        if !self.flush(at_fault) {
+            return 128 + 9;
+        }
+        if !gone {
+            self.output
+                .say("weft: processes of the job that run as another user could not be ended");
+        }
+        let code = match &self.failure {
+            None => 0,
+            Some(failure) => {
+                let others = ended.iter().filter(|rank| Some(**rank) != at_fault).count();
+                let line = failure.line(others);
+                self.output.say(&line);
+                failure.code()
+            }
+        };
+        self.flush(None);
+        code
+    }
+
+    /// Writes everything. False if the front is gone, or somebody insists on the end.
+    fn flush(&mut self, last: Option<u32>) -> bool {
+        while !self.output.finish(last) {
+            let mut entries = vec![
+                Entry::new(&self.signals, Interest::Read),
+                Entry::new(&self.front, Interest::Nothing),
+            ];
+            entries.extend(
+                self.output
+                    .writable()
+                    .map(|sink| Entry::new(sink, Interest::Write)),
+            );
+            if poll::wait(&mut entries, None).is_err() || entries[1].ended() {
+                return false;
+            }
+            while let Ok(Some(signal)) = self.signals.next() {
+                if [SIGINT, SIGTERM, SIGHUP, SIGQUIT].contains(&signal) {
+                    self.failure.get_or_insert(Failure::Signal { signal });
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+/// What a wait has found.
+struct Found {
+    signals: bool,
+    orphaned: bool,
+    streams: Vec<usize>,
+    controls: Vec<usize>,
+}

@@ -1,0 +1,270 @@
+//! How a job ended: who failed first, the exit code, the last line.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// What ended a job before all ranks had ended well.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// A rank ended with a code other than 0, or by a signal.
+    Ended {
+        rank: u32,
+        status: ExitStatus,
+        /// How far it had come.
+        progress: Progress,
+    },
+    /// A rank exited with code 0 between MPI_Init and MPI_Finalize.
+    NotFinalised { rank: u32 },
+    /// A rank exited with code 0 without MPI_Init, while another one has initialised.
+    NotInitialised { rank: u32, other: u32 },
+    /// A rank called MPI_Abort.
+    Aborted { rank: u32, code: i32, text: String },
+    /// A rank could not be started.
+    NotStarted { rank: u32, reason: String },
+    /// The time given by the user has passed.
+    Timeout { limit: Duration, running: Vec<u32> },
+    /// We were told to end.
+    Signal { signal: i32 },
+}
+
+/// How far a rank has come with MPI.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Progress {
+    /// Not initialised.
+    #[default]
+    Before,
+    /// Between MPI_Init and MPI_Finalize.
+    Within,
+    /// Finalised.
+    After,
+}
+
+impl Failure {
+    /// The exit code of the launcher.
+    pub fn code(&self) -> u8 {
+        match self {
+            Self::Ended { status, .. } => code_of(*status),
+            Self::NotFinalised { .. } | Self::NotInitialised { .. } => 1,
+            // What a process can tell is the low 8 bits; a failure must not look like success unless
+            // success was asked for.
+            Self::Aborted { code, .. } => match (code & 0xff) as u8 {
+                0 if *code != 0 => 1,
+                low => low,
+            },
+            Self::NotStarted { .. } => 126,
+            Self::Timeout { .. } => 124,
+            Self::Signal { signal } => by_signal(*signal),
+        }
+    }
+
+    /// The rank at fault, if it is one.
+    pub fn rank(&self) -> Option<u32> {
+        match self {
+            Self::Ended { rank, .. }
+            | Self::NotFinalised { rank }
+            | Self::NotInitialised { rank, .. }
+            | Self::Aborted { rank, .. }
+            | Self::NotStarted { rank, .. } => Some(*rank),
+            Self::Timeout { .. } | Self::Signal { .. } => None,
+        }
+    }
+
+    /// Of failures that are noticed together: the one that more likely caused the other. Less is earlier.
+    pub fn order(&self) -> u32 {
+        match self {
+            Self::Aborted { .. } => 0,
+            Self::Ended { status, .. } if status.signal().is_some() => 1,
+            Self::Ended { .. } => 2,
+            _ => 3,
+        }
+    }
+
+    /// The last line, without the end of the line. `ended` other ranks were ended because of it.
+    pub fn line(&self, ended: usize) -> String {
+        let others = match ended {
+            0 => String::new(),
+            1 => "; 1 other rank was ended".into(),
+            ended => format!("; {ended} other ranks were ended"),
+        };
+        match self {
+            Self::Ended {
+                rank,
+                status,
+                progress,
+            } => {
+                let how = how(*status);
+                let place = match progress {
+                    Progress::Before => "",
+                    Progress::Within => " before MPI_Finalize",
+                    Progress::After => " after MPI_Finalize",
+                };
+                let hint = match status.signal() {
+                    Some(libc::SIGKILL) => {
+                        " (if nobody killed it, the system may have run out of memory)"
+                    }
+                    _ => "",
+                };
+                format!("weft: rank {rank} failed first: {how}{place}{others}{hint}")
+            }
+            Self::NotFinalised { rank } => format!(
+                "weft: rank {rank} failed first: exited with code 0 after MPI_Init, but without \
+                 MPI_Finalize{others}"
+            ),
+            Self::NotInitialised { rank, other } => format!(
+                "weft: rank {rank} failed first: exited with code 0 without MPI_Init, while rank \
+                 {other} has initialised MPI and counts on it{others}"
+            ),
+            Self::Aborted { rank, code, text } if text.is_empty() => {
+                format!("weft: rank {rank} failed first: called MPI_Abort with code {code}{others}")
+            }
+            Self::Aborted { rank, code, text } => {
+                format!(
+                    "weft: rank {rank} failed first: called MPI_Abort with code {code}: {text}{others}"
+                )
+            }
+            Self::NotStarted { rank, reason } => {
+                format!("weft: rank {rank} could not be started: {reason}{others}")
+            }
+            Self::Timeout { limit, running } => {
+                let seconds = limit.as_secs_f64();
+                let which = list(running);
+                format!("weft: the job did not end within {seconds} s (--timeout): {which} still running{others}")
+                    .replace("; 1 other rank was ended", " and was ended")
+                    .replace(&format!("; {ended} other ranks were ended"), " and were ended")
+            }
+            Self::Signal { signal } => {
+                let name = name(*signal);
+                let ranks = match ended {
+                    0 => String::new(),
+                    1 => "; 1 rank was ended".into(),
+                    ended => format!("; {ended} ranks were ended"),
+                };
+                format!("weft: ended by signal {signal} ({name}){ranks}")
+            }
+        }
+    }
+}
+
+/// "rank 3 was", "ranks 0, 1, 2 and 9 more were".
+fn list(ranks: &[u32]) -> String {
+    const SHOWN: usize = 16;
+    let shown: Vec<_> = ranks.iter().take(SHOWN).map(u32::to_string).collect();
+    let more = match ranks.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match ranks {
+        [only] => format!("rank {only} was"),
+        _ => format!("ranks {}{more} were", shown.join(", ")),
+    }
+}
+
+/// "exited with code 3", "killed by signal 11 (SIGSEGV)".
+pub fn how(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal} ({})", name(signal)),
+        (None, None) => format!("ended with status {status}"),
+    }
+}
+
+/// The code by which a shell would tell this end.
+pub fn code_of(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => u8::try_from(code).unwrap_or(1),
+        (None, Some(signal)) => by_signal(signal),
+        (None, None) => 1,
+    }
+}
+
+fn by_signal(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(255)
+}
+
+/// The name of a signal.
+pub fn name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGUSR2 => "SIGUSR2",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        libc::SIGSYS => "SIGSYS",
+        other => return format!("signal {other}"),
+    };
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(raw: i32) -> Failure {
+        Failure::Ended {
+            rank: 3,
+            status: ExitStatus::from_raw(raw),
+            progress: Progress::Within,
+        }
+    }
+
+    #[test]
+    fn codes_are_those_of_the_first_failure() {
+        let abort = |code| {
+            Failure::Aborted {
+                rank: 0,
+                code,
+                text: String::new(),
+            }
+            .code()
+        };
+        assert_eq!(ended(3 << 8).code(), 3);
+        assert_eq!(ended(libc::SIGSEGV).code(), 139);
+        assert_eq!([0, 7, 256, -1, 300].map(abort), [0, 7, 1, 255, 44]);
+        assert_eq!(Failure::NotFinalised { rank: 1 }.code(), 1);
+        assert_eq!(
+            Failure::Signal {
+                signal: libc::SIGINT
+            }
+            .code(),
+            130
+        );
+    }
+
+    #[test]
+    fn the_line_names_the_rank_and_the_cause() {
+        assert_eq!(
+            ended(libc::SIGSEGV).line(7),
+            "weft: rank 3 failed first: killed by signal 11 (SIGSEGV) before MPI_Finalize; 7 other ranks were ended"
+        );
+        let abort = Failure::Aborted {
+            rank: 2,
+            code: 5,
+            text: "bad input".into(),
+        };
+        assert_eq!(
+            abort.line(1),
+            "weft: rank 2 failed first: called MPI_Abort with code 5: bad input; 1 other rank was ended"
+        );
+        let late = Failure::Timeout {
+            limit: Duration::from_millis(1500),
+            running: vec![0, 2],
+        };
+        assert_eq!(
+            late.line(2),
+            "weft: the job did not end within 1.5 s (--timeout): ranks 0, 2 were still running and were ended"
+        );
+    }
+}

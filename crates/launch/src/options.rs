@@ -1,0 +1,466 @@
+//! The command line of `mpiexec`: which spellings there are, and what was asked for.
+//!
+//! The spellings stand in `tables/options.toml`, which is part of the program. Reading has two steps:
+//! [`Table::read`] turns words into a [`CommandLine`]; [`crate::plan`] turns that into what is started.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// What an option does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Effect {
+    Ranks,
+    Folder,
+    FolderForAll,
+    Variable,
+    VariableForAll,
+    Export,
+    NoEnvironment,
+    NoEnvironmentForAll,
+    OnlyVariables,
+    OnlyVariablesForAll,
+    Tags,
+    Timeout,
+    Input,
+    Quiet,
+    Verbose,
+    Help,
+    Version,
+    Hosts,
+    Hostfile,
+    Nothing,
+    Ignored,
+    Refused,
+}
+
+/// One row of the table.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OptionRow {
+    names: Vec<String>,
+    #[serde(default)]
+    takes: usize,
+    does: Effect,
+    #[serde(default)]
+    why: String,
+    #[serde(default)]
+    value: String,
+    #[serde(default)]
+    help: String,
+    /// For the reader of the table only.
+    #[serde(rename = "from")]
+    _from: String,
+}
+
+/// All spellings.
+#[derive(Debug, Deserialize)]
+pub struct Table {
+    #[serde(rename = "option")]
+    options: Vec<OptionRow>,
+}
+
+/// Which variables a program inherits.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Inherit {
+    /// All of the launcher's.
+    #[default]
+    All,
+    /// These.
+    Only(Vec<OsString>),
+}
+
+/// Who reads the launcher's standard input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Input {
+    /// Rank 0.
+    #[default]
+    First,
+    /// Nobody.
+    Nobody,
+}
+
+/// One program of the command line, between two `:`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ProgramLine {
+    /// How many ranks; `None` if it was not said.
+    pub ranks: Option<u32>,
+    /// Where it runs; `None` for here.
+    pub folder: Option<PathBuf>,
+    /// What it inherits.
+    pub inherit: Inherit,
+    /// Variables set for it, in order.
+    pub variables: Vec<(OsString, OsString)>,
+    /// The program as it was written, and its arguments.
+    pub words: Vec<OsString>,
+}
+
+/// What was asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CommandLine {
+    /// The programs.
+    pub programs: Vec<ProgramLine>,
+    /// Whether lines of output begin with the rank.
+    pub tags: bool,
+    /// After which time the job is ended.
+    pub timeout: Option<Duration>,
+    /// Who reads standard input.
+    pub input: Input,
+    /// Whether options that are ignored are not mentioned.
+    pub quiet: bool,
+    /// Whether to tell what is started.
+    pub verbose: bool,
+    /// Help was asked for; nothing else counts.
+    pub help: bool,
+    /// The version was asked for; nothing else counts.
+    pub version: bool,
+    /// Options that are ignored, with reason: one line each.
+    pub ignored: Vec<String>,
+}
+
+/// Settings that hold for all programs, wherever on the line they stand.
+#[derive(Default)]
+struct ForAll {
+    folder: Option<PathBuf>,
+    inherit: Option<Inherit>,
+    variables: Vec<(OsString, OsString)>,
+}
+
+impl Table {
+    /// The table of this program.
+    ///
+    /// # Panics
+    /// If the table that was compiled in is broken, which a test excludes.
+    #[must_use]
+    pub fn of_this_program() -> Self {
+        toml::from_str(include_str!("../../../tables/options.toml"))
+            .expect("the table was read by a test")
+    }
+
+    /// Reads the words after the name of the launcher. Errors are sentences for the user.
+    ///
+    /// # Errors
+    /// If an option is not known or lacks its value, a value cannot be understood, or there is no
+    /// program.
+    pub fn read(&self, words: &[OsString]) -> Result<CommandLine, String> {
+        let mut line = CommandLine::default();
+        let mut for_all = ForAll::default();
+        let mut words = words.iter();
+        let mut current = ProgramLine::default();
+        while let Some(word) = words.next() {
+            if !word.as_bytes().starts_with(b"-") || word == "-" || word == "--" {
+                // The program; all up to the next colon is its own.
+                let mut program = (word != "--").then(|| word.clone());
+                let mut more = false;
+                for word in words.by_ref() {
+                    if word == ":" {
+                        more = true;
+                        break;
+                    }
+                    current.words.extend(program.take());
+                    current.words.push(word.clone());
+                }
+                current.words.extend(program.take());
+                if current.words.is_empty() || current.words[0] == ":" {
+                    return Err("there is no program before ':' in the command line".into());
+                }
+                line.programs.push(std::mem::take(&mut current));
+                if more && words.len() == 0 {
+                    return Err("there is no program after the last ':'".into());
+                }
+                continue;
+            }
+            let (row, name, attached) = self.find(word)?;
+            let mut values = Vec::with_capacity(row.takes);
+            values.extend(attached);
+            while values.len() < row.takes {
+                let value = words.next().ok_or_else(|| {
+                    let missing = row.takes - values.len();
+                    format!("{name} needs {missing} more value(s); see --help")
+                })?;
+                values.push(value.clone());
+            }
+            row.apply(&name, &values, &mut current, &mut line, &mut for_all)?;
+            if line.help || line.version {
+                return Ok(line);
+            }
+        }
+        if line.programs.is_empty() {
+            return Err("there is no program to start; for example: mpiexec -n 4 ./program".into());
+        }
+        if current != ProgramLine::default() {
+            return Err("there are options, but no program, at the end of the command line".into());
+        }
+        for program in &mut line.programs {
+            if program.folder.is_none() {
+                program.folder.clone_from(&for_all.folder);
+            }
+            if let (Inherit::All, Some(inherit)) = (&program.inherit, &for_all.inherit) {
+                program.inherit = inherit.clone();
+            }
+            // What is set for one program overrides what is set for all.
+            let own = std::mem::take(&mut program.variables);
+            program.variables = for_all.variables.iter().cloned().chain(own).collect();
+        }
+        Ok(line)
+    }
+
+    /// The option that a word spells, its name as written, and the value after `=`.
+    fn find(&self, word: &OsStr) -> Result<(&OptionRow, String, Option<OsString>), String> {
+        let bytes = word.as_bytes();
+        let start = if bytes.starts_with(b"--") { 2 } else { 1 };
+        let end = bytes.iter().position(|&byte| byte == b'=');
+        let written = String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned();
+        let bare = String::from_utf8_lossy(&bytes[start..end.unwrap_or(bytes.len())]).into_owned();
+        let row = self.options.iter().find(|row| row.names.contains(&bare));
+        let Some(row) = row else {
+            let nearest = self.nearest(&bare);
+            return Err(format!(
+                "there is no option {written}; {nearest}see --help, and put options before the program"
+            ));
+        };
+        let attached = end.map(|end| OsString::from_vec(bytes[end + 1..].to_vec()));
+        if attached.is_some() && row.takes == 0 {
+            return Err(format!(
+                "{written} takes no value, but was given one: {}",
+                word.display()
+            ));
+        }
+        Ok((row, written, attached))
+    }
+
+    /// A hint at the known name that differs least, if one is near.
+    fn nearest(&self, bare: &str) -> String {
+        let names = self.options.iter().flat_map(|row| &row.names);
+        names
+            .map(|name| (distance(name, bare), name))
+            .filter(|(distance, name)| {
+                *distance <= 2 && name.len() > 2 && *distance < name.len() / 2
+            })
+            .min()
+            .map_or(String::new(), |(_, name)| format!("--{name} is near; "))
+    }
+
+    /// The text of `--help`, for the launcher under this name.
+    #[must_use]
+    pub fn help(&self, launcher: &str) -> String {
+        let mut text = format!(
+            "Starts MPI programs on this host.\n\n\
+             Usage: {launcher} [OPTIONS] PROGRAM [ARGUMENTS…] [: [OPTIONS] PROGRAM [ARGUMENTS…]]…\n\n\
+             Options (one or two hyphens; --option=value or --option value):\n"
+        );
+        for row in self.options.iter().filter(|row| !row.help.is_empty()) {
+            let mut left = row
+                .names
+                .iter()
+                .map(|name| {
+                    if name.len() == 1 {
+                        format!("-{name}")
+                    } else {
+                        format!("--{name}")
+                    }
+                })
+                .collect::<Vec<_>>()
+                .join(", ");
+            if !row.value.is_empty() {
+                left = format!("{left} {}", row.value);
+            }
+            let gap = if left.len() > 30 {
+                "\n                                  "
+            } else {
+                ""
+            };
+            text += &format!("  {left:<30}{gap}  {}\n", row.help);
+        }
+        text += "\nOther options of MPICH, Open MPI and Intel MPI are accepted where they ask for what is\n\
+                 so anyway, and ignored with a line that says so where the program runs all the same.\n\
+                 \n\
+                 The exit code is that of the rank that failed first; 128 + n for signal n; 124 after\n\
+                 --timeout; 126 or 127 if a program cannot be started; 2 for a wrong command line.\n";
+        text
+    }
+}
+
+impl OptionRow {
+    fn apply(
+        &self,
+        name: &str,
+        values: &[OsString],
+        program: &mut ProgramLine,
+        line: &mut CommandLine,
+        for_all: &mut ForAll,
+    ) -> Result<(), String> {
+        match self.does {
+            Effect::Ranks => program.ranks = Some(ranks(name, &values[0])?),
+            Effect::Folder => program.folder = Some(PathBuf::from(&values[0])),
+            Effect::FolderForAll => for_all.folder = Some(PathBuf::from(&values[0])),
+            Effect::Variable => program
+                .variables
+                .push(variable(name, &values[0], &values[1])?),
+            Effect::VariableForAll => for_all
+                .variables
+                .push(variable(name, &values[0], &values[1])?),
+            Effect::Export => {
+                let bytes = values[0].as_bytes();
+                match bytes.iter().position(|&byte| byte == b'=') {
+                    Some(at) => {
+                        let (key, value) = (
+                            OsStr::from_bytes(&bytes[..at]),
+                            OsStr::from_bytes(&bytes[at + 1..]),
+                        );
+                        for_all.variables.push(variable(name, key, value)?);
+                    }
+                    // It is inherited anyway, unless little is.
+                    None => {
+                        if let Some(value) = std::env::var_os(&values[0]) {
+                            for_all.variables.push((values[0].clone(), value));
+                        }
+                    }
+                }
+            }
+            Effect::NoEnvironment => program.inherit = Inherit::Only(Vec::new()),
+            Effect::NoEnvironmentForAll => for_all.inherit = Some(Inherit::Only(Vec::new())),
+            Effect::OnlyVariables => program.inherit = Inherit::Only(list(&values[0])),
+            Effect::OnlyVariablesForAll => for_all.inherit = Some(Inherit::Only(list(&values[0]))),
+            Effect::Tags => line.tags = true,
+            Effect::Timeout => line.timeout = Some(seconds(name, &values[0])?),
+            Effect::Input => {
+                line.input = match values[0].to_str() {
+                    Some("0") => Input::First,
+                    Some("none" | "null") => Input::Nobody,
+                    _ => {
+                        return Err(format!(
+                            "{name} was given '{}'; 0 (rank 0 reads) and none are possible",
+                            values[0].display()
+                        ));
+                    }
+                }
+            }
+            Effect::Quiet => line.quiet = true,
+            Effect::Verbose => line.verbose = true,
+            Effect::Help => line.help = true,
+            Effect::Version => line.version = true,
+            Effect::Hosts => only_this_host(name, list(&values[0]))?,
+            Effect::Hostfile => only_this_host(name, hosts_of(name, Path::new(&values[0]))?)?,
+            Effect::Nothing => {}
+            Effect::Ignored => {
+                let values: Vec<_> = values
+                    .iter()
+                    .map(|value| format!(" {}", value.display()))
+                    .collect();
+                let note = format!("ignored {name}{}: {}", values.concat(), self.why);
+                if !line.ignored.contains(&note) {
+                    line.ignored.push(note);
+                }
+            }
+            Effect::Refused => return Err(format!("{name} cannot be followed: {}", self.why)),
+        }
+        Ok(())
+    }
+}
+
+fn ranks(name: &str, text: &OsStr) -> Result<u32, String> {
+    match text.to_str().map(str::parse) {
+        Some(Ok(ranks)) if ranks > 0 => Ok(ranks),
+        _ => Err(format!(
+            "{name} needs the number of ranks, at least 1, but was given '{}'",
+            text.display()
+        )),
+    }
+}
+
+fn seconds(name: &str, text: &OsStr) -> Result<Duration, String> {
+    text.to_str()
+        .and_then(|text| text.parse().ok())
+        .filter(|&seconds| seconds > 0.0)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| {
+            format!(
+                "{name} needs a time in seconds, but was given '{}'",
+                text.display()
+            )
+        })
+}
+
+fn variable(option: &str, name: &OsStr, value: &OsStr) -> Result<(OsString, OsString), String> {
+    let bytes = name.as_bytes();
+    if bytes.is_empty() || bytes.contains(&b'=') || bytes.contains(&0) {
+        return Err(format!(
+            "{option} was given '{}' as the name of a variable",
+            name.display()
+        ));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn list(text: &OsStr) -> Vec<OsString> {
+    text.as_bytes()
+        .split(|&byte| byte == b',')
+        .filter(|part| !part.is_empty())
+        .map(|part| OsStr::from_bytes(part).to_owned())
+        .collect()
+}
+
+/// The hosts in a file of the usual forms: `name`, `name:4`, `name slots=4`, `#` to the end of a line.
+fn hosts_of(name: &str, file: &Path) -> Result<Vec<OsString>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        format!(
+            "{name} names {}, which cannot be read: {error}",
+            file.display()
+        )
+    })?;
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or(""));
+    Ok(lines
+        .filter_map(|line| line.split_whitespace().next())
+        .map(OsString::from)
+        .collect())
+}
+
+/// Refuses other hosts.
+fn only_this_host(name: &str, hosts: Vec<OsString>) -> Result<(), String> {
+    let ours = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    let short = ours.split('.').next().unwrap_or("").to_owned();
+    for host in hosts {
+        let text = host.to_string_lossy();
+        let bare = match text.split_once(':') {
+            Some((bare, slots)) if slots.bytes().all(|byte| byte.is_ascii_digit()) => bare,
+            _ => &*text,
+        };
+        let local = ["localhost", "127.0.0.1", "::1", &*ours, &*short];
+        if !local.contains(&bare) {
+            return Err(format!(
+                "{name} asks for the host {bare}, but all ranks run on this host ({ours}) so far; \
+                 leave the option out"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// How many letters have to be changed, put in or left out.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, letter) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for (place, &there) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(there != letter);
+            diagonal = row[place + 1];
+            row[place + 1] = changed.min(row[place] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+use super::*;
+use std::collections::HashSet;
+
+fn read(line: &str) -> Result<CommandLine, String> {
+    let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+    Table::of_this_program().read(&words)
+}
+
+#[test]
+fn the_table_is_sound() {
+    let table = Table::of_this_program();
+    let mut seen = HashSet::new();
+    for row in &table.options {
+        for name in &row.names {
+            assert!(seen.insert(name), "{name} stands in the table twice");
+            assert!(!name.starts_with('-') && !name.contains('='), "{name}");
+        }
+        let explained = matches!(row.does, Effect::Ignored | Effect::Refused);
+        assert_eq!(explained, !row.why.is_empty(), "{:?}", row.names);
+        assert_eq!(
+            row.help.is_empty() || row.takes == 0,
+            row.value.is_empty(),
+            "{:?}",
+            row.names
+        );
+    }
+    assert!(seen.len() >= 60);
+}
+
+#[test]
+fn every_spelling_takes_its_values_and_leaves_the_program() {
+    for row in Table::of_this_program().options {
+        for name in &row.names {
+            let value = match row.does {
+                Effect::Ranks => "3",
+                Effect::Timeout => "1.5",
+                Effect::Input => "none",
+                Effect::Hosts => "localhost,127.0.0.1",
+                Effect::Hostfile => "/dev/null",
+                _ => "word",
+            };
+            for hyphens in ["-", "--"] {
+                let line = format!(
+                    "{hyphens}{name} {} ./prog arg",
+                    format!("{value} ").repeat(row.takes)
+                );
+                match (row.does, read(&line)) {
+                    (Effect::Refused, Err(error)) => assert!(error.contains(&row.why), "{error}"),
+                    (Effect::Help | Effect::Version, Ok(read)) => {
+                        assert!(read.help || read.version)
+                    }
+                    (does, Ok(read)) => {
+                        assert_eq!(read.programs.len(), 1, "{line}");
+                        assert_eq!(read.programs[0].words, ["./prog", "arg"], "{line}");
+                        assert_eq!(
+                            read.ignored.len(),
+                            usize::from(does == Effect::Ignored),
+                            "{line}"
+                        );
+                    }
+                    (_, Err(error)) => panic!("{line}: {error}"),
+                }
+            }
+        }
+    }
+}
+
+/// As they stand in scripts and in other people's build systems.
+#[test]
+fn lines_from_the_wild_are_understood() {
+    let lines = [
+        "-n 4 ./a.out",
+        "-np 4 --oversubscribe --allow-run-as-root ./a.out",
+        "--allow-run-as-root --bind-to none --map-by slot -np 2 python -m pytest",
+        "-n 2 -ppn 1 -genvall -iface lo ./a.out",
+        "--mca btl self,vader --mca pml ob1 -np 2 ./a.out -n 7",
+        "-genv OMP_NUM_THREADS 1 -genv I_MPI_PIN 0 -n 2 ./a.out",
+        "-l -n 3 ./a.out",
+        "-launcher fork -n 2 ./a.out",
+        "-np 2 --host localhost:2 -x PATH -x A=b=c ./a.out",
+        "--timeout=30 --tag-output -np=2 ./a.out",
+        "--hostfile /dev/null -np 2 ./a.out",
+        "-quiet -n 1 -- ./a.out --help",
+        "-bind-to core:2 -n 2 ./a.out",
+        "-env A 1 -n 1 ./a.out : -env A 2 -n 2 ./b.out : ./c.out",
+    ];
+    for line in lines {
+        let read = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert!(
+            read.programs
+                .iter()
+                .all(|program| !program.words.is_empty()),
+            "{line}"
+        );
+        assert!(!read.help, "{line}");
+    }
+}
+
+#[test]
+fn programs_keep_what_is_theirs() {
+    let line = read("-genv A all -n 2 -wdir /x -env A one ./a 1 2 : -n 3 -l ./b -n 9 : ./c")
+        .expect("good");
+    let [a, b, c] = &line.programs[..] else {
+        panic!("three programs")
+    };
+    assert_eq!((a.ranks, b.ranks, c.ranks), (Some(2), Some(3), None));
+    assert_eq!(a.folder.as_deref(), Some(Path::new("/x")));
+    assert_eq!(b.folder, None);
+    assert_eq!(b.words, ["./b", "-n", "9"]);
+    let pairs = |program: &ProgramLine| {
+        program
+            .variables
+            .iter()
+            .map(|(_, value)| value.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(pairs(a), ["all", "one"]);
+    assert_eq!(pairs(c), ["all"]);
+    assert!(line.tags);
+}
+
+#[test]
+fn environments_can_be_cut_down() {
+    let line = read("-genvnone -n 1 ./a : -envlist HOME,PATH -n 1 ./b").expect("good");
+    assert_eq!(line.programs[0].inherit, Inherit::Only(vec![]));
+    assert_eq!(
+        line.programs[1].inherit,
+        Inherit::Only(vec!["HOME".into(), "PATH".into()])
+    );
+    assert_eq!(
+        read("-genvall ./a").expect("good").programs[0].inherit,
+        Inherit::All
+    );
+}
+
+#[test]
+fn mistakes_are_named_with_a_remedy() {
+    for (line, said) in [
+        ("", "no program"),
+        ("-n 2", "no program"),
+        ("-n 2 ./a :", "after the last ':'"),
+        (": ./a", "no program before ':'"),
+        ("-n 2 ./a : -n 2", "at the end"),
+        ("-n", "-n needs 1 more"),
+        ("-n 0 ./a", "at least 1"),
+        ("-n x ./a", "'x'"),
+        ("-n -3 ./a", "'-3'"),
+        ("--timeot 3 ./a", "--timeout is near"),
+        ("--frobnicate ./a", "no option --frobnicate"),
+        ("--timeout never ./a", "'never'"),
+        ("--timeout 0 ./a", "'0'"),
+        ("-l=yes ./a", "takes no value"),
+        ("-host other.example ./a", "other.example"),
+        ("-stdin all ./a", "'all'"),
+        ("-env =x y ./a", "name of a variable"),
+        ("-hostfile /no/such/file ./a", "cannot be read"),
+    ] {
+        let error = read(line).expect_err(line);
+        assert!(error.contains(said), "{line}: {error}");
+    }
+}
+
+#[test]
+fn the_help_lists_what_is_done() {
+    let help = Table::of_this_program().help("mpiexec");
+    for word in ["-n, --np, -c N", "--timeout SECONDS", "Usage: mpiexec"] {
+        assert!(help.contains(word), "{word} is missing in:\n{help}");
+    }
+    assert!(!help.contains("gtool"));
+}

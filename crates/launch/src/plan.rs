@@ -1,0 +1,319 @@
+//! What is to be started: programs found, environments made, ranks numbered. Nothing has been started
+//! when an error is found here.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::Access;
+
+use crate::bootstrap::foreign_variables;
+use crate::options::{CommandLine, Inherit, Input, ProgramLine};
+
+/// A job before its start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The programs, in the order of their ranks.
+    pub programs: Vec<Program>,
+    /// Whether lines of output begin with the rank.
+    pub tags: bool,
+    /// After which time the job is ended.
+    pub timeout: Option<Duration>,
+    /// Who reads standard input.
+    pub input: Input,
+    /// Whether to tell what is started and how it ended.
+    pub verbose: bool,
+}
+
+impl Plan {
+    /// How many ranks the job has.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.programs.iter().map(|program| program.ranks).sum()
+    }
+}
+
+/// One program with all that its ranks have in common.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Program {
+    /// The file to execute.
+    pub executable: PathBuf,
+    /// Its name as written, and its arguments.
+    pub words: Vec<OsString>,
+    /// Where it runs; `None` for here.
+    pub folder: Option<PathBuf>,
+    /// Its environment, without what tells a rank its place.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// How many ranks run it.
+    pub ranks: u32,
+}
+
+/// Why a job cannot be started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlanError {
+    /// The exit code that says so, as shells use it: 127 not found, 126 not executable, 2 otherwise.
+    pub code: u8,
+    text: String,
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+fn error(code: u8, text: String) -> PlanError {
+    PlanError { code, text }
+}
+
+/// Makes the plan of a command line.
+///
+/// # Errors
+/// If a program cannot be found or executed, a folder does not exist, or there are too many ranks.
+pub fn make(line: CommandLine) -> Result<Plan, PlanError> {
+    let most = weft_fabric_shm::MAX_RANKS;
+    let ranks = |program: &ProgramLine| u64::from(program.ranks.unwrap_or(1));
+    let total: u64 = line.programs.iter().map(ranks).sum();
+    if total > u64::from(most) {
+        return Err(error(
+            2,
+            format!("{total} ranks were asked for; a job on one host has at most {most}"),
+        ));
+    }
+    let programs: Result<Vec<_>, _> = line.programs.into_iter().map(program).collect();
+    Ok(Plan {
+        programs: programs?,
+        tags: line.tags,
+        timeout: line.timeout,
+        input: line.input,
+        verbose: line.verbose,
+    })
+}
+
+fn program(line: ProgramLine) -> Result<Program, PlanError> {
+    let environment = environment(&line);
+    if let Some(folder) = &line.folder
+        && !folder.is_dir()
+    {
+        return Err(error(
+            2,
+            format!(
+                "there is no folder {} for the program {} to run in (-wdir)",
+                folder.display(),
+                line.words[0].display()
+            ),
+        ));
+    }
+    let executable = find(
+        &line.words[0],
+        line.folder.as_deref(),
+        environment.get(OsStr::new("PATH")),
+    )?;
+    Ok(Program {
+        executable,
+        folder: line.folder,
+        environment,
+        ranks: line.ranks.unwrap_or(1),
+        words: line.words,
+    })
+}
+
+/// Our environment, cut down and added to as was asked, without what launchers tell their ranks.
+fn environment(line: &ProgramLine) -> BTreeMap<OsString, OsString> {
+    let inherited = |name: &OsStr| match &line.inherit {
+        Inherit::All => {
+            let name = name.to_string_lossy();
+            !name.starts_with("WEFT_JOB")
+                && !crate::bootstrap::VARIABLES.contains(&&*name)
+                && !foreign_variables(&name)
+        }
+        Inherit::Only(names) => names.iter().any(|known| known == name),
+    };
+    let ours = env::vars_os().filter(|(name, _)| inherited(name));
+    ours.chain(line.variables.iter().cloned()).collect()
+}
+
+/// Finds the file of a program: a path is taken from the folder it runs in; a bare name is looked up in
+/// the search path, and then in that folder, as other launchers do.
+fn find(
+    name: &OsStr,
+    folder: Option<&Path>,
+    search: Option<&OsString>,
+) -> Result<PathBuf, PlanError> {
+    let base = match env::current_dir() {
+        Ok(here) => folder.map_or(here.clone(), |folder| here.join(folder)),
+        Err(_) => folder.map_or(PathBuf::from("."), Path::to_path_buf),
+    };
+    let written = name.display();
+    if name.as_bytes().contains(&b'/') {
+        let file = base.join(name);
+        return match check(&file) {
+            Ok(()) => Ok(file),
+            Err(problem) => Err(problem.error(&format!("the program {written}"), &file)),
+        };
+    }
+    let mut refused = None;
+    let places = search.map(|search| env::split_paths(search).collect::<Vec<_>>());
+    for place in places
+        .unwrap_or_else(|| vec!["/usr/bin".into(), "/bin".into()])
+        .into_iter()
+        .chain([PathBuf::new()])
+    {
+        // An empty entry, and a relative one, mean the folder where it runs.
+        let file = base.join(place).join(name);
+        match check(&file) {
+            Ok(()) => return Ok(file),
+            Err(Problem::Missing) => {}
+            Err(problem) => refused = refused.or(Some((problem, file))),
+        }
+    }
+    match refused {
+        Some((problem, file)) => Err(problem.error(&format!("the program {written}"), &file)),
+        None => Err(error(
+            127,
+            format!(
+                "there is no program {written}: neither in the search path (PATH) nor in {}; write \
+                 where it is, for example ./{written}",
+                base.display()
+            ),
+        )),
+    }
+}
+
+/// Why a file cannot be executed.
+enum Problem {
+    Missing,
+    Folder,
+    NotExecutable,
+    Other(io::Error),
+}
+
+impl Problem {
+    fn error(self, what: &str, file: &Path) -> PlanError {
+        let file = file.display();
+        match self {
+            Self::Missing => error(
+                127,
+                format!(
+                    "{what} does not exist: there is no file {file}; build it, or write another path"
+                ),
+            ),
+            Self::Folder => error(
+                126,
+                format!("{what} cannot be executed: {file} is a folder; name a file in it"),
+            ),
+            Self::NotExecutable => error(
+                126,
+                format!(
+                    "{what} cannot be executed: {file} is not executable; make it so: chmod +x {file}"
+                ),
+            ),
+            Self::Other(reason) => {
+                error(126, format!("{what} cannot be executed: {file}: {reason}"))
+            }
+        }
+    }
+}
+
+fn check(file: &Path) -> Result<(), Problem> {
+    match file.metadata() {
+        Err(reason) => match reason.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Err(Problem::Missing),
+            _ => Err(Problem::Other(reason)),
+        },
+        Ok(found) if found.is_dir() => Err(Problem::Folder),
+        Ok(_) => rustix::fs::access(file, Access::EXEC_OK).map_err(|_| Problem::NotExecutable),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(words: &[&str]) -> ProgramLine {
+        ProgramLine {
+            words: words.iter().map(OsString::from).collect(),
+            ..ProgramLine::default()
+        }
+    }
+
+    #[test]
+    fn programs_are_found_by_path_and_by_name() {
+        assert_eq!(
+            program(line(&["/bin/sh"])).expect("there").executable,
+            Path::new("/bin/sh")
+        );
+        let found = program(line(&["sh", "-c", ":"])).expect("there");
+        assert!(found.executable.is_absolute() && found.executable.ends_with("sh"));
+        assert_eq!(found.words[0], "sh");
+        let mut inside = line(&["./sh"]);
+        inside.folder = Some("/bin".into());
+        assert_eq!(
+            program(inside).expect("there").executable,
+            Path::new("/bin/./sh")
+        );
+        let mut bare = line(&["sh"]);
+        bare.folder = Some("/bin".into());
+        bare.variables = vec![("PATH".into(), "/nowhere".into())];
+        assert_eq!(
+            program(bare).expect("there").executable,
+            Path::new("/bin/sh")
+        );
+    }
+
+    #[test]
+    fn what_cannot_run_is_told_apart() {
+        for (words, folder, code, said) in [
+            (&["/no/such/program"][..], None, 127, "/no/such/program"),
+            (
+                &["no-such-program"],
+                None,
+                127,
+                "for example ./no-such-program",
+            ),
+            (&["/etc/passwd"], None, 126, "chmod +x"),
+            (&["/etc"], None, 126, "is a folder"),
+            (&["/etc/passwd/x"], None, 127, "does not exist"),
+            (&["sh"], Some("/no/such/folder"), 2, "-wdir"),
+        ] {
+            let mut line = line(words);
+            line.folder = folder.map(PathBuf::from);
+            let error = program(line).expect_err("cannot run");
+            assert_eq!(error.code, code, "{error}");
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn too_many_ranks_are_refused_and_the_sum_counts() {
+        let with = |ranks| ProgramLine {
+            ranks: Some(ranks),
+            ..line(&["sh"])
+        };
+        let make = |programs| {
+            make(CommandLine {
+                programs,
+                ..CommandLine::default()
+            })
+        };
+        assert_eq!(make(vec![with(3), line(&["sh"])]).expect("few").ranks(), 4);
+        assert!(make(vec![with(u32::MAX), with(u32::MAX)]).is_err());
+    }
+
+    #[test]
+    fn variables_are_set_and_cut() {
+        let mut cut = line(&["/bin/sh"]);
+        cut.inherit = Inherit::Only(vec!["PATH".into()]);
+        cut.variables = vec![("A".into(), "1".into()), ("A".into(), "2".into())];
+        let environment = program(cut).expect("there").environment;
+        assert_eq!(environment.get(OsStr::new("A")), Some(&OsString::from("2")));
+        assert!(environment.len() <= 2);
+    }
+}

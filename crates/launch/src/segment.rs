@@ -1,0 +1,55 @@
+//! The shared memory that a job starts with. Its layout belongs to the shared-memory fabric.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use weft_fabric_shm::Watch;
+use weft_sys::{MemoryFile, cores};
+
+/// A prepared segment: the descriptor for the ranks, and our own view of it.
+pub struct Segment {
+    /// To be inherited by every rank.
+    pub descriptor: OwnedFd,
+    /// How far the ranks have come, as they say.
+    pub watch: Watch,
+}
+
+/// Makes the segment of a job of so many ranks.
+///
+/// # Errors
+/// If there are too many ranks, or the kernel refuses the memory.
+pub fn create(ranks: u32) -> io::Result<Segment> {
+    let size = weft_fabric_shm::segment_size(ranks).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "{ranks} ranks were asked for; between 1 and {} are possible on one host",
+                weft_fabric_shm::MAX_RANKS
+            ),
+        )
+    })?;
+    let file = MemoryFile::create("weft", size)?;
+    let mapping = file.map()?;
+    let cores = u32::try_from(cores::cores_available()).unwrap_or(u32::MAX);
+    weft_fabric_shm::initialise(&mapping, ranks, cores).map_err(io::Error::other)?;
+    let watch = Watch::open(mapping).map_err(io::Error::other)?;
+    Ok(Segment {
+        descriptor: file.into_descriptor(),
+        watch,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_fabric_shm::ProcessState;
+
+    #[test]
+    fn a_segment_is_ready_for_its_ranks() {
+        let segment = create(3).expect("memory files exist here");
+        assert_eq!(segment.watch.ranks(), 3);
+        assert_eq!(segment.watch.state(2), ProcessState::Absent);
+        assert!(MemoryFile::adopt(segment.descriptor).is_ok());
+        assert!(create(0).is_err() && create(u32::MAX).is_err());
+    }
+}

@@ -1,0 +1,229 @@
+//! `weft info`: what this build can do here, tried and not guessed; one line each.
+
+use std::fs;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use weft_sys::process::ProcessHandle;
+use weft_sys::{Availability, MemoryFile, cores, membarrier};
+
+use crate::proof;
+
+/// How to show it.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One line.
+#[derive(Serialize)]
+struct Line {
+    /// What it is about.
+    name: &'static str,
+    /// "on", "off", or "limit" for what is neither.
+    state: &'static str,
+    /// What was found.
+    found: String,
+    /// What follows from it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    consequence: String,
+}
+
+impl Line {
+    fn limit(name: &'static str, found: impl Into<String>) -> Self {
+        Self {
+            name,
+            state: "limit",
+            found: found.into(),
+            consequence: String::new(),
+        }
+    }
+
+    /// On if it works; otherwise off, with the reason and what follows.
+    fn probe(name: &'static str, answer: &Availability, works: &str, consequence: &str) -> Self {
+        match answer.reason() {
+            None => Self {
+                name,
+                state: "on",
+                found: works.into(),
+                consequence: String::new(),
+            },
+            Some(reason) => Self {
+                name,
+                state: "off",
+                found: reason.trim().replace('\n', " "),
+                consequence: consequence.into(),
+            },
+        }
+    }
+}
+
+/// Looks, and prints.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let lines = look();
+    if arguments.json {
+        let version = env!("CARGO_PKG_VERSION");
+        let all = serde_json::json!({ "version": version, "mpi": "5.0", "lines": lines });
+        println!("{all:#}");
+        return ExitCode::SUCCESS;
+    }
+    println!("weft {}, MPI 5.0", env!("CARGO_PKG_VERSION"));
+    for line in lines {
+        let state = if line.state == "limit" {
+            ""
+        } else {
+            line.state
+        };
+        let consequence = match &*line.consequence {
+            "" => String::new(),
+            text => format!("; {text}"),
+        };
+        println!("{:<22} {state:<3}  {}{consequence}", line.name, line.found);
+    }
+    ExitCode::SUCCESS
+}
+
+fn look() -> Vec<Line> {
+    let memory = MemoryFile::probe();
+    let mut lines = vec![
+        Line::probe(
+            "fabric shm",
+            &memory,
+            "between processes of this host, by an unnamed memory file; /dev/shm is not used",
+            "no job of more than one rank can run here",
+        ),
+        Line::probe(
+            "fabric local",
+            &Availability::Available,
+            "between threads of one process",
+            "",
+        ),
+        Line::probe(
+            "fabric sim",
+            &Availability::Available,
+            "simulated ranks, for tests",
+            "",
+        ),
+    ];
+    for (name, consequence) in [
+        ("fabric tcp", "all ranks run on this host"),
+        ("fabric net", "all ranks run on this host"),
+    ] {
+        lines.push(Line::probe(
+            name,
+            &Availability::not("not part of this build"),
+            "",
+            consequence,
+        ));
+    }
+    lines.push(Line::probe(
+        "cross-memory attach",
+        &proof::between_siblings(),
+        "one process has read a secret from another: large messages take one copy",
+        "large messages go through shared memory, in two copies",
+    ));
+    lines.push(Line::probe(
+        "fence on other cores",
+        &membarrier::register_all(),
+        "membarrier works: a sender needs no fence of its own",
+        "every message costs one fence more",
+    ));
+    lines.push(Line::probe(
+        "process handles",
+        &ProcessHandle::probe(),
+        "pidfd works: only the processes meant are ever ended",
+        "mpiexec cannot end jobs safely",
+    ));
+    lines.push(Line::probe(
+        "end of whole jobs",
+        &proc_shows_us(),
+        "/proc shows our processes: whatever a rank has started ends with the job",
+        "only the ranks themselves are ended with a job, and what has initialised MPI",
+    ));
+    lines.push(cores_line());
+    lines.extend(limits());
+    lines
+}
+
+fn proc_shows_us() -> Availability {
+    let us = std::process::id().to_string();
+    match fs::read_link("/proc/self") {
+        Ok(link) if link.to_str() == Some(&us) => Availability::Available,
+        Ok(link) => Availability::not(format!(
+            "/proc belongs to another PID namespace: it calls us {}, we are {us}",
+            link.display()
+        )),
+        Err(error) => Availability::not(format!("/proc cannot be read: {error}")),
+    }
+}
+
+fn cores_line() -> Line {
+    let found = cores::find();
+    let quota = match found.quota {
+        Some(quota) => format!("the control group grants the time of {quota:.2}"),
+        None => "no control group limits the time".into(),
+    };
+    let online = std::thread::available_parallelism().map_or(0, usize::from);
+    let allowed = if found.allowed.is_empty() {
+        online
+    } else {
+        found.allowed.len()
+    };
+    let available = found.available();
+    Line {
+        consequence: format!(
+            "ranks spin while at most {available} are awake, and sleep beyond that"
+        ),
+        ..Line::limit("cores", format!("{allowed} may be used; {quota}"))
+    }
+}
+
+/// What may end a job early.
+fn limits() -> Vec<Line> {
+    let mut lines = Vec::new();
+    let text = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    for (row, name) in [
+        ("Max locked memory", "locked memory"),
+        ("Max open files", "open descriptors"),
+        ("Max processes", "processes"),
+    ] {
+        let Some(line) = text.lines().find_map(|line| line.strip_prefix(row)) else {
+            continue;
+        };
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let unit = if fields.last() == Some(&"bytes") {
+            " bytes"
+        } else {
+            ""
+        };
+        if let [soft, hard, ..] = fields[..] {
+            lines.push(Line::limit(
+                name,
+                format!("{soft}{unit}, could be raised to {hard}"),
+            ));
+        }
+    }
+    for file in [
+        "/sys/fs/cgroup/memory.max",
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    ] {
+        if let Ok(text) = fs::read_to_string(file) {
+            // The older interface says "none" by a number close to the largest.
+            let found = match text.trim().parse::<u64>() {
+                Ok(bytes) if bytes < 1 << 60 => format!("{} MiB", bytes >> 20),
+                _ => "no limit by the control group".into(),
+            };
+            lines.push(Line::limit("memory", found));
+            break;
+        }
+    }
+    if let Ok(scope) = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope") {
+        lines.push(Line::limit(
+            "ptrace scope",
+            format!("{} (Yama)", scope.trim()),
+        ));
+    }
+    lines
+}

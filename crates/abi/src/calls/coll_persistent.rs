@@ -10,7 +10,7 @@ use super::collectives::{self, received, received_typed, sent, sent_typed};
 use crate::args::{Counts, Out, Place};
 use crate::c;
 use crate::fault::Checked;
-use crate::handle::request::pack;
+use crate::handle::request::pack_persistent as pack;
 use crate::state::InfoObject;
 
 /// `MPI_Allgather_init`.

@@ -1,0 +1,106 @@
+//! Types of the C binding as they cross the border. Handles are pointers in C that nobody follows;
+//! here they are numbers of that size (see [`crate::handle`] for what they say).
+
+use std::ffi::c_int;
+
+/// `MPI_Aint`.
+pub type Aint = isize;
+/// `MPI_Count`.
+pub type Count = i64;
+/// `MPI_Offset`.
+pub type Offset = i64;
+
+macro_rules! handles {
+    ($($name:ident)*) => {$(
+        #[doc = concat!("`MPI_", stringify!($name), "`.")]
+        #[repr(transparent)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub struct $name(pub usize);
+    )*};
+}
+
+handles! { Comm Group Win File Session Message Info Errhandler Request Datatype Op }
+
+/// A handle of the tool interface.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ToolHandle(pub usize);
+
+/// Address of a function of the user. Small numbers stand for predefined functions that are never
+/// called (`MPI_COMM_DUP_FN` is 1), so that it must be compared before it is called.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Callback(pub usize);
+
+/// `MPI_Status`. The words behind `error` are ours.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// `MPI_SOURCE`.
+    pub source: c_int,
+    /// `MPI_TAG`.
+    pub tag: c_int,
+    /// `MPI_ERROR`.
+    pub error: c_int,
+    internal: [c_int; 5],
+}
+
+const _: () = assert!(size_of::<Status>() == 32 && align_of::<Status>() == 4);
+const _: () =
+    assert!(size_of::<Comm>() == 8 && size_of::<Callback>() == 8 && size_of::<Aint>() == 8);
+
+/// Place of the flag of cancelled operations in the internal words; the bytes stand in the first two.
+const CANCELLED: usize = 2;
+
+impl Status {
+    /// A status with a source and a tag, of no bytes.
+    #[must_use]
+    pub const fn new(source: c_int, tag: c_int) -> Self {
+        Self {
+            source,
+            tag,
+            error: 0,
+            internal: [0; 5],
+        }
+    }
+
+    /// Bytes received.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        (self.internal[0] as u32 as u64) | (self.internal[1] as u32 as u64) << 32
+    }
+
+    /// Sets the bytes received.
+    pub const fn set_bytes(&mut self, bytes: u64) {
+        self.internal[0] = bytes as u32 as c_int;
+        self.internal[1] = (bytes >> 32) as u32 as c_int;
+    }
+
+    /// Whether the operation was cancelled.
+    #[must_use]
+    pub const fn is_cancelled(&self) -> bool {
+        self.internal[CANCELLED] != 0
+    }
+
+    /// Sets whether the operation was cancelled.
+    pub const fn set_cancelled(&mut self, cancelled: bool) {
+        self.internal[CANCELLED] = cancelled as c_int;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_keeps_large_counts() {
+        let mut status = Status::new(3, 4);
+        status.set_bytes(0x1_8000_0005);
+        status.set_cancelled(true);
+        assert_eq!(
+            (status.bytes(), status.is_cancelled()),
+            (0x1_8000_0005, true)
+        );
+        assert_eq!((status.source, status.tag, status.error), (3, 4, 0));
+    }
+}

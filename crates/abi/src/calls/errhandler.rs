@@ -1,0 +1,252 @@
+//! Error handlers, classes and codes (MPI 5.0, sections 9.3 to 9.5).
+
+use std::ffi::{CStr, c_int};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weft_mpi::Comm;
+
+use crate::args::{InOut, Out, TextOut, text_of};
+use crate::calls::abi::full;
+use crate::fault::{self, Checked, Fault};
+use crate::generated::constants as k;
+use crate::state::ErrhandlerObject;
+use crate::{c, check, entry, handle};
+
+pub fn comm_create_errhandler(
+    function: c::Callback,
+    errhandler: Out<c::Errhandler>,
+) -> Checked<()> {
+    create(function, "comm_errhandler_fn", errhandler)
+}
+
+pub fn win_create_errhandler(function: c::Callback, errhandler: Out<c::Errhandler>) -> Checked<()> {
+    create(function, "win_errhandler_fn", errhandler)
+}
+
+pub fn session_create_errhandler(
+    function: c::Callback,
+    errhandler: Out<c::Errhandler>,
+) -> Checked<()> {
+    create(function, "session_errhandler_fn", errhandler)
+}
+
+pub(crate) fn create(
+    function: c::Callback,
+    name: &'static str,
+    mut errhandler: Out<c::Errhandler>,
+) -> Checked<()> {
+    if function.0 == 0 {
+        return Err(Fault::argument(
+            k::MPI_ERR_ARG,
+            name,
+            "a function",
+            "a null pointer",
+            "pass the handler's address",
+        ));
+    }
+    let new =
+        handle::insert(ErrhandlerObject::new(function)).ok_or_else(|| full("error handlers"))?;
+    errhandler.set(c::Errhandler(new));
+    Ok(())
+}
+
+pub fn errhandler_free(mut errhandler: InOut<c::Errhandler>) -> Checked<()> {
+    let handler = check::errhandler(errhandler.get(), "errhandler")?;
+    ErrhandlerObject::release(handler);
+    errhandler.set(k::MPI_ERRHANDLER_NULL);
+    Ok(())
+}
+
+pub fn comm_set_errhandler(comm: &Arc<Comm>, errhandler: c::Errhandler) -> Checked<()> {
+    ErrhandlerObject::retain(errhandler);
+    ErrhandlerObject::release(entry::handler_of(comm));
+    comm.extras().set_errhandler(errhandler.0);
+    Ok(())
+}
+
+pub fn comm_get_errhandler(comm: &Arc<Comm>, mut errhandler: Out<c::Errhandler>) -> Checked<()> {
+    let handler = entry::handler_of(comm);
+    ErrhandlerObject::retain(handler);
+    errhandler.set(handler);
+    Ok(())
+}
+
+pub fn comm_call_errhandler(comm: &Arc<Comm>, errorcode: c_int) -> Checked<()> {
+    entry::call_handler("MPI_Comm_call_errhandler", comm, errorcode);
+    Ok(())
+}
+
+/// Classes and codes that the program has added.
+static ADDED: Mutex<Added> = Mutex::new(Added { codes: Vec::new() });
+
+struct Added {
+    codes: Vec<Code>,
+}
+
+/// The code `MPI_ERR_LASTCODE + 1 + place`.
+struct Code {
+    /// Its class; itself for a class.
+    class: c_int,
+    text: String,
+    live: bool,
+}
+
+impl Added {
+    fn open() -> MutexGuard<'static, Self> {
+        ADDED.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&mut self, code: c_int) -> Option<&mut Code> {
+        let place = usize::try_from(code.checked_sub(k::MPI_ERR_LASTCODE + 1)?).ok()?;
+        self.codes.get_mut(place).filter(|code| code.live)
+    }
+
+    fn add(&mut self, class: Option<c_int>) -> c_int {
+        let code = k::MPI_ERR_LASTCODE + 1 + self.codes.len() as c_int;
+        self.codes.push(Code {
+            class: class.unwrap_or(code),
+            text: String::new(),
+            live: true,
+        });
+        code
+    }
+}
+
+/// The largest code in use (`MPI_LASTUSEDCODE`).
+pub(crate) fn last_used_code() -> c_int {
+    let added = Added::open();
+    let live = added.codes.iter().rposition(|code| code.live);
+    live.map_or(k::MPI_ERR_LASTCODE, |place| {
+        k::MPI_ERR_LASTCODE + 1 + place as c_int
+    })
+}
+
+fn predefined(code: c_int) -> Option<&'static (c_int, &'static str, &'static str)> {
+    k::ERROR_CLASSES.iter().find(|(value, _, _)| *value == code)
+}
+
+#[cold]
+fn unknown(argument: &'static str, code: c_int) -> Fault {
+    Fault::argument(
+        k::MPI_ERR_ARG,
+        argument,
+        "a code of the standard, or one added by the program",
+        code.to_string(),
+        "pass what a call has returned or MPI_Add_error_code has made",
+    )
+}
+
+pub fn error_class(errorcode: c_int, mut errorclass: Out<c_int>) -> Checked<()> {
+    let class = match predefined(errorcode) {
+        Some((class, _, _)) => *class,
+        None => {
+            Added::open()
+                .get(errorcode)
+                .ok_or_else(|| unknown("errorcode", errorcode))?
+                .class
+        }
+    };
+    errorclass.set(class);
+    Ok(())
+}
+
+/// The class in words, and what is known of the last error of this thread if it had this code.
+pub fn error_string(
+    errorcode: c_int,
+    mut string: TextOut,
+    mut resultlen: Out<c_int>,
+) -> Checked<()> {
+    let mut text = match predefined(errorcode) {
+        Some((_, name, sentence)) => format!("{name}: {sentence}"),
+        None => Added::open()
+            .get(errorcode)
+            .ok_or_else(|| unknown("errorcode", errorcode))?
+            .text
+            .clone(),
+    };
+    if errorcode != k::MPI_SUCCESS
+        && predefined(errorcode).is_some()
+        && let Some(more) = fault::last(errorcode)
+    {
+        text = format!("{text}; {more}");
+    }
+    resultlen.set(string.set(&text, k::MPI_MAX_ERROR_STRING as usize) as c_int);
+    Ok(())
+}
+
+pub fn add_error_class(mut errorclass: Out<c_int>) -> Checked<()> {
+    errorclass.set(Added::open().add(None));
+    Ok(())
+}
+
+pub fn add_error_code(errorclass: c_int, mut errorcode: Out<c_int>) -> Checked<()> {
+    let mut added = Added::open();
+    let is_class = predefined(errorclass)
+        .is_some_and(|(class, _, _)| *class != k::MPI_ERR_LASTCODE)
+        || added
+            .get(errorclass)
+            .is_some_and(|code| code.class == errorclass);
+    if !is_class {
+        return Err(unknown("errorclass", errorclass));
+    }
+    errorcode.set(added.add(Some(errorclass)));
+    Ok(())
+}
+
+pub fn add_error_string(errorcode: c_int, string: &CStr) -> Checked<()> {
+    let mut added = Added::open();
+    let code = added
+        .get(errorcode)
+        .ok_or_else(|| unknown("errorcode", errorcode))?;
+    code.text = text_of(string);
+    code.text.truncate(
+        (0..k::MPI_MAX_ERROR_STRING as usize)
+            .rev()
+            .find(|end| code.text.is_char_boundary(*end))
+            .unwrap_or(0),
+    );
+    Ok(())
+}
+
+pub fn remove_error_class(errorclass: c_int) -> Checked<()> {
+    let mut added = Added::open();
+    let codes = added
+        .codes
+        .iter()
+        .filter(|code| code.live && code.class == errorclass)
+        .count();
+    let class = added
+        .get(errorclass)
+        .filter(|code| code.class == errorclass)
+        .ok_or_else(|| unknown("errorclass", errorclass))?;
+    if codes > 1 {
+        return Err(Fault::argument(
+            k::MPI_ERR_OTHER,
+            "errorclass",
+            "a class without codes",
+            format!("one with {}", codes - 1),
+            "remove its codes first",
+        ));
+    }
+    class.live = false;
+    Ok(())
+}
+
+pub fn remove_error_code(errorcode: c_int) -> Checked<()> {
+    let mut added = Added::open();
+    let code = added
+        .get(errorcode)
+        .filter(|code| code.class != errorcode)
+        .ok_or_else(|| unknown("errorcode", errorcode))?;
+    code.live = false;
+    Ok(())
+}
+
+pub fn remove_error_string(errorcode: c_int) -> Checked<()> {
+    let mut added = Added::open();
+    let code = added
+        .get(errorcode)
+        .ok_or_else(|| unknown("errorcode", errorcode))?;
+    code.text.clear();
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! The calls, written by hand: one module for each group of `tables/functions`. A public function is
+//! the call of its name, in both forms; `cargo xtask codegen` finds it here. Entry points have checked
+//! what one argument can say alone; calls check what depends on several.
+
+pub mod abi;
+pub mod coll;
+pub mod coll_nonblocking;
+pub mod coll_persistent;
+pub(crate) mod collectives;
+pub mod convert;
+pub mod datatype;
+pub mod errhandler;
+pub mod info;
+pub mod init;
+pub mod memory;
+pub mod misc;
+pub mod request;

@@ -1,0 +1,501 @@
+//! Requests and statuses (MPI 5.0, sections 3.7, 3.8, 13.2).
+//!
+//! A handle whose request is not persistent becomes `MPI_REQUEST_NULL` when its end is reported. An
+//! error of the operation itself belongs to the communicator that it was started on.
+
+use std::cell::RefCell;
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use weft_mpi::datatype::Datatype;
+use weft_mpi::{RequestId, Status};
+
+use crate::args::{CountOut, InOut, Out, StatusOut, StatusesOut};
+use crate::c;
+use crate::fault::{Checked, Fault};
+use crate::generated::constants as k;
+use crate::handle::request::{Named, unpack};
+use crate::state;
+
+/// Context of `MPI_COMM_WORLD`.
+const WORLD: u32 = 0;
+
+#[cold]
+fn wild(argument: &'static str, handle: c::Request) -> Fault {
+    Fault::argument(
+        k::MPI_ERR_REQUEST,
+        argument,
+        "a request or MPI_REQUEST_NULL",
+        format!("{:#x}", handle.0),
+        "pass what a call of the standard has returned, and set variables to MPI_REQUEST_NULL before their first use",
+    )
+}
+
+fn named(handle: c::Request, argument: &'static str) -> Checked<Option<(RequestId, bool)>> {
+    match unpack(handle) {
+        Named::Null => Ok(None),
+        Named::Request(id, persistent) => Ok(Some((id, persistent))),
+        Named::Wild => Err(wild(argument, handle)),
+    }
+}
+
+/// A fault of the operation behind a request.
+fn of_request(error: weft_mpi::Error) -> Fault {
+    Fault::from(error).on(Some(WORLD))
+}
+
+pub fn wait(mut request: InOut<c::Request>, mut status: StatusOut) -> Checked<()> {
+    let Some((id, persistent)) = named(request.get(), "request")? else {
+        status.set(&Status::empty());
+        return Ok(());
+    };
+    let outcome = state::process()?.wait(id);
+    if !persistent {
+        request.set(k::MPI_REQUEST_NULL);
+    }
+    status.set(&outcome.map_err(of_request)?);
+    Ok(())
+}
+
+pub fn test(
+    mut request: InOut<c::Request>,
+    mut flag: Out<c_int>,
+    mut status: StatusOut,
+) -> Checked<()> {
+    let Some((id, persistent)) = named(request.get(), "request")? else {
+        flag.flag(true);
+        status.set(&Status::empty());
+        return Ok(());
+    };
+    let outcome = state::process()?.test(id);
+    let ended = !matches!(outcome, Ok(None));
+    flag.flag(ended);
+    if ended && !persistent {
+        request.set(k::MPI_REQUEST_NULL);
+    }
+    if let Some(outcome) = outcome.map_err(of_request)? {
+        status.set(&outcome);
+    }
+    Ok(())
+}
+
+thread_local! {
+    /// Names and ends of the requests of a call, kept to spare the allocation.
+    static LISTS: RefCell<(Vec<Option<RequestId>>, Vec<Status>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+}
+
+/// Runs `call` with the names of all requests of a list and room for their ends.
+fn with_names<T>(
+    requests: &[c::Request],
+    call: impl FnOnce(&[Option<RequestId>], &mut Vec<Status>) -> Checked<T>,
+) -> Checked<T> {
+    let (mut names, mut ends) = LISTS.with(|lists| std::mem::take(&mut *lists.borrow_mut()));
+    names.clear();
+    ends.clear();
+    let mut fault = None;
+    for request in requests {
+        match named(*request, "array_of_requests") {
+            Ok(name) => names.push(name.map(|(id, _)| id)),
+            Err(wrong) => {
+                fault = Some(wrong);
+                break;
+            }
+        }
+    }
+    let outcome = match fault {
+        Some(fault) => Err(fault),
+        None => call(&names, &mut ends),
+    };
+    LISTS.with(|lists| *lists.borrow_mut() = (names, ends));
+    outcome
+}
+
+/// A request of the list has ended.
+fn ended(request: &mut c::Request) {
+    if matches!(unpack(*request), Named::Request(_, false)) {
+        *request = k::MPI_REQUEST_NULL;
+    }
+}
+
+/// Ends of all requests of a list are known: sets statuses and handles.
+fn all_ended(
+    requests: &mut [c::Request],
+    statuses: &mut StatusesOut,
+    ends: &[Status],
+    errors: bool,
+) {
+    for (place, (request, end)) in requests.iter_mut().zip(ends).enumerate() {
+        statuses.set(place, end, errors);
+        ended(request);
+    }
+}
+
+pub fn waitall(
+    count: usize,
+    requests: &mut [c::Request],
+    mut statuses: StatusesOut,
+) -> Checked<()> {
+    debug_assert_eq!(count, requests.len());
+    let names: &[c::Request] = &requests.to_vec();
+    with_names(names, |names, ends| {
+        let outcome = state::process()?.wait_all(names, ends);
+        all_ended(requests, &mut statuses, ends, outcome.is_err());
+        outcome.map_err(of_request)
+    })
+}
+
+pub fn testall(
+    _count: usize,
+    requests: &mut [c::Request],
+    mut flag: Out<c_int>,
+    mut statuses: StatusesOut,
+) -> Checked<()> {
+    let names: &[c::Request] = &requests.to_vec();
+    with_names(names, |names, ends| {
+        let outcome = state::process()?.test_all(names, ends);
+        flag.flag(!matches!(outcome, Ok(false)));
+        if !matches!(outcome, Ok(false)) {
+            all_ended(requests, &mut statuses, ends, outcome.is_err());
+        }
+        outcome.map(drop).map_err(of_request)
+    })
+}
+
+/// One request of a list has ended, or none is under way.
+fn one_ended(
+    requests: &mut [c::Request],
+    end: Option<(usize, Status)>,
+    index: &mut Out<c_int>,
+    status: &mut StatusOut,
+) -> Checked<()> {
+    let Some((place, mut end)) = end else {
+        index.set(k::MPI_UNDEFINED);
+        status.set(&Status::empty());
+        return Ok(());
+    };
+    index.set(place as c_int);
+    ended(&mut requests[place]);
+    status.set(&end);
+    end.error
+        .take()
+        .map_or(Ok(()), |error| Err(of_request(error)))
+}
+
+pub fn waitany(
+    _count: usize,
+    requests: &mut [c::Request],
+    mut index: Out<c_int>,
+    mut status: StatusOut,
+) -> Checked<()> {
+    let end = with_names(requests, |names, _| {
+        state::process()?.wait_any(names).map_err(of_request)
+    })?;
+    one_ended(requests, end, &mut index, &mut status)
+}
+
+pub fn testany(
+    _count: usize,
+    requests: &mut [c::Request],
+    mut index: Out<c_int>,
+    mut flag: Out<c_int>,
+    mut status: StatusOut,
+) -> Checked<()> {
+    match with_names(requests, |names, _| {
+        state::process()?.test_any(names).map_err(of_request)
+    })? {
+        Some(end) => {
+            flag.flag(true);
+            one_ended(requests, end, &mut index, &mut status)
+        }
+        None => {
+            flag.flag(false);
+            index.set(k::MPI_UNDEFINED);
+            Ok(())
+        }
+    }
+}
+
+/// Some requests of a list have ended; `None` if none is under way.
+fn some_ended(
+    requests: &mut [c::Request],
+    ends: Option<Vec<(usize, Status)>>,
+    outcount: &mut Out<c_int>,
+    indices: &mut [c_int],
+    statuses: &mut StatusesOut,
+) -> Checked<()> {
+    let Some(ends) = ends else {
+        outcount.set(k::MPI_UNDEFINED);
+        return Ok(());
+    };
+    outcount.set(ends.len() as c_int);
+    let failed = ends.iter().find_map(|(_, end)| end.error.as_ref());
+    for (rank, (place, end)) in ends.iter().enumerate() {
+        indices[rank] = *place as c_int;
+        statuses.set(rank, end, failed.is_some());
+        ended(&mut requests[*place]);
+    }
+    match failed {
+        None => Ok(()),
+        Some(error) => Err(Fault::new(
+            k::MPI_ERR_IN_STATUS,
+            format!("a request failed because {error}; see the error in each status"),
+        )
+        .on(Some(WORLD))),
+    }
+}
+
+pub fn waitsome(
+    _incount: usize,
+    requests: &mut [c::Request],
+    mut outcount: Out<c_int>,
+    indices: &mut [c_int],
+    mut statuses: StatusesOut,
+) -> Checked<()> {
+    let ends = with_names(requests, |names, _| {
+        state::process()?.wait_some(names).map_err(of_request)
+    })?;
+    some_ended(requests, ends, &mut outcount, indices, &mut statuses)
+}
+
+pub fn testsome(
+    _incount: usize,
+    requests: &mut [c::Request],
+    mut outcount: Out<c_int>,
+    indices: &mut [c_int],
+    mut statuses: StatusesOut,
+) -> Checked<()> {
+    let ends = with_names(requests, |names, _| {
+        state::process()?.test_some(names).map_err(of_request)
+    })?;
+    some_ended(requests, ends, &mut outcount, indices, &mut statuses)
+}
+
+/// A request that must be there.
+fn present(handle: c::Request, argument: &'static str) -> Checked<RequestId> {
+    match named(handle, argument)? {
+        Some((id, _)) => Ok(id),
+        None => Err(Fault::argument(
+            k::MPI_ERR_REQUEST,
+            argument,
+            "a request",
+            "MPI_REQUEST_NULL",
+            "the request has ended, or was never started: leave it out",
+        )),
+    }
+}
+
+pub fn start(request: InOut<c::Request>) -> Checked<()> {
+    let id = present(request.get(), "request")?;
+    Ok(state::process()?.start(id)?)
+}
+
+pub fn startall(_count: usize, requests: &mut [c::Request]) -> Checked<()> {
+    for request in requests {
+        let id = present(*request, "array_of_requests")?;
+        state::process()?.start(id)?;
+    }
+    Ok(())
+}
+
+pub fn cancel(request: InOut<c::Request>) -> Checked<()> {
+    let id = present(request.get(), "request")?;
+    Ok(state::process()?.cancel(id)?)
+}
+
+pub fn request_free(mut request: InOut<c::Request>) -> Checked<()> {
+    let id = present(request.get(), "request")?;
+    state::process()?.free_request(id)?;
+    request.set(k::MPI_REQUEST_NULL);
+    Ok(())
+}
+
+pub fn request_get_status(
+    request: c::Request,
+    mut flag: Out<c_int>,
+    mut status: StatusOut,
+) -> Checked<()> {
+    let end = match named(request, "request")? {
+        None => Some(Status::empty()),
+        Some((id, _)) => state::process()?.peek(id)?,
+    };
+    flag.flag(end.is_some());
+    if let Some(end) = end {
+        status.set(&end);
+    }
+    Ok(())
+}
+
+pub fn request_get_status_all(
+    _count: usize,
+    requests: &[c::Request],
+    mut flag: Out<c_int>,
+    mut statuses: StatusesOut,
+) -> Checked<()> {
+    let mut ends = Vec::with_capacity(requests.len());
+    for request in requests {
+        ends.push(match named(*request, "array_of_requests")? {
+            None => Some(Status::empty()),
+            Some((id, _)) => state::process()?.peek(id)?,
+        });
+    }
+    let all: Option<Vec<Status>> = ends.into_iter().collect();
+    flag.flag(all.is_some());
+    for (place, end) in all.iter().flatten().enumerate() {
+        statuses.set(place, end, false);
+    }
+    Ok(())
+}
+
+pub fn request_get_status_any(
+    _count: usize,
+    requests: &[c::Request],
+    mut index: Out<c_int>,
+    mut flag: Out<c_int>,
+    mut status: StatusOut,
+) -> Checked<()> {
+    let mut live = false;
+    for (place, request) in requests.iter().enumerate() {
+        let Some((id, _)) = named(*request, "array_of_requests")? else {
+            continue;
+        };
+        live = true;
+        if let Some(end) = state::process()?.peek(id)? {
+            index.set(place as c_int);
+            flag.flag(true);
+            status.set(&end);
+            return Ok(());
+        }
+    }
+    index.set(k::MPI_UNDEFINED);
+    flag.flag(!live);
+    if !live {
+        status.set(&Status::empty());
+    }
+    Ok(())
+}
+
+pub fn request_get_status_some(
+    _incount: usize,
+    requests: &[c::Request],
+    mut outcount: Out<c_int>,
+    indices: &mut [c_int],
+    mut statuses: StatusesOut,
+) -> Checked<()> {
+    let (mut live, mut found) = (false, 0);
+    for (place, request) in requests.iter().enumerate() {
+        let Some((id, _)) = named(*request, "array_of_requests")? else {
+            continue;
+        };
+        live = true;
+        if let Some(end) = state::process()?.peek(id)? {
+            indices[found] = place as c_int;
+            statuses.set(found, &end, false);
+            found += 1;
+        }
+    }
+    outcount.set(if live {
+        found as c_int
+    } else {
+        k::MPI_UNDEFINED
+    });
+    Ok(())
+}
+
+pub fn get_count(status: &c::Status, datatype: &Arc<Datatype>, mut count: CountOut) -> Checked<()> {
+    count.set(datatype.count_of(status.bytes()).map(u64::cast_signed));
+    Ok(())
+}
+
+pub fn get_elements(
+    status: &c::Status,
+    datatype: &Arc<Datatype>,
+    mut count: CountOut,
+) -> Checked<()> {
+    count.set(datatype.elements(status.bytes()).map(u64::cast_signed));
+    Ok(())
+}
+
+pub fn get_elements_x(
+    status: &c::Status,
+    datatype: &Arc<Datatype>,
+    count: Out<c::Count>,
+) -> Checked<()> {
+    get_elements(status, datatype, CountOut::Wide(count))
+}
+
+pub fn test_cancelled(status: &c::Status, mut flag: Out<c_int>) -> Checked<()> {
+    flag.flag(status.is_cancelled());
+    Ok(())
+}
+
+pub fn status_get_source(status: &c::Status, mut source: Out<c_int>) -> Checked<()> {
+    source.set(status.source);
+    Ok(())
+}
+
+pub fn status_get_tag(status: &c::Status, mut tag: Out<c_int>) -> Checked<()> {
+    tag.set(status.tag);
+    Ok(())
+}
+
+pub fn status_get_error(status: &c::Status, mut error: Out<c_int>) -> Checked<()> {
+    error.set(status.error);
+    Ok(())
+}
+
+fn change(status: &mut StatusOut, change: impl FnOnce(&mut c::Status)) -> Checked<()> {
+    match status.get_mut() {
+        Some(status) => {
+            change(status);
+            Ok(())
+        }
+        None => Err(Fault::argument(
+            k::MPI_ERR_ARG,
+            "status",
+            "a status",
+            "MPI_STATUS_IGNORE",
+            "pass the address of a status",
+        )),
+    }
+}
+
+pub fn status_set_source(mut status: StatusOut, source: c_int) -> Checked<()> {
+    change(&mut status, |status| status.source = source)
+}
+
+pub fn status_set_tag(mut status: StatusOut, tag: c_int) -> Checked<()> {
+    change(&mut status, |status| status.tag = tag)
+}
+
+pub fn status_set_error(mut status: StatusOut, error: c_int) -> Checked<()> {
+    change(&mut status, |status| status.error = error)
+}
+
+pub fn status_set_cancelled(mut status: StatusOut, flag: bool) -> Checked<()> {
+    change(&mut status, |status| status.set_cancelled(flag))
+}
+
+pub fn status_set_elements(
+    mut status: StatusOut,
+    datatype: &Arc<Datatype>,
+    count: usize,
+) -> Checked<()> {
+    let bytes = datatype.bytes_of_elements(count as u64).ok_or_else(|| {
+        Fault::argument(
+            k::MPI_ERR_COUNT,
+            "count",
+            "as many basic elements as fit memory",
+            count.to_string(),
+            "check the count",
+        )
+    })?;
+    change(&mut status, |status| status.set_bytes(bytes))
+}
+
+pub fn status_set_elements_x(
+    status: StatusOut,
+    datatype: &Arc<Datatype>,
+    count: usize,
+) -> Checked<()> {
+    status_set_elements(status, datatype, count)
+}

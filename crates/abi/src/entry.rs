@@ -1,0 +1,190 @@
+//! What every entry point does around its call: run it, and hand a fault to the error handler of the
+//! object concerned (MPI 5.0, section 9.3).
+//!
+//! A fault that belongs to no object goes to the handler of `MPI_COMM_SELF`. Without a handler set,
+//! faults are fatal, but for files, where they are returned.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use weft_mpi::Comm;
+
+use crate::c;
+use crate::fault::{self, Checked, Fault};
+use crate::generated::constants as k;
+use crate::state::{self, ErrhandlerObject};
+use crate::{check, handle};
+
+/// Whose error handler a fault goes to.
+#[derive(Clone, Copy, Debug)]
+pub enum Scope {
+    /// The communicator of the call.
+    Comm(c::Comm),
+    /// The communicator whose handle stands at this address.
+    CommAt(*const c::Comm),
+    /// The window of the call.
+    #[allow(
+        dead_code,
+        reason = "windows have no handlers of their own until they exist"
+    )]
+    Win(c::Win),
+    /// The file of the call.
+    #[allow(
+        dead_code,
+        reason = "files have no handlers of their own until they exist"
+    )]
+    File(c::File),
+    /// The session of the call.
+    #[allow(
+        dead_code,
+        reason = "sessions have no handlers of their own until they exist"
+    )]
+    Session(c::Session),
+    /// The communicator of the request whose handle stands at this address.
+    RequestAt(*const c::Request),
+    /// The tool interface, which only returns codes.
+    Tool,
+    /// None.
+    None,
+}
+
+/// Runs the body of an entry point.
+#[inline]
+pub fn run(call: &'static str, scope: Scope, body: impl FnOnce() -> Checked<()>) -> c_int {
+    match body() {
+        Ok(()) => k::MPI_SUCCESS,
+        Err(fault) => failed(call, scope, &fault),
+    }
+}
+
+/// A call that is not implemented.
+#[cold]
+pub fn unsupported(call: &'static str, scope: Scope) -> c_int {
+    if matches!(scope, Scope::Tool) {
+        return k::MPI_T_ERR_NOT_SUPPORTED;
+    }
+    let fault = Fault::new(
+        k::MPI_ERR_UNSUPPORTED_OPERATION,
+        format!("{call} is not implemented yet; docs/coverage.md lists what is"),
+    );
+    failed(call, scope, &fault)
+}
+
+/// Hands a fault to its handler; answers the code to return, if the handler lets the call return.
+#[cold]
+pub fn failed(call: &'static str, scope: Scope, fault: &Fault) -> c_int {
+    fault::remember(call, fault);
+    let code = fault.code();
+    let Some(owner) = Owner::find(scope, fault) else {
+        return code;
+    };
+    match owner.handler {
+        k::MPI_ERRORS_RETURN => code,
+        k::MPI_ERRORS_ARE_FATAL | k::MPI_ERRORS_ABORT => {
+            let name = if owner.handler == k::MPI_ERRORS_ABORT {
+                "MPI_ERRORS_ABORT"
+            } else {
+                "MPI_ERRORS_ARE_FATAL"
+            };
+            eprint!(
+                "{}",
+                fault.block(state::rank_and_size(), call, &owner.name, name)
+            );
+            state::abort(code)
+        }
+        user => {
+            if let Some(handler) = handle::find::<ErrhandlerObject>(user.0) {
+                handler.call(owner.handle, code);
+            }
+            code
+        }
+    }
+}
+
+/// Calls the handler of a communicator (`MPI_Comm_call_errhandler`).
+pub fn call_handler(call: &'static str, comm: &Comm, code: c_int) {
+    let fault = Fault::new(code, "the program called the error handler itself");
+    failed(call, Scope::None, &fault.on(Some(comm.context())));
+}
+
+/// The object whose handler is called.
+struct Owner {
+    handle: usize,
+    name: String,
+    handler: c::Errhandler,
+}
+
+impl Owner {
+    /// `None` if the code is simply returned.
+    fn find(scope: Scope, fault: &Fault) -> Option<Self> {
+        if let Some(context) = fault.context() {
+            return Some(Self::of_context(context));
+        }
+        Some(match scope {
+            Scope::Tool | Scope::File(_) => return None,
+            Scope::Comm(comm) => Self::of_comm(comm),
+            Scope::CommAt(address) if !address.is_null() => {
+                // SAFETY: the caller passes the address of its handle, or null.
+                Self::of_comm(unsafe { *address })
+            }
+            Scope::RequestAt(address) if !address.is_null() => {
+                // SAFETY: the caller passes the address of its handle, or null.
+                let request = unsafe { *address };
+                match state::context_of(request) {
+                    Some(context) => Self::of_context(context),
+                    None => Self::itself(),
+                }
+            }
+            _ => Self::itself(),
+        })
+    }
+
+    fn of_comm(handle: c::Comm) -> Self {
+        match check::find_communicator(handle) {
+            Some(comm) => Self::of(handle.0, comm),
+            None => Self::itself(),
+        }
+    }
+
+    /// The communicator of a context; errors of requests go there.
+    fn of_context(context: u32) -> Self {
+        match state::comm_of_context(context) {
+            Some((handle, comm)) => Self::of(handle.0, &comm),
+            None => Self::itself(),
+        }
+    }
+
+    fn itself() -> Self {
+        match check::find_communicator(k::MPI_COMM_SELF) {
+            Some(comm) => Self {
+                name: String::new(),
+                ..Self::of(k::MPI_COMM_SELF.0, comm)
+            },
+            None => Self {
+                handle: k::MPI_COMM_SELF.0,
+                name: String::new(),
+                handler: k::MPI_ERRORS_ARE_FATAL,
+            },
+        }
+    }
+
+    fn of(handle: usize, comm: &Arc<Comm>) -> Self {
+        let name = match comm.extras().name() {
+            name if name.is_empty() => "a communicator without name".to_owned(),
+            name => name,
+        };
+        Self {
+            handle,
+            name,
+            handler: handler_of(comm),
+        }
+    }
+}
+
+/// The error handler of a communicator.
+pub fn handler_of(comm: &Comm) -> c::Errhandler {
+    match comm.extras().errhandler() {
+        0 => k::MPI_ERRORS_ARE_FATAL,
+        handler => c::Errhandler(handler),
+    }
+}

@@ -1,0 +1,64 @@
+//! `docs/coverage.md`: which functions are implemented.
+
+use std::fmt::Write;
+
+use super::NOTICE;
+use super::calls::Calls;
+use super::table::Tables;
+
+/// The whole page.
+pub fn text(tables: &Tables, calls: &Calls) -> String {
+    let mut out = format!(
+        "# Coverage of the MPI 5.0 C binding\n\n{NOTICE}\n\n\
+         Every function is exported, as `MPI_…` and as `PMPI_…`. One that is not implemented yet fails with\n\
+         `MPI_ERR_UNSUPPORTED_OPERATION` through the error handler of its communicator and names itself; a\n\
+         function of the tool interface returns `MPI_T_ERR_NOT_SUPPORTED`. *Large* marks the functions that\n\
+         have a second form, `…_c`, with large counts: both forms are the same code.\n\n\
+         | group | functions | implemented | with their `_c` forms |\n|---|--:|--:|--:|\n"
+    );
+    let (mut total, mut done, mut forms) = (0, 0, (0, 0));
+    for (group, functions) in &tables.groups {
+        let ready = functions
+            .iter()
+            .filter(|function| calls.has(group, function));
+        let (mut here, mut here_forms) = (0, 0);
+        for function in ready {
+            here += 1;
+            here_forms += function.forms().count();
+        }
+        let all_forms: usize = functions
+            .iter()
+            .map(|function| function.forms().count())
+            .sum();
+        let _ = writeln!(
+            out,
+            "| [{group}](#{group}) | {} | {here} | {here_forms} of {all_forms} |",
+            functions.len()
+        );
+        total += functions.len();
+        done += here;
+        forms = (forms.0 + here_forms, forms.1 + all_forms);
+    }
+    let _ = writeln!(
+        out,
+        "| **all** | **{total}** | **{done}** | **{} of {}** |",
+        forms.0, forms.1
+    );
+    for (group, functions) in &tables.groups {
+        let _ = writeln!(
+            out,
+            "\n## {group}\n\n| function | large | state | note |\n|---|---|---|---|"
+        );
+        for function in functions {
+            let large = if function.large { "yes" } else { "" };
+            let state = if calls.has(group, function) {
+                "implemented"
+            } else {
+                "unsupported"
+            };
+            let note = function.note.as_deref().unwrap_or("");
+            let _ = writeln!(out, "| `{}` | {large} | {state} | {note} |", function.name);
+        }
+    }
+    out
+}

@@ -1,0 +1,136 @@
+//! The entry points as Rust, one file for each group.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+
+use super::NOTICE;
+use super::calls::Calls;
+use super::declaration::Declaration;
+use super::forms;
+use super::table::{Form, Function, Tables};
+
+/// Names and texts of the files.
+pub fn files(tables: &Tables, calls: &Calls) -> Result<Vec<(String, String)>> {
+    let mut files = Vec::new();
+    let mut index = format!(
+        "//! {NOTICE}\n//!\n//! Constants and entry points of the C binding. `PMPI_X` checks and calls, `MPI_X` jumps to it.\n\n\
+         #![allow(non_snake_case, missing_docs, clippy::too_many_arguments, clippy::missing_safety_doc)]\n\n\
+         pub mod constants;\n"
+    );
+    for (group, functions) in &tables.groups {
+        let _ = writeln!(index, "mod {group};");
+        let mut body = String::new();
+        for function in functions {
+            for form in function.forms() {
+                body.push_str(&entry(group, function, form, calls.has(group, function))?);
+            }
+        }
+        let mut head = format!(
+            "//! {NOTICE}\n//!\n//! Entry points of the group `{group}`.\n\n#![allow(unused_imports, unused_unsafe, unused_variables)]\n\n"
+        );
+        head.push_str(
+            "use std::ffi::{c_char, c_int, c_void};\n\nuse crate::args::{Form, Place, StatusOut, StatusesOut};\n\
+             use crate::entry::{self, Scope};\nuse crate::{alias, c, calls, check, state};\n\n",
+        );
+        files.push((format!("{group}.rs"), head + &body));
+    }
+    files.push(("mod.rs".to_owned(), index));
+    Ok(files)
+}
+
+fn entry(group: &str, function: &Function, form: Form, implemented: bool) -> Result<String> {
+    let name = function.name_of(form);
+    let declarations: Vec<Declaration> = function
+        .parameters
+        .iter()
+        .filter_map(|parameter| parameter.declaration(form))
+        .collect();
+    let parameters: Vec<String> = declarations
+        .iter()
+        .map(|one| format!("{}: {}", one.name, one.in_rust()))
+        .collect();
+    let returns = match function.returns_in_c() {
+        "int" => "c_int".to_owned(),
+        "double" => "f64".to_owned(),
+        handle => format!("c::{}", handle.trim_start_matches("MPI_")),
+    };
+    let mut out = format!(
+        "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn P{name}({}) -> {returns} {{\n",
+        parameters.join(", ")
+    );
+    if function.returns.is_some() {
+        let names: Vec<&str> = declarations.iter().map(|one| one.name.as_str()).collect();
+        let _ = writeln!(
+            out,
+            "calls::{group}::{}({})",
+            function.call(),
+            names.join(", ")
+        );
+    } else if implemented {
+        out.push_str(&implementation(group, function, form, &name)?);
+    } else {
+        let _ = writeln!(
+            out,
+            "entry::unsupported(\"{name}\", {})",
+            scope(group, function)
+        );
+    }
+    let _ = writeln!(out, "}}\nalias!({name} => P{name});\n");
+    Ok(out)
+}
+
+fn implementation(group: &str, function: &Function, form: Form, name: &str) -> Result<String> {
+    let body = forms::body(group, function, form)?;
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "entry::run(\"{name}\", {}, || {{",
+        scope(group, function)
+    );
+    if !function.anytime {
+        out.push_str("state::check_running()?;\n");
+    }
+    out.push_str(
+        "// SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).\nunsafe {\n",
+    );
+    for line in &body.lines {
+        let _ = writeln!(out, "{line}");
+    }
+    let _ = writeln!(
+        out,
+        "calls::{group}::{}({})\n}}",
+        function.call(),
+        body.arguments.join(", ")
+    );
+    out.push_str("})\n");
+    Ok(out)
+}
+
+/// Whose error handler an error goes to.
+fn scope(group: &str, function: &Function) -> String {
+    if group == "tool" {
+        return "Scope::Tool".to_owned();
+    }
+    for parameter in &function.parameters {
+        let Some(declaration) = parameter.widest() else {
+            continue;
+        };
+        let name = &declaration.name;
+        let single = declaration.stars == 1 && !declaration.array;
+        match parameter.kind.as_str() {
+            "COMMUNICATOR" if declaration.by_value() => return format!("Scope::Comm({name})"),
+            "COMMUNICATOR" if single && parameter.way == "inout" => {
+                return format!("Scope::CommAt({name})");
+            }
+            "WINDOW" if declaration.by_value() => return format!("Scope::Win({name})"),
+            "FILE" if declaration.by_value() => return format!("Scope::File({name})"),
+            "SESSION" if declaration.by_value() => return format!("Scope::Session({name})"),
+            "REQUEST" if single && parameter.way == "inout" => {
+                return format!("Scope::RequestAt({name})");
+            }
+            _ => {}
+        }
+    }
+    "Scope::None".to_owned()
+}

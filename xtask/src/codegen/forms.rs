@@ -1,0 +1,280 @@
+//! How each parameter of an implemented call reaches its hand-written function: one rule for each kind.
+//!
+//! A rule is a line of Rust that checks and decodes, and the expression handed on. A buffer with its
+//! count and datatype is handed on as one argument. In the groups of [`LAZY`] those three are
+//! significant at some ranks only, so that they are handed on as they came, to be checked there.
+
+use anyhow::{Result, bail};
+
+use super::declaration::Declaration;
+use super::table::{Form, Function, Parameter};
+
+/// Groups whose buffers are checked by the calls themselves.
+const LAZY: [&str; 4] = [
+    "coll",
+    "coll_nonblocking",
+    "coll_persistent",
+    "neighborhood",
+];
+
+/// Groups whose calls are told the form, because the standard makes it visible later.
+const TOLD: [&str; 2] = ["datatype", "op"];
+
+/// What an entry point does before it calls.
+#[derive(Default)]
+pub struct Body {
+    /// Statements, in order.
+    pub lines: Vec<String>,
+    /// Arguments of the hand-written function.
+    pub arguments: Vec<String>,
+}
+
+/// The body of one form of a function.
+pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
+    let mut out = Body::default();
+    let parameters = &function.parameters;
+    let lazy = LAZY.contains(&group);
+    // Communicators first: ranks and roots are checked against them.
+    for parameter in parameters
+        .iter()
+        .filter(|parameter| is_communicator(parameter))
+    {
+        let name = parameter
+            .widest()
+            .map(|declaration| declaration.name)
+            .unwrap_or_default();
+        out.lines.push(format!(
+            "let {name} = check::communicator({name}, \"{name}\")?;"
+        ));
+    }
+    let mut place = 0;
+    while place < parameters.len() {
+        if let Some(names) = triple(&parameters[place..]) {
+            let constant = parameters[place].widest().is_some_and(|one| one.constant);
+            out.buffer(&names, constant, lazy);
+            place += 3;
+            continue;
+        }
+        let parameter = &parameters[place];
+        place += 1;
+        if is_communicator(parameter) {
+            out.arguments.push(
+                parameter
+                    .widest()
+                    .map(|declaration| declaration.name)
+                    .unwrap_or_default(),
+            );
+            continue;
+        }
+        let Some(declaration) = parameter.declaration(form) else {
+            if parameter.only_large() {
+                let by_value = parameter
+                    .widest()
+                    .is_some_and(|declaration| declaration.by_value());
+                let array = parameter
+                    .widest()
+                    .is_some_and(|declaration| declaration.array);
+                out.arguments.push(
+                    if by_value {
+                        "0"
+                    } else if array {
+                        "&mut []"
+                    } else {
+                        "None"
+                    }
+                    .to_owned(),
+                );
+            }
+            continue;
+        };
+        let Rule { check, argument } = rule(group, function, parameter, &declaration, lazy)?;
+        if let Some(check) = check {
+            out.lines
+                .push(format!("let {} = {check};", declaration.name));
+        }
+        let wrap = parameter.only_large() && !declaration.by_value() && !declaration.array;
+        out.arguments.push(if wrap {
+            format!("Some({argument})")
+        } else {
+            argument
+        });
+    }
+    if TOLD.contains(&group) && function.large {
+        out.arguments.push(format!("Form::{form:?}"));
+    }
+    Ok(out)
+}
+
+impl Body {
+    fn buffer(&mut self, [buffer, count, datatype]: &[String; 3], constant: bool, lazy: bool) {
+        let pointer = if constant {
+            format!("{buffer}.cast_mut()")
+        } else {
+            buffer.clone()
+        };
+        if lazy {
+            self.arguments.push(format!(
+                "Place::new({pointer}, {count}.into(), {datatype}, [\"{buffer}\", \"{count}\", \"{datatype}\"])"
+            ));
+        } else {
+            self.lines.extend([
+                format!("let {datatype} = check::committed({datatype}, \"{datatype}\")?;"),
+                format!("let {count} = check::count({count}.into(), \"{count}\")?;"),
+                format!(
+                    "let {buffer} = check::buffer({pointer}, {count}, {datatype}, \"{buffer}\")?;"
+                ),
+            ]);
+            self.arguments.push(buffer.clone());
+        }
+    }
+}
+
+struct Rule {
+    check: Option<String>,
+    argument: String,
+}
+
+/// A buffer, its count and its datatype, one after the other.
+fn triple(parameters: &[Parameter]) -> Option<[String; 3]> {
+    let [buffer, count, datatype, ..] = parameters else {
+        return None;
+    };
+    let name = |parameter: &Parameter| parameter.widest().map(|declaration| declaration.name);
+    let scalar = |parameter: &Parameter| {
+        parameter
+            .widest()
+            .is_some_and(|declaration| declaration.by_value())
+    };
+    let fits = buffer.kind == "BUFFER"
+        && count.kind.contains("XFER_NUM_ELEM")
+        && datatype.kind == "DATATYPE"
+        && scalar(count)
+        && scalar(datatype);
+    fits.then(|| Some([name(buffer)?, name(count)?, name(datatype)?]))?
+}
+
+fn is_communicator(parameter: &Parameter) -> bool {
+    parameter.kind == "COMMUNICATOR"
+        && parameter
+            .widest()
+            .is_some_and(|declaration| declaration.by_value())
+}
+
+fn rule(
+    group: &str,
+    function: &Function,
+    parameter: &Parameter,
+    declaration: &Declaration,
+    lazy: bool,
+) -> Result<Rule> {
+    let name = &declaration.name;
+    let checked = |text: String| Rule {
+        check: Some(text),
+        argument: name.clone(),
+    };
+    let plain = || Rule {
+        check: None,
+        argument: name.clone(),
+    };
+    let by = |function: &str| checked(format!("check::{function}({name}, \"{name}\")?"));
+    if declaration.is_callback() {
+        return Ok(plain());
+    }
+    if declaration.by_value() {
+        return Ok(
+            match (parameter.kind.as_str(), parameter.check.as_deref()) {
+                (_, Some("dest")) => {
+                    checked(format!("check::destination({name}, comm, \"{name}\")?"))
+                }
+                (_, Some("source")) => checked(format!("check::source({name}, comm, \"{name}\")?")),
+                (_, Some("root")) => checked(format!("check::root({name}, comm, \"{name}\")?")),
+                (_, Some("rank")) => plain(),
+                (_, Some("send_tag")) => by("send_tag"),
+                (_, Some("receive_tag")) => by("receive_tag"),
+                ("DATATYPE", _) if lazy && !has(function, "OPERATION") => plain(),
+                ("DATATYPE", _) if has(function, "BUFFER") => by("committed"),
+                ("DATATYPE", _) => by("datatype"),
+                ("GROUP", _) => by("group"),
+                ("OPERATION", _) => by("operation"),
+                ("INFO", _) if group == "info" => by("info"),
+                ("INFO", _) => by("info_or_null"),
+                ("ERRHANDLER", _) => by("errhandler"),
+                ("LOGICAL", _) => Rule {
+                    check: None,
+                    argument: format!("{name} != 0"),
+                },
+                (kind, _)
+                    if kind.contains("XFER_NUM_ELEM")
+                        || kind.contains("DTYPE_NUM_ELEM")
+                        || kind == "PARTITION" =>
+                {
+                    checked(format!("check::count({name}.into(), \"{name}\")?"))
+                }
+                (kind, _) if kind.starts_with("ARRAY_LENGTH") || kind == "POLYNUM_PARAM_VALUES" => {
+                    checked(format!("check::length({name}.into(), \"{name}\")?"))
+                }
+                (kind, _) if kind.contains("NUM_BYTES") => {
+                    checked(format!("check::bytes({name} as i64, \"{name}\")?"))
+                }
+                _ if parameter.is_poly() => checked(format!("c::Count::from({name})")),
+                _ => plain(),
+            },
+        );
+    }
+    if parameter.kind == "STATUS" && parameter.way != "in" {
+        return Ok(if declaration.array {
+            let length = parameter.length.as_deref().unwrap_or("0");
+            checked(format!("StatusesOut::new({name}, {length})"))
+        } else {
+            checked(format!("StatusOut::new({name})"))
+        });
+    }
+    if declaration.array && declaration.stars == 0 {
+        let element_poly = parameter.is_poly() || declaration.base == "MPI_Aint";
+        let length = parameter.length.as_deref().unwrap_or("*");
+        let length = length.split('*').next().unwrap_or_default();
+        return Ok(
+            match (
+                parameter.way.as_str(),
+                element_poly && parameter.kind != "DATATYPE",
+            ) {
+                ("in", true) if length.is_empty() => by("counts"),
+                ("in", true) => checked(format!(
+                    "check::counts({name}, \"{name}\")?.with_length({length})"
+                )),
+                (_, _) if length.is_empty() => plain(),
+                ("in", false) => checked(format!("check::slice({name}, {length}, \"{name}\")?")),
+                _ => checked(format!("check::slice_mut({name}, {length}, \"{name}\")?")),
+            },
+        );
+    }
+    if declaration.stars != 1 || declaration.array || parameter.kind == "ARGUMENT_COUNT" {
+        return Ok(plain());
+    }
+    Ok(match (declaration.base.as_str(), parameter.way.as_str()) {
+        ("char", _) if parameter.check.as_deref() == Some("optional") => plain(),
+        ("char", "in") => by("text"),
+        ("char", _) => by("text_out"),
+        // What an attribute points to: the address itself on the way in, where to store it on the way out.
+        ("void", _) => plain(),
+        ("MPI_Status", "in") => by("status"),
+        (_, "in") if declaration.constant => by("reference"),
+        (_, "out") if parameter.is_poly() => by("count_out"),
+        (_, "out") if parameter.only_large() => by("count_out"),
+        (_, "out") => by("out"),
+        (_, "inout" | "in") => by("in_out"),
+        _ => bail!(
+            "{}: no rule for `{}` of kind {}; add one to xtask/src/codegen/forms.rs",
+            function.name,
+            declaration.in_c(),
+            parameter.kind
+        ),
+    })
+}
+
+fn has(function: &Function, kind: &str) -> bool {
+    function
+        .parameters
+        .iter()
+        .any(|parameter| parameter.kind == kind)
+}

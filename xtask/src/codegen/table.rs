@@ -1,0 +1,281 @@
+//! The tables as values.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::declaration::Declaration;
+
+/// All tables.
+pub struct Tables {
+    /// Groups of functions by name of the group.
+    pub groups: BTreeMap<String, Vec<Function>>,
+    pub families: Vec<Family>,
+    /// In the order of their handles.
+    pub datatypes: Vec<(String, Datatype)>,
+    /// Other name and name of a datatype.
+    pub other_names: Vec<(String, String)>,
+    /// In the order of their values.
+    pub errors: Vec<(String, ErrorClass)>,
+    pub callbacks: Vec<Callback>,
+}
+
+/// A function of the C binding.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Function {
+    pub name: String,
+    #[serde(default)]
+    pub large: bool,
+    pub returns: Option<String>,
+    #[serde(default)]
+    pub anytime: bool,
+    pub note: Option<String>,
+    #[serde(default)]
+    pub parameters: Vec<Parameter>,
+}
+
+/// A parameter of a function.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameter {
+    c: String,
+    large: Option<String>,
+    only: Option<String>,
+    pub kind: String,
+    pub way: String,
+    pub length: Option<String>,
+    pub check: Option<String>,
+}
+
+/// Constants of one C type.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Family {
+    pub title: String,
+    pub c: String,
+    values: toml::Table,
+}
+
+/// A predefined datatype.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Datatype {
+    pub handle: i64,
+    pub size: Option<usize>,
+    pub stands_for: Option<String>,
+    pub engine: Option<String>,
+}
+
+/// An error class.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorClass {
+    pub value: i64,
+    pub sentence: String,
+}
+
+/// A type of function that users write.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Callback {
+    pub name: String,
+    pub returns: String,
+    pub arguments: String,
+    pub also: Option<String>,
+}
+
+/// One of the two forms of a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Counts are `int`.
+    Small,
+    /// Counts are `MPI_Count`.
+    Large,
+}
+
+impl Tables {
+    /// Reads all of them.
+    pub fn load(folder: &Path) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Functions {
+            function: Vec<Function>,
+        }
+        #[derive(Deserialize)]
+        struct Families {
+            family: Vec<Family>,
+        }
+        #[derive(Deserialize)]
+        struct Datatypes {
+            other_names: BTreeMap<String, String>,
+            #[serde(flatten)]
+            rows: BTreeMap<String, Datatype>,
+        }
+        #[derive(Deserialize)]
+        struct Callbacks {
+            callback: Vec<Callback>,
+        }
+        let mut groups = BTreeMap::new();
+        for entry in fs::read_dir(folder.join("functions"))? {
+            let path = entry?.path();
+            let stem = path
+                .file_stem()
+                .context("a table has a name")?
+                .to_string_lossy()
+                .into_owned();
+            let rows: Functions = read(&path)?;
+            for function in &rows.function {
+                function
+                    .check()
+                    .with_context(|| format!("{}: {}", path.display(), function.name))?;
+            }
+            groups.insert(stem, rows.function);
+        }
+        let Families { family } = read(&folder.join("constants.toml"))?;
+        let Datatypes { other_names, rows } = read(&folder.join("datatypes.toml"))?;
+        let mut datatypes: Vec<_> = rows.into_iter().collect();
+        datatypes.sort_by_key(|(_, row)| row.handle);
+        let errors: BTreeMap<String, ErrorClass> = read(&folder.join("errors.toml"))?;
+        let mut errors: Vec<_> = errors.into_iter().collect();
+        errors.sort_by_key(|(_, row)| row.value);
+        let Callbacks { callback } = read(&folder.join("callbacks.toml"))?;
+        Ok(Self {
+            groups,
+            families: family,
+            datatypes,
+            other_names: other_names.into_iter().collect(),
+            errors,
+            callbacks: callback,
+        })
+    }
+
+    /// All functions by name, with their groups.
+    pub fn functions(&self) -> Vec<(&str, &Function)> {
+        let mut all: Vec<_> = self
+            .groups
+            .iter()
+            .flat_map(|(group, functions)| {
+                functions
+                    .iter()
+                    .map(move |function| (group.as_str(), function))
+            })
+            .collect();
+        all.sort_by(|one, other| one.1.name.cmp(&other.1.name));
+        all
+    }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("reading {}", path.display()))
+}
+
+impl Function {
+    fn check(&self) -> Result<()> {
+        ensure!(self.name.starts_with("MPI_"), "names begin with MPI_");
+        for parameter in &self.parameters {
+            ensure!(
+                ["in", "out", "inout"].contains(&parameter.way.as_str()),
+                "`way` is in, out or inout"
+            );
+            for form in self.forms() {
+                if let Some(text) = parameter.text(form).filter(|text| *text != "...") {
+                    let parsed = Declaration::parse(text)?;
+                    ensure!(
+                        parsed.in_c() == text,
+                        "write `{text}` as `{}`",
+                        parsed.in_c()
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The name without prefix, in lower case: that of the hand-written call.
+    pub fn call(&self) -> String {
+        self.name["MPI_".len()..].to_lowercase()
+    }
+
+    /// The forms it has.
+    pub fn forms(&self) -> impl Iterator<Item = Form> + use<> {
+        let large = self.large.then_some(Form::Large);
+        std::iter::once(Form::Small).chain(large)
+    }
+
+    /// The C name of a form.
+    pub fn name_of(&self, form: Form) -> String {
+        match form {
+            Form::Small => self.name.clone(),
+            Form::Large => format!("{}_c", self.name),
+        }
+    }
+
+    /// What it returns in C.
+    pub fn returns_in_c(&self) -> &str {
+        self.returns.as_deref().unwrap_or("int")
+    }
+
+    /// The prototype in C, without semicolon.
+    pub fn prototype(&self, form: Form, prefix: &str) -> String {
+        let parameters: Vec<&str> = self
+            .parameters
+            .iter()
+            .filter_map(|parameter| parameter.text(form))
+            .collect();
+        let parameters = if parameters.is_empty() {
+            "void".to_owned()
+        } else {
+            parameters.join(", ")
+        };
+        format!(
+            "{} {prefix}{}({parameters})",
+            self.returns_in_c(),
+            self.name_of(form)
+        )
+    }
+}
+
+impl Parameter {
+    fn text(&self, form: Form) -> Option<&str> {
+        match form {
+            Form::Small if self.only.is_some() => None,
+            Form::Large => Some(self.large.as_deref().unwrap_or(&self.c)),
+            Form::Small => Some(&self.c),
+        }
+    }
+
+    /// The declaration in a form; `None` if the form does not have the parameter, or it is `...`.
+    pub fn declaration(&self, form: Form) -> Option<Declaration> {
+        let text = self.text(form).filter(|text| *text != "...")?;
+        Some(Declaration::parse(text).expect("checked when it was loaded"))
+    }
+
+    /// The declaration in the large form, for what both forms share.
+    pub fn widest(&self) -> Option<Declaration> {
+        self.declaration(Form::Large)
+    }
+
+    /// Whether its type differs between the two forms.
+    pub fn is_poly(&self) -> bool {
+        self.large.is_some()
+    }
+
+    /// Whether the small form lacks it.
+    pub fn only_large(&self) -> bool {
+        self.only.is_some()
+    }
+}
+
+impl Family {
+    /// Names and values, in the order of the table.
+    pub fn values(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.values
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_integer().unwrap_or_default()))
+    }
+}

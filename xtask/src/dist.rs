@@ -29,9 +29,15 @@ const NAMES: [&str; 4] = ["mpiexec", "mpirun", "mpicc", "mpicxx"];
 
 /// Builds and lays out; prints the prefix on standard output.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    println!("{}", lay_out(arguments.prefix.as_deref())?.display());
+    Ok(())
+}
+
+/// Builds and lays out; answers the prefix.
+pub fn lay_out(prefix: Option<&Path>) -> Result<PathBuf> {
     let root = root()?;
     let target = target(&root);
-    let prefix = match &arguments.prefix {
+    let prefix = match prefix {
         Some(prefix) => std::env::current_dir()?.join(prefix),
         None => target.join("dist"),
     };
@@ -67,8 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     link("libmpi_abi.so.1", &prefix.join("lib/libmpi_abi.so"))?;
     copy_tree(&root.join("crates/abi/include"), &prefix.join("include"))?;
     copy_tree(&root.join("examples"), &prefix.join("share/weft/examples"))?;
-    println!("{}", prefix.display());
-    Ok(())
+    Ok(prefix)
 }
 
 /// Cargo's target folder.

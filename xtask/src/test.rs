@@ -1,9 +1,12 @@
 //! `cargo xtask test`: installs what the tests need and runs all of them, one step after the other.
+//!
+//! A step that cannot run here (Miri without its component) is skipped and says why; one that fails
+//! does not keep the next from running. The last line has the counts.
 
-use std::process::Command;
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::layers::root;
 
@@ -12,50 +15,214 @@ use crate::layers::root;
 pub struct Arguments {
     /// Only the steps whose name contains this.
     only: Option<String>,
+    /// The names of the steps.
+    #[arg(long)]
+    list: bool,
 }
 
 /// A step: its name and its command line.
 struct Step {
     name: &'static str,
-    line: &'static [&'static str],
+    line: &'static str,
     environment: &'static [(&'static str, &'static str)],
+    /// Whether it can run here; if not, why.
+    possible: fn() -> Result<(), String>,
+}
+
+impl Step {
+    const fn new(name: &'static str, line: &'static str) -> Self {
+        Self {
+            name,
+            line,
+            environment: &[],
+            possible: || Ok(()),
+        }
+    }
 }
 
 const STEPS: &[Step] = &[
-    Step { name: "format", line: &["cargo", "fmt", "--all", "--", "--check"], environment: &[] },
-    Step { name: "layers", line: &["cargo", "xtask", "layers"], environment: &[] },
+    Step::new("format", "cargo fmt --all -- --check"),
+    Step::new("layers", "cargo xtask layers"),
+    Step::new("codegen", "cargo xtask codegen --check"),
+    Step::new(
+        "lints",
+        "cargo clippy --workspace --all-targets -- -D warnings",
+    ),
     Step {
-        name: "lints",
-        line: &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
-        environment: &[],
+        environment: &[("RUSTDOCFLAGS", "-D warnings")],
+        ..Step::new("documentation", "cargo doc --workspace --no-deps --quiet")
     },
-    Step { name: "unit tests", line: &["cargo", "test", "--workspace"], environment: &[] },
+    Step::new("installation", "cargo xtask dist"),
+    Step::new(
+        "unit and system tests",
+        "cargo test --workspace --no-fail-fast",
+    ),
     Step {
-        name: "loom",
-        line: &["cargo", "test", "--release", "-p", "weft-atomic", "-p", "weft-pool", "--lib"],
-        environment: &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")],
+        // Its own folder, because another value of RUSTFLAGS builds everything anew.
+        environment: &[
+            ("RUSTFLAGS", "--cfg loom"),
+            ("CARGO_TARGET_DIR", "target/loom"),
+        ],
+        ..Step::new(
+            "loom",
+            "cargo test --release -p weft-atomic -p weft-pool --lib",
+        )
     },
+    Step {
+        environment: &[
+            // Property tests look for earlier failures in files and read their settings.
+            ("MIRIFLAGS", "-Zmiri-disable-isolation"),
+            ("PROPTEST_CASES", "4"),
+        ],
+        possible: miri,
+        ..Step::new(
+            "miri",
+            "cargo +nightly miri test -p weft-atomic -p weft-pool -p weft-matching --lib",
+        )
+    },
+    Step::new("mpi4py", "cargo xtask mpi4py"),
 ];
 
 /// Runs all steps; all failures are listed at the end.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let mut failed = Vec::new();
-    let mut passed = 0;
-    for step in STEPS {
-        if arguments.only.as_ref().is_some_and(|only| !step.name.contains(only.as_str())) {
-            continue;
-        }
-        println!("\n== {}: {}", step.name, step.line.join(" "));
-        let begun = Instant::now();
-        let status = Command::new(step.line[0])
-            .args(&step.line[1..])
-            .envs(step.environment.iter().copied())
-            .current_dir(root()?)
-            .status();
-        let good = status.is_ok_and(|status| status.success());
-        println!("== {}: {} in {:.0} s", step.name, if good { "passed" } else { "FAILED" }, begun.elapsed().as_secs_f64());
-        if good { passed += 1 } else { failed.push(step.name) }
+    let wanted = |step: &&Step| {
+        arguments
+            .only
+            .as_ref()
+            .is_none_or(|only| step.name.contains(only.as_str()))
+    };
+    let steps: Vec<&Step> = STEPS.iter().filter(wanted).collect();
+    if steps.is_empty() {
+        let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        bail!(
+            "no step has this in its name; the steps are {}",
+            names.join(", ")
+        );
     }
-    println!("\nsteps: {passed} passed, {} failed", failed.len());
-    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+    if arguments.list {
+        steps
+            .iter()
+            .for_each(|step| println!("{:<22} {}", step.name, step.line));
+        return Ok(());
+    }
+    prepare()?;
+    let mut failed = Vec::new();
+    let (mut passed, mut skipped) = (0, 0);
+    let mut lines = Vec::new();
+    for step in steps {
+        println!("\n== {}: {}", step.name, step.line);
+        let begun = Instant::now();
+        let outcome = match (step.possible)() {
+            Err(reason) => {
+                skipped += 1;
+                format!("skipped: {reason}")
+            }
+            Ok(()) if succeeds(step)? => {
+                passed += 1;
+                "passed".to_string()
+            }
+            Ok(()) => {
+                failed.push(step.name);
+                "FAILED".to_string()
+            }
+        };
+        let line = summary(step.name, begun.elapsed(), &outcome);
+        println!("== {line}");
+        lines.push(line);
+    }
+    println!("\n{}", lines.join("\n"));
+    if skipped > 0 {
+        println!("{skipped} skipped");
+    }
+    println!("{passed} passed, {} failed", failed.len());
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        bail!("failed: {}", failed.join(", "))
+    }
+}
+
+fn summary(name: &str, took: Duration, outcome: &str) -> String {
+    format!("{name:<22} {:>6.1} s  {outcome}", took.as_secs_f64())
+}
+
+fn succeeds(step: &Step) -> Result<bool> {
+    let mut words = step.line.split(' ');
+    let program = words.next().context("a step without a program")?;
+    let status = Command::new(program)
+        .args(words)
+        .envs(step.environment.iter().copied())
+        .current_dir(root()?)
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("cannot start {program}"))?;
+    Ok(status.success())
+}
+
+/// Installs what is missing, where that needs no more than what a developer has at hand.
+fn prepare() -> Result<()> {
+    for (tool, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        if !quietly("cargo", &[tool, "--version"])
+            && !quietly("rustup", &["component", "add", component])
+        {
+            bail!("cargo {tool} is missing and cannot be added; rustup component add {component}");
+        }
+    }
+    let mut missing = Vec::new();
+    if !quietly("cc", &["--version"]) {
+        missing.push("gcc");
+    }
+    if !quietly("python3", &["-c", "import venv, ensurepip"]) {
+        missing.push("python3-venv");
+    }
+    let headers = "import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()['include'], 'Python.h')))";
+    if !quietly("python3", &["-c", headers]) {
+        missing.push("python3-dev");
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages = missing.join(" ");
+    println!("missing: {packages}; trying apt-get install");
+    let mut install = vec!["install", "--yes", "--no-install-recommends"];
+    install.extend(&missing);
+    if quietly("apt-get", &["update"]) && quietly("apt-get", &install) {
+        return Ok(());
+    }
+    bail!("the tests need {packages} (names of Debian's packages); install them and start again")
+}
+
+/// Miri needs a nightly compiler and its component.
+fn miri() -> Result<(), String> {
+    if quietly("cargo", &["+nightly", "miri", "--version"]) {
+        return Ok(());
+    }
+    if !quietly("cargo", &["+nightly", "--version"]) {
+        return Err("there is no nightly toolchain (rustup toolchain install nightly)".into());
+    }
+    if quietly(
+        "rustup",
+        &[
+            "component",
+            "add",
+            "--toolchain",
+            "nightly",
+            "miri",
+            "rust-src",
+        ],
+    ) {
+        return Ok(());
+    }
+    Err("rustup component add --toolchain nightly miri does not succeed".into())
+}
+
+/// Whether a command succeeds; what it prints is not shown.
+fn quietly(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }

@@ -1,0 +1,256 @@
+//! What the run needs: the MPI under test, a Python of our own, mpi4py built against that MPI, and the
+//! test files of the same source distribution.
+//!
+//! ```text
+//! target/mpi4py/python/            virtual environment: Cython, setuptools, numpy
+//! target/mpi4py/mpi4py-VERSION/    the unpacked source distribution: test/, demo/
+//! target/mpi4py/built-KEY/         mpi4py, built; KEY is made of the headers that it was built with
+//! target/mpi4py/logs/              what the runs leave
+//! ```
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// The version that the lists in `tests/mpi4py` speak of.
+const VERSION: &str = "4.1.2";
+
+/// The MPI under test.
+pub struct Mpi {
+    /// Its compiler wrapper.
+    pub mpicc: PathBuf,
+    /// Its launcher.
+    pub mpiexec: PathBuf,
+    /// The folder of its library, put in `LD_LIBRARY_PATH`.
+    pub libraries: PathBuf,
+    /// The folder of its headers.
+    pub headers: PathBuf,
+}
+
+impl Mpi {
+    /// The MPI installed at `prefix`, with other tools if the caller names them.
+    pub fn at(prefix: &Path, mpicc: Option<&Path>, mpiexec: Option<&Path>) -> Result<Self> {
+        let prefix = fs::canonicalize(prefix).with_context(|| {
+            format!(
+                "there is no installation at {}; cargo xtask dist makes one",
+                prefix.display()
+            )
+        })?;
+        let mpicc = match mpicc {
+            Some(named) => named.to_path_buf(),
+            // MPICH has a second wrapper for the standard ABI, which mpi4py is built for.
+            None => [prefix.join("bin/mpicc_abi"), prefix.join("bin/mpicc")]
+                .into_iter()
+                .find(|path| path.exists())
+                .with_context(|| format!("{} has no bin/mpicc", prefix.display()))?,
+        };
+        let mpiexec = mpiexec.map_or_else(|| prefix.join("bin/mpiexec"), Path::to_path_buf);
+        if !mpiexec.exists() {
+            bail!("{} does not exist", mpiexec.display());
+        }
+        Ok(Self {
+            mpicc,
+            mpiexec,
+            libraries: prefix.join("lib"),
+            headers: prefix.join("include"),
+        })
+    }
+}
+
+/// Everything that a run needs, in place.
+pub struct Installation {
+    /// The MPI under test.
+    pub mpi: Mpi,
+    python: PathBuf,
+    package: PathBuf,
+    /// The folder of the test files.
+    pub suite: PathBuf,
+    /// The folder of the demonstration programs.
+    pub demo: PathBuf,
+    /// The folder for what the runs leave.
+    pub logs: PathBuf,
+}
+
+impl Installation {
+    /// Makes what is not there yet, below `home`.
+    pub fn prepare(home: &Path, mpi: Mpi) -> Result<Self> {
+        fs::create_dir_all(home.join("logs"))
+            .with_context(|| format!("cannot make {}", home.display()))?;
+        let environment = home.join("python");
+        let python = environment.join("bin/python");
+        if !environment.join("ready").exists() {
+            make_python(&environment, &python)?;
+        }
+        let source = home.join(format!("mpi4py-{VERSION}"));
+        let archive = home.join(format!("mpi4py-{VERSION}.tar.gz"));
+        if !source.join("test").exists() {
+            fetch(home, &python, &archive)?;
+        }
+        let package = home.join(format!("built-{:016x}", key(&mpi)?));
+        if !package.join("ready").exists() {
+            build(&python, &archive, &package, &mpi)?;
+        }
+        Ok(Self {
+            mpi,
+            python,
+            package,
+            suite: source.join("test"),
+            demo: source.join("demo"),
+            logs: home.join("logs"),
+        })
+    }
+
+    /// `mpiexec -n ranks python`, to which the caller adds what Python shall run.
+    pub fn mpiexec(&self, ranks: u32) -> Command {
+        let mut command = Command::new(&self.mpi.mpiexec);
+        command
+            .args(["-n", &ranks.to_string()])
+            .arg(&self.python)
+            .env("LD_LIBRARY_PATH", &self.mpi.libraries)
+            .env("PYTHONPATH", &self.package)
+            .env("PYTHONUNBUFFERED", "1")
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            // numpy's own threads would only compete with the ranks.
+            .env("OPENBLAS_NUM_THREADS", "1")
+            // Asks the suite to leave out what starts processes by MPI; the list of exclusions says why.
+            .env("MPI4PY_TEST_SPAWN", "no")
+            .stdin(Stdio::null());
+        command
+    }
+}
+
+/// A number that changes when mpi4py has to be built again: the headers, the wrapper, the version.
+fn key(mpi: &Mpi) -> Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    VERSION.hash(&mut hasher);
+    mpi.mpicc.hash(&mut hasher);
+    let mut headers: Vec<PathBuf> = fs::read_dir(&mpi.headers)
+        .with_context(|| format!("cannot read {}", mpi.headers.display()))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "h"))
+        .collect();
+    headers.sort();
+    if !headers.iter().any(|path| path.ends_with("mpi.h")) {
+        bail!("{} has no mpi.h", mpi.headers.display());
+    }
+    for path in headers {
+        fs::read(&path)
+            .with_context(|| format!("cannot read {}", path.display()))?
+            .hash(&mut hasher);
+    }
+    Ok(hasher.finish())
+}
+
+/// A virtual environment with what building mpi4py needs, and numpy, which more tests use.
+fn make_python(environment: &Path, python: &Path) -> Result<()> {
+    println!("python: making {}", environment.display());
+    let made = Command::new("python3")
+        .args(["-m", "venv", "--clear"])
+        .arg(environment)
+        .status()
+        .context("cannot start python3; install it (on Debian: apt-get install python3 python3-venv python3-dev)")?;
+    if !made.success() {
+        bail!("python3 -m venv ended badly; on Debian it is in the package python3-venv");
+    }
+    pip(python, &["install", "setuptools>=77", "cython>=3.1"], &[])?;
+    if let Err(cause) = pip(python, &["install", "--only-binary", ":all:", "numpy"], &[]) {
+        println!("python: going on without numpy ({cause}); tests that need it skip themselves");
+    }
+    mark(environment)
+}
+
+/// Gets the source distribution and unpacks it.
+fn fetch(home: &Path, python: &Path, archive: &Path) -> Result<()> {
+    println!("mpi4py {VERSION}: getting the source distribution");
+    let wanted = format!("mpi4py=={VERSION}");
+    let folder = home.to_string_lossy();
+    pip(
+        python,
+        &[
+            "download",
+            "--no-deps",
+            "--no-build-isolation",
+            "--no-binary",
+            "mpi4py",
+            "-d",
+            &folder,
+            &wanted,
+        ],
+        &[],
+    )?;
+    let unpacked = Command::new(python)
+        .args(["-m", "tarfile", "-e"])
+        .arg(archive)
+        .arg(home)
+        .status()
+        .context("cannot start python")?;
+    if !unpacked.success() {
+        bail!("cannot unpack {}", archive.display());
+    }
+    Ok(())
+}
+
+/// Builds mpi4py from source with the compiler wrapper under test.
+fn build(python: &Path, archive: &Path, package: &Path, mpi: &Mpi) -> Result<()> {
+    println!("mpi4py {VERSION}: building with {}", mpi.mpicc.display());
+    if package.exists() {
+        fs::remove_dir_all(package)
+            .with_context(|| format!("cannot remove {}", package.display()))?;
+    }
+    let (archive, target) = (archive.to_string_lossy(), package.to_string_lossy());
+    let mpicc = mpi.mpicc.to_string_lossy();
+    pip(
+        python,
+        &[
+            "install",
+            "--no-deps",
+            "--no-build-isolation",
+            "--no-cache-dir",
+            "--no-binary",
+            "mpi4py",
+            "--target",
+            &target,
+            &archive,
+        ],
+        // Without optimization it is built in a fifth of the time; what is tested is not its speed.
+        &[
+            ("MPI4PY_BUILD_MPIABI", "1"),
+            ("MPI4PY_BUILD_MPICC", &mpicc),
+            ("CFLAGS", "-O0 -g0"),
+        ],
+    )?;
+    mark(package)
+}
+
+/// Runs pip; its output appears only when it fails.
+fn pip(python: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
+    let output = Command::new(python)
+        .args(["-m", "pip", "--disable-pip-version-check"])
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {}", python.display()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    let tail = lines[lines.len().saturating_sub(25)..].join("\n");
+    bail!(
+        "pip {} ended badly ({}):\n{tail}",
+        arguments.join(" "),
+        output.status
+    )
+}
+
+/// Says that a folder is complete: one left half-made by an interruption is made again.
+fn mark(folder: &Path) -> Result<()> {
+    fs::write(folder.join("ready"), "")
+        .with_context(|| format!("cannot write in {}", folder.display()))
+}

@@ -1,0 +1,404 @@
+//! `mpicc` and `mpicxx`: the compiler with what programs need to find MPI.
+//!
+//! ```text
+//!   prefix/bin/mpicc ──► $CC or cc, the arguments given,
+//!                        -Iprefix/include  and, when it links,  -Lprefix/lib -Wl,-rpath,prefix/lib -lmpi_abi
+//! ```
+//!
+//! The prefix is found from the place of this program, so that an installation may be moved. Questions
+//! of build systems are answered in the spellings of both MPICH (`-show`, `-compile_info`,
+//! `-link_info`) and Open MPI (`-showme`, `-showme:compile`, `-showme:link`, …).
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Arguments after which no program is linked.
+const STOPS_BEFORE_LINK: [&str; 6] = ["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"];
+
+/// Options whose value is the next argument, which is therefore no input file.
+const WITH_VALUE: [&str; 15] = [
+    "-o",
+    "-x",
+    "-I",
+    "-L",
+    "-D",
+    "-U",
+    "-l",
+    "-include",
+    "-isystem",
+    "-idirafter",
+    "-iquote",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-Xlinker",
+];
+
+/// What was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ask {
+    /// To compile.
+    Compile,
+    /// To print the whole command.
+    Show,
+    /// To print the compiler with what it needs to compile.
+    CompileInfo,
+    /// To print the compiler with what it needs to link.
+    LinkInfo,
+    /// To print one part.
+    Part(Part),
+}
+
+/// A part of the command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Command,
+    Compile,
+    Link,
+    IncludeFolders,
+    LibraryFolders,
+    Libraries,
+    Version,
+}
+
+/// The languages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Language {
+    C,
+    Cxx,
+}
+
+/// An installation: where headers and library are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Prefix(PathBuf);
+
+impl Prefix {
+    /// The prefix of the installation that a program belongs to.
+    fn of(program: &Path) -> Result<Self, String> {
+        let prefix = program
+            .parent()
+            .and_then(Path::parent)
+            .unwrap_or(Path::new("/"));
+        let header = prefix.join("include/mpi.h");
+        if header.exists() {
+            return Ok(Self(prefix.to_owned()));
+        }
+        Err(format!(
+            "{} does not exist; call the compiler wrapper in the folder bin of an installation, made by `cargo xtask dist`",
+            header.display()
+        ))
+    }
+
+    fn compile(&self) -> Vec<OsString> {
+        vec![joined("-I", &self.0.join("include"))]
+    }
+
+    fn link(&self) -> Vec<OsString> {
+        let folder = self.0.join("lib");
+        vec![
+            joined("-L", &folder),
+            joined("-Wl,-rpath,", &folder),
+            "-lmpi_abi".into(),
+        ]
+    }
+}
+
+fn joined(option: &str, path: &Path) -> OsString {
+    let mut text = OsString::from(option);
+    text.push(path);
+    text
+}
+
+/// Runs the wrapper `name` (`mpicc`, `mpicxx`, `mpic++`) with its arguments, without its own name.
+/// Answers the exit code, unless the compiler has taken this process over.
+pub fn main(name: &str, arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => return complain(name, &format!("this program cannot be found: {error}")),
+    };
+    let prefix = match Prefix::of(&program) {
+        Ok(prefix) => prefix,
+        Err(text) => return complain(name, &text),
+    };
+    let call = Call::parse(name, arguments, &|variable| std::env::var_os(variable));
+    if call.ask != Ask::Compile {
+        println!("{}", call.answer(&prefix));
+        return 0;
+    }
+    let command = call.command(&prefix);
+    let error = Command::new(&command[0]).args(&command[1..]).exec();
+    complain(
+        name,
+        &format!(
+            "the compiler {} cannot be started: {error}; install it, or name another in the variable {}",
+            command[0].display(),
+            call.language.variable()
+        ),
+    )
+}
+
+fn complain(name: &str, text: &str) -> u8 {
+    eprintln!("{name}: {text}");
+    1
+}
+
+impl Language {
+    const fn variable(self) -> &'static str {
+        match self {
+            Self::C => "CC",
+            Self::Cxx => "CXX",
+        }
+    }
+
+    const fn compiler(self) -> &'static str {
+        match self {
+            Self::C => "cc",
+            Self::Cxx => "c++",
+        }
+    }
+}
+
+/// A call of the wrapper, understood.
+#[derive(Debug)]
+struct Call {
+    language: Language,
+    /// The compiler; the variable may hold options after it.
+    compiler: Vec<OsString>,
+    arguments: Vec<OsString>,
+    ask: Ask,
+}
+
+impl Call {
+    fn parse(
+        name: &str,
+        arguments: impl IntoIterator<Item = OsString>,
+        variable: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Self {
+        let language = if name.contains("cxx") || name.contains("++") || name.contains("CC") {
+            Language::Cxx
+        } else {
+            Language::C
+        };
+        let mut call = Self {
+            language,
+            compiler: compiler(language, variable(language.variable())),
+            arguments: Vec::new(),
+            ask: Ask::Compile,
+        };
+        for argument in arguments {
+            let text = argument.to_string_lossy();
+            match (
+                question(&text),
+                text.strip_prefix("-cc=")
+                    .or_else(|| text.strip_prefix("-cxx=")),
+            ) {
+                (Some(ask), _) => call.ask = ask,
+                (None, Some(other)) => call.compiler = vec![other.into()],
+                (None, None) => call.arguments.push(argument),
+            }
+        }
+        call
+    }
+
+    /// Whether a program or library is linked: there are inputs, and nothing stops before.
+    fn links(&self) -> bool {
+        let mut is_value = false;
+        let mut inputs = false;
+        for argument in &self.arguments {
+            let text = argument.to_string_lossy();
+            if std::mem::take(&mut is_value) {
+                continue;
+            }
+            if STOPS_BEFORE_LINK.contains(&&*text) {
+                return false;
+            }
+            is_value = WITH_VALUE.contains(&&*text);
+            inputs |= !text.starts_with('-') || text == "-" || text.starts_with("-l");
+        }
+        inputs
+    }
+
+    /// The command that does what was asked.
+    fn command(&self, prefix: &Prefix) -> Vec<OsString> {
+        let mut command = self.compiler.clone();
+        command.extend_from_slice(&self.arguments);
+        command.extend(prefix.compile());
+        if self.links() {
+            command.extend(prefix.link());
+        }
+        command
+    }
+
+    /// The answer to a question.
+    fn answer(&self, prefix: &Prefix) -> String {
+        let parts = match self.ask {
+            // Without inputs, `-show` is asked by build systems that want to see all there is.
+            Ask::Compile | Ask::Show => {
+                let mut command = self.command(prefix);
+                let stops = self
+                    .arguments
+                    .iter()
+                    .any(|one| STOPS_BEFORE_LINK.contains(&&*one.to_string_lossy()));
+                if !self.links() && !stops {
+                    command.extend(prefix.link());
+                }
+                command
+            }
+            Ask::CompileInfo => [self.compiler.clone(), prefix.compile()].concat(),
+            Ask::LinkInfo => [self.compiler.clone(), prefix.link()].concat(),
+            Ask::Part(Part::Command) => self.compiler.clone(),
+            Ask::Part(Part::Compile) => prefix.compile(),
+            Ask::Part(Part::Link) => prefix.link(),
+            Ask::Part(Part::IncludeFolders) => vec![prefix.0.join("include").into()],
+            Ask::Part(Part::LibraryFolders) => vec![prefix.0.join("lib").into()],
+            Ask::Part(Part::Libraries) => vec!["mpi_abi".into()],
+            Ask::Part(Part::Version) => {
+                return format!("Weft {}, MPI 5.0 ABI", env!("CARGO_PKG_VERSION"));
+            }
+        };
+        let quoted: Vec<String> = parts.iter().map(|part| quoted(part)).collect();
+        quoted.join(" ")
+    }
+}
+
+/// The question that an argument asks, if it does.
+fn question(text: &str) -> Option<Ask> {
+    Some(match text {
+        "-show" | "--show" | "-showme" | "--showme" | "-show_info" | "-show-info" => Ask::Show,
+        "-compile_info" | "-compile-info" => Ask::CompileInfo,
+        "-link_info" | "-link-info" => Ask::LinkInfo,
+        "-showme:command" | "--showme:command" => Ask::Part(Part::Command),
+        "-showme:compile" | "--showme:compile" => Ask::Part(Part::Compile),
+        "-showme:link" | "--showme:link" => Ask::Part(Part::Link),
+        "-showme:incdirs" | "--showme:incdirs" => Ask::Part(Part::IncludeFolders),
+        "-showme:libdirs" | "--showme:libdirs" => Ask::Part(Part::LibraryFolders),
+        "-showme:libs" | "--showme:libs" => Ask::Part(Part::Libraries),
+        "-showme:version" | "--showme:version" => Ask::Part(Part::Version),
+        _ => return None,
+    })
+}
+
+/// The compiler of a language: what its variable says, unless that names a wrapper.
+fn compiler(language: Language, variable: Option<OsString>) -> Vec<OsString> {
+    let words: Vec<OsString> = variable
+        .as_deref()
+        .and_then(OsStr::to_str)
+        .unwrap_or("")
+        .split_whitespace()
+        .map(OsString::from)
+        .collect();
+    let is_wrapper = words
+        .first()
+        .and_then(|first| Path::new(first).file_name())
+        .is_some_and(|name| name.to_string_lossy().starts_with("mpi"));
+    if words.is_empty() || is_wrapper {
+        vec![language.compiler().into()]
+    } else {
+        words
+    }
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &OsStr) -> String {
+    let text = word.to_string_lossy();
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+@%".contains(letter);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.into_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(name: &str, arguments: &[&str], cc: Option<&str>) -> Call {
+        Call::parse(name, arguments.iter().map(OsString::from), &|variable| {
+            cc.filter(|_| variable == "CC").map(OsString::from)
+        })
+    }
+
+    fn line(name: &str, arguments: &[&str], cc: Option<&str>) -> String {
+        let words: Vec<String> = call(name, arguments, cc)
+            .command(&Prefix("/opt/weft".into()))
+            .iter()
+            .map(|word| quoted(word))
+            .collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn compiles_and_links() {
+        let link = "-L/opt/weft/lib -Wl,-rpath,/opt/weft/lib -lmpi_abi";
+        assert_eq!(
+            line("mpicc", &["a.c", "-o", "a"], None),
+            format!("cc a.c -o a -I/opt/weft/include {link}")
+        );
+        assert_eq!(
+            line("mpicxx", &["a.o"], None),
+            format!("c++ a.o -I/opt/weft/include {link}")
+        );
+        assert_eq!(
+            line("mpicc", &["-c", "a.c"], None),
+            "cc -c a.c -I/opt/weft/include"
+        );
+        assert_eq!(
+            line("mpicc", &["-o", "-E", "a.c"], None),
+            format!("cc -o -E a.c -I/opt/weft/include {link}")
+        );
+        assert_eq!(
+            line("mpicc", &["-v"], None),
+            "cc -v -I/opt/weft/include",
+            "nothing to link"
+        );
+    }
+
+    #[test]
+    fn the_variable_names_the_compiler() {
+        assert!(
+            line("mpicc", &["-c", "a.c"], Some("ccache clang")).starts_with("ccache clang -c a.c")
+        );
+        assert!(
+            line("mpicc", &["-c", "a.c"], Some("/x/bin/mpicc")).starts_with("cc -c"),
+            "never itself"
+        );
+        assert!(line("mpicc", &["-cc=icx", "-c", "a.c"], None).starts_with("icx -c"));
+    }
+
+    #[test]
+    fn answers_both_families() {
+        let prefix = Prefix("/opt/weft".into());
+        let answer = |arguments: &[&str]| call("mpicc", arguments, None).answer(&prefix);
+        let whole = "cc -I/opt/weft/include -L/opt/weft/lib -Wl,-rpath,/opt/weft/lib -lmpi_abi";
+        for spelling in ["-show", "-showme", "--showme", "-show_info"] {
+            assert_eq!(answer(&[spelling]), whole);
+        }
+        assert_eq!(answer(&["-show", "-c"]), "cc -c -I/opt/weft/include");
+        assert_eq!(answer(&["-showme:compile"]), "-I/opt/weft/include");
+        assert_eq!(
+            answer(&["-showme:link"]),
+            "-L/opt/weft/lib -Wl,-rpath,/opt/weft/lib -lmpi_abi"
+        );
+        assert_eq!(answer(&["-showme:incdirs"]), "/opt/weft/include");
+        assert_eq!(answer(&["-showme:libs"]), "mpi_abi");
+        assert_eq!(answer(&["-compile_info"]), "cc -I/opt/weft/include");
+        assert_eq!(
+            answer(&["-link_info"]),
+            "cc -L/opt/weft/lib -Wl,-rpath,/opt/weft/lib -lmpi_abi"
+        );
+    }
+
+    #[test]
+    fn words_are_quoted() {
+        assert_eq!(quoted(OsStr::new("-I/a b")), "'-I/a b'");
+        assert_eq!(quoted(OsStr::new("it's")), r"'it'\''s'");
+    }
+
+    #[test]
+    fn an_installation_without_header_is_refused() {
+        let error = Prefix::of(Path::new("/nonexistent/bin/mpicc")).unwrap_err();
+        assert!(error.contains("/nonexistent/include/mpi.h"), "{error}");
+    }
+}

@@ -11,10 +11,10 @@
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::io::Write;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
+use weft_atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use weft_fabric::Fabric;
 use weft_launch::bootstrap::{self, Launcher};
 use weft_mpi::datatype::Basic;

@@ -2,6 +2,7 @@
 //!
 //! They are aliases, not re-exports, so that a lint that bans the raw types elsewhere does not see
 //! through them.
+#![allow(clippy::disallowed_types)] // this is the door
 
 pub use core::sync::atomic::{Ordering, compiler_fence};
 

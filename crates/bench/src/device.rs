@@ -7,8 +7,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
+use weft_atomic::{AtomicBool, AtomicU64, Ordering};
 use weft_sys::cores;
 
 /// One thing to measure.

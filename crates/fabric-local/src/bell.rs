@@ -5,10 +5,9 @@
 //! relied upon for anything but how long to spin.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use weft_atomic::{Doorbell, FenceMode};
+use weft_atomic::{AtomicBool, AtomicU32, Doorbell, FenceMode, Ordering};
 use weft_fabric::{Bell, Load, Ticket};
 use weft_sys::{Futex, clock, cores};
 

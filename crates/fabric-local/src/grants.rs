@@ -11,9 +11,9 @@
 //! transfers; [`Grants::revoke`] shuts the gate, that is, waits until those inside are done. So nothing
 //! moves after it returns, and long copies do not stand in each other's way.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use weft_atomic::{AtomicBool, Ordering};
 use weft_fabric::{FabricError, Peer, Region, Result, Rights, Token, Uses};
 
 /// One grant.

@@ -13,11 +13,11 @@
 //! fail, so that destructors come to an end.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
+use weft_atomic::{AtomicBool, Ordering};
 use weft_fabric::Peer;
 use weft_sys::cores;
 

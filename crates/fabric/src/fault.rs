@@ -10,8 +10,9 @@
 //! So a layer that hangs on a [`Faulty`] fabric would hang on a sound one some day.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use weft_atomic::{AtomicBool, Ordering};
 
 use crate::{
     Bell, Fabric, Head, Limits, Load, Operation, Peer, Posted, Region, Result, Rights, Sink,

@@ -1,9 +1,9 @@
 //! One rank as a value: the engine and its communicators. No globals: many fit in one program.
 
-use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use weft_atomic::AtomicU32;
 use weft_fabric::{Bell, Fabric, Load, Peer};
 
 use crate::coll;

@@ -23,8 +23,9 @@
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use weft_atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::{GENERATION_BITS, INDEX_BITS};
 

@@ -49,7 +49,7 @@ pub fn one_rings_ones_own_bell(stage: &dyn Stage) {
 
 /// Another thread of the same rank can wake the sleeper.
 pub fn a_helper_rings_the_sleeper(stage: &dyn Stage) {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use weft_atomic::{AtomicU32, Ordering};
     if !stage.has_helpers() {
         return;
     }

@@ -6,7 +6,7 @@
 //! bits: two million for a job of 1024.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use weft_atomic::Ordering;
 
 use weft_fabric::{Peer, Region};
 

@@ -2,8 +2,9 @@
 //! attributes. Callbacks and handles of the caller's language are opaque numbers here; the ABI gives
 //! them a meaning.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use weft_atomic::{AtomicUsize, Ordering};
 
 use crate::info::Info;
 

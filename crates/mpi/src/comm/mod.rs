@@ -4,8 +4,8 @@ mod create;
 mod extras;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
+use weft_atomic::{AtomicU32, Ordering};
 use weft_fabric::Peer;
 
 use crate::engine::request::{Recipe, RequestId, Work};

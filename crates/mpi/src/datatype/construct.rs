@@ -1,7 +1,7 @@
 //! Building a datatype from its recipe.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use weft_atomic::AtomicBool;
 
 use super::array;
 use super::bounds::{Bounds, too_large};

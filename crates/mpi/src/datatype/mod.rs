@@ -28,7 +28,7 @@ mod signature;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use weft_atomic::{AtomicBool, Ordering};
 
 pub use array::{Distribution, Order};
 pub use basic::{Basic, Kind, Scalar, TypeClass};

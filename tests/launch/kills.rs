@@ -1,1 +1,126 @@
+//! Two hundred random kills: whoever is killed, and whenever, nothing of the job is left.
 
+mod harness;
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use harness::{Job, OWN_NAMESPACES, Running, namespaces, rank, signal};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+const KILLS: u32 = 200;
+
+/// Whom to kill.
+#[derive(Clone, Copy, Debug)]
+enum Victim {
+    Rank,
+    Front,
+    Supervisor,
+    Group,
+    FrontAndRank,
+    /// Both of ours at once: only what is a rank itself, or has initialised MPI, is promised to end.
+    Both,
+}
+
+const VICTIMS: [Victim; 6] = [
+    Victim::Rank,
+    Victim::Front,
+    Victim::Supervisor,
+    Victim::Group,
+    Victim::FrontAndRank,
+    Victim::Both,
+];
+
+/// False if nobody of that kind was there yet.
+fn kill(running: &Running, victim: Victim, random: &mut StdRng) -> bool {
+    let front = running.front();
+    let supervisor = running.supervisor();
+    let ranks = running.ranks();
+    let rank = (!ranks.is_empty()).then(|| ranks[random.random_range(0..ranks.len())]);
+    let victims = match victim {
+        Victim::Rank => vec![rank],
+        Victim::Front => vec![Some(front)],
+        Victim::Supervisor => vec![supervisor],
+        Victim::Group => {
+            return weft_sys::process::signal_group(front, libc::SIGKILL).is_ok();
+        }
+        Victim::FrontAndRank => vec![Some(front), rank],
+        Victim::Both => vec![supervisor, Some(front)],
+    };
+    let victims: Vec<u32> = victims.into_iter().flatten().collect();
+    for id in &victims {
+        signal(*id, libc::SIGKILL);
+    }
+    !victims.is_empty()
+}
+
+#[test]
+fn nothing_is_left_however_it_dies() {
+    let seed = rand::rng().random();
+    let mut random = StdRng::seed_from_u64(seed);
+    let rank = rank();
+    let shell = format!("setsid sleep 600 & setsid sh -c 'sleep 601 & sleep 602' & {rank} wait");
+    // The last ones have children that are no ranks.
+    let mut programs: Vec<Vec<&str>> = vec![
+        vec!["sleep", "600"],
+        vec![&rank, "wait"],
+        vec![&rank, "spin"],
+    ];
+    if namespaces() {
+        programs.push([&OWN_NAMESPACES[..], &[&rank, "wait"]].concat());
+    }
+    let plain = programs.len();
+    programs.push(vec!["sh", "-c", &shell]);
+    if namespaces() {
+        programs.push([&OWN_NAMESPACES[..], &["sh", "-c", &shell]].concat());
+    }
+    let (mut slowest, mut early) = (Duration::ZERO, 0);
+    for kill_number in 0..KILLS {
+        let victim = VICTIMS[random.random_range(0..VICTIMS.len())];
+        let both = matches!(victim, Victim::Both);
+        let program = &programs[random.random_range(0..if both { plain } else { programs.len() })];
+        let ranks = random.random_range(1..=5);
+        let words = ["-n".to_owned(), ranks.to_string()];
+        let words = words
+            .into_iter()
+            .chain(program.iter().map(|word| (*word).to_owned()));
+        let mut running = Job::new(words).start();
+        let context =
+            format!("seed {seed}, kill {kill_number}: {victim:?} of {ranks} × {program:?}");
+        // At any time from the first moment on. Ranks in namespaces can only promise to end by
+        // themselves once they have initialised.
+        if both && program.contains(&"unshare") {
+            let mut heard = 0;
+            while heard < ranks {
+                heard += running.hear("ing\n").matches("ing\n").count();
+            }
+        } else {
+            sleep(Duration::from_micros(random.random_range(0..60_000)));
+        }
+        if running.ranks().len() < ranks {
+            early += 1;
+        }
+        if !kill(&running, victim, &mut random) {
+            signal(running.front(), libc::SIGKILL);
+        }
+        let time = match running.until_nothing() {
+            Some(time) => time,
+            None => {
+                let left = running.left();
+                panic!("{context}: still there after 5 s: {left:?}");
+            }
+        };
+        slowest = slowest.max(time);
+    }
+    let named = std::fs::read_dir("/dev/shm").map(|entries| {
+        let names = entries
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.contains("weft")).count()
+    });
+    assert_eq!(named.unwrap_or(0), 0, "names in /dev/shm");
+    println!(
+        "{KILLS} kills, {early} before all ranks were there; nothing left, after at most {slowest:?}"
+    );
+}

@@ -1,1 +1,8 @@
+//! The launcher as its users see it: command lines in, output, exit codes and nothing left behind.
 
+mod bootstrap;
+mod ends;
+mod failures;
+mod harness;
+mod lines;
+mod output;

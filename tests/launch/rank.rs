@@ -1,1 +1,152 @@
-fn main() {}
+//! The smallest rank there is, for tests of the launcher: it bootstraps as the MPI library does, and
+//! then does what its first argument says.
+
+use std::io::{self, BufRead, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, exit};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rand::Rng;
+use weft_fabric_shm::{ProcessState, Shm};
+use weft_launch::bootstrap::{self, Launcher};
+
+const LONG: Duration = Duration::from_secs(600);
+
+/// What MPI_Init does: a launcher, and the fabric if there is a job.
+fn initialise() -> (Box<dyn Launcher>, Option<Shm>) {
+    let launcher = bootstrap::join().unwrap_or_else(|error| fail(&error.to_string()));
+    // SAFETY: this program has one thread.
+    unsafe { weft_sys::environment::remove(bootstrap::VARIABLES) };
+    let fabric = launcher.segment().map(|segment| {
+        let fabric = Shm::attach(segment, launcher.rank());
+        let fabric = fabric.unwrap_or_else(|error| fail(&error.to_string()));
+        fabric.set_state(ProcessState::Initialised);
+        fabric
+    });
+    launcher.initialised();
+    (launcher, fabric)
+}
+
+/// What MPI_Finalize does.
+fn finalise((launcher, fabric): (Box<dyn Launcher>, Option<Shm>)) {
+    if let Some(fabric) = &fabric {
+        fabric.set_state(ProcessState::Finalised);
+    }
+    launcher.finalised();
+}
+
+fn fail(text: &str) -> ! {
+    eprintln!("rank: {text}");
+    exit(1)
+}
+
+fn number(text: Option<&String>) -> i32 {
+    text.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let word = words.first().map_or("", String::as_str);
+    // What needs no MPI.
+    match word {
+        "plain-exit" => exit(number(words.get(1))),
+        "burst" => return burst(number(words.get(1)).unsigned_abs()),
+        _ => {}
+    }
+    let joined = initialise();
+    let rank = joined.0.rank();
+    match word {
+        "where" => {
+            let (size, appnum) = (joined.0.size(), joined.0.appnum());
+            println!(
+                "rank {rank} of {size} program {appnum} singleton {}",
+                joined.0.is_singleton()
+            );
+        }
+        // Ends without MPI_Finalize, if it is that rank.
+        "leave" if number(words.get(1)) == rank as i32 => exit(number(words.get(2))),
+        "abort" if number(words.get(1)) == rank as i32 => {
+            let code = number(words.get(2));
+            joined
+                .0
+                .abort(code, words.get(3).map_or("", String::as_str));
+            exit(code)
+        }
+        "abort-by-fabric" if number(words.get(1)) == rank as i32 => {
+            if let Some(fabric) = &joined.1 {
+                fabric.abort(number(words.get(2)));
+            }
+            exit(9)
+        }
+        "kill" if number(words.get(1)) == rank as i32 => {
+            let signal = number(words.get(2));
+            // Rust's own handler of SIGSEGV takes the first one and steps aside.
+            for _ in 0..2 {
+                let _ = weft_sys::process::signal(weft_sys::process::id(), signal);
+            }
+            sleep(LONG);
+        }
+        "leave" | "abort" | "abort-by-fabric" | "kill" | "wait" => {
+            println!("waiting");
+            sleep(LONG);
+        }
+        "spin" => {
+            println!("spinning");
+            loop {
+                std::hint::spin_loop();
+            }
+        }
+        // What a rank starts is no rank.
+        "start" => {
+            let us = std::env::current_exe().unwrap_or_else(|error| fail(&error.to_string()));
+            let status = Command::new(us).arg("where").status();
+            if !status.is_ok_and(|status| status.success()) {
+                fail("the child failed");
+            }
+        }
+        "second" => {
+            // As a second process of this rank: the variables are gone, so by hand.
+            let error = bootstrap::join().map(|launcher| launcher.is_singleton());
+            println!("second is alone: {error:?}");
+        }
+        // Becomes another program, which must not be taken for this rank.
+        "become" => {
+            let error = Command::new(&words[1]).args(&words[2..]).exec();
+            fail(&error.to_string());
+        }
+        "ask" => {
+            print!("name? ");
+            let _ = io::stdout().flush();
+            let mut line = String::new();
+            let _ = io::stdin().lock().read_line(&mut line);
+            println!("hello {}", line.trim());
+        }
+        other => fail(&format!("unknown word {other}")),
+    }
+    finalise(joined);
+}
+
+/// Numbered lines, written in pieces of random sizes that care for no line.
+fn burst(lines: u32) {
+    let rank = std::env::var("WEFT_RANK").unwrap_or_default();
+    let mut random = rand::rng();
+    let mut text = Vec::new();
+    for line in 0..lines {
+        let filling = "x".repeat(random.random_range(0..40));
+        text.extend_from_slice(format!("<{rank} {line} {filling}>\n").as_bytes());
+    }
+    let mut out = std::fs::File::from(
+        std::os::fd::AsFd::as_fd(&io::stdout())
+            .try_clone_to_owned()
+            .unwrap_or_else(|error| fail(&error.to_string())),
+    );
+    let mut rest = &text[..];
+    while !rest.is_empty() {
+        let most = random.random_range(1..=4000).min(rest.len());
+        match out.write(&rest[..most]) {
+            Ok(count) => rest = &rest[count..],
+            Err(error) => fail(&error.to_string()),
+        }
+    }
+}

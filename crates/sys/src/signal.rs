@@ -3,13 +3,15 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use crate::error::{check, failed, last_errno};
 
 /// A descriptor from which the signals of a set are read.
 ///
-/// They are blocked for the thread that made it and for threads that it starts later: make it before
-/// them. Children started by [`std::process::Command`] begin with nothing blocked.
+/// They are blocked for the thread that made it, and for threads and children that it starts later: make
+/// it before the threads, and start children with [`unblock_in_child`].
 #[derive(Debug)]
 pub struct Signals {
     descriptor: OwnedFd,
@@ -22,17 +24,7 @@ impl Signals {
     /// If one of them is no signal, or the kernel refuses.
     pub fn new(signals: &[i32]) -> io::Result<Self> {
         let purpose = || format!("take the signals {signals:?} by descriptor");
-        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: sigemptyset initialises the set.
-        let mut set = unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            set.assume_init()
-        };
-        for &signal in signals {
-            // SAFETY: the set is initialised; a number that is no signal gives an error.
-            let added = unsafe { libc::sigaddset(&raw mut set, signal) };
-            check(added, "sigaddset", purpose)?;
-        }
+        let set = set_of(signals)?;
         // SAFETY: the set is read; the old mask is not asked for.
         let blocked =
             unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
@@ -77,6 +69,42 @@ impl Signals {
     }
 }
 
+fn set_of(signals: &[i32]) -> io::Result<libc::sigset_t> {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises the set.
+    let mut set = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        set.assume_init()
+    };
+    for &signal in signals {
+        // SAFETY: the set is initialised; a number that is no signal gives an error.
+        let added = unsafe { libc::sigaddset(&raw mut set, signal) };
+        check(added, "sigaddset", || {
+            format!("put {signal} into a set of signals")
+        })?;
+    }
+    Ok(set)
+}
+
+/// Has the child that `command` starts begin with these signals not blocked, though they are here.
+///
+/// # Errors
+/// If one of them is no signal.
+pub fn unblock_in_child(command: &mut Command, signals: &[i32]) -> io::Result<()> {
+    let set = set_of(signals)?;
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; sigprocmask is one. The
+    // set is read, and owned by the closure.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) == -1 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+    Ok(())
+}
+
 /// Whether a signal is ignored by this process, as `nohup` asks for. A descriptor would show it all the
 /// same: do not put it into the set.
 #[must_use]
@@ -118,6 +146,16 @@ mod tests {
             assert_eq!(signals.next().expect("readable"), Some(libc::SIGUSR1));
             assert_eq!(signals.next().expect("readable"), None);
             assert!(Signals::new(&[-1]).is_err());
+            // The shell ends by it if it may come, and with 3 if it is blocked.
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", "kill -USR1 $$; exit 3"]);
+            assert_eq!(shell.status().expect("a shell").code(), Some(3));
+            unblock_in_child(&mut shell, &[libc::SIGUSR1]).expect("a signal");
+            let status = shell.status().expect("a shell");
+            assert_eq!(
+                std::os::unix::process::ExitStatusExt::signal(&status),
+                Some(libc::SIGUSR1)
+            );
         })
         .join()
         .expect("no panic");

@@ -8,8 +8,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use weft_sys::descriptor::{self, Carries};
-use weft_sys::process;
+use weft_sys::{process, signal};
 
+use super::supervisor::HANDLED;
 use crate::bootstrap::Names;
 use crate::plan::{Plan, Program};
 use crate::segment::Segment;
@@ -111,6 +112,7 @@ impl<'a> Spawner<'a> {
             }
             outputs = Some([File::from(out), File::from(err)]);
         }
+        signal::unblock_in_child(&mut command, &HANDLED)?;
         process::child_dies_with_us(&mut command, process::SIGKILL);
         let child = command.spawn()?;
         Ok(Started {

@@ -26,6 +26,18 @@ const END: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(1);
 /// … after SIGTERM, by which batch systems announce the end.
 const GRACE_TERM: Duration = Duration::from_secs(3);
+/// What is taken by descriptor here, and must reach the ranks as ever.
+pub const HANDLED: [i32; 9] = [
+    SIGCHLD,
+    SIGINT,
+    SIGTERM,
+    SIGHUP,
+    SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGTSTP,
+    SIGCONT,
+];
 /// The same signal again after so long means: now.
 const AGAIN: Duration = Duration::from_millis(300);
 
@@ -94,18 +106,7 @@ impl<'a> Job<'a> {
         // Out of the front's process group and away from its terminal. Fails only if we are that far.
         let _ = rustix::process::setsid();
         process::adopt_orphans()?;
-        let handled = [
-            SIGCHLD,
-            SIGINT,
-            SIGTERM,
-            SIGHUP,
-            SIGQUIT,
-            libc::SIGUSR1,
-            libc::SIGUSR2,
-            libc::SIGTSTP,
-            SIGCONT,
-        ];
-        let signals = Signals::new(&handled)?;
+        let signals = Signals::new(&HANDLED)?;
         let ranks = plan.ranks();
         if ranks > 64 {
             // Four descriptors a rank; a tight limit shows when it is reached.

@@ -1,0 +1,213 @@
+//! How a process learns which rank it is: through wrappers, alone, under foreign launchers, by mistake.
+
+use std::process::{Command, Stdio};
+
+use crate::harness::{Job, OWN_NAMESPACES, namespaces, rank};
+
+fn joined(words: &[&str], count: usize) {
+    let mut all = vec!["-n".to_owned(), count.to_string()];
+    all.extend(words.iter().map(|word| (*word).to_owned()));
+    let ended = Job::new(&all).run();
+    assert_eq!(ended.code(), Some(0), "{words:?}: {ended:?}");
+    let expected: Vec<_> = (0..count)
+        .map(|rank| format!("rank {rank} of {count} program 0 singleton false"))
+        .collect();
+    let found: Vec<_> = ended
+        .sorted()
+        .into_iter()
+        .filter(|line| line.starts_with("rank"))
+        .collect();
+    assert_eq!(found, expected, "{words:?}");
+}
+
+#[test]
+fn wrappers_let_the_rank_through() {
+    let rank = rank();
+    joined(&["sh", "-c", &format!("{rank} where; :")], 2);
+    joined(&["env", "OTHER=1", &rank, "where"], 2);
+    joined(&["nice", "-n", "1", &rank, "where"], 2);
+}
+
+#[test]
+fn ranks_in_namespaces_of_their_own_join() {
+    if namespaces() {
+        let mut words = OWN_NAMESPACES.to_vec();
+        let rank = rank();
+        words.extend([&*rank, "where"]);
+        joined(&words, 3);
+    }
+}
+
+#[test]
+fn a_debugger_lets_the_rank_through() {
+    let there = Command::new("gdb")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status();
+    if there.is_err() {
+        eprintln!("there is no gdb here: not tested");
+        return;
+    }
+    let ended = Job::new([
+        "-n",
+        "2",
+        "gdb",
+        "-nx",
+        "-batch",
+        "-ex",
+        "run",
+        "--args",
+        &rank(),
+        "where",
+    ])
+    .run();
+    for rank in 0..2 {
+        assert!(
+            ended.out.contains(&format!("rank {rank} of 2")),
+            "{ended:?}"
+        );
+    }
+}
+
+#[test]
+fn alone_is_a_job_of_one() {
+    let output = Command::new(rank())
+        .arg("where")
+        .env_remove("WEFT_JOB")
+        .output()
+        .expect("runs");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "rank 0 of 1 program 0 singleton true\n"
+    );
+}
+
+#[test]
+fn what_a_rank_starts_is_no_rank() {
+    let ended = Job::new(["-n", "2", &rank(), "start"]).run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert_eq!(
+        ended.out,
+        "rank 0 of 1 program 0 singleton true\n".repeat(2)
+    );
+    // Not even if the rank replaces itself; it has not finalised, though.
+    let ended = Job::new([
+        "-n",
+        "1",
+        &rank(),
+        "become",
+        "sh",
+        "-c",
+        "echo ${WEFT_RANK-gone}; ls /proc/self/fd | wc -w",
+    ])
+    .run();
+    let lines: Vec<_> = ended.out.lines().collect();
+    assert_eq!(lines[0], "gone", "{ended:?}");
+    assert_eq!(ended.code(), Some(1));
+}
+
+#[test]
+fn a_job_inside_a_job_is_a_job_of_its_own() {
+    let weft = crate::harness::weft();
+    let ended = Job::new([
+        "-n",
+        "1",
+        "sh",
+        "-c",
+        &format!("{} run -n 2 {} where", weft.display(), rank()),
+    ])
+    .run();
+    assert_eq!(
+        ended.sorted(),
+        [
+            "rank 0 of 2 program 0 singleton false",
+            "rank 1 of 2 program 0 singleton false"
+        ]
+    );
+}
+
+#[test]
+fn a_foreign_launcher_is_named() {
+    for (variables, named) in [
+        (
+            &[("PMI_RANK", "1"), ("PMI_SIZE", "4"), ("PMI_FD", "9")][..],
+            "MPICH",
+        ),
+        (
+            &[
+                ("OMPI_COMM_WORLD_SIZE", "2"),
+                ("OMPI_COMM_WORLD_RANK", "0"),
+                ("PMIX_RANK", "0"),
+            ],
+            "Open MPI",
+        ),
+        (&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "2")], "srun"),
+    ] {
+        let mut command = Command::new(rank());
+        let output = command
+            .arg("where")
+            .envs(variables.iter().copied())
+            .output()
+            .expect("runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && output.stdout.is_empty(),
+            "{error}"
+        );
+        assert!(
+            error.contains(named) && error.contains("weft run -n"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_second_process_of_a_rank_is_refused() {
+    let rank = rank();
+    // Beside the first, and after it.
+    for script in [
+        format!("{rank} wait & sleep 0.3; {rank} where"),
+        format!("{rank} where; {rank} where"),
+    ] {
+        let ended = Job::new(["-n", "1", "sh", "-c", &script]).run();
+        assert_eq!(ended.code(), Some(1), "{ended:?}");
+        let told =
+            ended.error.contains("second process") || ended.error.contains("has joined already");
+        assert!(told, "{ended:?}");
+    }
+}
+
+#[test]
+fn descriptors_that_were_closed_on_the_way_are_told() {
+    let python = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))";
+    let there = Command::new("python3").args(["-c", ""]).status();
+    if !there.is_ok_and(|status| status.success()) {
+        eprintln!("there is no python3 here: not tested");
+        return;
+    }
+    let ended = Job::new(["-n", "2", "python3", "-c", python, &rank(), "where"]).run();
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    assert!(ended.error.contains("close_fds=False"), "{ended:?}");
+    assert_eq!(ended.out, "");
+}
+
+#[test]
+fn a_rank_starts_as_from_a_shell() {
+    // The same signals blocked and ignored, the same descriptors: and those of the job, three.
+    let script = "echo $(grep -E 'Sig(Blk|Ign)' /proc/self/status) $(ls /proc/self/fd | wc -w)";
+    let seen = |text: &str| -> Vec<(String, u32)> {
+        let split = |line: &str| {
+            let (signals, count) = line.rsplit_once(' ').expect("two parts");
+            (signals.to_owned(), count.parse().expect("a number"))
+        };
+        text.lines().map(split).collect()
+    };
+    let mut command = Command::new("sh");
+    let output = command.args(["-c", script]).stdin(Stdio::null()).output();
+    let output = output.expect("there is a shell");
+    let shell = seen(&String::from_utf8_lossy(&output.stdout));
+    assert!(shell[0].0.contains("SigBlk: 0000000000000000"), "{shell:?}");
+    let ended = Job::new(["-n", "2", "sh", "-c", script]).run();
+    let expected = (shell[0].0.clone(), shell[0].1 + 3);
+    assert_eq!(seen(&ended.out), vec![expected; 2]);
+}

@@ -1,0 +1,128 @@
+//! A rank fails: the job ends, its code is that of the first, the last line says who it was.
+
+use crate::harness::{Job, rank};
+
+/// Runs, and compares the code and the last line.
+fn expect(words: &[&str], code: i32, last: &str) {
+    let ended = Job::new(words).run();
+    assert_eq!(ended.code(), Some(code), "{words:?}: {ended:?}");
+    assert_eq!(ended.last(), last, "{words:?}");
+}
+
+#[test]
+fn a_code_of_a_rank_is_the_code_of_the_job() {
+    let script = "test $WEFT_RANK = 2 && exit 7; sleep 600";
+    expect(
+        &["-n", "4", "sh", "-c", script],
+        7,
+        "weft: rank 2 failed first: exited with code 7; 3 other ranks were ended",
+    );
+    expect(
+        &["-n", "1", "sh", "-c", "exit 255"],
+        255,
+        "weft: rank 0 failed first: exited with code 255",
+    );
+    expect(
+        &["-n", "2", &rank(), "leave", "1", "3"],
+        3,
+        "weft: rank 1 failed first: exited with code 3 before MPI_Finalize; 1 other rank was ended",
+    );
+}
+
+#[test]
+fn a_signal_is_named() {
+    let rank = rank();
+    let line = "weft: rank 3 failed first: killed by signal 11 (SIGSEGV) before MPI_Finalize; 7 other ranks were ended";
+    expect(&["-n", "8", &rank, "kill", "3", "11"], 139, line);
+    let ended = Job::new(["-n", "2", &rank, "kill", "0", "9"]).run();
+    assert_eq!(ended.code(), Some(137));
+    assert!(
+        ended.last().contains("SIGKILL") && ended.last().contains("memory"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn an_exit_without_finalize_is_a_failure() {
+    let line = "weft: rank 1 failed first: exited with code 0 after MPI_Init, but without MPI_Finalize; 2 other ranks were ended";
+    expect(&["-n", "3", &rank(), "leave", "1", "0"], 1, line);
+}
+
+#[test]
+fn a_rank_that_never_initialises_fails_those_that_do() {
+    let rank = rank();
+    let line = "weft: rank 1 failed first: exited with code 0 without MPI_Init, while rank 0 has initialised MPI and counts on it; 1 other rank was ended";
+    // Whoever comes first.
+    for script in ["true", "sleep 0.3"] {
+        expect(
+            &["-n", "1", &rank, "wait", ":", "-n", "1", "sh", "-c", script],
+            1,
+            line,
+        );
+    }
+    // Programs without MPI may do as they like.
+    let ended = Job::new(["-n", "1", "true", ":", "-n", "1", "sleep", "0.1"]).run();
+    assert_eq!((ended.code(), &*ended.error), (Some(0), ""));
+}
+
+#[test]
+fn an_abort_ends_all_with_its_code() {
+    let rank = rank();
+    expect(
+        &["-n", "4", &rank, "abort", "2", "42", "no convergence"],
+        42,
+        "weft: rank 2 failed first: called MPI_Abort with code 42: no convergence; 3 other ranks were ended",
+    );
+    expect(
+        &["-n", "2", &rank, "abort", "0", "256", ""],
+        1,
+        "weft: rank 0 failed first: called MPI_Abort with code 256; 1 other rank was ended",
+    );
+    // Known from the shared memory only: also then it is an abort, not an exit.
+    let ended = Job::new(["-n", "3", &rank, "abort-by-fabric", "1", "5"]).run();
+    assert_eq!(ended.code(), Some(5), "{ended:?}");
+    assert!(
+        ended
+            .last()
+            .contains("rank 1 failed first: called MPI_Abort with code 5"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn what_was_written_before_the_end_is_shown_before_the_last_line() {
+    let script =
+        "echo out $WEFT_RANK; echo error $WEFT_RANK >&2; test $WEFT_RANK = 1 && exit 5; sleep 600";
+    let ended = Job::new([
+        "-n",
+        "2",
+        "sh",
+        "-c",
+        &format!("test $WEFT_RANK = 1 && sleep 0.3; {script}"),
+    ])
+    .run();
+    assert_eq!(ended.sorted(), ["out 0", "out 1"]);
+    let lines: Vec<_> = ended.error.lines().collect();
+    assert_eq!(lines[..2], ["error 0", "error 1"]);
+    assert!(
+        lines[2].starts_with("weft: rank 1 failed first"),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_time_limit_ends_the_job() {
+    expect(
+        &["-n", "3", "--timeout", "0.2", "sleep", "600"],
+        124,
+        "weft: the job did not end within 0.2 s (--timeout): ranks 0, 1, 2 were still running and were ended",
+    );
+    let ended = Job::line("-n 2 --timeout 50 true").run();
+    assert_eq!((ended.code(), &*ended.error), (Some(0), ""));
+}
+
+#[test]
+fn success_is_silent() {
+    let ended = Job::line(&format!("-n 3 {} where", rank())).run();
+    assert_eq!((ended.code(), &*ended.error), (Some(0), ""));
+}

@@ -15,6 +15,7 @@
 //! | `job` | the two processes of a running job, output, failures, the end |
 //! | `tree` | all processes that descend from us, and their end |
 //! | `segment` | the shared memory that a job starts with |
+//! | [`wrapper`] | `mpicc`, `mpicxx` |
 //! | [`bootstrap`] | the other side: how a process learns which rank it is |
 //!
 //! # Nothing is left behind
@@ -34,3 +35,4 @@ pub mod options;
 pub mod plan;
 mod segment;
 mod tree;
+pub mod wrapper;

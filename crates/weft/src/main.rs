@@ -52,14 +52,14 @@ fn main() -> ExitCode {
     let name = called_name(&called);
     match &*name {
         "mpiexec" | "mpirun" | "orterun" => return weft_launch::command::main(&name, words),
-        "mpicc" | "mpicxx" | "mpic++" | "mpiCC" => return wrapper(&name),
+        "mpicc" | "mpicxx" | "mpic++" | "mpiCC" => return wrapper(&name, words),
         _ => {}
     }
     // The options of these are not those of this command: handed on before anybody else reads them.
     match words.next().as_deref().and_then(OsStr::to_str) {
         Some("run" | "mpiexec" | "mpirun") => weft_launch::command::main("weft run", words),
         Some("bench") => weft_bench::command::main(words),
-        Some(name @ ("mpicc" | "mpicxx")) => wrapper(name),
+        Some(name @ ("mpicc" | "mpicxx")) => wrapper(name, words),
         Some(proof::HIDDEN) => proof::main(words),
         _ => match Command::parse().subcommand {
             Subcommands::Info(arguments) => info::run(&arguments),
@@ -87,9 +87,8 @@ fn called_name(called: &OsStr) -> String {
 }
 
 /// The compiler wrappers.
-fn wrapper(name: &str) -> ExitCode {
-    eprintln!("weft: {name} is not part of this build");
-    ExitCode::from(2)
+fn wrapper(name: &str, words: impl Iterator<Item = OsString>) -> ExitCode {
+    ExitCode::from(weft_launch::wrapper::main(name, words))
 }
 
 #[cfg(test)]

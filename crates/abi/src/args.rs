@@ -77,6 +77,30 @@ impl<T: Copy> InOut<T> {
     }
 }
 
+/// Integers of C of either width.
+pub trait Number: Copy {
+    /// The value.
+    fn wide(self) -> i64;
+    /// The value in this width; `None` if it does not fit.
+    fn narrow(value: i64) -> Option<Self>;
+}
+
+macro_rules! numbers {
+    ($($number:ty)*) => {$(
+        impl Number for $number {
+            fn wide(self) -> i64 {
+                self as i64
+            }
+
+            fn narrow(value: i64) -> Option<Self> {
+                Self::try_from(value).ok()
+            }
+        }
+    )*};
+}
+
+numbers! { i32 i64 isize }
+
 /// Where a count goes, of either width.
 #[derive(Debug)]
 pub enum CountOut {

@@ -20,7 +20,7 @@ use weft_launch::bootstrap::{self, Launcher};
 use weft_mpi::datatype::Basic;
 use weft_mpi::info::Info;
 use weft_mpi::op::Predefined;
-use weft_mpi::{Comm, Group, Message, Op, Process};
+use weft_mpi::{Comm, Datatype, Group, Message, Op, Process};
 
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
@@ -222,6 +222,51 @@ pub fn comm_of_context(context: u32) -> Option<(c::Comm, Arc<Comm>)> {
     let handle = open(&CONTEXTS).get(&(context & !1)).copied()?;
     let comm = crate::check::find_communicator(handle)?;
     Some((handle, Arc::clone(comm)))
+}
+
+/// The handle of a communicator.
+pub fn handle_of_comm(comm: &Comm) -> c::Comm {
+    open(&CONTEXTS)
+        .get(&(comm.context() & !1))
+        .copied()
+        .unwrap_or(k::MPI_COMM_NULL)
+}
+
+// Handles of datatypes by address: callbacks and `MPI_Type_get_contents` get the handle that the
+// program knows.
+static DATATYPE_HANDLES: LazyLock<Mutex<HashMap<usize, c::Datatype>>> =
+    LazyLock::new(Mutex::default);
+
+/// The handle for a new datatype; `None` when the table is full.
+pub fn publish_datatype(datatype: Arc<Datatype>) -> Option<c::Datatype> {
+    let address = Arc::as_ptr(&datatype).addr();
+    let handle = c::Datatype(handle::insert(datatype)?);
+    open(&DATATYPE_HANDLES).entry(address).or_insert(handle);
+    Some(handle)
+}
+
+/// Ends the handle of a datatype; answers whether it was live.
+pub fn forget_datatype(datatype: &Arc<Datatype>, handle: c::Datatype) -> bool {
+    let mut handles = open(&DATATYPE_HANDLES);
+    let address = Arc::as_ptr(datatype).addr();
+    if handles.get(&address) == Some(&handle) {
+        handles.remove(&address);
+    }
+    drop(handles);
+    handle::remove::<Arc<Datatype>>(handle.0)
+}
+
+/// The handle of a datatype.
+pub fn handle_of_datatype(datatype: &Arc<Datatype>) -> c::Datatype {
+    if datatype.is_predefined()
+        && let Some(basic) = datatype.basic()
+    {
+        return handle_of_basic(basic);
+    }
+    let known = open(&DATATYPE_HANDLES)
+        .get(&Arc::as_ptr(datatype).addr())
+        .copied();
+    known.unwrap_or(k::MPI_DATATYPE_NULL)
 }
 
 /// The context of a live request.

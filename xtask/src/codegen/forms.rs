@@ -10,11 +10,12 @@ use super::declaration::Declaration;
 use super::table::{Form, Function, Parameter};
 
 /// Groups whose buffers are checked by the calls themselves.
-const LAZY: [&str; 4] = [
+const LAZY: [&str; 5] = [
     "coll",
     "coll_nonblocking",
     "coll_persistent",
     "neighborhood",
+    "op",
 ];
 
 /// Groups whose calls are told the form, because the standard makes it visible later.
@@ -33,7 +34,7 @@ pub struct Body {
 pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
     let mut out = Body::default();
     let parameters = &function.parameters;
-    let lazy = LAZY.contains(&group);
+    let lazy = LAZY.contains(&group) || function.call().ends_with("pack_external");
     // Communicators first: ranks and roots are checked against them.
     for parameter in parameters
         .iter()
@@ -146,7 +147,7 @@ fn triple(parameters: &[Parameter]) -> Option<[String; 3]> {
             .is_some_and(|declaration| declaration.by_value())
     };
     let fits = buffer.kind == "BUFFER"
-        && count.kind.contains("XFER_NUM_ELEM")
+        && (count.kind.contains("XFER_NUM_ELEM") || count.kind.contains("DTYPE_NUM_ELEM"))
         && datatype.kind == "DATATYPE"
         && scalar(count)
         && scalar(datatype);
@@ -205,7 +206,7 @@ fn rule(
                 },
                 (kind, _)
                     if kind.contains("XFER_NUM_ELEM")
-                        || kind.contains("DTYPE_NUM_ELEM")
+                        || kind.contains("DTYPE_NUM_ELEM_")
                         || kind == "PARTITION" =>
                 {
                     checked(format!("check::count({name}.into(), \"{name}\")?"))
@@ -213,10 +214,10 @@ fn rule(
                 (kind, _) if kind.starts_with("ARRAY_LENGTH") || kind == "POLYNUM_PARAM_VALUES" => {
                     checked(format!("check::length({name}.into(), \"{name}\")?"))
                 }
-                (kind, _) if kind.contains("NUM_BYTES") => {
+                (kind, _) if kind.contains("NUM_BYTES") || kind.ends_with("PACK_SIZE") => {
                     checked(format!("check::bytes({name} as i64, \"{name}\")?"))
                 }
-                _ if parameter.is_poly() => checked(format!("c::Count::from({name})")),
+                _ if parameter.is_poly() => checked(format!("{name} as c::Count")),
                 _ => plain(),
             },
         );
@@ -228,6 +229,9 @@ fn rule(
         } else {
             checked(format!("StatusOut::new({name})"))
         });
+    }
+    if parameter.kind == "STRING" && parameter.way == "in" {
+        return Ok(by("text"));
     }
     if declaration.array && declaration.stars == 0 {
         let element_poly = parameter.is_poly() || declaration.base == "MPI_Aint";

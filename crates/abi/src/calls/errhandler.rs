@@ -1,6 +1,7 @@
 //! Error handlers, classes and codes (MPI 5.0, sections 9.3 to 9.5).
 
 use std::ffi::{CStr, c_int};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weft_mpi::Comm;
@@ -112,13 +113,16 @@ impl Added {
     }
 }
 
-/// The largest code in use (`MPI_LASTUSEDCODE`).
-pub(crate) fn last_used_code() -> c_int {
+/// Where the largest code in use stands (`MPI_LASTUSEDCODE`): programs keep the address.
+pub(crate) fn last_used_code() -> *const c_int {
+    static LAST: AtomicI32 = AtomicI32::new(k::MPI_ERR_LASTCODE);
     let added = Added::open();
     let live = added.codes.iter().rposition(|code| code.live);
-    live.map_or(k::MPI_ERR_LASTCODE, |place| {
+    let last = live.map_or(k::MPI_ERR_LASTCODE, |place| {
         k::MPI_ERR_LASTCODE + 1 + place as c_int
-    })
+    });
+    LAST.store(last, Ordering::Relaxed);
+    LAST.as_ptr()
 }
 
 fn predefined(code: c_int) -> Option<&'static (c_int, &'static str, &'static str)> {

@@ -12,7 +12,14 @@ use crate::{alias, c, calls, check, state};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Attr_delete(comm: c::Comm, keyval: c_int) -> c_int {
-    entry::unsupported("MPI_Attr_delete", Scope::Comm(comm))
+    entry::run("MPI_Attr_delete", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            calls::attribute::attr_delete(comm, keyval)
+        }
+    })
 }
 alias!(MPI_Attr_delete => PMPI_Attr_delete);
 
@@ -23,7 +30,15 @@ pub unsafe extern "C" fn PMPI_Attr_get(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Attr_get", Scope::Comm(comm))
+    entry::run("MPI_Attr_get", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let flag = check::out(flag, "flag")?;
+            calls::attribute::attr_get(comm, keyval, attribute_val, flag)
+        }
+    })
 }
 alias!(MPI_Attr_get => PMPI_Attr_get);
 
@@ -33,7 +48,14 @@ pub unsafe extern "C" fn PMPI_Attr_put(
     keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_Attr_put", Scope::Comm(comm))
+    entry::run("MPI_Attr_put", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            calls::attribute::attr_put(comm, keyval, attribute_val)
+        }
+    })
 }
 alias!(MPI_Attr_put => PMPI_Attr_put);
 
@@ -44,19 +66,45 @@ pub unsafe extern "C" fn PMPI_Comm_create_keyval(
     comm_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_create_keyval", Scope::None)
+    entry::run("MPI_Comm_create_keyval", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm_keyval = check::out(comm_keyval, "comm_keyval")?;
+            calls::attribute::comm_create_keyval(
+                comm_copy_attr_fn,
+                comm_delete_attr_fn,
+                comm_keyval,
+                extra_state,
+            )
+        }
+    })
 }
 alias!(MPI_Comm_create_keyval => PMPI_Comm_create_keyval);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_delete_attr(comm: c::Comm, comm_keyval: c_int) -> c_int {
-    entry::unsupported("MPI_Comm_delete_attr", Scope::Comm(comm))
+    entry::run("MPI_Comm_delete_attr", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            calls::attribute::comm_delete_attr(comm, comm_keyval)
+        }
+    })
 }
 alias!(MPI_Comm_delete_attr => PMPI_Comm_delete_attr);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Comm_free_keyval", Scope::None)
+    entry::run("MPI_Comm_free_keyval", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm_keyval = check::in_out(comm_keyval, "comm_keyval")?;
+            calls::attribute::comm_free_keyval(comm_keyval)
+        }
+    })
 }
 alias!(MPI_Comm_free_keyval => PMPI_Comm_free_keyval);
 
@@ -67,7 +115,15 @@ pub unsafe extern "C" fn PMPI_Comm_get_attr(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_get_attr", Scope::Comm(comm))
+    entry::run("MPI_Comm_get_attr", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let flag = check::out(flag, "flag")?;
+            calls::attribute::comm_get_attr(comm, comm_keyval, attribute_val, flag)
+        }
+    })
 }
 alias!(MPI_Comm_get_attr => PMPI_Comm_get_attr);
 
@@ -77,7 +133,14 @@ pub unsafe extern "C" fn PMPI_Comm_set_attr(
     comm_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_set_attr", Scope::Comm(comm))
+    entry::run("MPI_Comm_set_attr", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            calls::attribute::comm_set_attr(comm, comm_keyval, attribute_val)
+        }
+    })
 }
 alias!(MPI_Comm_set_attr => PMPI_Comm_set_attr);
 
@@ -88,13 +151,27 @@ pub unsafe extern "C" fn PMPI_Keyval_create(
     keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_Keyval_create", Scope::None)
+    entry::run("MPI_Keyval_create", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let keyval = check::out(keyval, "keyval")?;
+            calls::attribute::keyval_create(copy_fn, delete_fn, keyval, extra_state)
+        }
+    })
 }
 alias!(MPI_Keyval_create => PMPI_Keyval_create);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Keyval_free(keyval: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Keyval_free", Scope::None)
+    entry::run("MPI_Keyval_free", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let keyval = check::in_out(keyval, "keyval")?;
+            calls::attribute::keyval_free(keyval)
+        }
+    })
 }
 alias!(MPI_Keyval_free => PMPI_Keyval_free);
 
@@ -105,19 +182,45 @@ pub unsafe extern "C" fn PMPI_Type_create_keyval(
     type_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_keyval", Scope::None)
+    entry::run("MPI_Type_create_keyval", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let type_keyval = check::out(type_keyval, "type_keyval")?;
+            calls::attribute::type_create_keyval(
+                type_copy_attr_fn,
+                type_delete_attr_fn,
+                type_keyval,
+                extra_state,
+            )
+        }
+    })
 }
 alias!(MPI_Type_create_keyval => PMPI_Type_create_keyval);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_delete_attr(datatype: c::Datatype, type_keyval: c_int) -> c_int {
-    entry::unsupported("MPI_Type_delete_attr", Scope::None)
+    entry::run("MPI_Type_delete_attr", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            calls::attribute::type_delete_attr(datatype, type_keyval)
+        }
+    })
 }
 alias!(MPI_Type_delete_attr => PMPI_Type_delete_attr);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Type_free_keyval", Scope::None)
+    entry::run("MPI_Type_free_keyval", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let type_keyval = check::in_out(type_keyval, "type_keyval")?;
+            calls::attribute::type_free_keyval(type_keyval)
+        }
+    })
 }
 alias!(MPI_Type_free_keyval => PMPI_Type_free_keyval);
 
@@ -128,7 +231,15 @@ pub unsafe extern "C" fn PMPI_Type_get_attr(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Type_get_attr", Scope::None)
+    entry::run("MPI_Type_get_attr", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let flag = check::out(flag, "flag")?;
+            calls::attribute::type_get_attr(datatype, type_keyval, attribute_val, flag)
+        }
+    })
 }
 alias!(MPI_Type_get_attr => PMPI_Type_get_attr);
 
@@ -138,7 +249,14 @@ pub unsafe extern "C" fn PMPI_Type_set_attr(
     type_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_Type_set_attr", Scope::None)
+    entry::run("MPI_Type_set_attr", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            calls::attribute::type_set_attr(datatype, type_keyval, attribute_val)
+        }
+    })
 }
 alias!(MPI_Type_set_attr => PMPI_Type_set_attr);
 
@@ -149,7 +267,19 @@ pub unsafe extern "C" fn PMPI_Win_create_keyval(
     win_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_Win_create_keyval", Scope::None)
+    entry::run("MPI_Win_create_keyval", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win_keyval = check::out(win_keyval, "win_keyval")?;
+            calls::attribute::win_create_keyval(
+                win_copy_attr_fn,
+                win_delete_attr_fn,
+                win_keyval,
+                extra_state,
+            )
+        }
+    })
 }
 alias!(MPI_Win_create_keyval => PMPI_Win_create_keyval);
 
@@ -161,7 +291,14 @@ alias!(MPI_Win_delete_attr => PMPI_Win_delete_attr);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Win_free_keyval", Scope::None)
+    entry::run("MPI_Win_free_keyval", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win_keyval = check::in_out(win_keyval, "win_keyval")?;
+            calls::attribute::win_free_keyval(win_keyval)
+        }
+    })
 }
 alias!(MPI_Win_free_keyval => PMPI_Win_free_keyval);
 

@@ -12,19 +12,40 @@ use crate::{alias, c, calls, check, state};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
-    entry::unsupported("MPI_Buffer_attach", Scope::None)
+    entry::run("MPI_Buffer_attach", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let size = check::bytes(size as i64, "size")?;
+            calls::buffering::buffer_attach(buffer, size)
+        }
+    })
 }
 alias!(MPI_Buffer_attach => PMPI_Buffer_attach);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_attach_c(buffer: *mut c_void, size: c::Count) -> c_int {
-    entry::unsupported("MPI_Buffer_attach_c", Scope::None)
+    entry::run("MPI_Buffer_attach_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let size = check::bytes(size as i64, "size")?;
+            calls::buffering::buffer_attach(buffer, size)
+        }
+    })
 }
 alias!(MPI_Buffer_attach_c => PMPI_Buffer_attach_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Buffer_detach", Scope::None)
+    entry::run("MPI_Buffer_detach", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let size = check::count_out(size, "size")?;
+            calls::buffering::buffer_detach(buffer_addr, size)
+        }
+    })
 }
 alias!(MPI_Buffer_detach => PMPI_Buffer_detach);
 
@@ -33,19 +54,37 @@ pub unsafe extern "C" fn PMPI_Buffer_detach_c(
     buffer_addr: *mut c_void,
     size: *mut c::Count,
 ) -> c_int {
-    entry::unsupported("MPI_Buffer_detach_c", Scope::None)
+    entry::run("MPI_Buffer_detach_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let size = check::count_out(size, "size")?;
+            calls::buffering::buffer_detach(buffer_addr, size)
+        }
+    })
 }
 alias!(MPI_Buffer_detach_c => PMPI_Buffer_detach_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_flush() -> c_int {
-    entry::unsupported("MPI_Buffer_flush", Scope::None)
+    entry::run("MPI_Buffer_flush", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe { calls::buffering::buffer_flush() }
+    })
 }
 alias!(MPI_Buffer_flush => PMPI_Buffer_flush);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_iflush(request: *mut c::Request) -> c_int {
-    entry::unsupported("MPI_Buffer_iflush", Scope::None)
+    entry::run("MPI_Buffer_iflush", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let request = check::out(request, "request")?;
+            calls::buffering::buffer_iflush(request)
+        }
+    })
 }
 alias!(MPI_Buffer_iflush => PMPI_Buffer_iflush);
 

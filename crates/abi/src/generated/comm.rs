@@ -16,7 +16,16 @@ pub unsafe extern "C" fn PMPI_Comm_compare(
     comm2: c::Comm,
     result: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_compare", Scope::Comm(comm1))
+    entry::run("MPI_Comm_compare", Scope::Comm(comm1), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm1 = check::communicator(comm1, "comm1")?;
+            let comm2 = check::communicator(comm2, "comm2")?;
+            let result = check::out(result, "result")?;
+            calls::comm::comm_compare(comm1, comm2, result)
+        }
+    })
 }
 alias!(MPI_Comm_compare => PMPI_Comm_compare);
 
@@ -26,7 +35,16 @@ pub unsafe extern "C" fn PMPI_Comm_create(
     group: c::Group,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_create", Scope::Comm(comm))
+    entry::run("MPI_Comm_create", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let group = check::group(group, "group")?;
+            let newcomm = check::out(newcomm, "newcomm")?;
+            calls::comm::comm_create(comm, group, newcomm)
+        }
+    })
 }
 alias!(MPI_Comm_create => PMPI_Comm_create);
 
@@ -49,13 +67,31 @@ pub unsafe extern "C" fn PMPI_Comm_create_group(
     tag: c_int,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_create_group", Scope::Comm(comm))
+    entry::run("MPI_Comm_create_group", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let group = check::group(group, "group")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let newcomm = check::out(newcomm, "newcomm")?;
+            calls::comm::comm_create_group(comm, group, tag, newcomm)
+        }
+    })
 }
 alias!(MPI_Comm_create_group => PMPI_Comm_create_group);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_dup(comm: c::Comm, newcomm: *mut c::Comm) -> c_int {
-    entry::unsupported("MPI_Comm_dup", Scope::Comm(comm))
+    entry::run("MPI_Comm_dup", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let newcomm = check::out(newcomm, "newcomm")?;
+            calls::comm::comm_dup(comm, newcomm)
+        }
+    })
 }
 alias!(MPI_Comm_dup => PMPI_Comm_dup);
 
@@ -65,19 +101,43 @@ pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
     info: c::Info,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_dup_with_info", Scope::Comm(comm))
+    entry::run("MPI_Comm_dup_with_info", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let info = check::info_or_null(info, "info")?;
+            let newcomm = check::out(newcomm, "newcomm")?;
+            calls::comm::comm_dup_with_info(comm, info, newcomm)
+        }
+    })
 }
 alias!(MPI_Comm_dup_with_info => PMPI_Comm_dup_with_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_free(comm: *mut c::Comm) -> c_int {
-    entry::unsupported("MPI_Comm_free", Scope::CommAt(comm))
+    entry::run("MPI_Comm_free", Scope::CommAt(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::in_out(comm, "comm")?;
+            calls::comm::comm_free(comm)
+        }
+    })
 }
 alias!(MPI_Comm_free => PMPI_Comm_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_get_info(comm: c::Comm, info_used: *mut c::Info) -> c_int {
-    entry::unsupported("MPI_Comm_get_info", Scope::Comm(comm))
+    entry::run("MPI_Comm_get_info", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let info_used = check::out(info_used, "info_used")?;
+            calls::comm::comm_get_info(comm, info_used)
+        }
+    })
 }
 alias!(MPI_Comm_get_info => PMPI_Comm_get_info);
 
@@ -87,13 +147,30 @@ pub unsafe extern "C" fn PMPI_Comm_get_name(
     comm_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_get_name", Scope::Comm(comm))
+    entry::run("MPI_Comm_get_name", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let comm_name = check::text_out(comm_name, "comm_name")?;
+            let resultlen = check::out(resultlen, "resultlen")?;
+            calls::comm::comm_get_name(comm, comm_name, resultlen)
+        }
+    })
 }
 alias!(MPI_Comm_get_name => PMPI_Comm_get_name);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_group(comm: c::Comm, group: *mut c::Group) -> c_int {
-    entry::unsupported("MPI_Comm_group", Scope::Comm(comm))
+    entry::run("MPI_Comm_group", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let group = check::out(group, "group")?;
+            calls::comm::comm_group(comm, group)
+        }
+    })
 }
 alias!(MPI_Comm_group => PMPI_Comm_group);
 
@@ -120,37 +197,85 @@ alias!(MPI_Comm_idup_with_info => PMPI_Comm_idup_with_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_rank(comm: c::Comm, rank: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Comm_rank", Scope::Comm(comm))
+    entry::run("MPI_Comm_rank", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let rank = check::out(rank, "rank")?;
+            calls::comm::comm_rank(comm, rank)
+        }
+    })
 }
 alias!(MPI_Comm_rank => PMPI_Comm_rank);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: c::Comm, group: *mut c::Group) -> c_int {
-    entry::unsupported("MPI_Comm_remote_group", Scope::Comm(comm))
+    entry::run("MPI_Comm_remote_group", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let group = check::out(group, "group")?;
+            calls::comm::comm_remote_group(comm, group)
+        }
+    })
 }
 alias!(MPI_Comm_remote_group => PMPI_Comm_remote_group);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_remote_size(comm: c::Comm, size: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Comm_remote_size", Scope::Comm(comm))
+    entry::run("MPI_Comm_remote_size", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let size = check::out(size, "size")?;
+            calls::comm::comm_remote_size(comm, size)
+        }
+    })
 }
 alias!(MPI_Comm_remote_size => PMPI_Comm_remote_size);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_set_info(comm: c::Comm, info: c::Info) -> c_int {
-    entry::unsupported("MPI_Comm_set_info", Scope::Comm(comm))
+    entry::run("MPI_Comm_set_info", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let info = check::info_or_null(info, "info")?;
+            calls::comm::comm_set_info(comm, info)
+        }
+    })
 }
 alias!(MPI_Comm_set_info => PMPI_Comm_set_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_set_name(comm: c::Comm, comm_name: *const c_char) -> c_int {
-    entry::unsupported("MPI_Comm_set_name", Scope::Comm(comm))
+    entry::run("MPI_Comm_set_name", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let comm_name = check::text(comm_name, "comm_name")?;
+            calls::comm::comm_set_name(comm, comm_name)
+        }
+    })
 }
 alias!(MPI_Comm_set_name => PMPI_Comm_set_name);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_size(comm: c::Comm, size: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Comm_size", Scope::Comm(comm))
+    entry::run("MPI_Comm_size", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let size = check::out(size, "size")?;
+            calls::comm::comm_size(comm, size)
+        }
+    })
 }
 alias!(MPI_Comm_size => PMPI_Comm_size);
 
@@ -161,7 +286,15 @@ pub unsafe extern "C" fn PMPI_Comm_split(
     key: c_int,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_split", Scope::Comm(comm))
+    entry::run("MPI_Comm_split", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let newcomm = check::out(newcomm, "newcomm")?;
+            calls::comm::comm_split(comm, color, key, newcomm)
+        }
+    })
 }
 alias!(MPI_Comm_split => PMPI_Comm_split);
 
@@ -173,13 +306,30 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
     info: c::Info,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_split_type", Scope::Comm(comm))
+    entry::run("MPI_Comm_split_type", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let info = check::info_or_null(info, "info")?;
+            let newcomm = check::out(newcomm, "newcomm")?;
+            calls::comm::comm_split_type(comm, split_type, key, info, newcomm)
+        }
+    })
 }
 alias!(MPI_Comm_split_type => PMPI_Comm_split_type);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_test_inter(comm: c::Comm, flag: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Comm_test_inter", Scope::Comm(comm))
+    entry::run("MPI_Comm_test_inter", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let flag = check::out(flag, "flag")?;
+            calls::comm::comm_test_inter(comm, flag)
+        }
+    })
 }
 alias!(MPI_Comm_test_inter => PMPI_Comm_test_inter);
 

@@ -24,7 +24,14 @@ alias!(MPI_Aint_diff => PMPI_Aint_diff);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_address(location: *const c_void, address: *mut c::Aint) -> c_int {
-    entry::unsupported("MPI_Get_address", Scope::None)
+    entry::run("MPI_Get_address", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let address = check::out(address, "address")?;
+            calls::datatype::get_address(location, address)
+        }
+    })
 }
 alias!(MPI_Get_address => PMPI_Get_address);
 
@@ -38,7 +45,19 @@ pub unsafe extern "C" fn PMPI_Pack(
     position: *mut c_int,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Pack", Scope::Comm(comm))
+    entry::run("MPI_Pack", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let incount = check::count(incount.into(), "incount")?;
+            let inbuf = check::buffer(inbuf.cast_mut(), incount, datatype, "inbuf")?;
+            let outsize = check::bytes(outsize as i64, "outsize")?;
+            let position = check::in_out(position, "position")?;
+            calls::datatype::pack(inbuf, outbuf, outsize, position, comm, Form::Small)
+        }
+    })
 }
 alias!(MPI_Pack => PMPI_Pack);
 
@@ -52,7 +71,19 @@ pub unsafe extern "C" fn PMPI_Pack_c(
     position: *mut c::Count,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Pack_c", Scope::Comm(comm))
+    entry::run("MPI_Pack_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let incount = check::count(incount.into(), "incount")?;
+            let inbuf = check::buffer(inbuf.cast_mut(), incount, datatype, "inbuf")?;
+            let outsize = check::bytes(outsize as i64, "outsize")?;
+            let position = check::in_out(position, "position")?;
+            calls::datatype::pack(inbuf, outbuf, outsize, position, comm, Form::Large)
+        }
+    })
 }
 alias!(MPI_Pack_c => PMPI_Pack_c);
 
@@ -66,7 +97,28 @@ pub unsafe extern "C" fn PMPI_Pack_external(
     outsize: c::Aint,
     position: *mut c::Aint,
 ) -> c_int {
-    entry::unsupported("MPI_Pack_external", Scope::None)
+    entry::run("MPI_Pack_external", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datarep = check::text(datarep, "datarep")?;
+            let outsize = check::bytes(outsize as i64, "outsize")?;
+            let position = check::in_out(position, "position")?;
+            calls::datatype::pack_external(
+                datarep,
+                Place::new(
+                    inbuf.cast_mut(),
+                    incount.into(),
+                    datatype,
+                    ["inbuf", "incount", "datatype"],
+                ),
+                outbuf,
+                outsize,
+                position,
+                Form::Small,
+            )
+        }
+    })
 }
 alias!(MPI_Pack_external => PMPI_Pack_external);
 
@@ -80,7 +132,28 @@ pub unsafe extern "C" fn PMPI_Pack_external_c(
     outsize: c::Count,
     position: *mut c::Count,
 ) -> c_int {
-    entry::unsupported("MPI_Pack_external_c", Scope::None)
+    entry::run("MPI_Pack_external_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datarep = check::text(datarep, "datarep")?;
+            let outsize = check::bytes(outsize as i64, "outsize")?;
+            let position = check::in_out(position, "position")?;
+            calls::datatype::pack_external(
+                datarep,
+                Place::new(
+                    inbuf.cast_mut(),
+                    incount.into(),
+                    datatype,
+                    ["inbuf", "incount", "datatype"],
+                ),
+                outbuf,
+                outsize,
+                position,
+                Form::Large,
+            )
+        }
+    })
 }
 alias!(MPI_Pack_external_c => PMPI_Pack_external_c);
 
@@ -91,7 +164,17 @@ pub unsafe extern "C" fn PMPI_Pack_external_size(
     datatype: c::Datatype,
     size: *mut c::Aint,
 ) -> c_int {
-    entry::unsupported("MPI_Pack_external_size", Scope::None)
+    entry::run("MPI_Pack_external_size", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datarep = check::text(datarep, "datarep")?;
+            let incount = incount as c::Count;
+            let datatype = check::datatype(datatype, "datatype")?;
+            let size = check::count_out(size, "size")?;
+            calls::datatype::pack_external_size(datarep, incount, datatype, size, Form::Small)
+        }
+    })
 }
 alias!(MPI_Pack_external_size => PMPI_Pack_external_size);
 
@@ -102,7 +185,17 @@ pub unsafe extern "C" fn PMPI_Pack_external_size_c(
     datatype: c::Datatype,
     size: *mut c::Count,
 ) -> c_int {
-    entry::unsupported("MPI_Pack_external_size_c", Scope::None)
+    entry::run("MPI_Pack_external_size_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datarep = check::text(datarep, "datarep")?;
+            let incount = incount as c::Count;
+            let datatype = check::datatype(datatype, "datatype")?;
+            let size = check::count_out(size, "size")?;
+            calls::datatype::pack_external_size(datarep, incount, datatype, size, Form::Large)
+        }
+    })
 }
 alias!(MPI_Pack_external_size_c => PMPI_Pack_external_size_c);
 
@@ -113,7 +206,17 @@ pub unsafe extern "C" fn PMPI_Pack_size(
     comm: c::Comm,
     size: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Pack_size", Scope::Comm(comm))
+    entry::run("MPI_Pack_size", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let incount = check::count(incount.into(), "incount")?;
+            let datatype = check::datatype(datatype, "datatype")?;
+            let size = check::count_out(size, "size")?;
+            calls::datatype::pack_size(incount, datatype, comm, size, Form::Small)
+        }
+    })
 }
 alias!(MPI_Pack_size => PMPI_Pack_size);
 
@@ -124,13 +227,30 @@ pub unsafe extern "C" fn PMPI_Pack_size_c(
     comm: c::Comm,
     size: *mut c::Count,
 ) -> c_int {
-    entry::unsupported("MPI_Pack_size_c", Scope::Comm(comm))
+    entry::run("MPI_Pack_size_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let incount = check::count(incount.into(), "incount")?;
+            let datatype = check::datatype(datatype, "datatype")?;
+            let size = check::count_out(size, "size")?;
+            calls::datatype::pack_size(incount, datatype, comm, size, Form::Large)
+        }
+    })
 }
 alias!(MPI_Pack_size_c => PMPI_Pack_size_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_commit(datatype: *mut c::Datatype) -> c_int {
-    entry::unsupported("MPI_Type_commit", Scope::None)
+    entry::run("MPI_Type_commit", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::in_out(datatype, "datatype")?;
+            calls::datatype::type_commit(datatype)
+        }
+    })
 }
 alias!(MPI_Type_commit => PMPI_Type_commit);
 
@@ -140,7 +260,16 @@ pub unsafe extern "C" fn PMPI_Type_contiguous(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_contiguous", Scope::None)
+    entry::run("MPI_Type_contiguous", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_contiguous(count, oldtype, newtype, Form::Small)
+        }
+    })
 }
 alias!(MPI_Type_contiguous => PMPI_Type_contiguous);
 
@@ -150,7 +279,16 @@ pub unsafe extern "C" fn PMPI_Type_contiguous_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_contiguous_c", Scope::None)
+    entry::run("MPI_Type_contiguous_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_contiguous(count, oldtype, newtype, Form::Large)
+        }
+    })
 }
 alias!(MPI_Type_contiguous_c => PMPI_Type_contiguous_c);
 
@@ -167,7 +305,33 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_darray", Scope::None)
+    entry::run("MPI_Type_create_darray", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let ndims = check::length(ndims.into(), "ndims")?;
+            let array_of_gsizes =
+                check::counts(array_of_gsizes, "array_of_gsizes")?.with_length(ndims);
+            let array_of_distribs = check::slice(array_of_distribs, ndims, "array_of_distribs")?;
+            let array_of_dargs = check::slice(array_of_dargs, ndims, "array_of_dargs")?;
+            let array_of_psizes = check::slice(array_of_psizes, ndims, "array_of_psizes")?;
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_darray(
+                size,
+                rank,
+                ndims,
+                array_of_gsizes,
+                array_of_distribs,
+                array_of_dargs,
+                array_of_psizes,
+                order,
+                oldtype,
+                newtype,
+                Form::Small,
+            )
+        }
+    })
 }
 alias!(MPI_Type_create_darray => PMPI_Type_create_darray);
 
@@ -184,7 +348,33 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_darray_c", Scope::None)
+    entry::run("MPI_Type_create_darray_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let ndims = check::length(ndims.into(), "ndims")?;
+            let array_of_gsizes =
+                check::counts(array_of_gsizes, "array_of_gsizes")?.with_length(ndims);
+            let array_of_distribs = check::slice(array_of_distribs, ndims, "array_of_distribs")?;
+            let array_of_dargs = check::slice(array_of_dargs, ndims, "array_of_dargs")?;
+            let array_of_psizes = check::slice(array_of_psizes, ndims, "array_of_psizes")?;
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_darray(
+                size,
+                rank,
+                ndims,
+                array_of_gsizes,
+                array_of_distribs,
+                array_of_dargs,
+                array_of_psizes,
+                order,
+                oldtype,
+                newtype,
+                Form::Large,
+            )
+        }
+    })
 }
 alias!(MPI_Type_create_darray_c => PMPI_Type_create_darray_c);
 
@@ -225,7 +415,27 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_hindexed", Scope::None)
+    entry::run("MPI_Type_create_hindexed", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let array_of_blocklengths =
+                check::counts(array_of_blocklengths, "array_of_blocklengths")?.with_length(count);
+            let array_of_displacements =
+                check::counts(array_of_displacements, "array_of_displacements")?.with_length(count);
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_hindexed(
+                count,
+                array_of_blocklengths,
+                array_of_displacements,
+                oldtype,
+                newtype,
+                Form::Small,
+            )
+        }
+    })
 }
 alias!(MPI_Type_create_hindexed => PMPI_Type_create_hindexed);
 
@@ -237,7 +447,27 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_hindexed_c", Scope::None)
+    entry::run("MPI_Type_create_hindexed_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let array_of_blocklengths =
+                check::counts(array_of_blocklengths, "array_of_blocklengths")?.with_length(count);
+            let array_of_displacements =
+                check::counts(array_of_displacements, "array_of_displacements")?.with_length(count);
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_hindexed(
+                count,
+                array_of_blocklengths,
+                array_of_displacements,
+                oldtype,
+                newtype,
+                Form::Large,
+            )
+        }
+    })
 }
 alias!(MPI_Type_create_hindexed_c => PMPI_Type_create_hindexed_c);
 
@@ -249,7 +479,26 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_hindexed_block", Scope::None)
+    entry::run("MPI_Type_create_hindexed_block", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let blocklength = check::count(blocklength.into(), "blocklength")?;
+            let array_of_displacements =
+                check::counts(array_of_displacements, "array_of_displacements")?.with_length(count);
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_hindexed_block(
+                count,
+                blocklength,
+                array_of_displacements,
+                oldtype,
+                newtype,
+                Form::Small,
+            )
+        }
+    })
 }
 alias!(MPI_Type_create_hindexed_block => PMPI_Type_create_hindexed_block);
 
@@ -261,7 +510,26 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_hindexed_block_c", Scope::None)
+    entry::run("MPI_Type_create_hindexed_block_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let blocklength = check::count(blocklength.into(), "blocklength")?;
+            let array_of_displacements =
+                check::counts(array_of_displacements, "array_of_displacements")?.with_length(count);
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_hindexed_block(
+                count,
+                blocklength,
+                array_of_displacements,
+                oldtype,
+                newtype,
+                Form::Large,
+            )
+        }
+    })
 }
 alias!(MPI_Type_create_hindexed_block_c => PMPI_Type_create_hindexed_block_c);
 
@@ -273,7 +541,25 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_hvector", Scope::None)
+    entry::run("MPI_Type_create_hvector", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let blocklength = check::count(blocklength.into(), "blocklength")?;
+            let stride = stride as c::Count;
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_hvector(
+                count,
+                blocklength,
+                stride,
+                oldtype,
+                newtype,
+                Form::Small,
+            )
+        }
+    })
 }
 alias!(MPI_Type_create_hvector => PMPI_Type_create_hvector);
 
@@ -285,7 +571,25 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_hvector_c", Scope::None)
+    entry::run("MPI_Type_create_hvector_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let blocklength = check::count(blocklength.into(), "blocklength")?;
+            let stride = stride as c::Count;
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_hvector(
+                count,
+                blocklength,
+                stride,
+                oldtype,
+                newtype,
+                Form::Large,
+            )
+        }
+    })
 }
 alias!(MPI_Type_create_hvector_c => PMPI_Type_create_hvector_c);
 
@@ -297,7 +601,26 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_indexed_block", Scope::None)
+    entry::run("MPI_Type_create_indexed_block", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let blocklength = check::count(blocklength.into(), "blocklength")?;
+            let array_of_displacements =
+                check::counts(array_of_displacements, "array_of_displacements")?.with_length(count);
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_indexed_block(
+                count,
+                blocklength,
+                array_of_displacements,
+                oldtype,
+                newtype,
+                Form::Small,
+            )
+        }
+    })
 }
 alias!(MPI_Type_create_indexed_block => PMPI_Type_create_indexed_block);
 
@@ -309,7 +632,26 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_indexed_block_c", Scope::None)
+    entry::run("MPI_Type_create_indexed_block_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let blocklength = check::count(blocklength.into(), "blocklength")?;
+            let array_of_displacements =
+                check::counts(array_of_displacements, "array_of_displacements")?.with_length(count);
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_indexed_block(
+                count,
+                blocklength,
+                array_of_displacements,
+                oldtype,
+                newtype,
+                Form::Large,
+            )
+        }
+    })
 }
 alias!(MPI_Type_create_indexed_block_c => PMPI_Type_create_indexed_block_c);
 
@@ -320,7 +662,17 @@ pub unsafe extern "C" fn PMPI_Type_create_resized(
     extent: c::Aint,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_resized", Scope::None)
+    entry::run("MPI_Type_create_resized", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let lb = lb as c::Count;
+            let extent = extent as c::Count;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_resized(oldtype, lb, extent, newtype, Form::Small)
+        }
+    })
 }
 alias!(MPI_Type_create_resized => PMPI_Type_create_resized);
 
@@ -331,7 +683,17 @@ pub unsafe extern "C" fn PMPI_Type_create_resized_c(
     extent: c::Count,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_resized_c", Scope::None)
+    entry::run("MPI_Type_create_resized_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let lb = lb as c::Count;
+            let extent = extent as c::Count;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_resized(oldtype, lb, extent, newtype, Form::Large)
+        }
+    })
 }
 alias!(MPI_Type_create_resized_c => PMPI_Type_create_resized_c);
 
@@ -343,7 +705,27 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
     array_of_types: *const c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_struct", Scope::None)
+    entry::run("MPI_Type_create_struct", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let array_of_blocklengths =
+                check::counts(array_of_blocklengths, "array_of_blocklengths")?.with_length(count);
+            let array_of_displacements =
+                check::counts(array_of_displacements, "array_of_displacements")?.with_length(count);
+            let array_of_types = check::slice(array_of_types, count, "array_of_types")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_struct(
+                count,
+                array_of_blocklengths,
+                array_of_displacements,
+                array_of_types,
+                newtype,
+                Form::Small,
+            )
+        }
+    })
 }
 alias!(MPI_Type_create_struct => PMPI_Type_create_struct);
 
@@ -355,7 +737,27 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
     array_of_types: *const c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_struct_c", Scope::None)
+    entry::run("MPI_Type_create_struct_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let array_of_blocklengths =
+                check::counts(array_of_blocklengths, "array_of_blocklengths")?.with_length(count);
+            let array_of_displacements =
+                check::counts(array_of_displacements, "array_of_displacements")?.with_length(count);
+            let array_of_types = check::slice(array_of_types, count, "array_of_types")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_struct(
+                count,
+                array_of_blocklengths,
+                array_of_displacements,
+                array_of_types,
+                newtype,
+                Form::Large,
+            )
+        }
+    })
 }
 alias!(MPI_Type_create_struct_c => PMPI_Type_create_struct_c);
 
@@ -369,7 +771,31 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_subarray", Scope::None)
+    entry::run("MPI_Type_create_subarray", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let ndims = check::length(ndims.into(), "ndims")?;
+            let array_of_sizes =
+                check::counts(array_of_sizes, "array_of_sizes")?.with_length(ndims);
+            let array_of_subsizes =
+                check::counts(array_of_subsizes, "array_of_subsizes")?.with_length(ndims);
+            let array_of_starts =
+                check::counts(array_of_starts, "array_of_starts")?.with_length(ndims);
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_subarray(
+                ndims,
+                array_of_sizes,
+                array_of_subsizes,
+                array_of_starts,
+                order,
+                oldtype,
+                newtype,
+                Form::Small,
+            )
+        }
+    })
 }
 alias!(MPI_Type_create_subarray => PMPI_Type_create_subarray);
 
@@ -383,19 +809,58 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_subarray_c", Scope::None)
+    entry::run("MPI_Type_create_subarray_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let ndims = check::length(ndims.into(), "ndims")?;
+            let array_of_sizes =
+                check::counts(array_of_sizes, "array_of_sizes")?.with_length(ndims);
+            let array_of_subsizes =
+                check::counts(array_of_subsizes, "array_of_subsizes")?.with_length(ndims);
+            let array_of_starts =
+                check::counts(array_of_starts, "array_of_starts")?.with_length(ndims);
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_subarray(
+                ndims,
+                array_of_sizes,
+                array_of_subsizes,
+                array_of_starts,
+                order,
+                oldtype,
+                newtype,
+                Form::Large,
+            )
+        }
+    })
 }
 alias!(MPI_Type_create_subarray_c => PMPI_Type_create_subarray_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_dup(oldtype: c::Datatype, newtype: *mut c::Datatype) -> c_int {
-    entry::unsupported("MPI_Type_dup", Scope::None)
+    entry::run("MPI_Type_dup", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_dup(oldtype, newtype)
+        }
+    })
 }
 alias!(MPI_Type_dup => PMPI_Type_dup);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_free(datatype: *mut c::Datatype) -> c_int {
-    entry::unsupported("MPI_Type_free", Scope::None)
+    entry::run("MPI_Type_free", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::in_out(datatype, "datatype")?;
+            calls::datatype::type_free(datatype)
+        }
+    })
 }
 alias!(MPI_Type_free => PMPI_Type_free);
 
@@ -409,7 +874,34 @@ pub unsafe extern "C" fn PMPI_Type_get_contents(
     array_of_addresses: *mut c::Aint,
     array_of_datatypes: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_get_contents", Scope::None)
+    entry::run("MPI_Type_get_contents", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let max_integers = check::length(max_integers.into(), "max_integers")?;
+            let max_addresses = check::length(max_addresses.into(), "max_addresses")?;
+            let max_datatypes = check::length(max_datatypes.into(), "max_datatypes")?;
+            let array_of_integers =
+                check::slice_mut(array_of_integers, max_integers, "array_of_integers")?;
+            let array_of_addresses =
+                check::slice_mut(array_of_addresses, max_addresses, "array_of_addresses")?;
+            let array_of_datatypes =
+                check::slice_mut(array_of_datatypes, max_datatypes, "array_of_datatypes")?;
+            calls::datatype::type_get_contents(
+                datatype,
+                max_integers,
+                max_addresses,
+                0,
+                max_datatypes,
+                array_of_integers,
+                array_of_addresses,
+                &mut [],
+                array_of_datatypes,
+                Form::Small,
+            )
+        }
+    })
 }
 alias!(MPI_Type_get_contents => PMPI_Type_get_contents);
 
@@ -425,7 +917,40 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
     array_of_large_counts: *mut c::Count,
     array_of_datatypes: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_get_contents_c", Scope::None)
+    entry::run("MPI_Type_get_contents_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let max_integers = check::length(max_integers.into(), "max_integers")?;
+            let max_addresses = check::length(max_addresses.into(), "max_addresses")?;
+            let max_large_counts = check::length(max_large_counts.into(), "max_large_counts")?;
+            let max_datatypes = check::length(max_datatypes.into(), "max_datatypes")?;
+            let array_of_integers =
+                check::slice_mut(array_of_integers, max_integers, "array_of_integers")?;
+            let array_of_addresses =
+                check::slice_mut(array_of_addresses, max_addresses, "array_of_addresses")?;
+            let array_of_large_counts = check::slice_mut(
+                array_of_large_counts,
+                max_large_counts,
+                "array_of_large_counts",
+            )?;
+            let array_of_datatypes =
+                check::slice_mut(array_of_datatypes, max_datatypes, "array_of_datatypes")?;
+            calls::datatype::type_get_contents(
+                datatype,
+                max_integers,
+                max_addresses,
+                max_large_counts,
+                max_datatypes,
+                array_of_integers,
+                array_of_addresses,
+                array_of_large_counts,
+                array_of_datatypes,
+                Form::Large,
+            )
+        }
+    })
 }
 alias!(MPI_Type_get_contents_c => PMPI_Type_get_contents_c);
 
@@ -437,7 +962,26 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope(
     num_datatypes: *mut c_int,
     combiner: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Type_get_envelope", Scope::None)
+    entry::run("MPI_Type_get_envelope", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let num_integers = check::count_out(num_integers, "num_integers")?;
+            let num_addresses = check::count_out(num_addresses, "num_addresses")?;
+            let num_datatypes = check::count_out(num_datatypes, "num_datatypes")?;
+            let combiner = check::out(combiner, "combiner")?;
+            calls::datatype::type_get_envelope(
+                datatype,
+                num_integers,
+                num_addresses,
+                None,
+                num_datatypes,
+                combiner,
+                Form::Small,
+            )
+        }
+    })
 }
 alias!(MPI_Type_get_envelope => PMPI_Type_get_envelope);
 
@@ -450,7 +994,27 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope_c(
     num_datatypes: *mut c::Count,
     combiner: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Type_get_envelope_c", Scope::None)
+    entry::run("MPI_Type_get_envelope_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let num_integers = check::count_out(num_integers, "num_integers")?;
+            let num_addresses = check::count_out(num_addresses, "num_addresses")?;
+            let num_large_counts = check::count_out(num_large_counts, "num_large_counts")?;
+            let num_datatypes = check::count_out(num_datatypes, "num_datatypes")?;
+            let combiner = check::out(combiner, "combiner")?;
+            calls::datatype::type_get_envelope(
+                datatype,
+                num_integers,
+                num_addresses,
+                Some(num_large_counts),
+                num_datatypes,
+                combiner,
+                Form::Large,
+            )
+        }
+    })
 }
 alias!(MPI_Type_get_envelope_c => PMPI_Type_get_envelope_c);
 
@@ -460,7 +1024,16 @@ pub unsafe extern "C" fn PMPI_Type_get_extent(
     lb: *mut c::Aint,
     extent: *mut c::Aint,
 ) -> c_int {
-    entry::unsupported("MPI_Type_get_extent", Scope::None)
+    entry::run("MPI_Type_get_extent", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let lb = check::count_out(lb, "lb")?;
+            let extent = check::count_out(extent, "extent")?;
+            calls::datatype::type_get_extent(datatype, lb, extent, Form::Small)
+        }
+    })
 }
 alias!(MPI_Type_get_extent => PMPI_Type_get_extent);
 
@@ -470,7 +1043,16 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_c(
     lb: *mut c::Count,
     extent: *mut c::Count,
 ) -> c_int {
-    entry::unsupported("MPI_Type_get_extent_c", Scope::None)
+    entry::run("MPI_Type_get_extent_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let lb = check::count_out(lb, "lb")?;
+            let extent = check::count_out(extent, "extent")?;
+            calls::datatype::type_get_extent(datatype, lb, extent, Form::Large)
+        }
+    })
 }
 alias!(MPI_Type_get_extent_c => PMPI_Type_get_extent_c);
 
@@ -480,7 +1062,16 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_x(
     lb: *mut c::Count,
     extent: *mut c::Count,
 ) -> c_int {
-    entry::unsupported("MPI_Type_get_extent_x", Scope::None)
+    entry::run("MPI_Type_get_extent_x", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let lb = check::out(lb, "lb")?;
+            let extent = check::out(extent, "extent")?;
+            calls::datatype::type_get_extent_x(datatype, lb, extent)
+        }
+    })
 }
 alias!(MPI_Type_get_extent_x => PMPI_Type_get_extent_x);
 
@@ -490,7 +1081,16 @@ pub unsafe extern "C" fn PMPI_Type_get_name(
     type_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Type_get_name", Scope::None)
+    entry::run("MPI_Type_get_name", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let type_name = check::text_out(type_name, "type_name")?;
+            let resultlen = check::out(resultlen, "resultlen")?;
+            calls::datatype::type_get_name(datatype, type_name, resultlen)
+        }
+    })
 }
 alias!(MPI_Type_get_name => PMPI_Type_get_name);
 
@@ -500,7 +1100,16 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent(
     true_lb: *mut c::Aint,
     true_extent: *mut c::Aint,
 ) -> c_int {
-    entry::unsupported("MPI_Type_get_true_extent", Scope::None)
+    entry::run("MPI_Type_get_true_extent", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let true_lb = check::count_out(true_lb, "true_lb")?;
+            let true_extent = check::count_out(true_extent, "true_extent")?;
+            calls::datatype::type_get_true_extent(datatype, true_lb, true_extent, Form::Small)
+        }
+    })
 }
 alias!(MPI_Type_get_true_extent => PMPI_Type_get_true_extent);
 
@@ -510,7 +1119,16 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_c(
     true_lb: *mut c::Count,
     true_extent: *mut c::Count,
 ) -> c_int {
-    entry::unsupported("MPI_Type_get_true_extent_c", Scope::None)
+    entry::run("MPI_Type_get_true_extent_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let true_lb = check::count_out(true_lb, "true_lb")?;
+            let true_extent = check::count_out(true_extent, "true_extent")?;
+            calls::datatype::type_get_true_extent(datatype, true_lb, true_extent, Form::Large)
+        }
+    })
 }
 alias!(MPI_Type_get_true_extent_c => PMPI_Type_get_true_extent_c);
 
@@ -520,7 +1138,16 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_x(
     true_lb: *mut c::Count,
     true_extent: *mut c::Count,
 ) -> c_int {
-    entry::unsupported("MPI_Type_get_true_extent_x", Scope::None)
+    entry::run("MPI_Type_get_true_extent_x", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let true_lb = check::out(true_lb, "true_lb")?;
+            let true_extent = check::out(true_extent, "true_extent")?;
+            calls::datatype::type_get_true_extent_x(datatype, true_lb, true_extent)
+        }
+    })
 }
 alias!(MPI_Type_get_true_extent_x => PMPI_Type_get_true_extent_x);
 
@@ -530,7 +1157,16 @@ pub unsafe extern "C" fn PMPI_Type_get_value_index(
     index_type: c::Datatype,
     pair_type: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_get_value_index", Scope::None)
+    entry::run("MPI_Type_get_value_index", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let value_type = check::datatype(value_type, "value_type")?;
+            let index_type = check::datatype(index_type, "index_type")?;
+            let pair_type = check::out(pair_type, "pair_type")?;
+            calls::datatype::type_get_value_index(value_type, index_type, pair_type)
+        }
+    })
 }
 alias!(MPI_Type_get_value_index => PMPI_Type_get_value_index);
 
@@ -542,7 +1178,27 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_indexed", Scope::None)
+    entry::run("MPI_Type_indexed", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let array_of_blocklengths =
+                check::counts(array_of_blocklengths, "array_of_blocklengths")?.with_length(count);
+            let array_of_displacements =
+                check::counts(array_of_displacements, "array_of_displacements")?.with_length(count);
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_indexed(
+                count,
+                array_of_blocklengths,
+                array_of_displacements,
+                oldtype,
+                newtype,
+                Form::Small,
+            )
+        }
+    })
 }
 alias!(MPI_Type_indexed => PMPI_Type_indexed);
 
@@ -554,7 +1210,27 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_indexed_c", Scope::None)
+    entry::run("MPI_Type_indexed_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let array_of_blocklengths =
+                check::counts(array_of_blocklengths, "array_of_blocklengths")?.with_length(count);
+            let array_of_displacements =
+                check::counts(array_of_displacements, "array_of_displacements")?.with_length(count);
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_indexed(
+                count,
+                array_of_blocklengths,
+                array_of_displacements,
+                oldtype,
+                newtype,
+                Form::Large,
+            )
+        }
+    })
 }
 alias!(MPI_Type_indexed_c => PMPI_Type_indexed_c);
 
@@ -564,7 +1240,14 @@ pub unsafe extern "C" fn PMPI_Type_match_size(
     size: c_int,
     datatype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_match_size", Scope::None)
+    entry::run("MPI_Type_match_size", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::out(datatype, "datatype")?;
+            calls::datatype::type_match_size(typeclass, size, datatype)
+        }
+    })
 }
 alias!(MPI_Type_match_size => PMPI_Type_match_size);
 
@@ -573,25 +1256,57 @@ pub unsafe extern "C" fn PMPI_Type_set_name(
     datatype: c::Datatype,
     type_name: *const c_char,
 ) -> c_int {
-    entry::unsupported("MPI_Type_set_name", Scope::None)
+    entry::run("MPI_Type_set_name", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let type_name = check::text(type_name, "type_name")?;
+            calls::datatype::type_set_name(datatype, type_name)
+        }
+    })
 }
 alias!(MPI_Type_set_name => PMPI_Type_set_name);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_size(datatype: c::Datatype, size: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Type_size", Scope::None)
+    entry::run("MPI_Type_size", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let size = check::count_out(size, "size")?;
+            calls::datatype::type_size(datatype, size, Form::Small)
+        }
+    })
 }
 alias!(MPI_Type_size => PMPI_Type_size);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_size_c(datatype: c::Datatype, size: *mut c::Count) -> c_int {
-    entry::unsupported("MPI_Type_size_c", Scope::None)
+    entry::run("MPI_Type_size_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let size = check::count_out(size, "size")?;
+            calls::datatype::type_size(datatype, size, Form::Large)
+        }
+    })
 }
 alias!(MPI_Type_size_c => PMPI_Type_size_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_size_x(datatype: c::Datatype, size: *mut c::Count) -> c_int {
-    entry::unsupported("MPI_Type_size_x", Scope::None)
+    entry::run("MPI_Type_size_x", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::datatype(datatype, "datatype")?;
+            let size = check::out(size, "size")?;
+            calls::datatype::type_size_x(datatype, size)
+        }
+    })
 }
 alias!(MPI_Type_size_x => PMPI_Type_size_x);
 
@@ -603,7 +1318,18 @@ pub unsafe extern "C" fn PMPI_Type_vector(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_vector", Scope::None)
+    entry::run("MPI_Type_vector", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let blocklength = check::count(blocklength.into(), "blocklength")?;
+            let stride = stride as c::Count;
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_vector(count, blocklength, stride, oldtype, newtype, Form::Small)
+        }
+    })
 }
 alias!(MPI_Type_vector => PMPI_Type_vector);
 
@@ -615,7 +1341,18 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_vector_c", Scope::None)
+    entry::run("MPI_Type_vector_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::count(count.into(), "count")?;
+            let blocklength = check::count(blocklength.into(), "blocklength")?;
+            let stride = stride as c::Count;
+            let oldtype = check::datatype(oldtype, "oldtype")?;
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_vector(count, blocklength, stride, oldtype, newtype, Form::Large)
+        }
+    })
 }
 alias!(MPI_Type_vector_c => PMPI_Type_vector_c);
 
@@ -629,7 +1366,19 @@ pub unsafe extern "C" fn PMPI_Unpack(
     datatype: c::Datatype,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Unpack", Scope::Comm(comm))
+    entry::run("MPI_Unpack", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let insize = check::bytes(insize as i64, "insize")?;
+            let position = check::in_out(position, "position")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let outcount = check::count(outcount.into(), "outcount")?;
+            let outbuf = check::buffer(outbuf, outcount, datatype, "outbuf")?;
+            calls::datatype::unpack(inbuf, insize, position, outbuf, comm, Form::Small)
+        }
+    })
 }
 alias!(MPI_Unpack => PMPI_Unpack);
 
@@ -643,7 +1392,19 @@ pub unsafe extern "C" fn PMPI_Unpack_c(
     datatype: c::Datatype,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Unpack_c", Scope::Comm(comm))
+    entry::run("MPI_Unpack_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let insize = check::bytes(insize as i64, "insize")?;
+            let position = check::in_out(position, "position")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let outcount = check::count(outcount.into(), "outcount")?;
+            let outbuf = check::buffer(outbuf, outcount, datatype, "outbuf")?;
+            calls::datatype::unpack(inbuf, insize, position, outbuf, comm, Form::Large)
+        }
+    })
 }
 alias!(MPI_Unpack_c => PMPI_Unpack_c);
 
@@ -657,7 +1418,28 @@ pub unsafe extern "C" fn PMPI_Unpack_external(
     outcount: c_int,
     datatype: c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Unpack_external", Scope::None)
+    entry::run("MPI_Unpack_external", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datarep = check::text(datarep, "datarep")?;
+            let insize = check::bytes(insize as i64, "insize")?;
+            let position = check::in_out(position, "position")?;
+            calls::datatype::unpack_external(
+                datarep,
+                inbuf,
+                insize,
+                position,
+                Place::new(
+                    outbuf,
+                    outcount.into(),
+                    datatype,
+                    ["outbuf", "outcount", "datatype"],
+                ),
+                Form::Small,
+            )
+        }
+    })
 }
 alias!(MPI_Unpack_external => PMPI_Unpack_external);
 
@@ -671,6 +1453,27 @@ pub unsafe extern "C" fn PMPI_Unpack_external_c(
     outcount: c::Count,
     datatype: c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Unpack_external_c", Scope::None)
+    entry::run("MPI_Unpack_external_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datarep = check::text(datarep, "datarep")?;
+            let insize = check::bytes(insize as i64, "insize")?;
+            let position = check::in_out(position, "position")?;
+            calls::datatype::unpack_external(
+                datarep,
+                inbuf,
+                insize,
+                position,
+                Place::new(
+                    outbuf,
+                    outcount.into(),
+                    datatype,
+                    ["outbuf", "outcount", "datatype"],
+                ),
+                Form::Large,
+            )
+        }
+    })
 }
 alias!(MPI_Unpack_external_c => PMPI_Unpack_external_c);

@@ -16,7 +16,16 @@ pub unsafe extern "C" fn PMPI_Group_compare(
     group2: c::Group,
     result: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Group_compare", Scope::None)
+    entry::run("MPI_Group_compare", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let group1 = check::group(group1, "group1")?;
+            let group2 = check::group(group2, "group2")?;
+            let result = check::out(result, "result")?;
+            calls::group::group_compare(group1, group2, result)
+        }
+    })
 }
 alias!(MPI_Group_compare => PMPI_Group_compare);
 
@@ -26,7 +35,16 @@ pub unsafe extern "C" fn PMPI_Group_difference(
     group2: c::Group,
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::unsupported("MPI_Group_difference", Scope::None)
+    entry::run("MPI_Group_difference", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let group1 = check::group(group1, "group1")?;
+            let group2 = check::group(group2, "group2")?;
+            let newgroup = check::out(newgroup, "newgroup")?;
+            calls::group::group_difference(group1, group2, newgroup)
+        }
+    })
 }
 alias!(MPI_Group_difference => PMPI_Group_difference);
 
@@ -37,13 +55,30 @@ pub unsafe extern "C" fn PMPI_Group_excl(
     ranks: *const c_int,
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::unsupported("MPI_Group_excl", Scope::None)
+    entry::run("MPI_Group_excl", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let group = check::group(group, "group")?;
+            let n = check::length(n.into(), "n")?;
+            let ranks = check::slice(ranks, n, "ranks")?;
+            let newgroup = check::out(newgroup, "newgroup")?;
+            calls::group::group_excl(group, n, ranks, newgroup)
+        }
+    })
 }
 alias!(MPI_Group_excl => PMPI_Group_excl);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_free(group: *mut c::Group) -> c_int {
-    entry::unsupported("MPI_Group_free", Scope::None)
+    entry::run("MPI_Group_free", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let group = check::in_out(group, "group")?;
+            calls::group::group_free(group)
+        }
+    })
 }
 alias!(MPI_Group_free => PMPI_Group_free);
 
@@ -64,7 +99,17 @@ pub unsafe extern "C" fn PMPI_Group_incl(
     ranks: *const c_int,
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::unsupported("MPI_Group_incl", Scope::None)
+    entry::run("MPI_Group_incl", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let group = check::group(group, "group")?;
+            let n = check::length(n.into(), "n")?;
+            let ranks = check::slice(ranks, n, "ranks")?;
+            let newgroup = check::out(newgroup, "newgroup")?;
+            calls::group::group_incl(group, n, ranks, newgroup)
+        }
+    })
 }
 alias!(MPI_Group_incl => PMPI_Group_incl);
 
@@ -74,7 +119,16 @@ pub unsafe extern "C" fn PMPI_Group_intersection(
     group2: c::Group,
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::unsupported("MPI_Group_intersection", Scope::None)
+    entry::run("MPI_Group_intersection", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let group1 = check::group(group1, "group1")?;
+            let group2 = check::group(group2, "group2")?;
+            let newgroup = check::out(newgroup, "newgroup")?;
+            calls::group::group_intersection(group1, group2, newgroup)
+        }
+    })
 }
 alias!(MPI_Group_intersection => PMPI_Group_intersection);
 
@@ -85,7 +139,17 @@ pub unsafe extern "C" fn PMPI_Group_range_excl(
     ranges: *mut [c_int; 3],
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::unsupported("MPI_Group_range_excl", Scope::None)
+    entry::run("MPI_Group_range_excl", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let group = check::group(group, "group")?;
+            let n = check::length(n.into(), "n")?;
+            let ranges = check::slice(ranges, n, "ranges")?;
+            let newgroup = check::out(newgroup, "newgroup")?;
+            calls::group::group_range_excl(group, n, ranges, newgroup)
+        }
+    })
 }
 alias!(MPI_Group_range_excl => PMPI_Group_range_excl);
 
@@ -96,19 +160,45 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
     ranges: *mut [c_int; 3],
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::unsupported("MPI_Group_range_incl", Scope::None)
+    entry::run("MPI_Group_range_incl", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let group = check::group(group, "group")?;
+            let n = check::length(n.into(), "n")?;
+            let ranges = check::slice(ranges, n, "ranges")?;
+            let newgroup = check::out(newgroup, "newgroup")?;
+            calls::group::group_range_incl(group, n, ranges, newgroup)
+        }
+    })
 }
 alias!(MPI_Group_range_incl => PMPI_Group_range_incl);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_rank(group: c::Group, rank: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Group_rank", Scope::None)
+    entry::run("MPI_Group_rank", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let group = check::group(group, "group")?;
+            let rank = check::out(rank, "rank")?;
+            calls::group::group_rank(group, rank)
+        }
+    })
 }
 alias!(MPI_Group_rank => PMPI_Group_rank);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_size(group: c::Group, size: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Group_size", Scope::None)
+    entry::run("MPI_Group_size", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let group = check::group(group, "group")?;
+            let size = check::out(size, "size")?;
+            calls::group::group_size(group, size)
+        }
+    })
 }
 alias!(MPI_Group_size => PMPI_Group_size);
 
@@ -120,7 +210,18 @@ pub unsafe extern "C" fn PMPI_Group_translate_ranks(
     group2: c::Group,
     ranks2: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Group_translate_ranks", Scope::None)
+    entry::run("MPI_Group_translate_ranks", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let group1 = check::group(group1, "group1")?;
+            let n = check::length(n.into(), "n")?;
+            let ranks1 = check::slice(ranks1, n, "ranks1")?;
+            let group2 = check::group(group2, "group2")?;
+            let ranks2 = check::slice_mut(ranks2, n, "ranks2")?;
+            calls::group::group_translate_ranks(group1, n, ranks1, group2, ranks2)
+        }
+    })
 }
 alias!(MPI_Group_translate_ranks => PMPI_Group_translate_ranks);
 
@@ -130,6 +231,15 @@ pub unsafe extern "C" fn PMPI_Group_union(
     group2: c::Group,
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::unsupported("MPI_Group_union", Scope::None)
+    entry::run("MPI_Group_union", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let group1 = check::group(group1, "group1")?;
+            let group2 = check::group(group2, "group2")?;
+            let newgroup = check::out(newgroup, "newgroup")?;
+            calls::group::group_union(group1, group2, newgroup)
+        }
+    })
 }
 alias!(MPI_Group_union => PMPI_Group_union);

@@ -12,7 +12,15 @@ use crate::{alias, c, calls, check, state};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Op_commutative(op: c::Op, commute: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Op_commutative", Scope::None)
+    entry::run("MPI_Op_commutative", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let op = check::operation(op, "op")?;
+            let commute = check::out(commute, "commute")?;
+            calls::op::op_commutative(op, commute)
+        }
+    })
 }
 alias!(MPI_Op_commutative => PMPI_Op_commutative);
 
@@ -22,7 +30,14 @@ pub unsafe extern "C" fn PMPI_Op_create(
     commute: c_int,
     op: *mut c::Op,
 ) -> c_int {
-    entry::unsupported("MPI_Op_create", Scope::None)
+    entry::run("MPI_Op_create", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let op = check::out(op, "op")?;
+            calls::op::op_create(user_fn, commute != 0, op, Form::Small)
+        }
+    })
 }
 alias!(MPI_Op_create => PMPI_Op_create);
 
@@ -32,13 +47,27 @@ pub unsafe extern "C" fn PMPI_Op_create_c(
     commute: c_int,
     op: *mut c::Op,
 ) -> c_int {
-    entry::unsupported("MPI_Op_create_c", Scope::None)
+    entry::run("MPI_Op_create_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let op = check::out(op, "op")?;
+            calls::op::op_create(user_fn, commute != 0, op, Form::Large)
+        }
+    })
 }
 alias!(MPI_Op_create_c => PMPI_Op_create_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Op_free(op: *mut c::Op) -> c_int {
-    entry::unsupported("MPI_Op_free", Scope::None)
+    entry::run("MPI_Op_free", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let op = check::in_out(op, "op")?;
+            calls::op::op_free(op)
+        }
+    })
 }
 alias!(MPI_Op_free => PMPI_Op_free);
 
@@ -50,7 +79,24 @@ pub unsafe extern "C" fn PMPI_Reduce_local(
     datatype: c::Datatype,
     op: c::Op,
 ) -> c_int {
-    entry::unsupported("MPI_Reduce_local", Scope::None)
+    entry::run("MPI_Reduce_local", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let op = check::operation(op, "op")?;
+            calls::op::reduce_local(
+                inbuf,
+                Place::new(
+                    inoutbuf,
+                    count.into(),
+                    datatype,
+                    ["inoutbuf", "count", "datatype"],
+                ),
+                op,
+                Form::Small,
+            )
+        }
+    })
 }
 alias!(MPI_Reduce_local => PMPI_Reduce_local);
 
@@ -62,6 +108,23 @@ pub unsafe extern "C" fn PMPI_Reduce_local_c(
     datatype: c::Datatype,
     op: c::Op,
 ) -> c_int {
-    entry::unsupported("MPI_Reduce_local_c", Scope::None)
+    entry::run("MPI_Reduce_local_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let op = check::operation(op, "op")?;
+            calls::op::reduce_local(
+                inbuf,
+                Place::new(
+                    inoutbuf,
+                    count.into(),
+                    datatype,
+                    ["inoutbuf", "count", "datatype"],
+                ),
+                op,
+                Form::Large,
+            )
+        }
+    })
 }
 alias!(MPI_Reduce_local_c => PMPI_Reduce_local_c);

@@ -19,7 +19,19 @@ pub unsafe extern "C" fn PMPI_Bsend(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Bsend", Scope::Comm(comm))
+    entry::run("MPI_Bsend", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            calls::p2p::bsend(buf, dest, tag, comm)
+        }
+    })
 }
 alias!(MPI_Bsend => PMPI_Bsend);
 
@@ -32,7 +44,19 @@ pub unsafe extern "C" fn PMPI_Bsend_c(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Bsend_c", Scope::Comm(comm))
+    entry::run("MPI_Bsend_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            calls::p2p::bsend(buf, dest, tag, comm)
+        }
+    })
 }
 alias!(MPI_Bsend_c => PMPI_Bsend_c);
 
@@ -46,7 +70,20 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Bsend_init", Scope::Comm(comm))
+    entry::run("MPI_Bsend_init", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::bsend_init(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Bsend_init => PMPI_Bsend_init);
 
@@ -60,7 +97,20 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Bsend_init_c", Scope::Comm(comm))
+    entry::run("MPI_Bsend_init_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::bsend_init(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Bsend_init_c => PMPI_Bsend_init_c);
 
@@ -74,7 +124,20 @@ pub unsafe extern "C" fn PMPI_Ibsend(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Ibsend", Scope::Comm(comm))
+    entry::run("MPI_Ibsend", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::ibsend(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Ibsend => PMPI_Ibsend);
 
@@ -88,7 +151,20 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Ibsend_c", Scope::Comm(comm))
+    entry::run("MPI_Ibsend_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::ibsend(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Ibsend_c => PMPI_Ibsend_c);
 
@@ -101,7 +177,19 @@ pub unsafe extern "C" fn PMPI_Improbe(
     message: *mut c::Message,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_Improbe", Scope::Comm(comm))
+    entry::run("MPI_Improbe", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let flag = check::out(flag, "flag")?;
+            let message = check::out(message, "message")?;
+            let status = StatusOut::new(status);
+            calls::p2p::improbe(source, tag, comm, flag, message, status)
+        }
+    })
 }
 alias!(MPI_Improbe => PMPI_Improbe);
 
@@ -113,7 +201,18 @@ pub unsafe extern "C" fn PMPI_Imrecv(
     message: *mut c::Message,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Imrecv", Scope::None)
+    entry::run("MPI_Imrecv", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let message = check::in_out(message, "message")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::imrecv(buf, message, request)
+        }
+    })
 }
 alias!(MPI_Imrecv => PMPI_Imrecv);
 
@@ -125,7 +224,18 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
     message: *mut c::Message,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Imrecv_c", Scope::None)
+    entry::run("MPI_Imrecv_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let message = check::in_out(message, "message")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::imrecv(buf, message, request)
+        }
+    })
 }
 alias!(MPI_Imrecv_c => PMPI_Imrecv_c);
 
@@ -137,7 +247,18 @@ pub unsafe extern "C" fn PMPI_Iprobe(
     flag: *mut c_int,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_Iprobe", Scope::Comm(comm))
+    entry::run("MPI_Iprobe", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let flag = check::out(flag, "flag")?;
+            let status = StatusOut::new(status);
+            calls::p2p::iprobe(source, tag, comm, flag, status)
+        }
+    })
 }
 alias!(MPI_Iprobe => PMPI_Iprobe);
 
@@ -151,7 +272,20 @@ pub unsafe extern "C" fn PMPI_Irecv(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Irecv", Scope::Comm(comm))
+    entry::run("MPI_Irecv", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::irecv(buf, source, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Irecv => PMPI_Irecv);
 
@@ -165,7 +299,20 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Irecv_c", Scope::Comm(comm))
+    entry::run("MPI_Irecv_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::irecv(buf, source, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Irecv_c => PMPI_Irecv_c);
 
@@ -179,7 +326,20 @@ pub unsafe extern "C" fn PMPI_Irsend(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Irsend", Scope::Comm(comm))
+    entry::run("MPI_Irsend", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::irsend(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Irsend => PMPI_Irsend);
 
@@ -193,7 +353,20 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Irsend_c", Scope::Comm(comm))
+    entry::run("MPI_Irsend_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::irsend(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Irsend_c => PMPI_Irsend_c);
 
@@ -207,7 +380,20 @@ pub unsafe extern "C" fn PMPI_Isend(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Isend", Scope::Comm(comm))
+    entry::run("MPI_Isend", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::isend(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Isend => PMPI_Isend);
 
@@ -221,7 +407,20 @@ pub unsafe extern "C" fn PMPI_Isend_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Isend_c", Scope::Comm(comm))
+    entry::run("MPI_Isend_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::isend(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Isend_c => PMPI_Isend_c);
 
@@ -305,7 +504,20 @@ pub unsafe extern "C" fn PMPI_Issend(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Issend", Scope::Comm(comm))
+    entry::run("MPI_Issend", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::issend(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Issend => PMPI_Issend);
 
@@ -319,7 +531,20 @@ pub unsafe extern "C" fn PMPI_Issend_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Issend_c", Scope::Comm(comm))
+    entry::run("MPI_Issend_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::issend(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Issend_c => PMPI_Issend_c);
 
@@ -331,7 +556,18 @@ pub unsafe extern "C" fn PMPI_Mprobe(
     message: *mut c::Message,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_Mprobe", Scope::Comm(comm))
+    entry::run("MPI_Mprobe", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let message = check::out(message, "message")?;
+            let status = StatusOut::new(status);
+            calls::p2p::mprobe(source, tag, comm, message, status)
+        }
+    })
 }
 alias!(MPI_Mprobe => PMPI_Mprobe);
 
@@ -343,7 +579,18 @@ pub unsafe extern "C" fn PMPI_Mrecv(
     message: *mut c::Message,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_Mrecv", Scope::None)
+    entry::run("MPI_Mrecv", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let message = check::in_out(message, "message")?;
+            let status = StatusOut::new(status);
+            calls::p2p::mrecv(buf, message, status)
+        }
+    })
 }
 alias!(MPI_Mrecv => PMPI_Mrecv);
 
@@ -355,7 +602,18 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
     message: *mut c::Message,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_Mrecv_c", Scope::None)
+    entry::run("MPI_Mrecv_c", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let message = check::in_out(message, "message")?;
+            let status = StatusOut::new(status);
+            calls::p2p::mrecv(buf, message, status)
+        }
+    })
 }
 alias!(MPI_Mrecv_c => PMPI_Mrecv_c);
 
@@ -366,7 +624,17 @@ pub unsafe extern "C" fn PMPI_Probe(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_Probe", Scope::Comm(comm))
+    entry::run("MPI_Probe", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let status = StatusOut::new(status);
+            calls::p2p::probe(source, tag, comm, status)
+        }
+    })
 }
 alias!(MPI_Probe => PMPI_Probe);
 
@@ -380,7 +648,20 @@ pub unsafe extern "C" fn PMPI_Recv(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_Recv", Scope::Comm(comm))
+    entry::run("MPI_Recv", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let status = StatusOut::new(status);
+            calls::p2p::recv(buf, source, tag, comm, status)
+        }
+    })
 }
 alias!(MPI_Recv => PMPI_Recv);
 
@@ -394,7 +675,20 @@ pub unsafe extern "C" fn PMPI_Recv_c(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_Recv_c", Scope::Comm(comm))
+    entry::run("MPI_Recv_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let status = StatusOut::new(status);
+            calls::p2p::recv(buf, source, tag, comm, status)
+        }
+    })
 }
 alias!(MPI_Recv_c => PMPI_Recv_c);
 
@@ -408,7 +702,20 @@ pub unsafe extern "C" fn PMPI_Recv_init(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Recv_init", Scope::Comm(comm))
+    entry::run("MPI_Recv_init", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::recv_init(buf, source, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Recv_init => PMPI_Recv_init);
 
@@ -422,7 +729,20 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Recv_init_c", Scope::Comm(comm))
+    entry::run("MPI_Recv_init_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::recv_init(buf, source, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Recv_init_c => PMPI_Recv_init_c);
 
@@ -435,7 +755,19 @@ pub unsafe extern "C" fn PMPI_Rsend(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Rsend", Scope::Comm(comm))
+    entry::run("MPI_Rsend", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            calls::p2p::rsend(buf, dest, tag, comm)
+        }
+    })
 }
 alias!(MPI_Rsend => PMPI_Rsend);
 
@@ -448,7 +780,19 @@ pub unsafe extern "C" fn PMPI_Rsend_c(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Rsend_c", Scope::Comm(comm))
+    entry::run("MPI_Rsend_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            calls::p2p::rsend(buf, dest, tag, comm)
+        }
+    })
 }
 alias!(MPI_Rsend_c => PMPI_Rsend_c);
 
@@ -462,7 +806,20 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Rsend_init", Scope::Comm(comm))
+    entry::run("MPI_Rsend_init", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::rsend_init(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Rsend_init => PMPI_Rsend_init);
 
@@ -476,7 +833,20 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Rsend_init_c", Scope::Comm(comm))
+    entry::run("MPI_Rsend_init_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::rsend_init(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Rsend_init_c => PMPI_Rsend_init_c);
 
@@ -489,7 +859,19 @@ pub unsafe extern "C" fn PMPI_Send(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Send", Scope::Comm(comm))
+    entry::run("MPI_Send", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            calls::p2p::send(buf, dest, tag, comm)
+        }
+    })
 }
 alias!(MPI_Send => PMPI_Send);
 
@@ -502,7 +884,19 @@ pub unsafe extern "C" fn PMPI_Send_c(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Send_c", Scope::Comm(comm))
+    entry::run("MPI_Send_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            calls::p2p::send(buf, dest, tag, comm)
+        }
+    })
 }
 alias!(MPI_Send_c => PMPI_Send_c);
 
@@ -516,7 +910,20 @@ pub unsafe extern "C" fn PMPI_Send_init(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Send_init", Scope::Comm(comm))
+    entry::run("MPI_Send_init", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::send_init(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Send_init => PMPI_Send_init);
 
@@ -530,7 +937,20 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Send_init_c", Scope::Comm(comm))
+    entry::run("MPI_Send_init_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::send_init(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Send_init_c => PMPI_Send_init_c);
 
@@ -549,7 +969,27 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_Sendrecv", Scope::Comm(comm))
+    entry::run("MPI_Sendrecv", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendtype = check::committed(sendtype, "sendtype")?;
+            let sendcount = check::count(sendcount.into(), "sendcount")?;
+            let sendbuf = check::buffer(sendbuf.cast_mut(), sendcount, sendtype, "sendbuf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let sendtag = check::send_tag(sendtag, "sendtag")?;
+            let recvtype = check::committed(recvtype, "recvtype")?;
+            let recvcount = check::count(recvcount.into(), "recvcount")?;
+            let recvbuf = check::buffer(recvbuf, recvcount, recvtype, "recvbuf")?;
+            let source = check::source(source, comm, "source")?;
+            let recvtag = check::receive_tag(recvtag, "recvtag")?;
+            let status = StatusOut::new(status);
+            calls::p2p::sendrecv(
+                sendbuf, dest, sendtag, recvbuf, source, recvtag, comm, status,
+            )
+        }
+    })
 }
 alias!(MPI_Sendrecv => PMPI_Sendrecv);
 
@@ -568,7 +1008,27 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_Sendrecv_c", Scope::Comm(comm))
+    entry::run("MPI_Sendrecv_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendtype = check::committed(sendtype, "sendtype")?;
+            let sendcount = check::count(sendcount.into(), "sendcount")?;
+            let sendbuf = check::buffer(sendbuf.cast_mut(), sendcount, sendtype, "sendbuf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let sendtag = check::send_tag(sendtag, "sendtag")?;
+            let recvtype = check::committed(recvtype, "recvtype")?;
+            let recvcount = check::count(recvcount.into(), "recvcount")?;
+            let recvbuf = check::buffer(recvbuf, recvcount, recvtype, "recvbuf")?;
+            let source = check::source(source, comm, "source")?;
+            let recvtag = check::receive_tag(recvtag, "recvtag")?;
+            let status = StatusOut::new(status);
+            calls::p2p::sendrecv(
+                sendbuf, dest, sendtag, recvbuf, source, recvtag, comm, status,
+            )
+        }
+    })
 }
 alias!(MPI_Sendrecv_c => PMPI_Sendrecv_c);
 
@@ -584,7 +1044,22 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_Sendrecv_replace", Scope::Comm(comm))
+    entry::run("MPI_Sendrecv_replace", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let sendtag = check::send_tag(sendtag, "sendtag")?;
+            let source = check::source(source, comm, "source")?;
+            let recvtag = check::receive_tag(recvtag, "recvtag")?;
+            let status = StatusOut::new(status);
+            calls::p2p::sendrecv_replace(buf, dest, sendtag, source, recvtag, comm, status)
+        }
+    })
 }
 alias!(MPI_Sendrecv_replace => PMPI_Sendrecv_replace);
 
@@ -600,7 +1075,22 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_Sendrecv_replace_c", Scope::Comm(comm))
+    entry::run("MPI_Sendrecv_replace_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let sendtag = check::send_tag(sendtag, "sendtag")?;
+            let source = check::source(source, comm, "source")?;
+            let recvtag = check::receive_tag(recvtag, "recvtag")?;
+            let status = StatusOut::new(status);
+            calls::p2p::sendrecv_replace(buf, dest, sendtag, source, recvtag, comm, status)
+        }
+    })
 }
 alias!(MPI_Sendrecv_replace_c => PMPI_Sendrecv_replace_c);
 
@@ -613,7 +1103,19 @@ pub unsafe extern "C" fn PMPI_Ssend(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Ssend", Scope::Comm(comm))
+    entry::run("MPI_Ssend", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            calls::p2p::ssend(buf, dest, tag, comm)
+        }
+    })
 }
 alias!(MPI_Ssend => PMPI_Ssend);
 
@@ -626,7 +1128,19 @@ pub unsafe extern "C" fn PMPI_Ssend_c(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Ssend_c", Scope::Comm(comm))
+    entry::run("MPI_Ssend_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            calls::p2p::ssend(buf, dest, tag, comm)
+        }
+    })
 }
 alias!(MPI_Ssend_c => PMPI_Ssend_c);
 
@@ -640,7 +1154,20 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Ssend_init", Scope::Comm(comm))
+    entry::run("MPI_Ssend_init", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::ssend_init(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Ssend_init => PMPI_Ssend_init);
 
@@ -654,6 +1181,19 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Ssend_init_c", Scope::Comm(comm))
+    entry::run("MPI_Ssend_init_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::ssend_init(buf, dest, tag, comm, request)
+        }
+    })
 }
 alias!(MPI_Ssend_init_c => PMPI_Ssend_init_c);

@@ -1,0 +1,467 @@
+//! Attributes and key values (MPI 5.0, section 7.7).
+//!
+//! An attribute is a word of the program under a key. The key says what happens to it when the object
+//! is duplicated or freed: a function of the program, or one of two predefined ones that are known by
+//! their numbers and never called. No lock is held while the program's functions run.
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use weft_mpi::comm::Extras;
+use weft_mpi::{Comm, Datatype};
+
+use crate::args::{InOut, Out};
+use crate::calls::errhandler;
+use crate::fault::{Checked, Fault};
+use crate::generated::constants as k;
+use crate::{c, check, state};
+
+/// Keys of the program begin here, away from the predefined ones.
+const FIRST_KEY: c_int = 0x1000;
+
+/// The object that an attribute belongs to, as callbacks get it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Holder {
+    Comm(c::Comm),
+    Datatype(c::Datatype),
+}
+
+/// What a key is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Subject {
+    Comm,
+    Datatype,
+    Win,
+}
+
+impl Holder {
+    const fn subject(self) -> Subject {
+        match self {
+            Self::Comm(_) => Subject::Comm,
+            Self::Datatype(_) => Subject::Datatype,
+        }
+    }
+
+    const fn word(self) -> usize {
+        match self {
+            Self::Comm(handle) => handle.0,
+            Self::Datatype(handle) => handle.0,
+        }
+    }
+}
+
+/// A key of the program. It stays when it is freed, because attributes may still stand under it.
+#[derive(Clone, Copy, Debug)]
+struct Key {
+    subject: Subject,
+    copy: c::Callback,
+    delete: c::Callback,
+    extra_state: usize,
+    live: bool,
+}
+
+static KEYS: Mutex<Vec<Key>> = Mutex::new(Vec::new());
+
+fn keys() -> MutexGuard<'static, Vec<Key>> {
+    KEYS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn place_of(key: c_int) -> Option<usize> {
+    usize::try_from(key.checked_sub(FIRST_KEY)?).ok()
+}
+
+fn key_of(key: c_int) -> Option<Key> {
+    keys().get(place_of(key)?).copied()
+}
+
+fn create(
+    subject: Subject,
+    copy: c::Callback,
+    delete: c::Callback,
+    mut out: Out<c_int>,
+    state: *mut c_void,
+) -> Checked<()> {
+    let mut keys = keys();
+    keys.push(Key {
+        subject,
+        copy,
+        delete,
+        extra_state: state.expose_provenance(),
+        live: true,
+    });
+    out.set(FIRST_KEY + keys.len() as c_int - 1);
+    Ok(())
+}
+
+#[cold]
+fn bad_key(name: &'static str, key: c_int) -> Fault {
+    let found = match key {
+        k::MPI_KEYVAL_INVALID => "MPI_KEYVAL_INVALID".to_owned(),
+        k::MPI_TAG_UB..=k::MPI_UNIVERSE_SIZE => {
+            format!("the predefined key {key}, which cannot be changed")
+        }
+        other => other.to_string(),
+    };
+    Fault::argument(
+        k::MPI_ERR_KEYVAL,
+        name,
+        "a key that a call has created for this kind of object",
+        found,
+        "pass what MPI_Comm_create_keyval or its like has stored, before it is freed",
+    )
+}
+
+/// A live key for a kind of object.
+fn live_key(subject: Subject, name: &'static str, key: c_int) -> Checked<Key> {
+    key_of(key)
+        .filter(|found| found.live && found.subject == subject)
+        .ok_or_else(|| bad_key(name, key))
+}
+
+fn free(subject: Subject, name: &'static str, mut key: InOut<c_int>) -> Checked<()> {
+    live_key(subject, name, key.get())?;
+    if let Some(place) = place_of(key.get()) {
+        keys()[place].live = false;
+    }
+    key.set(k::MPI_KEYVAL_INVALID);
+    Ok(())
+}
+
+/// What a function of the program has returned.
+fn answer(code: c_int, what: &str) -> Checked<()> {
+    if code == k::MPI_SUCCESS {
+        return Ok(());
+    }
+    Err(Fault::new(
+        code,
+        format!(
+            "the program's function to {what} an attribute has returned {code}; it must return MPI_SUCCESS"
+        ),
+    ))
+}
+
+impl Key {
+    /// Tells the program that an attribute goes.
+    fn call_delete(&self, holder: Holder, number: c_int, value: usize) -> Checked<()> {
+        if self.delete == k::MPI_COMM_NULL_DELETE_FN {
+            return Ok(());
+        }
+        // SAFETY: the program has passed a function of this type with the key; the types for
+        // communicators, datatypes and windows differ in the handle's type alone, a word in each.
+        let code = unsafe {
+            let function: unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int =
+                std::mem::transmute(self.delete.0);
+            function(
+                holder.word(),
+                number,
+                pointer(value),
+                pointer(self.extra_state),
+            )
+        };
+        answer(code, "delete")
+    }
+
+    /// Asks the program for the value of a duplicate; `None` if it shall have none.
+    fn call_copy(&self, holder: Holder, number: c_int, value: usize) -> Checked<Option<usize>> {
+        if self.copy == k::MPI_COMM_NULL_COPY_FN {
+            return Ok(None);
+        }
+        if self.copy == k::MPI_COMM_DUP_FN {
+            return Ok(Some(value));
+        }
+        let mut copied: *mut c_void = std::ptr::null_mut();
+        let mut flag: c_int = 0;
+        // SAFETY: as for deleting; the two results are variables of ours.
+        let code = unsafe {
+            let function: unsafe extern "C" fn(
+                usize,
+                c_int,
+                *mut c_void,
+                *mut c_void,
+                *mut c_void,
+                *mut c_int,
+            ) -> c_int = std::mem::transmute(self.copy.0);
+            function(
+                holder.word(),
+                number,
+                pointer(self.extra_state),
+                pointer(value),
+                (&raw mut copied).cast(),
+                &raw mut flag,
+            )
+        };
+        answer(code, "copy")?;
+        Ok((flag != 0).then(|| copied.expose_provenance()))
+    }
+}
+
+fn pointer(word: usize) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(word)
+}
+
+fn set(
+    holder: Holder,
+    extras: &Extras,
+    name: &'static str,
+    number: c_int,
+    value: *mut c_void,
+) -> Checked<()> {
+    let key = live_key(holder.subject(), name, number)?;
+    let old = extras.attributes().get(number);
+    if let Some(old) = old {
+        key.call_delete(holder, number, old)?;
+    }
+    extras.attributes().set(number, value.expose_provenance());
+    Ok(())
+}
+
+fn delete(holder: Holder, extras: &Extras, name: &'static str, number: c_int) -> Checked<()> {
+    let key = live_key(holder.subject(), name, number)?;
+    let old = extras.attributes().get(number);
+    if let Some(old) = old {
+        key.call_delete(holder, number, old)?;
+        extras.attributes().remove(number);
+    }
+    Ok(())
+}
+
+/// Stores a pointer where `void *` says `void **`.
+unsafe fn store(place: *mut c_void, value: *mut c_void) -> Checked<()> {
+    if place.is_null() {
+        return Err(Fault::null("attribute_val"));
+    }
+    // SAFETY: the caller passes the address of a pointer, as the standard has it.
+    unsafe { place.cast::<*mut c_void>().write_unaligned(value) };
+    Ok(())
+}
+
+unsafe fn get(
+    subject: Subject,
+    extras: &Extras,
+    name: &'static str,
+    number: c_int,
+    place: *mut c_void,
+    mut flag: Out<c_int>,
+) -> Checked<()> {
+    live_key(subject, name, number)?;
+    let found = extras.attributes().get(number);
+    flag.flag(found.is_some());
+    match found {
+        // SAFETY: the caller's promise.
+        Some(value) => unsafe { store(place, pointer(value)) },
+        None => Ok(()),
+    }
+}
+
+/// Copies the attributes of a communicator or datatype to its duplicate, which nobody knows yet.
+pub(crate) fn copy_all(holder: Holder, from: &Extras, to: &Extras) -> Checked<()> {
+    let all = from.attributes().all();
+    for (number, value) in all {
+        let Some(key) = key_of(number) else { continue };
+        if let Some(copied) = key.call_copy(holder, number, value)? {
+            to.attributes().set(number, copied);
+        }
+    }
+    Ok(())
+}
+
+/// Tells the program that all attributes go, the last one set first.
+pub(crate) fn delete_all(holder: Holder, extras: &Extras) -> Checked<()> {
+    let all = extras.attributes().all();
+    for (number, value) in all.into_iter().rev() {
+        if let Some(key) = key_of(number) {
+            key.call_delete(holder, number, value)?;
+        }
+        extras.attributes().remove(number);
+    }
+    Ok(())
+}
+
+/// Where the integer of a predefined key stands; `None` for other keys.
+fn predefined(key: c_int) -> Option<*const c_int> {
+    static TAG_UB: c_int = check::TAG_MAX;
+    static ANY: c_int = k::MPI_ANY_SOURCE;
+    static NOBODY: c_int = k::MPI_PROC_NULL;
+    static YES: c_int = 1;
+    static APPNUM: OnceLock<c_int> = OnceLock::new();
+    static SIZE: OnceLock<c_int> = OnceLock::new();
+    let runtime = state::runtime()?;
+    Some(match key {
+        k::MPI_TAG_UB => &TAG_UB,
+        k::MPI_IO => &ANY,
+        k::MPI_HOST => &NOBODY,
+        // The clock of `MPI_Wtime` is that of the host, and a job has one host.
+        k::MPI_WTIME_IS_GLOBAL => &YES,
+        k::MPI_APPNUM => APPNUM.get_or_init(|| runtime.launcher.appnum().cast_signed()),
+        k::MPI_UNIVERSE_SIZE => SIZE.get_or_init(|| runtime.world.size().cast_signed()),
+        k::MPI_LASTUSEDCODE => return Some(errhandler::last_used_code()),
+        _ => return None,
+    })
+}
+
+pub fn comm_create_keyval(
+    copy: c::Callback,
+    delete: c::Callback,
+    comm_keyval: Out<c_int>,
+    extra_state: *mut c_void,
+) -> Checked<()> {
+    create(Subject::Comm, copy, delete, comm_keyval, extra_state)
+}
+
+pub fn comm_free_keyval(comm_keyval: InOut<c_int>) -> Checked<()> {
+    free(Subject::Comm, "comm_keyval", comm_keyval)
+}
+
+pub fn comm_set_attr(
+    comm: &Arc<Comm>,
+    comm_keyval: c_int,
+    attribute_val: *mut c_void,
+) -> Checked<()> {
+    set(
+        Holder::Comm(state::handle_of_comm(comm)),
+        comm.extras(),
+        "comm_keyval",
+        comm_keyval,
+        attribute_val,
+    )
+}
+
+pub fn comm_delete_attr(comm: &Arc<Comm>, comm_keyval: c_int) -> Checked<()> {
+    delete(
+        Holder::Comm(state::handle_of_comm(comm)),
+        comm.extras(),
+        "comm_keyval",
+        comm_keyval,
+    )
+}
+
+pub unsafe fn comm_get_attr(
+    comm: &Arc<Comm>,
+    comm_keyval: c_int,
+    attribute_val: *mut c_void,
+    mut flag: Out<c_int>,
+) -> Checked<()> {
+    if let Some(value) = predefined(comm_keyval) {
+        flag.flag(true);
+        // SAFETY: the caller's promise.
+        return unsafe { store(attribute_val, value.cast_mut().cast()) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        get(
+            Subject::Comm,
+            comm.extras(),
+            "comm_keyval",
+            comm_keyval,
+            attribute_val,
+            flag,
+        )
+    }
+}
+
+pub fn keyval_create(
+    copy: c::Callback,
+    delete: c::Callback,
+    keyval: Out<c_int>,
+    extra_state: *mut c_void,
+) -> Checked<()> {
+    create(Subject::Comm, copy, delete, keyval, extra_state)
+}
+
+pub fn keyval_free(keyval: InOut<c_int>) -> Checked<()> {
+    free(Subject::Comm, "keyval", keyval)
+}
+
+pub fn attr_put(comm: &Arc<Comm>, keyval: c_int, attribute_val: *mut c_void) -> Checked<()> {
+    set(
+        Holder::Comm(state::handle_of_comm(comm)),
+        comm.extras(),
+        "keyval",
+        keyval,
+        attribute_val,
+    )
+}
+
+pub fn attr_delete(comm: &Arc<Comm>, keyval: c_int) -> Checked<()> {
+    delete(
+        Holder::Comm(state::handle_of_comm(comm)),
+        comm.extras(),
+        "keyval",
+        keyval,
+    )
+}
+
+pub unsafe fn attr_get(
+    comm: &Arc<Comm>,
+    keyval: c_int,
+    attribute_val: *mut c_void,
+    flag: Out<c_int>,
+) -> Checked<()> {
+    // SAFETY: the caller's promise.
+    unsafe { comm_get_attr(comm, keyval, attribute_val, flag) }
+}
+
+pub fn type_create_keyval(
+    copy: c::Callback,
+    delete: c::Callback,
+    type_keyval: Out<c_int>,
+    extra_state: *mut c_void,
+) -> Checked<()> {
+    create(Subject::Datatype, copy, delete, type_keyval, extra_state)
+}
+
+pub fn type_free_keyval(type_keyval: InOut<c_int>) -> Checked<()> {
+    free(Subject::Datatype, "type_keyval", type_keyval)
+}
+
+pub fn type_set_attr(
+    datatype: &Arc<Datatype>,
+    type_keyval: c_int,
+    attribute_val: *mut c_void,
+) -> Checked<()> {
+    let holder = Holder::Datatype(state::handle_of_datatype(datatype));
+    set(
+        holder,
+        datatype.extras(),
+        "type_keyval",
+        type_keyval,
+        attribute_val,
+    )
+}
+
+pub fn type_delete_attr(datatype: &Arc<Datatype>, type_keyval: c_int) -> Checked<()> {
+    let holder = Holder::Datatype(state::handle_of_datatype(datatype));
+    delete(holder, datatype.extras(), "type_keyval", type_keyval)
+}
+
+pub unsafe fn type_get_attr(
+    datatype: &Arc<Datatype>,
+    type_keyval: c_int,
+    attribute_val: *mut c_void,
+    flag: Out<c_int>,
+) -> Checked<()> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        get(
+            Subject::Datatype,
+            datatype.extras(),
+            "type_keyval",
+            type_keyval,
+            attribute_val,
+            flag,
+        )
+    }
+}
+
+pub fn win_create_keyval(
+    copy: c::Callback,
+    delete: c::Callback,
+    win_keyval: Out<c_int>,
+    extra_state: *mut c_void,
+) -> Checked<()> {
+    create(Subject::Win, copy, delete, win_keyval, extra_state)
+}
+
+pub fn win_free_keyval(win_keyval: InOut<c_int>) -> Checked<()> {
+    free(Subject::Win, "win_keyval", win_keyval)
+}

@@ -1,0 +1,223 @@
+//! Communicators (MPI 5.0, chapter 7).
+
+use std::ffi::{CStr, c_int};
+use std::sync::Arc;
+
+use weft_mpi::{Comm, Group};
+
+use crate::args::{InOut, Out, TextOut, text_of};
+use crate::calls::abi::{full, new_info};
+use crate::calls::attribute::{self, Holder};
+use crate::calls::group;
+use crate::fault::{Checked, Fault};
+use crate::generated::constants as k;
+use crate::state::{self, ErrhandlerObject, InfoObject};
+use crate::{c, check, entry, handle};
+
+/// The handle of a new communicator, which inherits the error handler of its parent.
+fn publish(comm: Arc<Comm>, parent: &Comm) -> Checked<c::Comm> {
+    let handler = entry::handler_of(parent);
+    ErrhandlerObject::retain(handler);
+    comm.extras().set_errhandler(handler.0);
+    let handle = handle::insert(Arc::clone(&comm))
+        .map(c::Comm)
+        .ok_or_else(|| full("communicators"))?;
+    state::register_comm(&comm, handle);
+    Ok(handle)
+}
+
+/// The handle of a communicator that this process may have no part in.
+fn publish_some(comm: Option<Arc<Comm>>, parent: &Comm) -> Checked<c::Comm> {
+    comm.map_or(Ok(k::MPI_COMM_NULL), |comm| publish(comm, parent))
+}
+
+#[inline]
+pub fn comm_rank(comm: &Comm, mut rank: Out<c_int>) -> Checked<()> {
+    rank.set(comm.rank().cast_signed());
+    Ok(())
+}
+
+#[inline]
+pub fn comm_size(comm: &Comm, mut size: Out<c_int>) -> Checked<()> {
+    size.set(comm.size().cast_signed());
+    Ok(())
+}
+
+pub fn comm_compare(comm1: &Comm, comm2: &Comm, mut result: Out<c_int>) -> Checked<()> {
+    result.set(group::constant(comm1.compare(comm2)));
+    Ok(())
+}
+
+pub fn comm_test_inter(comm: &Comm, mut flag: Out<c_int>) -> Checked<()> {
+    flag.flag(comm.remote_group().is_some());
+    Ok(())
+}
+
+pub fn comm_group(comm: &Comm, mut group: Out<c::Group>) -> Checked<()> {
+    group.set(group::publish(Arc::clone(comm.group()))?);
+    Ok(())
+}
+
+fn remote(comm: &Comm) -> Checked<&Arc<Group>> {
+    comm.remote_group().ok_or_else(|| {
+        Fault::argument(
+            k::MPI_ERR_COMM,
+            "comm",
+            "an intercommunicator",
+            "an intracommunicator",
+            "MPI_Comm_test_inter tells which it is",
+        )
+    })
+}
+
+pub fn comm_remote_group(comm: &Comm, mut group: Out<c::Group>) -> Checked<()> {
+    group.set(group::publish(Arc::clone(remote(comm)?))?);
+    Ok(())
+}
+
+pub fn comm_remote_size(comm: &Comm, mut size: Out<c_int>) -> Checked<()> {
+    size.set(remote(comm)?.size().cast_signed());
+    Ok(())
+}
+
+pub fn comm_dup(comm: &Arc<Comm>, newcomm: Out<c::Comm>) -> Checked<()> {
+    duplicate(comm, None, newcomm)
+}
+
+pub fn comm_dup_with_info(
+    comm: &Arc<Comm>,
+    info: Option<&InfoObject>,
+    newcomm: Out<c::Comm>,
+) -> Checked<()> {
+    duplicate(comm, info, newcomm)
+}
+
+fn duplicate(
+    comm: &Arc<Comm>,
+    info: Option<&InfoObject>,
+    mut newcomm: Out<c::Comm>,
+) -> Checked<()> {
+    newcomm.set(k::MPI_COMM_NULL);
+    let copy = comm.dup()?;
+    if let Some(info) = info {
+        *copy.extras().info() = info.open().clone();
+    }
+    let old = state::handle_of_comm(comm);
+    attribute::copy_all(Holder::Comm(old), comm.extras(), copy.extras())?;
+    newcomm.set(publish(copy, comm)?);
+    Ok(())
+}
+
+pub fn comm_create(comm: &Arc<Comm>, group: &Arc<Group>, mut newcomm: Out<c::Comm>) -> Checked<()> {
+    newcomm.set(publish_some(comm.create(group)?, comm)?);
+    Ok(())
+}
+
+pub fn comm_create_group(
+    comm: &Arc<Comm>,
+    group: &Arc<Group>,
+    tag: i32,
+    mut newcomm: Out<c::Comm>,
+) -> Checked<()> {
+    newcomm.set(publish_some(comm.create_group(group, tag)?, comm)?);
+    Ok(())
+}
+
+pub fn comm_split(
+    comm: &Arc<Comm>,
+    color: c_int,
+    key: c_int,
+    mut newcomm: Out<c::Comm>,
+) -> Checked<()> {
+    let color = match color {
+        k::MPI_UNDEFINED => None,
+        color if color >= 0 => Some(color),
+        other => {
+            return Err(Fault::argument(
+                k::MPI_ERR_ARG,
+                "color",
+                "0 or more, or MPI_UNDEFINED",
+                other.to_string(),
+                "number the parts from 0",
+            ));
+        }
+    };
+    newcomm.set(publish_some(comm.split(color, key)?, comm)?);
+    Ok(())
+}
+
+/// All processes of a job share their memory; of finer kinds of hardware nothing is known.
+pub fn comm_split_type(
+    comm: &Arc<Comm>,
+    split_type: c_int,
+    key: c_int,
+    _info: Option<&InfoObject>,
+    mut newcomm: Out<c::Comm>,
+) -> Checked<()> {
+    let color = match split_type {
+        k::MPI_COMM_TYPE_SHARED => Some(0),
+        k::MPI_UNDEFINED
+        | k::MPI_COMM_TYPE_HW_GUIDED
+        | k::MPI_COMM_TYPE_HW_UNGUIDED
+        | k::MPI_COMM_TYPE_RESOURCE_GUIDED => None,
+        other => {
+            return Err(Fault::argument(
+                k::MPI_ERR_ARG,
+                "split_type",
+                "one of the constants MPI_COMM_TYPE_..., or MPI_UNDEFINED",
+                other.to_string(),
+                "MPI_COMM_TYPE_SHARED gives those that share memory",
+            ));
+        }
+    };
+    newcomm.set(publish_some(comm.split(color, key)?, comm)?);
+    Ok(())
+}
+
+pub fn comm_free(mut comm: InOut<c::Comm>) -> Checked<()> {
+    let given = comm.get();
+    let object = check::communicator(given, "comm")?;
+    if matches!(given, k::MPI_COMM_WORLD | k::MPI_COMM_SELF) {
+        return Err(Fault::argument(
+            k::MPI_ERR_COMM,
+            "comm",
+            "a communicator that the program has made",
+            object.extras().name(),
+            "predefined communicators live until MPI_Finalize",
+        ));
+    }
+    attribute::delete_all(Holder::Comm(given), object.extras())?;
+    state::forget_comm(object);
+    ErrhandlerObject::release(entry::handler_of(object));
+    handle::remove::<Arc<Comm>>(given.0);
+    comm.set(k::MPI_COMM_NULL);
+    Ok(())
+}
+
+pub fn comm_set_name(comm: &Comm, name: &CStr) -> Checked<()> {
+    comm.extras().set_name(&text_of(name));
+    Ok(())
+}
+
+pub fn comm_get_name(comm: &Comm, mut name: TextOut, mut resultlen: Out<c_int>) -> Checked<()> {
+    resultlen.set(name.set(&comm.extras().name(), k::MPI_MAX_OBJECT_NAME as usize) as c_int);
+    Ok(())
+}
+
+pub fn comm_get_info(comm: &Comm, mut info_used: Out<c::Info>) -> Checked<()> {
+    let pairs = comm.extras().info().clone();
+    info_used.set(new_info(pairs)?);
+    Ok(())
+}
+
+pub fn comm_set_info(comm: &Comm, info: Option<&InfoObject>) -> Checked<()> {
+    let Some(info) = info else { return Ok(()) };
+    let pairs = info.open().clone();
+    let mut own = comm.extras().info();
+    for key in (0..pairs.len()).filter_map(|place| pairs.key(place)) {
+        if let Some(value) = pairs.get(key)? {
+            own.set(key, value)?;
+        }
+    }
+    Ok(())
+}

@@ -329,6 +329,10 @@ mod tests {
 
     /// Keys in regular steps, as programs use them, spread over the top bits as random ones would.
     #[test]
+    #[cfg_attr(
+        miri,
+        ignore = "arithmetic on many keys: minutes there, and no memory to check"
+    )]
     fn regular_keys_spread() {
         let steps: [fn(u32) -> Key; 6] = [
             |i| Key::new(1, 0, i),

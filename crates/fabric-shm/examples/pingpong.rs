@@ -5,22 +5,27 @@
 //! cargo run --release -p weft-fabric-shm --example pingpong
 //! ```
 //!
+//! `WITHOUT_ATTACH`, `WITHOUT_KERNEL_FENCES` and `WITHOUT_ASSIST` in the environment show the other ways.
+//!
 //! The smallest of many short blocks is shown: the machine may be busy with other things.
 
 use std::env;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Instant;
 
+use weft_atomic::{AtomicU64, Ordering};
+use weft_fabric::waiting::{Step, Waiting};
+
 use weft_fabric::{
-    Fabric, HEAD, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink,
+    Bell, Fabric, HEAD, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink,
     SyncKey, Uses,
 };
 use weft_fabric_shm::{Options, Shm, Use, initialise, segment_size};
 use weft_sys::{Mapping, MemoryFile, descriptor};
 
-const BLOCKS: usize = 200;
+const BLOCKS: usize = 100;
 
 /// Counts what arrives, copies the data out as a receive would.
 struct Count {
@@ -48,6 +53,7 @@ impl Sink for Count {
 
 struct Side {
     shm: Shm,
+    bell: Arc<dyn Bell>,
     sink: Count,
     other: Peer,
 }
@@ -60,16 +66,17 @@ impl Side {
     }
 
     fn receive(&mut self, count: usize) {
-        let mut empty = 0u32;
+        let mut waiting = Waiting::new();
         while self.sink.messages < count {
             if self.shm.poll(&mut self.sink, 64) > 0 {
-                empty = 0;
-                continue;
-            }
-            empty += 1;
-            if empty > 10_000 {
-                // Somebody else has the other one's core.
-                std::thread::yield_now();
+                waiting.found();
+            } else if waiting.step(&*self.bell) == Step::Sleep {
+                let ticket = self.bell.prepare();
+                if self.shm.poll(&mut self.sink, 64) > 0 {
+                    self.bell.cancel(ticket);
+                } else {
+                    self.bell.wait(ticket, None);
+                }
             }
         }
         self.sink.messages -= count;
@@ -169,7 +176,7 @@ fn bounce(line: &AtomicU64, first: bool) -> f64 {
             let mut empty = 0u32;
             while line.load(Ordering::Acquire) != wanted {
                 empty += 1;
-                if empty > 100_000 {
+                if empty > 10_000 {
                     std::thread::yield_now();
                 }
             }
@@ -190,20 +197,18 @@ fn run(rank: u32, segment: OwnedFd, line: &Mapping) {
             println!("{what:<44} {value:>9.1} {unit}");
         }
     };
+    let unless = |variable: &str| match env::var_os(variable) {
+        Some(_) => Use::Off,
+        None => Use::Auto,
+    };
     let options = Options {
-        cross_memory: if env::var_os("WEFT_EXAMPLE_CHUNKS").is_some() {
-            Use::Off
-        } else {
-            Use::Auto
-        },
-        kernel_fences: if env::var_os("WEFT_EXAMPLE_FENCES").is_some() {
-            Use::Off
-        } else {
-            Use::Auto
-        },
+        cross_memory: unless("WITHOUT_ATTACH"),
+        kernel_fences: unless("WITHOUT_KERNEL_FENCES"),
+        assist: unless("WITHOUT_ASSIST"),
     };
     let shm = Shm::attach_with(segment, rank, &options).expect("the segment of this example");
     let mut side = Side {
+        bell: shm.bell(),
         shm,
         sink: Count {
             messages: 0,
@@ -216,7 +221,7 @@ fn run(rank: u32, segment: OwnedFd, line: &Mapping) {
     let word = line.atomic_u64(0).expect("a page");
     show("a bounced cache line, one way", bounce(word, first), "ns");
     for length in [0, 8, 24, 64, 256, 1024, 4096, 16384] {
-        let rounds = if length > 1024 { 100 } else { 500 };
+        let rounds = if length > 1024 { 50 } else { 300 };
         let time = side.ping_pong(first, length, rounds);
         show(&format!("ping-pong, {length} bytes, one way"), time, "ns");
     }
@@ -232,11 +237,14 @@ fn run(rank: u32, segment: OwnedFd, line: &Mapping) {
         8 << 10,
         16 << 10,
         64 << 10,
+        128 << 10,
         256 << 10,
+        512 << 10,
         1 << 20,
+        2 << 20,
         4 << 20,
     ] {
-        let rate = side.get(first, length, 100);
+        let rate = side.get(first, length, 50);
         show(&format!("get of {length} bytes"), rate, "GB/s");
     }
     show(side.shm.route(side.other), 0.0, "");

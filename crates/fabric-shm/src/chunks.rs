@@ -251,7 +251,7 @@ impl Shm {
             Kind::Chunk if head[2] == ANSWER => self.receive_answer(from, head, item.data),
             Kind::Chunk => self.receive_put(from, head, item.data),
             Kind::End => self.receive_end(from, head, sink),
-            Kind::Message | Kind::Signal => true,
+            Kind::Help | Kind::Message | Kind::Signal => true,
         };
         if !honest {
             self.lose(from, "it sent bytes that belong to no transfer", sink);

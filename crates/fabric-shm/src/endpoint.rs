@@ -3,7 +3,7 @@
 //! A send is: room in the lane? — write the slot — fence — hot? — announced? Everything that is rare
 //! stands in `#[cold]` functions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,14 @@ use weft_fabric::{
 };
 use weft_sys::{Availability, Mapping, MemoryFile, clock, membarrier, random};
 
+use crate::assist::Help;
 use crate::bell::ShmBell;
 use crate::chunks::Chunks;
 use crate::grants::{Access, GrantTable};
 use crate::lane::{InLane, Kind, OutLane};
 use crate::layout::{self, ProcessState, Segment};
 use crate::news::{self, Attention};
-use crate::options::Options;
+use crate::options::{Options, Use};
 use crate::portal::{Asked, Way};
 
 /// One rank's endpoint of a job on one host.
@@ -37,6 +38,11 @@ pub struct Shm {
     pub(crate) grants: GrantTable,
     pub(crate) ways: Vec<Way>,
     pub(crate) chunks: Chunks,
+    /// Transfers of peers to help with, oldest first.
+    pub(crate) helps: VecDeque<Help>,
+    /// Names the latest transfer that we asked for help with.
+    pub(crate) ticket: u32,
+    pub(crate) assist: Use,
     /// Why cross-memory attach must not be used, if so.
     pub(crate) options_refuse: Option<Arc<str>>,
     /// Peers that are gone, and why.
@@ -206,6 +212,9 @@ impl Shm {
             grants: GrantTable::new(rank, shape.grants),
             ways: vec![Way::Unknown; shape.ranks as usize],
             chunks: Chunks::new(shape.data.min(shape.bulk / 4)),
+            helps: VecDeque::new(),
+            ticket: 0,
+            assist: options.assist,
             options_refuse: options.refuses_attach(),
             gone: HashMap::new(),
             abort_said: false,
@@ -288,7 +297,7 @@ impl Shm {
 
     /// Tells a peer of what was just put into its lane. See `news.rs`.
     #[inline]
-    fn tell(&mut self, to: Peer) {
+    pub(crate) fn tell(&mut self, to: Peer) {
         let mode = self.mode_towards(to);
         mode.light();
         let control = self.segment.control(to.0);

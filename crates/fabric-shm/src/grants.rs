@@ -26,7 +26,10 @@ use std::collections::VecDeque;
 use weft_atomic::Ordering;
 use weft_fabric::{FabricError, Peer, Region, Result, Rights, Token, Uses};
 
+use weft_sys::error::errno;
+
 use crate::layout::{GrantRecord, Segment};
+use crate::portal::Moved;
 
 const USERS: u64 = 0xffff;
 const LIVE: u64 = 1 << 16;
@@ -130,14 +133,14 @@ pub(crate) fn enter(
 }
 
 /// Counts a user out that has moved its bytes.
-pub(crate) fn leave(record: &GrantRecord) {
+fn leave(record: &GrantRecord) {
     // SYNC grant.done.
     record.state.fetch_sub(1, Ordering::Release);
 }
 
 /// Counts a user out that has moved nothing and wants to try another way: a grant for once is live
 /// again.
-pub(crate) fn give_back(record: &GrantRecord) {
+fn give_back(record: &GrantRecord) {
     let _ = record
         .state
         .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |state| {
@@ -145,6 +148,34 @@ pub(crate) fn give_back(record: &GrantRecord) {
             Some(if state & ONCE != 0 { left | LIVE } else { left })
         });
 }
+
+/// Counts a user out, whatever became of its transfer. If the kernel did not let it, the grant is given
+/// back, so that it may try another way.
+pub(crate) fn settle(
+    record: &GrantRecord,
+    moved: std::io::Result<()>,
+) -> std::result::Result<(), Moved> {
+    match moved {
+        Ok(()) => {
+            leave(record);
+            Ok(())
+        }
+        // The memory there, or here, is not what was promised: another way would not help.
+        Err(error) if errno(&error) == Some(EFAULT) => {
+            leave(record);
+            Err(Moved::Refused(FabricError::System {
+                what: error.to_string(),
+            }))
+        }
+        Err(error) => {
+            give_back(record);
+            Err(Moved::Unable(error.to_string()))
+        }
+    }
+}
+
+/// `EFAULT`, the same on all Linux.
+const EFAULT: i32 = 14;
 
 /// What the owner knows of one of its grants.
 #[derive(Debug)]
@@ -355,6 +386,22 @@ impl GrantTable {
         }
         self.grants[index as usize].served += 1;
         Ok(part)
+    }
+
+    /// The part of a region that a peer, counted in by itself, may use: for moving it on its behalf.
+    pub fn part(
+        &self,
+        token: Token,
+        access: Access,
+        user: Peer,
+        offset: u64,
+        length: usize,
+    ) -> Option<Region> {
+        let grant = &self.grants[self.find(token)? as usize];
+        if grant.to.is_some_and(|to| to != user) || grant.flags & access.flag() == 0 {
+            return None;
+        }
+        grant.region.part(usize::try_from(offset).ok()?, length)
     }
 
     /// Counts a peer out whom the owner served.

@@ -90,6 +90,8 @@ pub(crate) enum Kind {
     Chunk = 4,
     /// The end of a get or a put.
     End = 5,
+    /// Asks the owner of a grant to move a part of a transfer: `assist.rs`.
+    Help = 6,
 }
 
 impl Kind {
@@ -101,6 +103,7 @@ impl Kind {
             3 => Self::Put,
             4 => Self::Chunk,
             5 => Self::End,
+            6 => Self::Help,
             _ => return None,
         })
     }

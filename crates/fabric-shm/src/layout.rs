@@ -17,6 +17,7 @@
 //! | Control: doorbell, asleep | its rank; peers that ring | all |
 //! | Control: news | peers add, its rank takes | its rank |
 //! | Control: identity | its rank; the launcher may read | all |
+//! | Control: pad | its rank; the peer that helps it | both |
 //! | Grant | its owner; a user counts itself in and out of `state` | all |
 //! | LaneHead | the receiver of the lane | its sender |
 //! | slots, bulk | the sender of the lane | its receiver |
@@ -33,6 +34,7 @@ use weft_atomic::{AtomicI32, AtomicU32, AtomicU64, CacheLine, Doorbell, Ordering
 use weft_fabric::{FabricError, Result};
 use weft_sys::Mapping;
 
+use crate::assist::Pad;
 use crate::lane::{LaneHead, Slot};
 
 /// "weft shm" in the first eight bytes.
@@ -49,7 +51,7 @@ const PAGE: usize = 4096;
 /// Words of the news set.
 const NEWS_WORDS: usize = MAX_RANKS as usize / 64;
 
-/// Process states, as the launcher reads them from [`Control`].
+/// Process states, as the launcher reads them by [`Watch`](crate::Watch).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum ProcessState {
@@ -110,6 +112,8 @@ pub(crate) struct Control {
     pub words: CacheLine<[AtomicU64; NEWS_WORDS]>,
     /// Who it is: written once when it attaches.
     pub identity: CacheLine<Identity>,
+    /// Where it shares out the blocks of a large transfer.
+    pub pad: CacheLine<Pad>,
 }
 
 /// Who a rank is. `state` is written last. SYNC rank.joined.
@@ -142,7 +146,7 @@ pub(crate) struct GrantRecord {
 
 const _: () = {
     assert!(size_of::<Header>() <= PAGE);
-    assert!(size_of::<Control>() == 896);
+    assert!(size_of::<Control>() == 1024);
     assert!(std::mem::offset_of!(Control, doorbell) == 0);
     assert!(std::mem::offset_of!(Control, asleep) == 64);
     assert!(size_of::<GrantRecord>() == 64);
@@ -361,7 +365,7 @@ mod tests {
             let last = shape.lane_at(ranks - 1, ranks - 1) + shape.lane;
             assert_eq!(last, shape.total);
             assert!(shape.grant_at(ranks - 1, shape.grants - 1) + 64 <= shape.lanes_at);
-            assert!(shape.control_at(ranks - 1) + 896 <= shape.grants_at);
+            assert!(shape.control_at(ranks - 1) + 1024 <= shape.grants_at);
         }
         assert!(segment_size(64).expect("fits") <= 256 << 20);
         assert!(segment_size(0).is_none() && segment_size(MAX_RANKS + 1).is_none());

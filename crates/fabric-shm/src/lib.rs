@@ -20,6 +20,7 @@
 //! | `news` | how a receiver finds work at a cost that does not grow with idle peers; the fences |
 //! | `bell` | sleeping, waking, and the count of who is awake |
 //! | `grants`, `portal`, `chunks` | bulk data: permission, the direct ways, the way that always works |
+//! | `assist` | two cores for one large transfer |
 //! | `endpoint`, `receive` | the [`Fabric`](weft_fabric::Fabric): sending and looking |
 //! | `watch` | what the launcher sees |
 //!
@@ -38,6 +39,7 @@
 //! the job; it cannot make a rank touch memory outside of the segment or of what it granted itself:
 //! cursors, sizes and regions are private, what is read is read once and checked.
 
+mod assist;
 mod bell;
 mod chunks;
 mod endpoint;

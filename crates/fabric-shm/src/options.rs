@@ -21,6 +21,8 @@ pub struct Options {
     pub cross_memory: Use,
     /// Having the kernel fence other cores, so that senders need not. Off: all fence.
     pub kernel_fences: Use,
+    /// Asking the owner of a grant to move a part of a large transfer. Off: the asker moves all.
+    pub assist: Use,
 }
 
 impl Options {

@@ -20,8 +20,8 @@ use weft_atomic::Ordering;
 use weft_fabric::{FabricError, Operation, Peer, Posted, Region, Result, Token};
 use weft_sys::Availability;
 use weft_sys::attach::{self, Remote};
-use weft_sys::error::errno;
 
+use crate::assist;
 use crate::endpoint::Shm;
 use crate::grants::{self, Access};
 
@@ -149,20 +149,13 @@ impl Shm {
     }
 
     fn transfer_attach(&mut self, asked: Asked, process: u32) -> Result<Posted> {
-        let moved = self.enter_and(asked, |address, region, access| {
-            if region.is_empty() {
-                return Ok(());
-            }
-            let there = Remote { process, address };
-            match access {
-                Access::Read => attach::read(there, region),
-                // SAFETY: the owner granted the write, and the span was checked against its grant. It
-                // is another process: within one process the way is Copy, or, if two endpoints of
-                // one process did attach separately, the Region behind the grant is valid for writes
-                // by its maker's promise.
-                Access::Write => unsafe { attach::write(region, there) },
-            }
-        });
+        let moved = if self.wants_help(&asked) {
+            self.transfer_assisted(asked, process)
+        } else {
+            self.enter_and(asked, |address, region, access| {
+                assist::carry(process, address, region, access)
+            })
+        };
         match moved {
             Ok(()) => Ok(Posted::Done),
             Err(Moved::Refused(error)) => Err(error),
@@ -194,32 +187,12 @@ impl Shm {
             .ok_or(FabricError::NotGranted { peer })?;
         let address = grants::enter(record, token, access, Peer(self.me), offset, length)
             .map_err(|refusal| refusal.error(peer, offset, length))?;
-        match carry(address, region, access) {
-            Ok(()) => {
-                grants::leave(record);
-                Ok(())
-            }
-            // The memory there, or here, is not what was promised: another way would not help.
-            Err(error) if errno(&error) == Some(EFAULT) => {
-                grants::leave(record);
-                Err(FabricError::System {
-                    what: error.to_string(),
-                }
-                .into())
-            }
-            Err(error) => {
-                grants::give_back(record);
-                Err(error.to_string().into())
-            }
-        }
+        grants::settle(record, carry(address, region, access))
     }
 }
 
-/// `EFAULT`, the same on all Linux.
-const EFAULT: i32 = 14;
-
 /// Why an attach did not move the bytes.
-enum Moved {
+pub(crate) enum Moved {
     /// It must not.
     Refused(FabricError),
     /// The kernel does not let us: chunks do.

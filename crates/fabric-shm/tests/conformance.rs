@@ -25,5 +25,6 @@ weft_fabric::conformance!(by_chunks_with_full_fences, |count| group(
     &Options {
         cross_memory: Use::Off,
         kernel_fences: Use::Off,
+        assist: Use::Auto,
     }
 ));

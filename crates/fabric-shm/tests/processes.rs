@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use common::*;
 use weft_fabric::waiting::{Step, Waiting};
 use weft_fabric::{Fabric, Operation, Peer, Posted, Rights, SyncKey, Token, Uses};
-use weft_fabric_shm::{Options, ProcessState, Shm, Watch, initialise, segment_size};
+use weft_fabric_shm::{Options, ProcessState, Shm, Use, Watch, initialise, segment_size};
 use weft_sys::{MemoryFile, descriptor};
 
 const DONE: SyncKey = SyncKey(99);
-const BYTES: usize = 300_000;
+const BYTES: usize = 2_500_003;
 
 /// Waits as the layers above do.
 fn until(shm: &mut Shm, inbox: &mut Inbox, done: impl Fn(&Shm, &Inbox) -> bool) {
@@ -106,13 +106,17 @@ fn child(segment: &str, rank: &str, way: &str) {
     let segment = descriptor::inherited(number).expect("the parent passed it on");
     let options = match way {
         "attach" => Options::default(),
+        "attach with help" => Options {
+            assist: Use::On,
+            ..Options::default()
+        },
         _ => without_attach(),
     };
     let shm = Shm::attach_with(segment, rank.parse().expect("a rank"), &options)
         .expect("the segment of the test");
     let expected = match way {
-        "attach" => "shm",
-        _ => "shm without cross-memory attach",
+        "chunks" => "shm without cross-memory attach",
+        _ => "shm",
     };
     everybody_to_everybody(shm, expected);
 }
@@ -164,8 +168,10 @@ fn main() -> ExitCode {
     }
     for (ranks, way) in [
         (2, "attach"),
+        (2, "attach with help"),
         (2, "chunks"),
         (5, "attach"),
+        (5, "attach with help"),
         (17, "chunks"),
         (17, "attach"),
     ] {

@@ -176,6 +176,24 @@ fn a_user_signal_reaches_the_ranks() {
     assert_eq!((ended.code(), &*ended.out), (Some(0), "got\ngot\n"));
 }
 
+#[test]
+fn a_stopped_job_stands_still_and_goes_on() {
+    let mut running = Job::line("-n 2 sleep 0.5").start();
+    running.until_names("sleep", 2);
+    let stopped = |id: u32| {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        stat.contains(") T ")
+    };
+    signal(running.front(), libc::SIGTSTP);
+    running.until("a stop", |job| {
+        stopped(job.front()) && job.ranks().into_iter().all(stopped)
+    });
+    assert_eq!(running.ranks().len(), 2);
+    signal(running.front(), libc::SIGCONT);
+    let ended = running.end();
+    assert_eq!((ended.code(), &*ended.error), (Some(0), ""));
+}
+
 /// A shell that became the launcher had children before: they are not of the job.
 #[test]
 fn only_what_belongs_to_the_job_is_ended() {

@@ -18,6 +18,7 @@
 
 mod front;
 mod output;
+mod ranks;
 mod sink;
 mod spawn;
 mod supervisor;

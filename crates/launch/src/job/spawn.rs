@@ -13,7 +13,6 @@ use weft_sys::{process, signal};
 use super::supervisor::HANDLED;
 use crate::bootstrap::Names;
 use crate::plan::{Plan, Program};
-use crate::segment::Segment;
 
 /// A rank that was started, and our ends of what it has.
 pub struct Started {
@@ -30,7 +29,7 @@ pub struct Started {
 /// What the ranks of a job have in common.
 pub struct Spawner<'a> {
     plan: &'a Plan,
-    segment: &'a Segment,
+    memory: &'a OwnedFd,
     /// Says to whatever is started below a rank that a job of ours is above it.
     job: OsString,
     /// What rank 0 reads; `None`: ours.
@@ -44,12 +43,12 @@ impl<'a> Spawner<'a> {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn new(plan: &'a Plan, segment: &'a Segment, input: Option<OwnedFd>) -> io::Result<Self> {
+    pub fn new(plan: &'a Plan, memory: &'a OwnedFd, input: Option<OwnedFd>) -> io::Result<Self> {
         // All ranks inherit it under the same number; nobody else is started while it is open so.
-        descriptor::set_close_on_exec(&segment.descriptor, false)?;
+        descriptor::set_close_on_exec(memory, false)?;
         Ok(Self {
             plan,
-            segment,
+            memory,
             job: process::id().to_string().into(),
             input,
             straight: plan.ranks() == 1 && !plan.tags,
@@ -83,10 +82,7 @@ impl<'a> Spawner<'a> {
             .env(Names::LOCAL_SIZE, size.to_string())
             .env(Names::APPNUM, appnum.to_string())
             .env(Names::JOB, &self.job)
-            .env(
-                Names::JOB_DESCRIPTOR,
-                self.segment.descriptor.as_raw_fd().to_string(),
-            )
+            .env(Names::JOB_DESCRIPTOR, self.memory.as_raw_fd().to_string())
             .env(
                 Names::CONTROL_DESCRIPTOR,
                 its_control.as_raw_fd().to_string(),
@@ -126,6 +122,6 @@ impl<'a> Spawner<'a> {
 
 impl Drop for Spawner<'_> {
     fn drop(&mut self) {
-        let _ = descriptor::set_close_on_exec(&self.segment.descriptor, true);
+        let _ = descriptor::set_close_on_exec(self.memory, true);
     }
 }

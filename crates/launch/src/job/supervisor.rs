@@ -1,23 +1,20 @@
 //! The process that starts the ranks, reads their output, notices failures and ends them all.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use weft_fabric_shm::ProcessState;
 use weft_sys::poll::{self, Entry, Interest};
 use weft_sys::process::{self, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM};
 use weft_sys::signal::Signals;
 
 use super::output::Output;
+use super::ranks::Ranks;
 use super::sink::Sink;
 use super::spawn::Spawner;
-use super::verdict::{Failure, Progress, how};
-use crate::control::{LONGEST, Message};
+use super::verdict::{Failure, how};
 use crate::plan::Plan;
-use crate::segment::{self, Segment};
+use crate::segment;
 use crate::tree;
 
 /// How long everything has at most to disappear once it was killed.
@@ -41,23 +38,12 @@ pub const HANDLED: [i32; 9] = [
 /// The same signal again after so long means: now.
 const AGAIN: Duration = Duration::from_millis(300);
 
-/// A rank, as the launcher sees it.
-struct Rank {
-    process: u32,
-    /// `None` once it is closed.
-    control: Option<File>,
-    /// Kept open as long as we live.
-    _lifeline: OwnedFd,
-    initialised: bool,
-    finalised: bool,
-    ended: Option<ExitStatus>,
-}
-
 /// The job, while it runs.
 struct Job<'a> {
     plan: &'a Plan,
-    segment: Segment,
-    ranks: Vec<Rank>,
+    /// The segment, for the ranks to inherit.
+    memory: OwnedFd,
+    ranks: Ranks,
     output: Output,
     signals: Signals,
     front: OwnedFd,
@@ -81,24 +67,15 @@ pub fn run(plan: &Plan, front: OwnedFd, input: Option<OwnedFd>) -> u8 {
     job.start(input);
     let orphaned = job.attend();
     // Those that we have to end.
-    let running = job.running();
-    let known = job.known();
-    let ranks = &mut job.ranks;
+    let running = job.ranks.running();
+    let known = job.ranks.processes();
     let gone = tree::end(&known, END, |process, status| {
-        record(ranks, process, status);
+        job.ranks.record(process, status);
     });
     if orphaned {
         return 128 + 9;
     }
     job.finish(&running, gone)
-}
-
-fn record(ranks: &mut [Rank], process: u32, status: ExitStatus) -> Option<usize> {
-    let index = ranks
-        .iter()
-        .position(|rank| rank.process == process && rank.ended.is_none())?;
-    ranks[index].ended = Some(status);
-    Some(index)
 }
 
 impl<'a> Job<'a> {
@@ -117,9 +94,10 @@ impl<'a> Job<'a> {
         if !Sink::same(out.as_fd(), error.as_fd()) {
             sinks.push(Sink::new(error.as_fd())?);
         }
+        let segment = segment::create(ranks)?;
         Ok(Self {
-            segment: segment::create(ranks)?,
-            ranks: Vec::with_capacity(ranks as usize),
+            memory: segment.descriptor,
+            ranks: Ranks::new(segment.watch),
             output: Output::new(sinks, plan.tags),
             signals,
             front,
@@ -134,7 +112,7 @@ impl<'a> Job<'a> {
 
     /// Starts all ranks, or sets the failure.
     fn start(&mut self, input: Option<OwnedFd>) {
-        let mut spawner = match Spawner::new(self.plan, &self.segment, input) {
+        let mut spawner = match Spawner::new(self.plan, &self.memory, input) {
             Ok(spawner) => spawner,
             Err(error) => {
                 self.failure = Some(Failure::NotStarted {
@@ -148,7 +126,7 @@ impl<'a> Job<'a> {
         for (appnum, program) in programs
             .flat_map(|(appnum, program)| (0..program.ranks).map(move |_| (appnum, program)))
         {
-            let rank = self.ranks.len() as u32;
+            let rank = self.ranks.count();
             match spawner.start(rank, appnum, program) {
                 Ok(started) => {
                     if self.plan.verbose {
@@ -161,14 +139,8 @@ impl<'a> Job<'a> {
                     if let Some(outputs) = started.outputs {
                         self.output.add(rank, outputs);
                     }
-                    self.ranks.push(Rank {
-                        process: started.process,
-                        control: Some(File::from(started.control)),
-                        _lifeline: started.lifeline,
-                        initialised: false,
-                        finalised: false,
-                        ended: None,
-                    });
+                    self.ranks
+                        .add(started.process, started.control, started.lifeline);
                 }
                 Err(error) => {
                     let reason = format!("{}: {error}", program.executable.display());
@@ -183,7 +155,8 @@ impl<'a> Job<'a> {
     fn attend(&mut self) -> bool {
         let mut next = None;
         while self.failure.is_none() || self.leaving.is_some() {
-            if self.running().is_empty() {
+            let running = self.ranks.running();
+            if running.is_empty() {
                 return false;
             }
             let now = Instant::now();
@@ -194,12 +167,15 @@ impl<'a> Job<'a> {
             } else if self.deadline.is_some_and(|deadline| now >= deadline) {
                 self.failure = Some(Failure::Timeout {
                     limit: self.plan.timeout.unwrap_or_default(),
-                    running: self.running(),
+                    running,
                 });
                 return false;
             }
             let patience = self.leaving.map(|(_, patience)| patience);
-            let wake = [next, patience, self.deadline].into_iter().flatten().min();
+            let wake = [next, patience.or(self.deadline)]
+                .into_iter()
+                .flatten()
+                .min();
             let Ok(found) = self.wait(wake) else {
                 // Nothing can be waited for: nobody can be attended to.
                 self.failure.get_or_insert(Failure::NotStarted {
@@ -244,11 +220,9 @@ impl<'a> Job<'a> {
         }
         let controls_at = entries.len();
         let mut controls = Vec::new();
-        for (index, rank) in self.ranks.iter().enumerate() {
-            if let Some(control) = &rank.control {
-                controls.push(index);
-                entries.push(Entry::new(control, Interest::Read));
-            }
+        for (index, control) in self.ranks.controls() {
+            controls.push(index);
+            entries.push(Entry::new(control, Interest::Read));
         }
         let limit = until.map(|until| until.saturating_duration_since(Instant::now()));
         poll::wait(&mut entries, limit)?;
@@ -267,53 +241,6 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Reads what a rank has to tell.
-    fn listen(&mut self, index: usize) {
-        let mut bytes = [0; LONGEST];
-        loop {
-            let Some(control) = &mut self.ranks[index].control else {
-                return;
-            };
-            let count = match control.read(&mut bytes) {
-                Ok(0) => {
-                    self.ranks[index].control = None;
-                    return;
-                }
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => {
-                    self.ranks[index].control = None;
-                    return;
-                }
-            };
-            let rank = index as u32;
-            match Message::decode(&bytes[..count]) {
-                Some(Message::Initialised) => {
-                    self.ranks[index].initialised = true;
-                    // Somebody may have left who will be waited for in vain.
-                    let left = (0..self.ranks.len()).find(|&other| {
-                        let well = self.ranks[other]
-                            .ended
-                            .is_some_and(|status| status.success());
-                        well && self.progress(other) == Progress::Before
-                    });
-                    if let Some(left) = left {
-                        self.fail(Failure::NotInitialised {
-                            rank: left as u32,
-                            other: rank,
-                        });
-                    }
-                }
-                Some(Message::Finalised) => self.ranks[index].finalised = true,
-                Some(Message::Abort { code, text }) => {
-                    self.fail(Failure::Aborted { rank, code, text })
-                }
-                None => {}
-            }
-        }
-    }
-
     /// Handles what has come. True if everything must end now.
     fn handle_signals(&mut self) -> bool {
         let mut children = false;
@@ -329,14 +256,14 @@ impl<'a> Job<'a> {
                             let grace = if signal == SIGTERM { GRACE_TERM } else { GRACE };
                             self.leaving = Some((now, now + grace));
                             self.failure.get_or_insert(Failure::Signal { signal });
-                            tree::signal(signal, &self.known());
+                            tree::signal(signal, &self.ranks.processes());
                         }
                     }
                 }
-                libc::SIGTSTP => tree::signal(SIGSTOP, &self.known()),
-                SIGCONT => tree::signal(SIGCONT, &self.known()),
+                libc::SIGTSTP => tree::signal(SIGSTOP, &self.ranks.processes()),
+                SIGCONT => tree::signal(SIGCONT, &self.ranks.processes()),
                 other => {
-                    for process in self.known() {
+                    for process in self.ranks.processes() {
                         let _ = process::signal(process, other);
                     }
                 }
@@ -352,65 +279,29 @@ impl<'a> Job<'a> {
     fn fetch(&mut self) {
         let mut ended = Vec::new();
         while let Ok(Some((process, status))) = process::reap() {
-            ended.extend(record(&mut self.ranks, process, status));
+            ended.extend(self.ranks.record(process, status));
         }
         // What they said before they ended comes first: an abort explains an exit.
         for &index in &ended {
             self.listen(index);
-            if let (true, Some(status)) = (self.plan.verbose, self.ranks[index].ended) {
+            if let (true, Some(status)) = (self.plan.verbose, self.ranks.status(index)) {
                 self.output
                     .say(&format!("weft: rank {index} {}", how(status)));
             }
         }
-        if let Some(abort) = self.segment.watch.first_abort() {
-            self.fail(Failure::Aborted {
-                rank: abort.rank,
-                code: abort.code,
-                text: String::new(),
-            });
+        if let Some(abort) = self.ranks.first_abort() {
+            self.fail(abort);
         }
-        let failures = ended.iter().filter_map(|&index| self.judge(index));
+        let failures = ended.iter().filter_map(|&index| self.ranks.judge(index));
         if let Some(first) = failures.min_by_key(Failure::order) {
             self.fail(first);
         }
     }
 
-    /// Whether the end of a rank is a failure.
-    fn judge(&self, index: usize) -> Option<Failure> {
-        let rank = index as u32;
-        let status = self.ranks[index].ended?;
-        let progress = self.progress(index);
-        if !status.success() {
-            return Some(Failure::Ended {
-                rank,
-                status,
-                progress,
-            });
-        }
-        match progress {
-            Progress::After => None,
-            Progress::Within => Some(Failure::NotFinalised { rank }),
-            Progress::Before => {
-                let other = (0..self.ranks.len())
-                    .find(|&other| self.progress(other) != Progress::Before)?;
-                Some(Failure::NotInitialised {
-                    rank,
-                    other: other as u32,
-                })
-            }
-        }
-    }
-
-    /// How far a rank has come: what it told us, or what stands in the segment.
-    fn progress(&self, index: usize) -> Progress {
-        let state = self.segment.watch.state(index as u32);
-        let rank = &self.ranks[index];
-        if rank.finalised || state == ProcessState::Finalised {
-            Progress::After
-        } else if rank.initialised || state != ProcessState::Absent {
-            Progress::Within
-        } else {
-            Progress::Before
+    /// Reads what a rank has to tell.
+    fn listen(&mut self, index: usize) {
+        for failure in self.ranks.listen(index) {
+            self.fail(failure);
         }
     }
 
@@ -432,24 +323,9 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn running(&self) -> Vec<u32> {
-        let running = self
-            .ranks
-            .iter()
-            .enumerate()
-            .filter(|(_, rank)| rank.ended.is_none());
-        running.map(|(index, _)| index as u32).collect()
-    }
-
-    /// The processes of ranks that were not fetched yet: their ids mean nobody else.
-    fn known(&self) -> Vec<u32> {
-        let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
-        running.map(|rank| rank.process).collect()
-    }
-
     /// Hands out what is left of the output and says the last line. `ended` ranks had to be ended.
     fn finish(&mut self, ended: &[u32], gone: bool) -> u8 {
-        for index in 0..self.ranks.len() {
+        for index in 0..self.ranks.count() as usize {
             self.listen(index);
         }
         let at_fault = self.failure.as_ref().and_then(Failure::rank);

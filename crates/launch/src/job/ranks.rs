@@ -1,0 +1,242 @@
+//! The ranks of a job, as the launcher sees them: which processes they are, what they have told, how far
+//! they have come, how they ended.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::OwnedFd;
+use std::process::ExitStatus;
+
+use weft_fabric_shm::{ProcessState, Watch};
+
+use super::verdict::{Failure, Progress};
+use crate::control::{LONGEST, Message};
+
+/// One rank that was started.
+struct Rank {
+    process: u32,
+    /// `None` once it is closed.
+    control: Option<File>,
+    /// Kept open as long as we live.
+    _lifeline: OwnedFd,
+    initialised: bool,
+    finalised: bool,
+    ended: Option<ExitStatus>,
+}
+
+/// All that were started so far, by number.
+pub struct Ranks {
+    all: Vec<Rank>,
+    watch: Watch,
+}
+
+impl Ranks {
+    /// None yet; `watch` is our view of the segment that they will share.
+    pub fn new(watch: Watch) -> Self {
+        Self {
+            all: Vec::new(),
+            watch,
+        }
+    }
+
+    /// How many were started.
+    pub fn count(&self) -> u32 {
+        self.all.len() as u32
+    }
+
+    /// Takes over the next one.
+    pub fn add(&mut self, process: u32, control: OwnedFd, lifeline: OwnedFd) {
+        self.all.push(Rank {
+            process,
+            control: Some(File::from(control)),
+            _lifeline: lifeline,
+            initialised: false,
+            finalised: false,
+            ended: None,
+        });
+    }
+
+    /// Notes the end of a process; answers which rank it was, if one.
+    pub fn record(&mut self, process: u32, status: ExitStatus) -> Option<usize> {
+        let running = |rank: &Rank| rank.process == process && rank.ended.is_none();
+        let index = self.all.iter().position(running)?;
+        self.all[index].ended = Some(status);
+        Some(index)
+    }
+
+    /// How a rank ended, if it has.
+    pub fn status(&self, index: usize) -> Option<ExitStatus> {
+        self.all[index].ended
+    }
+
+    /// Those that have not ended.
+    pub fn running(&self) -> Vec<u32> {
+        let all = self.all.iter().enumerate();
+        let running = all.filter(|(_, rank)| rank.ended.is_none());
+        running.map(|(index, _)| index as u32).collect()
+    }
+
+    /// Their processes: not fetched yet, so these ids mean nobody else.
+    pub fn processes(&self) -> Vec<u32> {
+        let running = self.all.iter().filter(|rank| rank.ended.is_none());
+        running.map(|rank| rank.process).collect()
+    }
+
+    /// The sockets over which there may be news, with the number for [`listen`](Self::listen).
+    pub fn controls(&self) -> impl Iterator<Item = (usize, &File)> {
+        let all = self.all.iter().enumerate();
+        all.filter_map(|(index, rank)| Some((index, rank.control.as_ref()?)))
+    }
+
+    /// Reads what a rank has to tell; answers the failures that this is or shows.
+    pub fn listen(&mut self, index: usize) -> Vec<Failure> {
+        let mut failures = Vec::new();
+        let mut bytes = [0; LONGEST];
+        while let Some(control) = &mut self.all[index].control {
+            let message = match control.read(&mut bytes) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Ok(0) | Err(_) => {
+                    self.all[index].control = None;
+                    break;
+                }
+                Ok(count) => Message::decode(&bytes[..count]),
+            };
+            let rank = index as u32;
+            match message {
+                Some(Message::Initialised) => {
+                    self.all[index].initialised = true;
+                    failures.extend(self.left_too_early(rank));
+                }
+                Some(Message::Finalised) => self.all[index].finalised = true,
+                Some(Message::Abort { code, text }) => {
+                    failures.push(Failure::Aborted { rank, code, text });
+                }
+                None => {}
+            }
+        }
+        failures
+    }
+
+    /// A rank has initialised: has another one left already, for whom it will wait in vain?
+    fn left_too_early(&self, other: u32) -> Option<Failure> {
+        let left = (0..self.all.len()).find(|&index| {
+            let well = self.status(index).is_some_and(|status| status.success());
+            well && self.progress(index) == Progress::Before
+        })?;
+        Some(Failure::NotInitialised {
+            rank: left as u32,
+            other,
+        })
+    }
+
+    /// Whether the end of a rank is a failure.
+    pub fn judge(&self, index: usize) -> Option<Failure> {
+        let rank = index as u32;
+        let status = self.status(index)?;
+        let progress = self.progress(index);
+        if !status.success() {
+            return Some(Failure::Ended {
+                rank,
+                status,
+                progress,
+            });
+        }
+        match progress {
+            Progress::After => None,
+            Progress::Within => Some(Failure::NotFinalised { rank }),
+            Progress::Before => {
+                let mut others = 0..self.all.len();
+                let other = others.find(|&other| self.progress(other) != Progress::Before)?;
+                Some(Failure::NotInitialised {
+                    rank,
+                    other: other as u32,
+                })
+            }
+        }
+    }
+
+    /// The first rank that has aborted, as the segment says.
+    pub fn first_abort(&self) -> Option<Failure> {
+        let abort = self.watch.first_abort()?;
+        Some(Failure::Aborted {
+            rank: abort.rank,
+            code: abort.code,
+            text: String::new(),
+        })
+    }
+
+    /// How far a rank has come: what it told us, or what stands in the segment.
+    fn progress(&self, index: usize) -> Progress {
+        let state = self.watch.state(index as u32);
+        let rank = &self.all[index];
+        if rank.finalised || state == ProcessState::Finalised {
+            Progress::After
+        } else if rank.initialised || state != ProcessState::Absent {
+            Progress::Within
+        } else {
+            Progress::Before
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment;
+    use std::os::unix::process::ExitStatusExt;
+    use weft_sys::descriptor::{self, Carries};
+
+    /// Ranks without processes, and their ends of the control sockets.
+    fn ranks(count: u32) -> (Ranks, Vec<OwnedFd>) {
+        let segment = segment::create(count).expect("memory files exist here");
+        let mut ranks = Ranks::new(segment.watch);
+        let mut ends = Vec::new();
+        for rank in 0..count {
+            let (ours, its) = descriptor::socket_pair(Carries::Messages).expect("descriptors");
+            descriptor::set_nonblocking(&ours, true).expect("may be set");
+            let lifeline = descriptor::pipe().expect("descriptors").1;
+            ranks.add(1000 + rank, ours, lifeline);
+            ends.push(its);
+        }
+        (ranks, ends)
+    }
+
+    #[test]
+    fn an_end_is_judged_by_what_was_told_before() {
+        let (mut ranks, ends) = ranks(2);
+        let well = ExitStatus::from_raw(0);
+        Message::Initialised.send(&ends[0]).expect("connected");
+        assert_eq!(ranks.listen(0), []);
+        assert_eq!(ranks.record(1000, well), Some(0));
+        assert_eq!(ranks.record(1000, well), None, "it has ended already");
+        assert_eq!(ranks.judge(0), Some(Failure::NotFinalised { rank: 0 }));
+        Message::Finalised.send(&ends[0]).expect("connected");
+        assert_eq!(ranks.listen(0), []);
+        assert_eq!(ranks.judge(0), None);
+        assert_eq!(ranks.running(), [1]);
+        assert_eq!(ranks.record(1001, well), Some(1));
+        let without = Failure::NotInitialised { rank: 1, other: 0 };
+        assert_eq!(ranks.judge(1), Some(without));
+    }
+
+    #[test]
+    fn who_left_without_mpi_is_found_when_another_initialises() {
+        let (mut ranks, ends) = ranks(2);
+        ranks.record(1001, ExitStatus::from_raw(0));
+        assert_eq!(ranks.judge(1), None, "nobody uses MPI so far");
+        Message::Initialised.send(&ends[0]).expect("connected");
+        let without = Failure::NotInitialised { rank: 1, other: 0 };
+        assert_eq!(ranks.listen(0), [without]);
+    }
+
+    #[test]
+    fn nonsense_over_the_socket_is_ignored_and_its_end_is_noticed() {
+        let (mut ranks, mut ends) = ranks(1);
+        weft_sys::passing::send(&ends[0], b"\xff nonsense", &[]).expect("connected");
+        assert_eq!(ranks.listen(0), []);
+        assert_eq!(ranks.controls().count(), 1);
+        ends.clear();
+        assert_eq!(ranks.listen(0), []);
+        assert_eq!(ranks.controls().count(), 0);
+    }
+}

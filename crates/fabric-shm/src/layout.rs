@@ -43,7 +43,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"weft shm");
 /// Changes whenever anything in the segment moves or changes its meaning.
 const VERSION: u32 = 1;
 
-/// So many ranks fit the two-level set of [`Control::words`] and one summary word.
+/// So many ranks fit the two-level news set with one summary word.
 pub const MAX_RANKS: u32 = 4096;
 
 const PAGE: usize = 4096;

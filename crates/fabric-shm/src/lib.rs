@@ -21,6 +21,7 @@
 //! | `bell` | sleeping, waking, and the count of who is awake |
 //! | `grants`, `portal`, `chunks` | bulk data: permission, the direct ways, the way that always works |
 //! | `assist` | two cores for one large transfer |
+//! | `attach` | joining a job |
 //! | `endpoint`, `receive` | the [`Fabric`](weft_fabric::Fabric): sending and looking |
 //! | `watch` | what the launcher sees |
 //!
@@ -40,6 +41,7 @@
 //! cursors, sizes and regions are private, what is read is read once and checked.
 
 mod assist;
+mod attach;
 mod bell;
 mod chunks;
 mod endpoint;

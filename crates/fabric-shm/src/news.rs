@@ -18,7 +18,7 @@
 //! *Hot.* While a lane is hot each look of the receiver includes it. Becoming hot needs no care: a
 //! bit that is added needlessly is harmless. Becoming cold does: the receiver stores `hot = 0`,
 //! fences heavily, and looks at the lane once more; the sender publishes, fences lightly and loads
-//! `hot`. By the argument in [`weft_atomic::fence`] either the look finds the slot or the load finds
+//! `hot`. By the argument in [`weft_atomic::fence`](mod@weft_atomic::fence) either the look finds the slot or the load finds
 //! 0 and the bit is added.
 //!
 //! *Cold.* The sender publishes, fences fully and loads its bit; only if that is not set does it add

@@ -122,3 +122,13 @@ fn root() -> Result<PathBuf> {
         .context("xtask stands in the workspace")?
         .to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_checked_in_is_what_the_tables_say() {
+        run(&Arguments { check: true }).unwrap();
+    }
+}

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weft_mpi::Comm;
 
 use crate::args::Out;
+use crate::calls::attribute::{self, Holder};
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::state::{self, Phase};
@@ -62,7 +63,17 @@ pub fn is_thread_main(mut flag: Out<c_int>) -> Checked<()> {
     Ok(())
 }
 
+/// The attributes of `MPI_COMM_SELF` go first, while all calls still work: programs hang their own
+/// ends on them.
 pub fn finalize() -> Checked<()> {
+    for (comm, handle) in [
+        (state::itself(), k::MPI_COMM_SELF),
+        (state::world(), k::MPI_COMM_WORLD),
+    ] {
+        if let Some(comm) = comm {
+            attribute::delete_all(Holder::Comm(handle), comm.extras())?;
+        }
+    }
     state::process()?.finish()?;
     state::finalise();
     Ok(())

@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(unpack(MPI_REQUEST_NULL), Named::Null);
         assert_eq!(unpack(c::Request(0)), Named::Wild);
         assert_eq!(
-            unpack(c::Request(0x7fff_5ead_beef)),
+            unpack(c::Request(0x7fff_dead_beef)),
             Named::Wild,
             "an address is no request"
         );

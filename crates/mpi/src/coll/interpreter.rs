@@ -23,7 +23,10 @@ impl Dice {
 
 struct Rank {
     schedule: Schedule,
-    scratch: Vec<u8>,
+    /// Kept for `memory`.
+    _scratch: Vec<u8>,
+    /// The scratch memory; made once, so that parts lent before stay valid.
+    memory: Region,
     position: usize,
     outstanding: usize,
     awaited: Vec<u32>,
@@ -40,12 +43,16 @@ struct Channel {
 pub(super) fn run(schedules: Vec<Schedule>, dice: &mut Dice) -> Result<(), String> {
     let mut ranks: Vec<Rank> = schedules
         .into_iter()
-        .map(|schedule| Rank {
-            scratch: vec![0xa5; schedule.scratch_bytes],
-            schedule,
-            position: 0,
-            outstanding: 0,
-            awaited: Vec::new(),
+        .map(|schedule| {
+            let mut scratch = vec![0xa5; schedule.scratch_bytes];
+            Rank {
+                memory: region_of(&mut scratch),
+                _scratch: scratch,
+                schedule,
+                position: 0,
+                outstanding: 0,
+                awaited: Vec::new(),
+            }
         })
         .collect();
     let mut channels: BTreeMap<(usize, usize), Channel> = BTreeMap::new();
@@ -124,10 +131,11 @@ impl Rank {
             && self.awaited.is_empty()
     }
 
-    fn region(&mut self, span: Span) -> Region {
+    fn region(&self, span: Span) -> Region {
         match span {
             Span::User(region) => region,
-            Span::Scratch { offset, length } => region_of(&mut self.scratch)
+            Span::Scratch { offset, length } => self
+                .memory
                 .part(offset, length)
                 .expect("lies in the scratch"),
         }

@@ -49,7 +49,7 @@ impl Setting {
 
 fn settings(counts: &[usize]) -> Vec<Setting> {
     let sizes: Vec<usize> = match cfg!(miri) {
-        true => vec![1, 3, 4],
+        true => vec![1, 3],
         false => (1..=17).chain([37, 70]).collect(),
     };
     let mut all = Vec::new();
@@ -57,13 +57,14 @@ fn settings(counts: &[usize]) -> Vec<Setting> {
         for &count in counts {
             // The large ones are slow, and have fewer ways to go wrong.
             let slow = count * size > 3000 || size > 17;
-            if count * size > 60_000 && size > 8 || cfg!(miri) && count > 100 {
+            if count * size > 60_000 && size > 8 || cfg!(miri) && count > 3 {
                 continue;
             }
             for bits in 0..8 {
                 let flag = |bit: usize| bits >> bit & 1 == 1;
                 let (crowded, in_place, gaps) = (flag(0), flag(1), flag(2));
-                if !slow || in_place == gaps {
+                let rare = cfg!(miri) && (bits as u32).count_ones() % 2 == 1;
+                if !rare && (!slow || in_place == gaps) {
                     all.push(Setting {
                         size,
                         count,

@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
                 total += lengths[r] + 2;
             }
             for (int i = 0; i < lengths[me]; i++) a[i] = VALUE(me, i);
-            memset(b, 0xff, sizeof(int) * MOST * n);
+            memset(b, 0xff, sizeof(int) * MOST * (n + 1));
             MPI_Gatherv(a, lengths[me], MPI_INT, b, lengths, places, MPI_INT, root, MPI_COMM_WORLD);
             if (me == root)
                 for (int r = 0; r < n; r++) {

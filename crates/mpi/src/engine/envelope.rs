@@ -109,6 +109,10 @@ impl Envelope {
     pub(crate) fn from_head(head: &Head) -> Option<Self> {
         let (words, _) = head.as_chunks::<8>();
         let [first, second, size, token] = [0, 1, 2, 3].map(|at| u64::from_le_bytes(words[at]));
+        // No sender has a negative tag; it would be a wildcard's number in C.
+        if (second as u32).cast_signed() < 0 {
+            return None;
+        }
         Some(Self {
             kind: Kind::from_byte(first as u8)?,
             context: (first >> 32) as u32,
@@ -133,7 +137,7 @@ mod tests {
         let envelope = Envelope {
             kind: Kind::Ready,
             context: 0xdead_beef,
-            tag: -2,
+            tag: 0x3fff_ffff,
             request: RequestId::new(77, 0x00ab_cdef),
             size: u64::MAX - 5,
             token: Token(0x1234_5678_9abc_def0),

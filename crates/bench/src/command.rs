@@ -127,6 +127,15 @@ fn measure(
         Effort::Full
     };
     let machine = Machine::read();
+    if machine.load_before > 0.7 {
+        let remark = format!(
+            "the machine was busy when this run began (load {}): the figures say little, above all where one \
+             implementation sleeps in favour of other work and another one does not",
+            machine.load_before
+        );
+        eprintln!("weft bench: {remark}");
+        remarks.push(remark);
+    }
     let seed = if options.seed == 0 {
         machine::seed()
     } else {

@@ -241,8 +241,7 @@ function machine() {
   add("commit", results.commit);
   for (const one of results.implementations) add(one.name, `${one.version} (${one.launch})`);
   document.getElementById("machine").append(html("h2", {}, "Machine and implementations"), list,
-    html("p", { class: "notes", style: "padding:0" }, "Absolute figures drift from machine to machine and from day to day; ratios of one interleaved run travel better. " +
-      (facts.load_before > 0.5 ? "Other work was running when this run began: the figures say less than they could." : "")));
+    html("p", { class: "notes", style: "padding:0" }, "Absolute figures drift from machine to machine and from day to day; ratios of one interleaved run travel better."));
 }
 
 header();

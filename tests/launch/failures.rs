@@ -126,3 +126,19 @@ fn success_is_silent() {
     let ended = Job::line(&format!("-n 3 {} where", rank())).run();
     assert_eq!((ended.code(), &*ended.error), (Some(0), ""));
 }
+
+#[test]
+fn a_limit_that_is_reached_is_told_with_the_remedy() {
+    let mut command = std::process::Command::new("sh");
+    let line = format!(
+        "ulimit -n 80; exec {} run -n 40 sleep 600",
+        crate::harness::weft().display()
+    );
+    command.args(["-c", &line]);
+    let ended = Job::of(command).run();
+    assert_eq!(ended.code(), Some(126), "{ended:?}");
+    assert!(
+        ended.last().contains("could not be started") && ended.last().contains("ulimit -n"),
+        "{ended:?}"
+    );
+}

@@ -149,3 +149,36 @@ fn help_and_version_are_there() {
             .all(|line| ["on", "off", "limit"].contains(&line["state"].as_str().unwrap_or("")))
     );
 }
+
+/// It would run as several copies of rank 0, each alone.
+#[test]
+fn a_program_of_another_implementation_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |words: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", words]).current_dir(folder.path());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let made = run(
+        "echo 'int f;' > lib.c && echo 'extern int f; int main() { return f; }' > main.c && \
+         cc -shared -Wl,-soname,libmpi.so.40 -o libmpi.so.40 lib.c && cc -o program main.c ./libmpi.so.40",
+    );
+    if !made {
+        eprintln!("there is no C compiler here: not tested");
+        return;
+    }
+    let program = folder.path().join("program");
+    let program = program.to_string_lossy();
+    let ended = Job::new(["-n", "2", &program]).run();
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert!(
+        ended.error.contains("libmpi.so.40") && ended.error.contains("mpicc"),
+        "{ended:?}"
+    );
+    // One rank is alone anyway.
+    let library = folder.path().to_string_lossy().into_owned();
+    let ended = Job::new(["-n", "1", &program])
+        .variable("LD_LIBRARY_PATH", &library)
+        .run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+}

@@ -12,6 +12,7 @@
 //! | [`command`] | `mpiexec` from its arguments to its exit code |
 //! | [`options`] | the spellings it understands: `tables/options.toml` |
 //! | [`plan`] | what is to be started: programs found, environments, numbers of ranks |
+//! | `linked` | whether a program was linked with another MPI |
 //! | `job` | the two processes of a running job, output, failures, the end |
 //! | `tree` | all processes that descend from us, and their end |
 //! | `segment` | the shared memory that a job starts with |
@@ -31,6 +32,7 @@ pub mod bootstrap;
 pub mod command;
 mod control;
 mod job;
+mod linked;
 pub mod options;
 pub mod plan;
 mod segment;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::fs::Access;
 
 use crate::bootstrap::foreign_variables;
+use crate::linked;
 use crate::options::{CommandLine, Inherit, Input, ProgramLine};
 
 /// A job before its start.
@@ -88,13 +89,33 @@ pub fn make(line: CommandLine) -> Result<Plan, PlanError> {
         ));
     }
     let programs: Result<Vec<_>, _> = line.programs.into_iter().map(program).collect();
+    let programs = programs?;
+    if total > 1 {
+        programs.iter().try_for_each(refuse_foreign)?;
+    }
     Ok(Plan {
-        programs: programs?,
+        programs,
         tags: line.tags,
         timeout: line.timeout,
         input: line.input,
         verbose: line.verbose,
     })
+}
+
+/// A program of another implementation does not know our job: each rank would be a rank 0 of its own.
+fn refuse_foreign(program: &Program) -> Result<(), PlanError> {
+    let Some((library, who)) = linked::foreign_library(&program.executable) else {
+        return Ok(());
+    };
+    Err(error(
+        2,
+        format!(
+            "the program {} was linked with {library}, the library of {who}: under this launcher each \
+             of its ranks would believe to be alone. Build it with Weft's mpicc (or against the MPI 5 \
+             ABI of any implementation), or start it with the mpiexec of {who}",
+            program.words[0].display()
+        ),
+    ))
 }
 
 fn program(line: ProgramLine) -> Result<Program, PlanError> {
@@ -137,7 +158,30 @@ fn environment(line: &ProgramLine) -> BTreeMap<OsString, OsString> {
         Inherit::Only(names) => names.iter().any(|known| known == name),
     };
     let ours = env::vars_os().filter(|(name, _)| inherited(name));
-    ours.chain(line.variables.iter().cloned()).collect()
+    let mut found: BTreeMap<_, _> = ours.collect();
+    // A program that was built elsewhere against the same ABI is to find our library.
+    if let Some(folder) = env::current_exe().ok().and_then(|us| library_folder(&us)) {
+        let mut path = folder.into_os_string();
+        if let Some(before) = found
+            .get(OsStr::new(SEARCH))
+            .filter(|before| !before.is_empty())
+        {
+            path.push(":");
+            path.push(before);
+        }
+        found.insert(SEARCH.into(), path);
+    }
+    found.extend(line.variables.iter().cloned());
+    found
+}
+
+/// Where the dynamic linker looks before the places that stand in a program.
+const SEARCH: &str = "LD_LIBRARY_PATH";
+
+/// The folder with the MPI library of the installation that this launcher is part of.
+fn library_folder(launcher: &Path) -> Option<PathBuf> {
+    let folder = launcher.parent()?.parent()?.join("lib");
+    folder.join("libmpi_abi.so.1").exists().then_some(folder)
 }
 
 /// Finds the file of a program: a path is taken from the folder it runs in; a bare name is looked up in
@@ -236,6 +280,7 @@ fn check(file: &Path) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn line(words: &[&str]) -> ProgramLine {
         ProgramLine {
@@ -289,6 +334,16 @@ mod tests {
             assert_eq!(error.code, code, "{error}");
             assert!(error.to_string().contains(said), "{error}");
         }
+    }
+
+    #[test]
+    fn the_library_of_an_installation_is_found_and_no_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let launcher = folder.path().join("bin/weft");
+        assert_eq!(library_folder(&launcher), None);
+        fs::create_dir(folder.path().join("lib")).expect("makes");
+        fs::write(folder.path().join("lib/libmpi_abi.so.1"), "").expect("writes");
+        assert_eq!(library_folder(&launcher), Some(folder.path().join("lib")));
     }
 
     #[test]

@@ -85,8 +85,12 @@ impl<'a> Job<'a> {
         process::adopt_orphans()?;
         let signals = Signals::new(&HANDLED)?;
         let ranks = plan.ranks();
-        if ranks > 64 {
-            // Four descriptors a rank; a tight limit shows when it is reached.
+        // Four descriptors a rank, and more while one is started. Ranks inherit the limit, and some
+        // programs mind a large one: only if it must be.
+        let wanted = 4 * u64::from(ranks) + 64;
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        if limit.current.is_some_and(|limit| limit < wanted) {
+            // If it cannot be, the start of a rank will say so.
             let _ = weft_sys::descriptor::raise_limit();
         }
         let (out, error) = (io::stdout(), io::stderr());
@@ -143,7 +147,17 @@ impl<'a> Job<'a> {
                         .add(started.process, started.control, started.lifeline);
                 }
                 Err(error) => {
-                    let reason = format!("{}: {error}", program.executable.display());
+                    let file = program.executable.display();
+                    let remedy = match weft_sys::error::errno(&error) {
+                        Some(libc::EMFILE) => {
+                            "; a rank takes four descriptors here: raise the limit (ulimit -n)"
+                        }
+                        Some(libc::EAGAIN) => {
+                            "; the limit of processes is reached: raise it (ulimit -u)"
+                        }
+                        _ => "",
+                    };
+                    let reason = format!("{file}: {error}{remedy}");
                     self.failure = Some(Failure::NotStarted { rank, reason });
                     return;
                 }

@@ -8,7 +8,7 @@
 //! | what is seen | what is done |
 //! |---|---|
 //! | simulation (`awake == 0`) | sleep at once: sleeping is how virtual time passes |
-//! | awake ≤ cores | spin [`SPIN`], then sleep; at once if a program outside of the job took the core |
+//! | awake ≤ cores | spin [`SPIN`], now and then giving way, then sleep; at once if a program outside of the job took the core |
 //! | awake ≤ 2 · cores | give way to the others up to [`YIELDS`] times, then sleep |
 //! | more | sleep at once |
 
@@ -100,6 +100,9 @@ impl Waiting {
             self.looks = 0;
             return Step::Look;
         }
+        // Two ranks may stand on one core while another core is free, or a program outside of the job
+        // may want this one: asking costs a sixth of a microsecond, not asking a time slice.
+        bell.give_way();
         let now = Instant::now();
         let since = *self.since.get_or_insert(now);
         let interrupted = self

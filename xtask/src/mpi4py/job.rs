@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 use super::installation::Installation;
 use super::record::Records;
 
-/// How long a run may stand still once a test has failed on one rank: the others may wait for it.
+/// How long a run may stand still once a test has failed on one rank and the ranks are apart: the others
+/// may wait for it.
 const STILL_AFTER_FAILURE: Duration = Duration::from_secs(10);
 
 /// What to run, and for how long.
@@ -91,7 +92,9 @@ impl Job<'_> {
             if let Some(status) = exited {
                 break End::Exited(status);
             }
-            let failed = files.peek().is_some_and(|file| records.has_failed(file));
+            let failed = files
+                .peek()
+                .is_some_and(|file| records.has_failed(file) && records.is_apart());
             // The rank's own watchdog, which writes where it is, comes first.
             let patience = if failed {
                 STILL_AFTER_FAILURE

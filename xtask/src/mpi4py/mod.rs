@@ -360,10 +360,7 @@ impl Session<'_> {
             .collect();
         std::fs::write(&list, text)?;
         if !self.failures.is_empty() {
-            println!("\nfailures, also in {}:", list.display());
-            self.failures
-                .iter()
-                .for_each(|failure| println!("  {failure}"));
+            println!("\nfailures: above, and in {}", list.display());
         }
         println!(
             "\nmpi4py: {} passed, {} failed, {} skipped by the suite itself, in {:.0} s",
@@ -382,7 +379,12 @@ impl Session<'_> {
 /// The tests of a file that ended, and those that a run which stood still or died left open, as failed.
 fn with_open(records: &Records, file: &str, cause: &str) -> BTreeMap<String, Outcome> {
     let mut outcomes = records.outcomes(file);
-    for (test, ranks) in records.open() {
+    let open = records.open();
+    if open.is_empty() {
+        let message = format!("between two tests: {cause}");
+        outcomes.insert(file.to_string(), Outcome::Failed { rank: 0, message });
+    }
+    for (test, ranks) in open {
         let named: Vec<String> = ranks.iter().map(u32::to_string).collect();
         let place = ranks.first().and_then(|rank| records.place(*rank));
         let message = format!(

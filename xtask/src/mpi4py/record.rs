@@ -119,6 +119,13 @@ impl Records {
         open
     }
 
+    /// Whether one rank may wait for another that is elsewhere.
+    pub fn is_apart(&self) -> bool {
+        let mut open = self.ranks.iter().map(|rank| &rank.open);
+        let first = open.next();
+        open.any(|other| Some(other) != first)
+    }
+
     /// The last line of Python that a rank was in, if it wrote where it was.
     pub fn place(&self, rank: u32) -> Option<String> {
         let path = format!("{}.trace", self.ranks.get(rank as usize)?.path.display());

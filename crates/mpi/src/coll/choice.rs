@@ -9,7 +9,7 @@
 //! All ranks must decide alike: only what the standard makes equal on all ranks may be asked here.
 //!
 //! The numbers are where the algorithms cross by counting messages and copies, and are to be measured
-//! (experiment `collectives`).
+//! (experiments `collectives-small` and `collectives-ranks`).
 
 use super::Members;
 

@@ -1,4 +1,4 @@
-//! Collectives (MPI 5.0, chapter 6) as builders of [`Schedule`]s.
+//! Collectives (MPI 5.0, chapter 6) as builders of [`Schedule`](crate::schedule::Schedule)s.
 //!
 //! ```text
 //!   arguments ──► builder ──► Schedule ──► Comm::run       blocking
@@ -6,10 +6,10 @@
 //!            choice ┘  └ Plan, Blocks  └─► Comm::prepare   persistent
 //! ```
 //!
-//! A builder checks the arguments, asks [`choice`] for an algorithm and writes down the steps of this
+//! A builder checks the arguments, asks `choice` for an algorithm and writes down the steps of this
 //! rank; nothing is sent before the schedule is run. Each collective has its file, with all its
 //! algorithms. Data with gaps are packed before the first step and unpacked after the last
-//! ([`plan`]), so that algorithms see contiguous bytes only.
+//! (`plan`), so that algorithms see contiguous bytes only.
 //!
 //! All ranks must come to the same choice: it depends on the size of the communicator, on whether the
 //! host is crowded (the same for all ranks of a job) and on sizes that the standard makes equal on all

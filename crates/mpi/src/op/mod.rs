@@ -10,7 +10,7 @@
 //! lie in the user's memory, too; for others a user's function is given a copy with the gaps.
 //! [`Op::reduce_local`] takes the user's memory as it is.
 //!
-//! Memory is touched in [`kernels`], [`extended`] and [`user`] only. A user's memory need not be
+//! Memory is touched in `kernels`, `extended` and `user` only. A user's memory need not be
 //! aligned: all loads and stores are unaligned ones.
 
 mod extended;

@@ -202,7 +202,7 @@ impl StatusOut {
     }
 
     /// Stores the status of a completed operation. `MPI_ERROR` is left alone, as the standard asks of
-    /// calls that return one status.
+    /// calls that return one status; the empty status is written whole.
     #[inline]
     pub fn set(&mut self, status: &weft_mpi::Status) {
         if self.0.is_null() {
@@ -211,7 +211,12 @@ impl StatusOut {
         // SAFETY: promised to `new`.
         unsafe {
             let mut value = status_of(status);
-            value.error = (*self.0).error;
+            let empty = !status.message && !status.null && !status.cancelled;
+            value.error = if empty {
+                k::MPI_SUCCESS
+            } else {
+                (*self.0).error
+            };
             *self.0 = value;
         }
     }

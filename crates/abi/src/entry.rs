@@ -12,7 +12,7 @@ use weft_mpi::Comm;
 use crate::c;
 use crate::fault::{self, Checked, Fault};
 use crate::generated::constants as k;
-use crate::state::{self, ErrhandlerObject};
+use crate::state::{self, ErrhandlerObject, SessionObject};
 use crate::{check, handle};
 
 /// Whose error handler a fault goes to.
@@ -35,10 +35,6 @@ pub enum Scope {
     )]
     File(c::File),
     /// The session of the call.
-    #[allow(
-        dead_code,
-        reason = "sessions have no handlers of their own until they exist"
-    )]
     Session(c::Session),
     /// The communicator of the request whose handle stands at this address.
     RequestAt(*const c::Request),
@@ -63,10 +59,17 @@ pub fn unsupported(call: &'static str, scope: Scope) -> c_int {
     if matches!(scope, Scope::Tool) {
         return k::MPI_T_ERR_NOT_SUPPORTED;
     }
-    let fault = Fault::new(
-        k::MPI_ERR_UNSUPPORTED_OPERATION,
-        format!("{call} is not implemented yet; docs/coverage.md lists what is"),
-    );
+    // What is wrong with the handle matters more than what is missing here.
+    let wrong = match scope {
+        Scope::Comm(comm) => check::communicator(comm, "comm").err(),
+        _ => None,
+    };
+    let fault = wrong.unwrap_or_else(|| {
+        Fault::new(
+            k::MPI_ERR_UNSUPPORTED_OPERATION,
+            format!("{call} is not implemented yet; docs/coverage.md lists what is"),
+        )
+    });
     failed(call, scope, &fault)
 }
 
@@ -101,10 +104,24 @@ pub fn failed(call: &'static str, scope: Scope, fault: &Fault) -> c_int {
     }
 }
 
+/// The fault of a program that calls a handler itself.
+fn called(code: c_int) -> Fault {
+    Fault::new(code, "the program called the error handler itself")
+}
+
+/// Calls the handler of a session (`MPI_Session_call_errhandler`).
+pub fn call_session_handler(session: c::Session, code: c_int) {
+    failed(
+        "MPI_Session_call_errhandler",
+        Scope::Session(session),
+        &called(code),
+    );
+}
+
 /// Calls the handler of a communicator (`MPI_Comm_call_errhandler`).
-pub fn call_handler(call: &'static str, comm: &Comm, code: c_int) {
-    let fault = Fault::new(code, "the program called the error handler itself");
-    failed(call, Scope::None, &fault.on(Some(comm.context())));
+pub fn call_handler(comm: &Comm, code: c_int) {
+    let fault = called(code).on(Some(comm.context()));
+    failed("MPI_Comm_call_errhandler", Scope::None, &fault);
 }
 
 /// The object whose handler is called.
@@ -123,6 +140,14 @@ impl Owner {
         Some(match scope {
             Scope::Tool | Scope::File(_) => return None,
             Scope::Comm(comm) => Self::of_comm(comm),
+            Scope::Session(session) => match handle::find::<SessionObject>(session.0) {
+                Some(object) => Self {
+                    handle: session.0,
+                    name: "a session".to_owned(),
+                    handler: object.errhandler(),
+                },
+                None => Self::itself(),
+            },
             Scope::CommAt(address) if !address.is_null() => {
                 // SAFETY: the caller passes the address of its handle, or null.
                 Self::of_comm(unsafe { *address })

@@ -156,6 +156,7 @@ fn triple(parameters: &[Parameter]) -> Option<[String; 3]> {
 
 fn is_communicator(parameter: &Parameter) -> bool {
     parameter.kind == "COMMUNICATOR"
+        && parameter.check.as_deref() != Some("or_null")
         && parameter
             .widest()
             .is_some_and(|declaration| declaration.by_value())
@@ -189,7 +190,7 @@ fn rule(
                 }
                 (_, Some("source")) => checked(format!("check::source({name}, comm, \"{name}\")?")),
                 (_, Some("root")) => checked(format!("check::root({name}, comm, \"{name}\")?")),
-                (_, Some("rank")) => plain(),
+                (_, Some("rank" | "or_null")) => plain(),
                 (_, Some("send_tag")) => by("send_tag"),
                 (_, Some("receive_tag")) => by("receive_tag"),
                 ("DATATYPE", _) if lazy && !has(function, "OPERATION") => plain(),
@@ -200,6 +201,7 @@ fn rule(
                 ("INFO", _) if group == "info" => by("info"),
                 ("INFO", _) => by("info_or_null"),
                 ("ERRHANDLER", _) => by("errhandler"),
+                ("SESSION", _) => by("session"),
                 ("LOGICAL", _) => Rule {
                     check: None,
                     argument: format!("{name} != 0"),
@@ -211,7 +213,11 @@ fn rule(
                 {
                     checked(format!("check::count({name}.into(), \"{name}\")?"))
                 }
-                (kind, _) if kind.starts_with("ARRAY_LENGTH") || kind == "POLYNUM_PARAM_VALUES" => {
+                (kind, _)
+                    if kind.starts_with("ARRAY_LENGTH")
+                        || kind == "NUM_DIMS"
+                        || kind == "POLYNUM_PARAM_VALUES" =>
+                {
                     checked(format!("check::length({name}.into(), \"{name}\")?"))
                 }
                 (kind, _) if kind.contains("NUM_BYTES") || kind.ends_with("PACK_SIZE") => {

@@ -199,8 +199,13 @@ pub fn comm_set_name(comm: &Comm, name: &CStr) -> Checked<()> {
     Ok(())
 }
 
-pub fn comm_get_name(comm: &Comm, mut name: TextOut, mut resultlen: Out<c_int>) -> Checked<()> {
-    resultlen.set(name.set(&comm.extras().name(), k::MPI_MAX_OBJECT_NAME as usize) as c_int);
+/// The null handle has a name, too (MPI 5.0, section 7.8).
+pub fn comm_get_name(comm: c::Comm, mut name: TextOut, mut resultlen: Out<c_int>) -> Checked<()> {
+    let text = match comm {
+        k::MPI_COMM_NULL => "MPI_COMM_NULL".to_owned(),
+        comm => check::communicator(comm, "comm")?.extras().name(),
+    };
+    resultlen.set(name.set(&text, k::MPI_MAX_OBJECT_NAME as usize) as c_int);
     Ok(())
 }
 

@@ -368,12 +368,17 @@ pub fn type_set_name(datatype: &Arc<Datatype>, name: &CStr) -> Checked<()> {
     Ok(())
 }
 
+/// The null handle has a name, too (MPI 5.0, section 7.8).
 pub fn type_get_name(
-    datatype: &Arc<Datatype>,
+    datatype: c::Datatype,
     mut name: TextOut,
     mut resultlen: Out<c_int>,
 ) -> Checked<()> {
-    resultlen.set(name.set(&datatype.name(), k::MPI_MAX_OBJECT_NAME as usize) as c_int);
+    let text = match datatype {
+        k::MPI_DATATYPE_NULL => "MPI_DATATYPE_NULL".to_owned(),
+        datatype => check::datatype(datatype, "datatype")?.name(),
+    };
+    resultlen.set(name.set(&text, k::MPI_MAX_OBJECT_NAME as usize) as c_int);
     Ok(())
 }
 

@@ -21,4 +21,6 @@ pub mod memory;
 pub mod misc;
 pub mod op;
 pub mod p2p;
+pub mod process;
 pub mod request;
+pub mod topology;

@@ -151,7 +151,6 @@ pub unsafe extern "C" fn PMPI_Comm_get_name(
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
-            let comm = check::communicator(comm, "comm")?;
             let comm_name = check::text_out(comm_name, "comm_name")?;
             let resultlen = check::out(resultlen, "resultlen")?;
             calls::comm::comm_get_name(comm, comm_name, resultlen)

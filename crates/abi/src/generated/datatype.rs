@@ -1085,7 +1085,6 @@ pub unsafe extern "C" fn PMPI_Type_get_name(
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
-            let datatype = check::datatype(datatype, "datatype")?;
             let type_name = check::text_out(type_name, "type_name")?;
             let resultlen = check::out(resultlen, "resultlen")?;
             calls::datatype::type_get_name(datatype, type_name, resultlen)

@@ -48,7 +48,14 @@ alias!(MPI_Comm_disconnect => PMPI_Comm_disconnect);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut c::Comm) -> c_int {
-    entry::unsupported("MPI_Comm_get_parent", Scope::None)
+    entry::run("MPI_Comm_get_parent", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let parent = check::out(parent, "parent")?;
+            calls::process::comm_get_parent(parent)
+        }
+    })
 }
 alias!(MPI_Comm_get_parent => PMPI_Comm_get_parent);
 

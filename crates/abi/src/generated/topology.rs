@@ -98,7 +98,15 @@ alias!(MPI_Cartdim_get => PMPI_Cartdim_get);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Dims_create", Scope::None)
+    entry::run("MPI_Dims_create", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let ndims = check::length(ndims.into(), "ndims")?;
+            let dims = check::slice_mut(dims, ndims, "dims")?;
+            calls::topology::dims_create(nnodes, ndims, dims)
+        }
+    })
 }
 alias!(MPI_Dims_create => PMPI_Dims_create);
 
@@ -230,6 +238,14 @@ alias!(MPI_Graphdims_get => PMPI_Graphdims_get);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Topo_test(comm: c::Comm, status: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Topo_test", Scope::Comm(comm))
+    entry::run("MPI_Topo_test", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let status = check::out(status, "status")?;
+            calls::topology::topo_test(comm, status)
+        }
+    })
 }
 alias!(MPI_Topo_test => PMPI_Topo_test);

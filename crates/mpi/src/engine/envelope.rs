@@ -138,7 +138,7 @@ mod tests {
             kind: Kind::Ready,
             context: 0xdead_beef,
             tag: 0x3fff_ffff,
-            request: RequestId::new(77, 0x00ab_cdef),
+            request: RequestId::new(77, 0x5a),
             size: u64::MAX - 5,
             token: Token(0x1234_5678_9abc_def0),
         };

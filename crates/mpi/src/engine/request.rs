@@ -11,7 +11,7 @@ use crate::engine::schedule::{Place, Schedule, ScheduleId};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 
-/// Name of a request: index in the table and generation (24 bits) of its slot.
+/// Name of a request: index in the table and generation of its slot.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RequestId {
     index: u32,
@@ -24,10 +24,11 @@ impl RequestId {
         index: u32::MAX,
         generation: 0,
     };
-    /// How many bits a generation has.
-    pub const GENERATION_BITS: u32 = 24;
+    /// How many bits a generation has: as many as leave 22 for the index in a handle that converts to
+    /// a C integer and back.
+    pub const GENERATION_BITS: u32 = 7;
 
-    /// A name from its parts; the generation is cut to its 24 bits.
+    /// A name from its parts; the generation is cut to its bits.
     #[must_use]
     pub const fn new(index: u32, generation: u32) -> Self {
         Self {

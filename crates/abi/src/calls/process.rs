@@ -1,0 +1,12 @@
+//! Dynamic processes (MPI 5.0, chapter 11): the calls that work without them.
+
+use crate::args::Out;
+use crate::c;
+use crate::fault::Checked;
+use crate::generated::constants as k;
+
+/// Nobody was started from within a program.
+pub fn comm_get_parent(mut parent: Out<c::Comm>) -> Checked<()> {
+    parent.set(k::MPI_COMM_NULL);
+    Ok(())
+}

@@ -14,7 +14,7 @@ use weft_mpi::op::Predefined;
 use weft_mpi::schedule::Schedule;
 use weft_mpi::{Buffer, Comm, Op, Process};
 
-const SIZES: [usize; 5] = [8, 120, 1024, 64 * 1024, 1024 * 1024];
+const SIZES: [usize; 6] = [8, 120, 1024, 64 * 1024, 256 * 1024, 1024 * 1024];
 
 fn main() {
     let mut arguments = std::env::args().skip(1).filter_map(|one| one.parse().ok());

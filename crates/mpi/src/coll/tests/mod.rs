@@ -1,0 +1,281 @@
+//! Every collective against a naive result: all sizes of communicators up to 17 and some more, all
+//! roots, counts around the thresholds, crowded or not, in place or not, with gaps or without.
+#![allow(unsafe_code)]
+
+mod arguments;
+mod moving;
+mod reducing;
+
+use std::sync::Arc;
+
+use super::choice::BULK;
+use super::interpreter::{Dice, run};
+use super::*;
+use crate::buffer::Buffer;
+use crate::datatype::{Basic, Datatype, Recipe};
+use crate::schedule::Schedule;
+
+/// What varies beside the collective itself.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    size: usize,
+    crowded: bool,
+    in_place: bool,
+    gaps: bool,
+    /// Elements of 8 bytes for each rank.
+    count: usize,
+}
+
+impl Setting {
+    fn members(&self, rank: usize) -> Members {
+        Members {
+            rank,
+            size: self.size,
+            crowded: self.crowded,
+        }
+    }
+
+    /// Two 32-bit numbers; with gaps around, and the second one first, if wanted.
+    fn datatype(&self) -> Arc<Datatype> {
+        let number = Basic::Uint32.datatype();
+        if !self.gaps {
+            return Datatype::contiguous(2, number).unwrap();
+        }
+        let recipe = Recipe::Hindexed {
+            blocks: [1, 1].into(),
+            displacements: [9, 2].into(),
+            of: Arc::clone(number),
+        };
+        Datatype::resized(0, 15, &Datatype::build(recipe, false).unwrap()).unwrap()
+    }
+}
+
+fn settings(counts: &[usize]) -> Vec<Setting> {
+    let sizes: Vec<usize> = match cfg!(miri) {
+        true => vec![1, 3],
+        false => (1..=17).chain([37, 70]).collect(),
+    };
+    let mut all = Vec::new();
+    for size in sizes {
+        for &count in counts {
+            // The large ones are slow, and have fewer ways to go wrong.
+            let slow = count * size > 3000 || size > 17;
+            let large = count * size > 60_000;
+            if large && ![3, 8, 9, 13, 37].contains(&size) || cfg!(miri) && count > 3 {
+                continue;
+            }
+            for bits in 0..8 {
+                let flag = |bit: usize| bits >> bit & 1 == 1;
+                let (crowded, in_place, gaps) = (flag(0), flag(1), flag(2));
+                let rare = cfg!(miri) && (bits as u32).count_ones() % 2 == 1;
+                let skipped = rare || slow && in_place != gaps || large && gaps;
+                if !skipped {
+                    all.push(Setting {
+                        size,
+                        count,
+                        crowded,
+                        in_place,
+                        gaps,
+                    });
+                }
+            }
+        }
+    }
+    all
+}
+
+fn roots(setting: &Setting) -> Vec<usize> {
+    let size = setting.size;
+    if size <= 17 && setting.count <= 3 {
+        return (0..size).collect();
+    }
+    let mut roots = vec![0, size / 2, size - 1];
+    roots.dedup();
+    roots
+}
+
+/// Element `index` of what rank `rank` contributes, as data without gaps.
+fn element(rank: usize, index: usize) -> [u8; 8] {
+    let one = (rank as u32 * 7919 + index as u32 * 31 + 1).to_le_bytes();
+    let two = (rank as u32 * 104_729 + index as u32 * 17 + 5).to_le_bytes();
+    [
+        one[0], one[1], one[2], one[3], two[0], two[1], two[2], two[3],
+    ]
+}
+
+fn elements(rank: usize, indices: std::ops::Range<usize>) -> Vec<u8> {
+    indices.flat_map(|index| element(rank, index)).collect()
+}
+
+/// Memory of `count` elements of one rank.
+struct Memory {
+    bytes: Vec<u8>,
+    datatype: Arc<Datatype>,
+}
+
+impl Memory {
+    fn new(setting: &Setting, count: usize) -> Self {
+        let datatype = setting.datatype();
+        let length = count * datatype.extent() as usize;
+        Self {
+            bytes: vec![0xcc; length],
+            datatype,
+        }
+    }
+
+    fn holding(setting: &Setting, data: &[u8]) -> Self {
+        let mut memory = Self::new(setting, data.len() / 8);
+        memory.put(0, data);
+        memory
+    }
+
+    fn put(&mut self, at: usize, data: &[u8]) {
+        let count = self.bytes.len() / self.datatype.extent() as usize;
+        // SAFETY: the memory holds `count` elements.
+        let written = unsafe {
+            self.datatype
+                .unpack(self.bytes.as_mut_ptr(), count, at * 8, data)
+        };
+        assert_eq!(written, data.len());
+    }
+
+    fn buffer(&mut self, count: usize) -> Buffer {
+        assert!(count * self.datatype.extent() as usize <= self.bytes.len());
+        // SAFETY: the memory holds `count` elements, and nobody looks at it while schedules run.
+        unsafe { Buffer::new(self.bytes.as_mut_ptr(), count, &self.datatype) }
+    }
+
+    fn even(&mut self, count: usize, ranks: usize) -> Blocks {
+        // SAFETY: as for `buffer`.
+        unsafe { Blocks::even(self.bytes.as_mut_ptr(), count, &self.datatype, ranks) }.unwrap()
+    }
+
+    fn listed(&mut self, counts: &[usize]) -> Blocks {
+        let displacements = counts.iter().scan(0, |sum, count| {
+            *sum += *count as i64;
+            Some(*sum - *count as i64)
+        });
+        let counts = counts.iter().map(|count| *count as i64);
+        let base = self.bytes.as_mut_ptr();
+        // SAFETY: as for `buffer`.
+        unsafe { Blocks::listed(base, counts, displacements, &self.datatype) }.unwrap()
+    }
+
+    /// The data without gaps; what lies in the gaps must be as it was.
+    fn data(&self) -> Vec<u8> {
+        let count = self.bytes.len() / self.datatype.extent() as usize;
+        let mut data = vec![0; count * 8];
+        // SAFETY: the memory holds `count` elements.
+        unsafe { self.datatype.pack(self.bytes.as_ptr(), count, 0, &mut data) };
+        let mut other = vec![0xcc; self.bytes.len()];
+        // SAFETY: `other` is as long.
+        unsafe { self.datatype.unpack(other.as_mut_ptr(), count, 0, &data) };
+        assert!(
+            other == self.bytes,
+            "bytes between the elements were written"
+        );
+        data
+    }
+}
+
+const UNTOUCHED: [u8; 1] = [0xcc];
+
+fn execute(setting: &Setting, what: &str, build: impl FnMut(usize) -> Result<Schedule>) {
+    let mut dice = Dice(0x1234_5678_9abc_def1 + setting.size as u64);
+    let schedules = (0..setting.size).map(build).collect::<Result<Vec<_>>>();
+    let schedules = schedules.unwrap_or_else(|error| panic!("{what} {setting:?}: {error}"));
+    run(schedules, &mut dice).unwrap_or_else(|error| panic!("{what} {setting:?}: {error}"));
+}
+
+/// Sizes of blocks that differ from rank to rank.
+fn uneven(setting: &Setting) -> Vec<usize> {
+    (0..setting.size)
+        .map(|rank| (setting.count + rank * 5) % (setting.count + 3))
+        .collect()
+}
+
+fn starts(counts: &[usize]) -> Vec<usize> {
+    counts
+        .iter()
+        .scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum - count)
+        })
+        .collect()
+}
+
+const BCAST: [usize; 5] = [0, 1, 3, BULK / 8, BULK / 2 + 1];
+const GATHER: [usize; 6] = [0, 1, 3, 64, 65, 700];
+const ALLGATHER: [usize; 6] = [0, 1, 3, 60, 300, 4097];
+const ALLTOALL: [usize; 6] = [0, 1, 3, 32, 33, 500];
+const REDUCE: [usize; 7] = [0, 1, 3, 70, 1000, BULK / 8, BULK / 8 + 9];
+const SCAN: [usize; 4] = [0, 1, 3, 900];
+const REDUCE_SCATTER: [usize; 4] = [0, 1, 3, 700];
+
+/// What `choose` answers for these counts must be all of `choices`.
+fn check_covered<T: PartialEq + std::fmt::Debug>(
+    counts: &[usize],
+    choices: &[T],
+    choose: impl Fn(&Members, &Setting) -> T,
+) {
+    let settings = settings(counts)
+        .into_iter()
+        .filter(|setting| setting.size > 1);
+    let chosen: Vec<T> = settings.map(|one| choose(&one.members(0), &one)).collect();
+    for choice in choices {
+        assert!(chosen.contains(choice), "{choice:?} is not tested");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "fewer sizes are tested there")]
+fn every_algorithm_is_tested() {
+    use choice::*;
+    check_covered(
+        &[0],
+        &[Barrier::Flat, Barrier::Dissemination],
+        |members, _| members.barrier(),
+    );
+    check_covered(
+        &BCAST,
+        &[Bcast::Flat, Bcast::Binomial, Bcast::ScatterAllgather],
+        |members, setting| members.bcast(setting.count * 8),
+    );
+    check_covered(
+        &GATHER,
+        &[Rooted::Flat, Rooted::Binomial],
+        |members, setting| members.rooted(setting.count * 8),
+    );
+    check_covered(
+        &ALLGATHER,
+        &[Allgather::Flat, Allgather::Bruck, Allgather::Ring],
+        |members, setting| members.allgather(setting.count * 8 * setting.size),
+    );
+    check_covered(
+        &ALLTOALL,
+        &[Alltoall::Bruck, Alltoall::Pairwise(32)],
+        |members, setting| members.alltoall(setting.count * 8),
+    );
+    check_covered(
+        &REDUCE,
+        &[Reduce::Flat, Reduce::Binomial, Reduce::Parts],
+        |members, setting| members.reduce(setting.count * 8, setting.count),
+    );
+    let all = [
+        Allreduce::Flat,
+        Allreduce::RecursiveDoubling,
+        Allreduce::Parts,
+        Allreduce::Halving,
+    ];
+    check_covered(&REDUCE, &all, |members, setting| {
+        members.allreduce(setting.count * 8, setting.count, true)
+    });
+    check_covered(
+        &REDUCE_SCATTER,
+        &[ReduceScatter::Parts, ReduceScatter::ReduceScatter],
+        |members, setting| members.reduce_scatter(setting.count * 8 * setting.size),
+    );
+    check_covered(&SCAN, &[Scan::Chain, Scan::Doubling], |members, _| {
+        members.scan()
+    });
+}

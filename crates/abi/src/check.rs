@@ -15,7 +15,7 @@ use weft_mpi::{Buffer, Comm, Group, Op, Source, TagPattern, Target};
 use crate::args::{CountOut, Counts, InOut, Out, TextOut};
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
-use crate::state::{self, ErrhandlerObject, InfoObject};
+use crate::state::{self, ErrhandlerObject, InfoObject, SessionObject};
 use crate::{c, handle};
 
 /// Largest tag (`MPI_TAG_UB`).
@@ -175,6 +175,20 @@ pub fn errhandler(handle: c::Errhandler, name: &'static str) -> Checked<c::Errha
     ))
 }
 
+/// A session.
+pub fn session(handle: c::Session, name: &'static str) -> Checked<&'static SessionObject> {
+    handle::find(handle.0).ok_or_else(|| {
+        bad_handle(
+            k::MPI_ERR_SESSION,
+            name,
+            "a session",
+            handle.0,
+            k::MPI_SESSION_NULL.0,
+            "MPI_SESSION_NULL",
+        )
+    })
+}
+
 #[cold]
 fn bad_handle(
     code: c_int,
@@ -319,15 +333,6 @@ pub fn source(rank: c_int, comm: &Comm, name: &'static str) -> Checked<Source> {
             name,
             ", MPI_ANY_SOURCE or MPI_PROC_NULL",
         )),
-    }
-}
-
-/// A rank of a communicator.
-pub fn rank(rank: c_int, comm: &Comm, name: &'static str) -> Checked<u32> {
-    if rank.cast_unsigned() < comm.size() {
-        Ok(rank.cast_unsigned())
-    } else {
-        Err(bad_rank(rank, comm, name, ""))
     }
 }
 
@@ -558,15 +563,6 @@ pub unsafe fn slice_mut<'a, T>(
     }
     // SAFETY: the caller's promise; null was checked.
     Ok(unsafe { std::slice::from_raw_parts_mut(address, length) })
-}
-
-/// Something read where the caller has it.
-///
-/// # Safety
-/// As the head of the module says.
-pub unsafe fn reference<'a, T>(address: *const T, name: &'static str) -> Checked<&'a T> {
-    // SAFETY: the caller's promise.
-    unsafe { address.as_ref() }.ok_or_else(|| Fault::null(name))
 }
 
 /// A status to be looked at.

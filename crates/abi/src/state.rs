@@ -4,8 +4,8 @@
 //!   Before ──MPI_Init──► Running ──MPI_Finalize──► Finished
 //! ```
 //!
-//! The runtime is made once, by the thread that initialises, and lives until the process ends: what
-//! hands out references to it needs no lock. It is published with Release and read with Acquire
+//! The runtime is made once, by `MPI_Init` or the first session, and lives until the process ends: what
+//! hands out references to it needs no lock. Sessions may come and go at any time. It is published with Release and read with Acquire
 //! (`SYNC state.runtime`).
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use std::io::Write;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
-use weft_atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use weft_atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use weft_fabric::Fabric;
 use weft_launch::bootstrap::{self, Launcher};
 use weft_mpi::datatype::Basic;
@@ -56,6 +56,7 @@ pub struct Runtime {
 }
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
+static SESSIONS: AtomicU32 = AtomicU32::new(0);
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
 
 /// How far the process has come.
@@ -89,7 +90,8 @@ pub fn process() -> Checked<&'static Arc<Process>> {
 /// An error unless the process is between `MPI_Init` and `MPI_Finalize`.
 #[inline]
 pub fn check_running() -> Checked<()> {
-    if PHASE.load(Ordering::Acquire) == Phase::Running as u8 {
+    if PHASE.load(Ordering::Acquire) == Phase::Running as u8 || SESSIONS.load(Ordering::Acquire) > 0
+    {
         Ok(())
     } else {
         Err(not_running())
@@ -122,10 +124,12 @@ pub fn rank_and_size() -> Option<(u32, u32)> {
     world().map(|world| (world.rank(), world.size()))
 }
 
-/// Makes the runtime.
+/// One change at a time.
+static CHANGE: Mutex<()> = Mutex::new(());
+
+/// Begins the world model (`MPI_Init`).
 pub fn initialise(thread_level: c_int) -> Checked<()> {
-    static ONCE: Mutex<()> = Mutex::new(());
-    let _once = ONCE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _change = open(&CHANGE);
     match phase() {
         Phase::Before => {}
         Phase::Running => {
@@ -137,9 +141,39 @@ pub fn initialise(thread_level: c_int) -> Checked<()> {
         Phase::Finished => {
             return Err(Fault::new(
                 k::MPI_ERR_OTHER,
-                "MPI was finalised and cannot be initialised again; start a new process",
+                "MPI was finalised and cannot be initialised again; start a new process, or use sessions",
             ));
         }
+    }
+    ensure_runtime(thread_level)?.launcher.initialised();
+    PHASE.store(Phase::Running as u8, Ordering::Release);
+    Ok(())
+}
+
+/// Begins a session.
+pub fn begin_session() -> Checked<()> {
+    let _change = open(&CHANGE);
+    ensure_runtime(k::MPI_THREAD_MULTIPLE)?
+        .launcher
+        .initialised();
+    SESSIONS.fetch_add(1, Ordering::AcqRel);
+    Ok(())
+}
+
+/// Ends a session.
+pub fn end_session() {
+    let _change = open(&CHANGE);
+    let last = SESSIONS.fetch_sub(1, Ordering::AcqRel) == 1;
+    if let Some(runtime) = runtime().filter(|_| last && phase() != Phase::Running) {
+        runtime.process.drain();
+        runtime.launcher.finalised();
+    }
+}
+
+/// The runtime, made if there is none. The caller holds `CHANGE`.
+fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
+    if let Some(runtime) = runtime() {
+        return Ok(runtime);
     }
     let launcher =
         bootstrap::join().map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))?;
@@ -150,22 +184,19 @@ pub fn initialise(thread_level: c_int) -> Checked<()> {
     let fabric = fabric(launcher.as_ref())?;
     let process = Process::new(fabric);
     let (world, itself) = (process.world(), process.itself());
-    for (comm, handle) in [(&world, k::MPI_COMM_WORLD), (&itself, k::MPI_COMM_SELF)] {
-        register_comm(comm, handle);
-    }
-    launcher.initialised();
-    let runtime = Runtime {
+    register_comm(&world, k::MPI_COMM_WORLD);
+    register_comm(&itself, k::MPI_COMM_SELF);
+    let runtime: &'static Runtime = Box::leak(Box::new(Runtime {
         process,
         world,
         itself,
         launcher,
         thread_level,
         main_thread: std::thread::current().id(),
-    };
+    }));
     // SYNC state.runtime
-    RUNTIME.store(Box::leak(Box::new(runtime)), Ordering::Release);
-    PHASE.store(Phase::Running as u8, Ordering::Release);
-    Ok(())
+    RUNTIME.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    Ok(runtime)
 }
 
 /// The fabric among the processes of the job.
@@ -179,8 +210,9 @@ fn fabric(launcher: &dyn Launcher) -> Checked<Box<dyn Fabric>> {
     Ok(Box::new(endpoint))
 }
 
-/// Ends MPI, but for the few calls that are allowed later.
+/// Ends the world model: but for few calls, sessions alone may go on.
 pub fn finalise() {
+    let _change = open(&CHANGE);
     if let Some(runtime) = runtime() {
         runtime.launcher.finalised();
     }
@@ -382,6 +414,47 @@ impl MessageObject {
     /// Takes it; `None` if somebody was faster.
     pub fn take(&self) -> Option<Message> {
         open(&self.0).take()
+    }
+}
+
+/// A session.
+#[derive(Debug)]
+pub struct SessionObject {
+    /// Its own handle, for callbacks.
+    pub handle: AtomicUsize,
+    errhandler: AtomicUsize,
+    /// Hints given when it was made.
+    pub info: InfoObject,
+}
+
+impl SessionObject {
+    /// A session with an error handler and hints.
+    pub fn new(errhandler: c::Errhandler, info: Info) -> Self {
+        ErrhandlerObject::retain(errhandler);
+        Self {
+            handle: AtomicUsize::new(0),
+            errhandler: AtomicUsize::new(errhandler.0),
+            info: InfoObject::new(info),
+        }
+    }
+
+    /// Its error handler.
+    pub fn errhandler(&self) -> c::Errhandler {
+        c::Errhandler(self.errhandler.load(Ordering::Relaxed))
+    }
+
+    /// Sets its error handler.
+    pub fn set_errhandler(&self, handler: c::Errhandler) {
+        ErrhandlerObject::retain(handler);
+        ErrhandlerObject::release(c::Errhandler(
+            self.errhandler.swap(handler.0, Ordering::Relaxed),
+        ));
+    }
+}
+
+impl Drop for SessionObject {
+    fn drop(&mut self) {
+        ErrhandlerObject::release(self.errhandler());
     }
 }
 

@@ -123,6 +123,38 @@ pub fn comm_create_group(
     Ok(())
 }
 
+/// The processes of the group meet over the world, apart from all others by their tag.
+pub fn comm_create_from_group(
+    group: &Arc<Group>,
+    stringtag: &CStr,
+    info: Option<&InfoObject>,
+    errhandler: c::Errhandler,
+    mut newcomm: Out<c::Comm>,
+) -> Checked<()> {
+    let world = &state::runtime()
+        .ok_or_else(|| Fault::new(k::MPI_ERR_INTERN, "no runtime"))?
+        .world;
+    let Some(comm) = world.create_group(group, tag_of(stringtag))? else {
+        newcomm.set(k::MPI_COMM_NULL);
+        return Ok(());
+    };
+    if let Some(info) = info {
+        *comm.extras().info() = info.open().clone();
+    }
+    let new = publish(Arc::clone(&comm), world)?;
+    crate::calls::errhandler::comm_set_errhandler(&comm, errhandler)?;
+    newcomm.set(new);
+    Ok(())
+}
+
+/// A tag that depends on the text (FNV-1a).
+fn tag_of(text: &CStr) -> i32 {
+    let hash = text.to_bytes().iter().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    });
+    (hash & check::TAG_MAX.cast_unsigned()).cast_signed()
+}
+
 pub fn comm_split(
     comm: &Arc<Comm>,
     color: c_int,
@@ -146,16 +178,28 @@ pub fn comm_split(
     Ok(())
 }
 
-/// All processes of a job share their memory; of finer kinds of hardware nothing is known.
+/// The kind of hardware that a guided split asks for, as an info key.
+const RESOURCE: &str = "mpi_hw_resource_type";
+
+/// All processes of a job share their memory; of other kinds of hardware nothing is known.
 pub fn comm_split_type(
     comm: &Arc<Comm>,
     split_type: c_int,
     key: c_int,
-    _info: Option<&InfoObject>,
+    info: Option<&InfoObject>,
     mut newcomm: Out<c::Comm>,
 ) -> Checked<()> {
+    let wish = match info {
+        Some(info) => info.open().get(RESOURCE)?.map(str::to_owned),
+        None => None,
+    };
     let color = match split_type {
         k::MPI_COMM_TYPE_SHARED => Some(0),
+        k::MPI_COMM_TYPE_HW_GUIDED | k::MPI_COMM_TYPE_RESOURCE_GUIDED
+            if wish.as_deref() == Some("mpi_shared_memory") =>
+        {
+            Some(0)
+        }
         k::MPI_UNDEFINED
         | k::MPI_COMM_TYPE_HW_GUIDED
         | k::MPI_COMM_TYPE_HW_UNGUIDED

@@ -10,7 +10,7 @@ use crate::args::{InOut, Out, TextOut, text_of};
 use crate::calls::abi::full;
 use crate::fault::{self, Checked, Fault};
 use crate::generated::constants as k;
-use crate::state::ErrhandlerObject;
+use crate::state::{ErrhandlerObject, SessionObject};
 use crate::{c, check, entry, handle};
 
 pub fn comm_create_errhandler(
@@ -73,7 +73,27 @@ pub fn comm_get_errhandler(comm: &Arc<Comm>, mut errhandler: Out<c::Errhandler>)
 }
 
 pub fn comm_call_errhandler(comm: &Arc<Comm>, errorcode: c_int) -> Checked<()> {
-    entry::call_handler("MPI_Comm_call_errhandler", comm, errorcode);
+    entry::call_handler(comm, errorcode);
+    Ok(())
+}
+
+pub fn session_set_errhandler(session: &SessionObject, errhandler: c::Errhandler) -> Checked<()> {
+    session.set_errhandler(errhandler);
+    Ok(())
+}
+
+pub fn session_get_errhandler(
+    session: &SessionObject,
+    mut errhandler: Out<c::Errhandler>,
+) -> Checked<()> {
+    ErrhandlerObject::retain(session.errhandler());
+    errhandler.set(session.errhandler());
+    Ok(())
+}
+
+pub fn session_call_errhandler(session: &SessionObject, errorcode: c_int) -> Checked<()> {
+    let handle = session.handle.load(Ordering::Relaxed);
+    entry::call_session_handler(c::Session(handle), errorcode);
     Ok(())
 }
 
@@ -212,6 +232,20 @@ pub fn add_error_string(errorcode: c_int, string: &CStr) -> Checked<()> {
     Ok(())
 }
 
+/// A code that still has a text is not removed.
+fn check_no_text(code: &Code, argument: &'static str) -> Checked<()> {
+    if code.text.is_empty() {
+        return Ok(());
+    }
+    Err(Fault::argument(
+        k::MPI_ERR_OTHER,
+        argument,
+        "a code without a text",
+        format!("one with the text \"{}\"", code.text),
+        "call MPI_Remove_error_string first",
+    ))
+}
+
 pub fn remove_error_class(errorclass: c_int) -> Checked<()> {
     let mut added = Added::open();
     let codes = added
@@ -223,6 +257,7 @@ pub fn remove_error_class(errorclass: c_int) -> Checked<()> {
         .get(errorclass)
         .filter(|code| code.class == errorclass)
         .ok_or_else(|| unknown("errorclass", errorclass))?;
+    check_no_text(class, "errorclass")?;
     if codes > 1 {
         return Err(Fault::argument(
             k::MPI_ERR_OTHER,
@@ -242,6 +277,7 @@ pub fn remove_error_code(errorcode: c_int) -> Checked<()> {
         .get(errorcode)
         .filter(|code| code.class != errorcode)
         .ok_or_else(|| unknown("errorcode", errorcode))?;
+    check_no_text(code, "errorcode")?;
     code.live = false;
     Ok(())
 }

@@ -1,15 +1,16 @@
 //! Groups (MPI 5.0, section 7.3).
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::sync::Arc;
 
 use weft_mpi::Group;
 use weft_mpi::group::{Comparison, Range};
 
-use crate::args::{InOut, Out};
+use crate::args::{InOut, Out, text_of};
 use crate::calls::abi::full;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
+use crate::state::SessionObject;
 use crate::{c, check, handle, state};
 
 /// The handle of a new group.
@@ -30,6 +31,35 @@ pub(crate) fn constant(comparison: Comparison) -> c_int {
         Comparison::Similar => k::MPI_SIMILAR,
         Comparison::Unequal => k::MPI_UNEQUAL,
     }
+}
+
+/// The processes of a session under a name (MPI 5.0, section 11.3).
+pub fn group_from_session_pset(
+    _session: &SessionObject,
+    pset_name: &CStr,
+    mut newgroup: Out<c::Group>,
+) -> Checked<()> {
+    let members = session_members(pset_name)?;
+    newgroup.set(publish(members)?);
+    Ok(())
+}
+
+/// The group behind the name of a set of processes.
+pub(crate) fn session_members(pset_name: &CStr) -> Checked<Arc<Group>> {
+    let comm = match pset_name.to_bytes() {
+        b"mpi://WORLD" => state::world(),
+        b"mpi://SELF" => state::itself(),
+        _ => None,
+    };
+    comm.map(|comm| Arc::clone(comm.group())).ok_or_else(|| {
+        Fault::argument(
+            k::MPI_ERR_ARG,
+            "pset_name",
+            "\"mpi://WORLD\" or \"mpi://SELF\"",
+            format!("\"{}\"", text_of(pset_name)),
+            "MPI_Session_get_nth_pset tells the names",
+        )
+    })
 }
 
 pub fn group_size(group: &Arc<Group>, mut size: Out<c_int>) -> Checked<()> {

@@ -56,7 +56,18 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
     errhandler: c::Errhandler,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_create_from_group", Scope::None)
+    entry::run("MPI_Comm_create_from_group", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let group = check::group(group, "group")?;
+            let stringtag = check::text(stringtag, "stringtag")?;
+            let info = check::info_or_null(info, "info")?;
+            let errhandler = check::errhandler(errhandler, "errhandler")?;
+            let newcomm = check::out(newcomm, "newcomm")?;
+            calls::comm::comm_create_from_group(group, stringtag, info, errhandler, newcomm)
+        }
+    })
 }
 alias!(MPI_Comm_create_from_group => PMPI_Comm_create_from_group);
 

@@ -182,7 +182,17 @@ pub unsafe extern "C" fn PMPI_Session_call_errhandler(
     session: c::Session,
     errorcode: c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Session_call_errhandler", Scope::Session(session))
+    entry::run(
+        "MPI_Session_call_errhandler",
+        Scope::Session(session),
+        || {
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let session = check::session(session, "session")?;
+                calls::errhandler::session_call_errhandler(session, errorcode)
+            }
+        },
+    )
 }
 alias!(MPI_Session_call_errhandler => PMPI_Session_call_errhandler);
 
@@ -206,7 +216,18 @@ pub unsafe extern "C" fn PMPI_Session_get_errhandler(
     session: c::Session,
     errhandler: *mut c::Errhandler,
 ) -> c_int {
-    entry::unsupported("MPI_Session_get_errhandler", Scope::Session(session))
+    entry::run(
+        "MPI_Session_get_errhandler",
+        Scope::Session(session),
+        || {
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let session = check::session(session, "session")?;
+                let errhandler = check::out(errhandler, "errhandler")?;
+                calls::errhandler::session_get_errhandler(session, errhandler)
+            }
+        },
+    )
 }
 alias!(MPI_Session_get_errhandler => PMPI_Session_get_errhandler);
 
@@ -215,7 +236,18 @@ pub unsafe extern "C" fn PMPI_Session_set_errhandler(
     session: c::Session,
     errhandler: c::Errhandler,
 ) -> c_int {
-    entry::unsupported("MPI_Session_set_errhandler", Scope::Session(session))
+    entry::run(
+        "MPI_Session_set_errhandler",
+        Scope::Session(session),
+        || {
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let session = check::session(session, "session")?;
+                let errhandler = check::errhandler(errhandler, "errhandler")?;
+                calls::errhandler::session_set_errhandler(session, errhandler)
+            }
+        },
+    )
 }
 alias!(MPI_Session_set_errhandler => PMPI_Session_set_errhandler);
 

@@ -88,7 +88,19 @@ pub unsafe extern "C" fn PMPI_Group_from_session_pset(
     pset_name: *const c_char,
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::unsupported("MPI_Group_from_session_pset", Scope::Session(session))
+    entry::run(
+        "MPI_Group_from_session_pset",
+        Scope::Session(session),
+        || {
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let session = check::session(session, "session")?;
+                let pset_name = check::text(pset_name, "pset_name")?;
+                let newgroup = check::out(newgroup, "newgroup")?;
+                calls::group::group_from_session_pset(session, pset_name, newgroup)
+            }
+        },
+    )
 }
 alias!(MPI_Group_from_session_pset => PMPI_Group_from_session_pset);
 

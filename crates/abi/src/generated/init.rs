@@ -111,7 +111,13 @@ alias!(MPI_Query_thread => PMPI_Query_thread);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_finalize(session: *mut c::Session) -> c_int {
-    entry::unsupported("MPI_Session_finalize", Scope::None)
+    entry::run("MPI_Session_finalize", Scope::None, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let session = check::in_out(session, "session")?;
+            calls::init::session_finalize(session)
+        }
+    })
 }
 alias!(MPI_Session_finalize => PMPI_Session_finalize);
 
@@ -120,7 +126,14 @@ pub unsafe extern "C" fn PMPI_Session_get_info(
     session: c::Session,
     info_used: *mut c::Info,
 ) -> c_int {
-    entry::unsupported("MPI_Session_get_info", Scope::Session(session))
+    entry::run("MPI_Session_get_info", Scope::Session(session), || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let session = check::session(session, "session")?;
+            let info_used = check::out(info_used, "info_used")?;
+            calls::init::session_get_info(session, info_used)
+        }
+    })
 }
 alias!(MPI_Session_get_info => PMPI_Session_get_info);
 
@@ -132,7 +145,15 @@ pub unsafe extern "C" fn PMPI_Session_get_nth_pset(
     pset_len: *mut c_int,
     pset_name: *mut c_char,
 ) -> c_int {
-    entry::unsupported("MPI_Session_get_nth_pset", Scope::Session(session))
+    entry::run("MPI_Session_get_nth_pset", Scope::Session(session), || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let session = check::session(session, "session")?;
+            let info = check::info_or_null(info, "info")?;
+            let pset_len = check::in_out(pset_len, "pset_len")?;
+            calls::init::session_get_nth_pset(session, info, n, pset_len, pset_name)
+        }
+    })
 }
 alias!(MPI_Session_get_nth_pset => PMPI_Session_get_nth_pset);
 
@@ -142,7 +163,15 @@ pub unsafe extern "C" fn PMPI_Session_get_num_psets(
     info: c::Info,
     npset_names: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Session_get_num_psets", Scope::Session(session))
+    entry::run("MPI_Session_get_num_psets", Scope::Session(session), || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let session = check::session(session, "session")?;
+            let info = check::info_or_null(info, "info")?;
+            let npset_names = check::out(npset_names, "npset_names")?;
+            calls::init::session_get_num_psets(session, info, npset_names)
+        }
+    })
 }
 alias!(MPI_Session_get_num_psets => PMPI_Session_get_num_psets);
 
@@ -152,7 +181,15 @@ pub unsafe extern "C" fn PMPI_Session_get_pset_info(
     pset_name: *const c_char,
     info: *mut c::Info,
 ) -> c_int {
-    entry::unsupported("MPI_Session_get_pset_info", Scope::Session(session))
+    entry::run("MPI_Session_get_pset_info", Scope::Session(session), || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let session = check::session(session, "session")?;
+            let pset_name = check::text(pset_name, "pset_name")?;
+            let info = check::out(info, "info")?;
+            calls::init::session_get_pset_info(session, pset_name, info)
+        }
+    })
 }
 alias!(MPI_Session_get_pset_info => PMPI_Session_get_pset_info);
 
@@ -162,6 +199,14 @@ pub unsafe extern "C" fn PMPI_Session_init(
     errhandler: c::Errhandler,
     session: *mut c::Session,
 ) -> c_int {
-    entry::unsupported("MPI_Session_init", Scope::None)
+    entry::run("MPI_Session_init", Scope::None, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let info = check::info_or_null(info, "info")?;
+            let errhandler = check::errhandler(errhandler, "errhandler")?;
+            let session = check::out(session, "session")?;
+            calls::init::session_init(info, errhandler, session)
+        }
+    })
 }
 alias!(MPI_Session_init => PMPI_Session_init);

@@ -30,6 +30,7 @@ pub enum Kind {
     Info = 5,
     Errhandler = 6,
     Message = 7,
+    Session = 8,
 }
 
 /// Bits of the index in a table.
@@ -87,6 +88,7 @@ objects! {
     crate::state::InfoObject => Info;
     crate::state::ErrhandlerObject => Errhandler;
     crate::state::MessageObject => Message;
+    crate::state::SessionObject => Session;
 }
 
 /// The object behind a handle, if it is live.
@@ -114,7 +116,7 @@ mod tests {
     #[test]
     fn handles_fit_31_bits_and_stay_clear_of_the_constants() {
         let largest = pack(
-            Kind::Message,
+            Kind::Session,
             (1 << INDEX_BITS) - 1,
             (1 << GENERATION_BITS) - 1,
         );
@@ -124,7 +126,7 @@ mod tests {
             "{smallest:#x} to {largest:#x}"
         );
         assert_eq!(
-            unpack(Kind::Message, largest),
+            unpack(Kind::Session, largest),
             Some(((1 << INDEX_BITS) - 1, (1 << GENERATION_BITS) - 1))
         );
         assert_eq!(unpack(Kind::Comm, largest), None);

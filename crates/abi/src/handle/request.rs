@@ -1,16 +1,14 @@
 //! Handles of requests: the engine's own names, packed.
 //!
 //! ```text
-//!   bit   47          32 31 30         29 28      22 21      0
-//!        ┌──────────────┬──┬──┬──────────┬──────────┬─────────┐
-//!        │ generation,  │ 0│ 1│persistent│generation│  index  │
-//!        │ high bits    │  │  │          │ low bits │         │
-//!        └──────────────┴──┴──┴──────────┴──────────┴─────────┘
+//!   bit   31 30     29      28     22 21      0
+//!        ┌──┬──┬──────────┬──────────┬─────────┐
+//!        │ 0│ 1│persistent│generation│  index  │
+//!        └──┴──┴──────────┴──────────┴─────────┘
 //! ```
 //!
 //! A persistent request keeps its handle when it ends, others give it up: the bit says so without a
-//! look into the engine. High bits of the generation stand where `MPI_Request_toint` does not reach;
-//! a handle that came back from an integer is live only if they are zero.
+//! look into the engine.
 
 use weft_mpi::RequestId;
 
@@ -20,9 +18,7 @@ use crate::generated::constants::MPI_REQUEST_NULL;
 const MARK: usize = 1 << 30;
 const PERSISTENT: usize = 1 << 29;
 const INDEX_BITS: u32 = 22;
-const LOW_BITS: u32 = 7;
-const HIGH_SHIFT: u32 = 32;
-const HIGH_BITS: u32 = RequestId::GENERATION_BITS.saturating_sub(LOW_BITS);
+const _: () = assert!(INDEX_BITS + RequestId::GENERATION_BITS == 29);
 
 /// What a handle of a request says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,12 +43,9 @@ pub const fn pack_persistent(id: RequestId) -> c::Request {
 }
 
 const fn handle(id: RequestId, persistent: bool) -> c::Request {
-    let generation = id.generation() as usize;
-    let low = generation & ((1 << LOW_BITS) - 1);
-    let high = generation >> LOW_BITS;
     let persistent = if persistent { PERSISTENT } else { 0 };
     let index = id.index() as usize & ((1 << INDEX_BITS) - 1);
-    c::Request(high << HIGH_SHIFT | MARK | persistent | low << INDEX_BITS | index)
+    c::Request(MARK | persistent | (id.generation() as usize) << INDEX_BITS | index)
 }
 
 /// What a handle says.
@@ -62,13 +55,12 @@ pub const fn unpack(handle: c::Request) -> Named {
     if word == MPI_REQUEST_NULL.0 {
         return Named::Null;
     }
-    let low = word as u32;
-    if low >> 30 != 1 || word >> HIGH_SHIFT >> HIGH_BITS != 0 {
+    if word >> 30 != 1 {
         return Named::Wild;
     }
-    let generation =
-        low >> INDEX_BITS & ((1 << LOW_BITS) - 1) | ((word >> HIGH_SHIFT) as u32) << LOW_BITS;
-    let id = RequestId::new(low & ((1 << INDEX_BITS) - 1), generation);
+    // The constructor cuts the generation to its bits, and so the mark of persistent requests off.
+    let low = word as u32;
+    let id = RequestId::new(low & ((1 << INDEX_BITS) - 1), low >> INDEX_BITS);
     Named::Request(id, word & PERSISTENT != 0)
 }
 

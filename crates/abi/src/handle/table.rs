@@ -157,12 +157,6 @@ impl<T> Table<T> {
         true
     }
 
-    /// How many objects there are.
-    pub fn len(&self) -> usize {
-        let writers = self.lock();
-        writers.used as usize - writers.free.len()
-    }
-
     fn lock(&self) -> MutexGuard<'_, Writers<T>> {
         self.writers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -190,7 +184,6 @@ mod tests {
             "the place is reused under another name"
         );
         assert_eq!(table.get(again, later), Some(&"second"));
-        assert_eq!(table.len(), 1);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Start and end (MPI 5.0, chapter 11).
 
+mod session;
+
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
@@ -10,6 +12,8 @@ use crate::calls::attribute::{self, Holder};
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::state::{self, Phase};
+
+pub use session::*;
 
 pub fn init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Checked<()> {
     state::initialise(k::MPI_THREAD_SINGLE)

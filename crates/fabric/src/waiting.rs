@@ -7,10 +7,10 @@
 //!
 //! | what is seen | what is done |
 //! |---|---|
-//! | simulation (`awake == 0`) | sleep at once: sleeping is how virtual time passes |
+//! | simulation (`awake == 0`) | sleep: that is how virtual time passes |
 //! | awake ≤ cores | spin [`SPIN`], now and then giving way, then sleep; at once if a program outside of the job took the core |
 //! | awake ≤ 2 · cores | give way to the others up to [`YIELDS`] times, then sleep |
-//! | more | sleep at once |
+//! | more | sleep |
 
 use std::time::{Duration, Instant};
 
@@ -28,8 +28,11 @@ const INTERRUPTED: Duration = Duration::from_micros(150);
 /// How often to give way before sleeping.
 pub const YIELDS: u32 = 20;
 
+/// Looks before the load is asked for: the answer of a peer that is awake is a few hundred ns away.
+const FREE: u32 = 16;
+
 /// Looks between two looks at the clock and at the load.
-const STRIDE: u32 = 64;
+const STRIDE: u32 = 128;
 
 /// What to do before the next look.
 #[must_use]
@@ -45,6 +48,8 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Waiting {
     looks: u32,
+    /// The look after which to consider.
+    next: u32,
     yields: u32,
     since: Option<Instant>,
     last: Option<Instant>,
@@ -62,6 +67,7 @@ impl Waiting {
     pub fn new() -> Self {
         Self {
             looks: 0,
+            next: FREE,
             yields: 0,
             since: None,
             last: None,
@@ -76,10 +82,12 @@ impl Waiting {
     /// A look found nothing: what now? May give way to others before it answers.
     #[inline]
     pub fn step(&mut self, bell: &dyn Bell) -> Step {
-        self.looks = self.looks.wrapping_add(1);
-        // The first looks are free: the answer of a peer that is awake is a few hundred ns away.
-        if self.looks % STRIDE != 1 {
-            std::hint::spin_loop();
+        self.looks += 1;
+        if self.looks < self.next && !(self.looks == 1 && bell.load().awake == 0) {
+            // No pause instruction at first: it takes as long as a message does.
+            if self.looks > STRIDE {
+                std::hint::spin_loop();
+            }
             return Step::Look;
         }
         self.consider(bell)
@@ -96,8 +104,12 @@ impl Waiting {
                 return Step::Sleep;
             }
             self.yields += 1;
-            // After giving way the next look comes at once, and then this question again.
-            self.looks = 0;
+            // After giving way comes one look, and then this question again.
+            self.next = self.looks + 1;
+            return Step::Look;
+        }
+        self.next = self.looks + STRIDE;
+        if self.looks < STRIDE {
             return Step::Look;
         }
         // Two ranks may stand on one core while another core is free, or a program outside of the job
@@ -147,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn simulation_and_crowds_sleep_at_once() {
+    fn simulation_and_crowds_sleep_soon() {
         assert_eq!(looks_until_sleep(0, 2), 1);
-        assert_eq!(looks_until_sleep(17, 2), 1);
+        assert_eq!(looks_until_sleep(17, 2), FREE);
     }
 
     #[test]
     fn a_small_crowd_gives_way_a_bounded_number_of_times() {
-        assert_eq!(looks_until_sleep(4, 2), YIELDS + 1);
+        assert_eq!(looks_until_sleep(4, 2), FREE + YIELDS);
     }
 
     #[test]

@@ -1,0 +1,9 @@
+//! What is done with random bytes: one function for each parser and each boundary of trust. The fuzz
+//! targets call them, and so does a test of the workspace (`tests/cases/hostile.rs`), with a few
+//! hundred random inputs.
+
+pub mod datatype;
+pub mod engine;
+pub mod options;
+pub mod script;
+pub mod segment;

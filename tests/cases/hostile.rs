@@ -1,0 +1,64 @@
+//! The fuzz targets' drivers with a few hundred random inputs each: what a peer that lies, a user or a
+//! program hands over is answered, never with a panic. `fuzz/README.md` says how to go on for longer.
+
+#![allow(missing_docs)]
+
+#[path = "../../fuzz/drivers/mod.rs"]
+mod drivers;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// A few words of a command line, options among them.
+fn words() -> impl Strategy<Value = Vec<u8>> {
+    let known = prop::sample::select(vec![
+        "-n",
+        "-np",
+        "2",
+        ":",
+        "-x",
+        "-env",
+        "A=1",
+        "-wdir",
+        "/tmp",
+        "--timeout",
+        "10",
+        "--",
+        "--tag-output",
+        "-genv",
+        "--bind-to",
+        "core",
+        "program",
+        "-hosts",
+        "-h",
+        "--version",
+        "-ppn",
+    ]);
+    let word = prop_oneof![
+        9 => known.prop_map(|word| word.as_bytes().to_vec()),
+        1 => vec(any::<u8>(), 0..6),
+    ];
+    vec(word, 0..9).prop_map(|words| words.join(&b'\n'))
+}
+
+proptest! {
+    #[test]
+    fn the_engine_beside_a_lying_peer(bytes in vec(any::<u8>(), 0..600)) {
+        drivers::engine::run(&bytes);
+    }
+
+    #[test]
+    fn the_segment_beside_a_lying_peer(bytes in vec(any::<u8>(), 0..300)) {
+        drivers::segment::run(&bytes);
+    }
+
+    #[test]
+    fn datatypes_of_any_numbers(bytes in vec(any::<u8>(), 0..300)) {
+        drivers::datatype::run(&bytes);
+    }
+
+    #[test]
+    fn any_command_line(bytes in words()) {
+        drivers::options::run(&bytes);
+    }
+}

@@ -1,36 +1,95 @@
-//! Buffers of buffered sends (MPI 5.0, section 3.6). Messages wait in memory of the engine; the
-//! buffer that the program attaches sets how much they may take, and is handed back untouched.
+//! Buffers of buffered sends (MPI 5.0, section 3.6).
+//!
+//! Messages wait in memory of the engine. The buffers that a program attaches, to the process, to a
+//! communicator or to a session, are handed back untouched: together they set how much may wait. A
+//! program that fits its buffers one by one fits their sum.
 
 use std::ffi::c_void;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weft_fabric::Region;
+use weft_mpi::{Buffer, Comm, SendMode, Target};
 
 use crate::args::{CountOut, Out};
 use crate::c;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::handle::request::pack;
-use crate::state;
+use crate::state::{self, SessionObject};
 
-/// Address and size of the buffer attached to the process.
-static ATTACHED: Mutex<Option<(usize, usize)>> = Mutex::new(None);
+/// What a buffer is attached to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Owner {
+    Process,
+    /// By its context.
+    Comm(u32),
+    /// By its handle.
+    Session(usize),
+}
 
-fn attached() -> MutexGuard<'static, Option<(usize, usize)>> {
+impl Owner {
+    fn of(comm: &Comm) -> Self {
+        Self::Comm(comm.context())
+    }
+
+    fn of_session(session: &SessionObject) -> Self {
+        Self::Session(session.handle.load(weft_atomic::Ordering::Relaxed))
+    }
+}
+
+/// A buffer that is attached.
+#[derive(Clone, Copy, Debug)]
+struct Attached {
+    owner: Owner,
+    address: usize,
+    /// As the program gave it; without meaning for `MPI_BUFFER_AUTOMATIC`.
+    size: usize,
+}
+
+impl Attached {
+    fn is_automatic(&self) -> bool {
+        self.address == k::MPI_BUFFER_AUTOMATIC.addr()
+    }
+
+    /// How much may wait for its sake. As good as everything if the library cares for room itself;
+    /// far enough from the largest number to be added to.
+    fn allowance(&self) -> usize {
+        if self.is_automatic() {
+            usize::MAX / 4
+        } else {
+            self.size
+        }
+    }
+}
+
+static ATTACHED: Mutex<Vec<Attached>> = Mutex::new(Vec::new());
+
+fn open() -> MutexGuard<'static, Vec<Attached>> {
     ATTACHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub fn buffer_attach(buffer: *mut c_void, size: usize) -> Checked<()> {
-    let mut attached = attached();
-    if attached.is_some() {
+/// Tells the engine how much may wait.
+fn allow(attached: &[Attached]) -> Checked<()> {
+    let total = attached
+        .iter()
+        .map(Attached::allowance)
+        .fold(0, usize::saturating_add);
+    state::process()?.attach_buffer(total.min(usize::MAX / 2));
+    Ok(())
+}
+
+fn attach(owner: Owner, buffer: *mut c_void, size: usize) -> Checked<()> {
+    let mut attached = open();
+    if attached.iter().any(|one| one.owner == owner) {
         return Err(Fault::argument(
             k::MPI_ERR_BUFFER,
             "buffer",
             "no buffer to be attached",
             "one that is attached already",
-            "call MPI_Buffer_detach first",
+            "detach it first",
         ));
     }
-    let automatic = buffer == k::MPI_BUFFER_AUTOMATIC;
-    if !automatic && buffer.is_null() && size > 0 {
+    if buffer.is_null() && size > 0 {
         return Err(Fault::argument(
             k::MPI_ERR_BUFFER,
             "buffer",
@@ -39,44 +98,122 @@ pub fn buffer_attach(buffer: *mut c_void, size: usize) -> Checked<()> {
             "pass the address of `size` bytes, or MPI_BUFFER_AUTOMATIC",
         ));
     }
-    // `usize::MAX` would overflow where the overhead of a message is added.
-    state::process()?.attach_buffer(if automatic { usize::MAX / 2 } else { size });
-    *attached = Some((buffer.addr(), if automatic { 0 } else { size }));
-    Ok(())
+    attached.push(Attached {
+        owner,
+        address: buffer.expose_provenance(),
+        size,
+    });
+    allow(&attached)
 }
 
-pub unsafe fn buffer_detach(buffer_addr: *mut c_void, mut size: CountOut) -> Checked<()> {
-    if buffer_addr.is_null() {
+/// Waits until all that is buffered has left, then hands the buffer back.
+///
+/// # Safety
+/// `place` is the address of a pointer that may be written, or null.
+unsafe fn detach(owner: Owner, place: *mut c_void, mut size: CountOut) -> Checked<()> {
+    if place.is_null() {
         return Err(Fault::null("buffer_addr"));
     }
-    state::process()?.detach_buffer();
-    let (address, bytes) = attached().take().unwrap_or((0, 0));
-    // SAFETY: the caller passes the address of a pointer, as the standard has it.
-    unsafe {
-        buffer_addr
-            .cast::<*mut c_void>()
-            .write_unaligned(std::ptr::with_exposed_provenance_mut(address))
+    state::process()?.flush_buffer();
+    let mut attached = open();
+    let found = attached
+        .iter()
+        .position(|one| one.owner == owner)
+        .map(|at| attached.remove(at));
+    allow(&attached)?;
+    let (address, bytes) = match found {
+        Some(found) if found.is_automatic() => (found.address, 0),
+        Some(found) => (found.address, found.size),
+        None => (0, 0),
     };
+    let address = std::ptr::with_exposed_provenance_mut(address);
+    // SAFETY: the caller's promise; null was refused.
+    unsafe { place.cast::<*mut c_void>().write_unaligned(address) };
     size.set(Some(bytes as i64));
     Ok(())
 }
 
-pub fn buffer_flush() -> Checked<()> {
+fn flush() -> Checked<()> {
     state::process()?.flush_buffer();
     Ok(())
 }
 
 /// Ends when it returns: what is buffered is the engine's, which moves it along while it waits here.
-pub fn buffer_iflush(mut request: Out<c::Request>) -> Checked<()> {
-    let process = state::process()?;
-    process.flush_buffer();
-    let nothing = weft_mpi::Buffer::Flat(weft_fabric::Region::EMPTY);
-    let done = process.world().isend(
-        weft_mpi::SendMode::Standard,
+fn flush_at_once(request: &mut Out<c::Request>) -> Checked<()> {
+    flush()?;
+    let nothing = Buffer::Flat(Region::EMPTY);
+    let itself = state::process()?.itself();
+    request.set(pack(itself.isend(
+        SendMode::Standard,
         nothing,
-        weft_mpi::Target::Null,
+        Target::Null,
         0,
-    )?;
-    request.set(pack(done));
+    )?));
     Ok(())
+}
+
+pub fn buffer_attach(buffer: *mut c_void, size: usize) -> Checked<()> {
+    attach(Owner::Process, buffer, size)
+}
+
+pub unsafe fn buffer_detach(buffer_addr: *mut c_void, size: CountOut) -> Checked<()> {
+    // SAFETY: the caller's promise.
+    unsafe { detach(Owner::Process, buffer_addr, size) }
+}
+
+pub fn buffer_flush() -> Checked<()> {
+    flush()
+}
+
+pub fn buffer_iflush(mut request: Out<c::Request>) -> Checked<()> {
+    flush_at_once(&mut request)
+}
+
+pub fn comm_attach_buffer(comm: &Arc<Comm>, buffer: *mut c_void, size: usize) -> Checked<()> {
+    attach(Owner::of(comm), buffer, size)
+}
+
+pub unsafe fn comm_detach_buffer(
+    comm: &Arc<Comm>,
+    buffer_addr: *mut c_void,
+    size: CountOut,
+) -> Checked<()> {
+    // SAFETY: the caller's promise.
+    unsafe { detach(Owner::of(comm), buffer_addr, size) }
+}
+
+pub fn comm_flush_buffer(_comm: &Arc<Comm>) -> Checked<()> {
+    flush()
+}
+
+pub fn comm_iflush_buffer(_comm: &Arc<Comm>, mut request: Out<c::Request>) -> Checked<()> {
+    flush_at_once(&mut request)
+}
+
+pub fn session_attach_buffer(
+    session: &SessionObject,
+    buffer: *mut c_void,
+    size: usize,
+) -> Checked<()> {
+    attach(Owner::of_session(session), buffer, size)
+}
+
+pub unsafe fn session_detach_buffer(
+    session: &SessionObject,
+    buffer_addr: *mut c_void,
+    size: CountOut,
+) -> Checked<()> {
+    // SAFETY: the caller's promise.
+    unsafe { detach(Owner::of_session(session), buffer_addr, size) }
+}
+
+pub fn session_flush_buffer(_session: &SessionObject) -> Checked<()> {
+    flush()
+}
+
+pub fn session_iflush_buffer(
+    _session: &SessionObject,
+    mut request: Out<c::Request>,
+) -> Checked<()> {
+    flush_at_once(&mut request)
 }

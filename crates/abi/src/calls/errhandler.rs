@@ -1,8 +1,8 @@
 //! Error handlers, classes and codes (MPI 5.0, sections 9.3 to 9.5).
 
 use std::ffi::{CStr, c_int};
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weft_atomic::{AtomicI32, Ordering};
 
 use weft_mpi::Comm;
 

@@ -94,7 +94,15 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer(
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_attach_buffer", Scope::Comm(comm))
+    entry::run("MPI_Comm_attach_buffer", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let size = check::bytes(size as i64, "size")?;
+            calls::buffering::comm_attach_buffer(comm, buffer, size)
+        }
+    })
 }
 alias!(MPI_Comm_attach_buffer => PMPI_Comm_attach_buffer);
 
@@ -104,7 +112,15 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer_c(
     buffer: *mut c_void,
     size: c::Count,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_attach_buffer_c", Scope::Comm(comm))
+    entry::run("MPI_Comm_attach_buffer_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let size = check::bytes(size as i64, "size")?;
+            calls::buffering::comm_attach_buffer(comm, buffer, size)
+        }
+    })
 }
 alias!(MPI_Comm_attach_buffer_c => PMPI_Comm_attach_buffer_c);
 
@@ -114,7 +130,15 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer(
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_detach_buffer", Scope::Comm(comm))
+    entry::run("MPI_Comm_detach_buffer", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let size = check::count_out(size, "size")?;
+            calls::buffering::comm_detach_buffer(comm, buffer_addr, size)
+        }
+    })
 }
 alias!(MPI_Comm_detach_buffer => PMPI_Comm_detach_buffer);
 
@@ -124,19 +148,42 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer_c(
     buffer_addr: *mut c_void,
     size: *mut c::Count,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_detach_buffer_c", Scope::Comm(comm))
+    entry::run("MPI_Comm_detach_buffer_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let size = check::count_out(size, "size")?;
+            calls::buffering::comm_detach_buffer(comm, buffer_addr, size)
+        }
+    })
 }
 alias!(MPI_Comm_detach_buffer_c => PMPI_Comm_detach_buffer_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_flush_buffer(comm: c::Comm) -> c_int {
-    entry::unsupported("MPI_Comm_flush_buffer", Scope::Comm(comm))
+    entry::run("MPI_Comm_flush_buffer", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            calls::buffering::comm_flush_buffer(comm)
+        }
+    })
 }
 alias!(MPI_Comm_flush_buffer => PMPI_Comm_flush_buffer);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_iflush_buffer(comm: c::Comm, request: *mut c::Request) -> c_int {
-    entry::unsupported("MPI_Comm_iflush_buffer", Scope::Comm(comm))
+    entry::run("MPI_Comm_iflush_buffer", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let request = check::out(request, "request")?;
+            calls::buffering::comm_iflush_buffer(comm, request)
+        }
+    })
 }
 alias!(MPI_Comm_iflush_buffer => PMPI_Comm_iflush_buffer);
 
@@ -146,7 +193,15 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer(
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Session_attach_buffer", Scope::Session(session))
+    entry::run("MPI_Session_attach_buffer", Scope::Session(session), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let session = check::session(session, "session")?;
+            let size = check::bytes(size as i64, "size")?;
+            calls::buffering::session_attach_buffer(session, buffer, size)
+        }
+    })
 }
 alias!(MPI_Session_attach_buffer => PMPI_Session_attach_buffer);
 
@@ -156,7 +211,19 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer_c(
     buffer: *mut c_void,
     size: c::Count,
 ) -> c_int {
-    entry::unsupported("MPI_Session_attach_buffer_c", Scope::Session(session))
+    entry::run(
+        "MPI_Session_attach_buffer_c",
+        Scope::Session(session),
+        || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let session = check::session(session, "session")?;
+                let size = check::bytes(size as i64, "size")?;
+                calls::buffering::session_attach_buffer(session, buffer, size)
+            }
+        },
+    )
 }
 alias!(MPI_Session_attach_buffer_c => PMPI_Session_attach_buffer_c);
 
@@ -166,7 +233,15 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer(
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Session_detach_buffer", Scope::Session(session))
+    entry::run("MPI_Session_detach_buffer", Scope::Session(session), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let session = check::session(session, "session")?;
+            let size = check::count_out(size, "size")?;
+            calls::buffering::session_detach_buffer(session, buffer_addr, size)
+        }
+    })
 }
 alias!(MPI_Session_detach_buffer => PMPI_Session_detach_buffer);
 
@@ -176,13 +251,32 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer_c(
     buffer_addr: *mut c_void,
     size: *mut c::Count,
 ) -> c_int {
-    entry::unsupported("MPI_Session_detach_buffer_c", Scope::Session(session))
+    entry::run(
+        "MPI_Session_detach_buffer_c",
+        Scope::Session(session),
+        || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let session = check::session(session, "session")?;
+                let size = check::count_out(size, "size")?;
+                calls::buffering::session_detach_buffer(session, buffer_addr, size)
+            }
+        },
+    )
 }
 alias!(MPI_Session_detach_buffer_c => PMPI_Session_detach_buffer_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_flush_buffer(session: c::Session) -> c_int {
-    entry::unsupported("MPI_Session_flush_buffer", Scope::Session(session))
+    entry::run("MPI_Session_flush_buffer", Scope::Session(session), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let session = check::session(session, "session")?;
+            calls::buffering::session_flush_buffer(session)
+        }
+    })
 }
 alias!(MPI_Session_flush_buffer => PMPI_Session_flush_buffer);
 
@@ -191,6 +285,14 @@ pub unsafe extern "C" fn PMPI_Session_iflush_buffer(
     session: c::Session,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Session_iflush_buffer", Scope::Session(session))
+    entry::run("MPI_Session_iflush_buffer", Scope::Session(session), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let session = check::session(session, "session")?;
+            let request = check::out(request, "request")?;
+            calls::buffering::session_iflush_buffer(session, request)
+        }
+    })
 }
 alias!(MPI_Session_iflush_buffer => PMPI_Session_iflush_buffer);

@@ -42,7 +42,14 @@ alias!(MPI_Comm_connect => PMPI_Comm_connect);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut c::Comm) -> c_int {
-    entry::unsupported("MPI_Comm_disconnect", Scope::CommAt(comm))
+    entry::run("MPI_Comm_disconnect", Scope::CommAt(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::in_out(comm, "comm")?;
+            calls::process::comm_disconnect(comm)
+        }
+    })
 }
 alias!(MPI_Comm_disconnect => PMPI_Comm_disconnect);
 

@@ -2,7 +2,7 @@
 //! handlers and the time for which MPI is needed.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::sync::atomic::Ordering;
+use weft_atomic::Ordering;
 
 use crate::args::{InOut, Out};
 use crate::calls::abi::{full, new_info};

@@ -41,9 +41,10 @@ impl Buffer {
     #[must_use]
     pub unsafe fn new(address: *mut u8, count: usize, datatype: &Arc<Datatype>) -> Self {
         match datatype.flat(count) {
-            // SAFETY: the maker's promise covers the span that `flat` names.
             Some((offset, bytes)) => {
-                Self::Flat(unsafe { Region::new(address.wrapping_offset(offset), bytes) })
+                // SAFETY: the maker's promise covers the span that `flat` names.
+                let region = unsafe { Region::new(address.wrapping_offset(offset), bytes) };
+                Self::Flat(region)
             }
             None => Self::Typed(TypedBuffer {
                 base: address,

@@ -15,7 +15,7 @@ pub fn files(tables: &Tables, calls: &Calls) -> Result<Vec<(String, String)>> {
     let mut files = Vec::new();
     let mut index = format!(
         "//! {NOTICE}\n//!\n//! Constants and entry points of the C binding. `PMPI_X` checks and calls, `MPI_X` jumps to it.\n\n\
-         #![allow(non_snake_case, missing_docs, clippy::too_many_arguments, clippy::missing_safety_doc)]\n\n\
+         #![allow(non_snake_case, missing_docs, clippy::too_many_arguments, clippy::missing_safety_doc, clippy::useless_conversion, clippy::unnecessary_cast)]\n\n\
          pub mod constants;\n"
     );
     for (group, functions) in &tables.groups {

@@ -136,8 +136,8 @@ pub fn waitall(
     mut statuses: StatusesOut,
 ) -> Checked<()> {
     debug_assert_eq!(count, requests.len());
-    let names: &[c::Request] = &requests.to_vec();
-    with_names(names, |names, ends| {
+    let names: Vec<c::Request> = requests.to_vec();
+    with_names(&names, |names, ends| {
         let outcome = state::process()?.wait_all(names, ends);
         all_ended(requests, &mut statuses, ends, outcome.is_err());
         outcome.map_err(of_request)
@@ -150,8 +150,8 @@ pub fn testall(
     mut flag: Out<c_int>,
     mut statuses: StatusesOut,
 ) -> Checked<()> {
-    let names: &[c::Request] = &requests.to_vec();
-    with_names(names, |names, ends| {
+    let names: Vec<c::Request> = requests.to_vec();
+    with_names(&names, |names, ends| {
         let outcome = state::process()?.test_all(names, ends);
         flag.flag(!matches!(outcome, Ok(false)));
         if !matches!(outcome, Ok(false)) {

@@ -6,7 +6,9 @@
     non_snake_case,
     missing_docs,
     clippy::too_many_arguments,
-    clippy::missing_safety_doc
+    clippy::missing_safety_doc,
+    clippy::useless_conversion,
+    clippy::unnecessary_cast
 )]
 
 mod abi;

@@ -153,7 +153,9 @@ impl Place {
 struct Run {
     schedule: Arc<Schedule>,
     place: Place,
-    scratch: Box<[u8]>,
+    /// Lives as long as the run; looked at through `memory` only.
+    _scratch: Vec<u8>,
+    memory: Region,
     position: usize,
     /// Transfers begun and not ended.
     outstanding: u32,
@@ -237,8 +239,12 @@ impl Engine {
         place: Place,
         request: RequestId,
     ) {
+        let mut scratch = vec![0; schedule.scratch_bytes];
+        // Made once: transfers under way keep regions of it, which a new borrow would end.
+        let memory = buffer::region_of(&mut scratch);
         let run = Run {
-            scratch: vec![0; schedule.scratch_bytes].into(),
+            _scratch: scratch,
+            memory,
             schedule,
             place,
             position: 0,
@@ -332,7 +338,7 @@ impl Engine {
         let (context, tag) = (place.context, place.tag());
         match step {
             Step::Send { to, from } => {
-                let (peer, region) = (place.peer(*to), region(&mut run.scratch, *from)?);
+                let (peer, region) = (place.peer(*to), region(run.memory, *from)?);
                 run.outstanding += 1;
                 match self.start_send(
                     crate::p2p::SendMode::Standard,
@@ -346,22 +352,22 @@ impl Engine {
                 }
             }
             Step::Receive { from, into } => {
-                let (peer, region) = (place.peer(*from), region(&mut run.scratch, *into)?);
+                let (peer, region) = (place.peer(*from), region(run.memory, *into)?);
                 run.outstanding += 1;
                 let request =
                     self.start_receive(Buffer::Flat(region), context, Some(peer), Some(tag), None)?;
                 self.adopt(request, id);
             }
             Step::Copy { from, into } => {
-                let from = region(&mut run.scratch, *from)?;
-                region(&mut run.scratch, *into)?.copy_from(&from);
+                let from = region(run.memory, *from)?;
+                region(run.memory, *into)?.copy_from(&from);
             }
             Step::Pack { buffer, into } => {
                 let bytes = buffer.packed();
-                region(&mut run.scratch, *into)?.copy_from_slice(&bytes);
+                region(run.memory, *into)?.copy_from_slice(&bytes);
             }
             Step::Unpack { from, buffer } => {
-                let from = region(&mut run.scratch, *from)?;
+                let from = region(run.memory, *from)?;
                 buffer.unpack(buffer::bytes_of(&from));
             }
             Step::Reduce {
@@ -372,8 +378,8 @@ impl Engine {
                 into,
                 operand_first,
             } => {
-                let operand = region(&mut run.scratch, *operand)?;
-                let into = region(&mut run.scratch, *into)?;
+                let operand = region(run.memory, *operand)?;
+                let into = region(run.memory, *into)?;
                 if *operand_first || op.is_commutative() {
                     op.reduce(operand, into, *count, datatype)?;
                 } else {
@@ -433,13 +439,16 @@ impl Engine {
     }
 }
 
-fn region(scratch: &mut [u8], span: Span) -> Result<Region> {
+fn region(scratch: Region, span: Span) -> Result<Region> {
     match span {
         Span::User(region) => Ok(region),
-        Span::Scratch { offset, length } => buffer::region_of(scratch).part(offset, length).ok_or_else(|| {
+        Span::Scratch { offset, length } => scratch.part(offset, length).ok_or_else(|| {
             Error::new(
                 ErrorClass::Intern,
-                format!("a schedule names scratch bytes {offset}..+{length} of {}; please report this", scratch.len()),
+                format!(
+                    "a schedule names scratch bytes {offset}..+{length} of {}; please report this",
+                    scratch.len()
+                ),
             )
         }),
     }

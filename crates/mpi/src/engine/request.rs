@@ -19,6 +19,12 @@ pub struct RequestId {
 }
 
 impl RequestId {
+    /// A send that had ended when the call returned. It has no slot, its outcome is the empty status,
+    /// and it may be taken any number of times.
+    pub const DONE: Self = Self {
+        index: (1 << 22) - 1,
+        generation: 0,
+    };
     /// No request at all.
     pub(crate) const NONE: Self = Self {
         index: u32::MAX,
@@ -240,7 +246,9 @@ impl Requests {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Request::vacant());
             u32::try_from(self.slots.len() - 1)
-                .expect("four thousand million requests do not fit in memory")
+                .ok()
+                .filter(|index| *index < RequestId::DONE.index)
+                .expect("at most four million requests of a rank are live at once")
         });
         let slot = &mut self.slots[index as usize];
         slot.phase = Phase::Active;

@@ -14,9 +14,11 @@ use crate::process::Process;
 pub type Ended = Vec<(usize, Status)>;
 
 impl Engine {
+    #[inline]
     fn phase(&self, id: RequestId) -> Result<Phase> {
         match self.core.requests.get(id) {
             Some(slot) => Ok(slot.phase),
+            None if id == RequestId::DONE => Ok(Phase::Complete),
             None => Err(crate::engine::request::stale(id)),
         }
     }
@@ -51,12 +53,7 @@ impl Engine {
         let mut ended = Vec::new();
         for (place, id) in ids.iter().enumerate() {
             let Some(id) = *id else { continue };
-            if self
-                .core
-                .requests
-                .get(id)
-                .is_some_and(|slot| slot.phase == Phase::Complete)
-            {
+            if self.phase(id).is_ok_and(|phase| phase == Phase::Complete) {
                 ended.push((place, self.take(id)));
                 if ended.len() == most {
                     break;
@@ -154,6 +151,9 @@ impl Process {
         engine.phase(id)?;
         if !engine.over(id) {
             engine.look();
+        }
+        if id == RequestId::DONE {
+            return Ok(Some(Status::empty()));
         }
         let slot = engine.core.requests.checked(id)?;
         Ok(match slot.phase {
@@ -269,6 +269,9 @@ impl Process {
     /// # Errors
     /// `Request` for a stale id.
     pub fn cancel(&self, id: RequestId) -> Result<()> {
+        if id == RequestId::DONE {
+            return Ok(());
+        }
         self.lock().cancel(id)
     }
 
@@ -277,6 +280,9 @@ impl Process {
     /// # Errors
     /// `Request` for a stale id.
     pub fn free_request(&self, id: RequestId) -> Result<()> {
+        if id == RequestId::DONE {
+            return Ok(());
+        }
         let mut engine = self.lock();
         let slot = engine.core.requests.checked(id)?;
         if slot.phase == Phase::Active {
@@ -291,7 +297,7 @@ impl Process {
     /// Whether the id still names a request (a persistent one does after its end).
     #[must_use]
     pub fn is_live(&self, id: RequestId) -> bool {
-        self.lock().core.requests.get(id).is_some()
+        id == RequestId::DONE || self.lock().core.requests.get(id).is_some()
     }
 
     /// The communicator's context of a request, to find its error handler.

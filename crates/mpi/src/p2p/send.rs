@@ -41,7 +41,7 @@ impl Comm {
         let mut engine = self.process().lock();
         let context = self.context();
         let Target::Rank(rank) = to else {
-            return Ok(engine.ended(context, Work::Nothing));
+            return Ok(RequestId::DONE);
         };
         let to = self.target(rank)?;
         let begun = if mode == SendMode::Buffered {
@@ -50,7 +50,7 @@ impl Comm {
         } else {
             engine.start_send(mode, buffer, context, to, tag)?
         };
-        Ok(begun.unwrap_or_else(|| engine.ended(context, Work::Nothing)))
+        Ok(begun.unwrap_or(RequestId::DONE))
     }
 
     /// `MPI_Sendrecv`. The two buffers must not overlap.

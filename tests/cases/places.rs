@@ -1,0 +1,63 @@
+//! The same program in places where others need flags or fail: ranks with user and PID namespaces of
+//! their own, `/dev/shm` small or read-only, a network namespace whose `lo` is down.
+#![allow(missing_docs)]
+
+use std::process::Command;
+use std::time::Duration;
+
+use weft_tests::{build, run, tool};
+
+/// Two ranks, each behind `wrapper`, exchange messages of all sizes, by one copy or by chunks.
+fn works_behind(wrapper: &[&str]) {
+    let allowed = Command::new("unshare").args(["-Ur", "true"]).status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        println!("skipped: this machine does not let us make user namespaces");
+        return;
+    }
+    let program = build("tests/programs/point_to_point.c", &["-pthread"]);
+    let mut command = tool("mpiexec");
+    command.args(["-n", "2"]).args(wrapper).arg(&program);
+    let ended = run(&mut command, Duration::from_secs(120));
+    ended.expect_success();
+    assert!(
+        ended.out.contains("point-to-point: ok with 2 ranks"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn user_namespaces() {
+    works_behind(&["unshare", "-U"]);
+}
+
+#[test]
+fn process_namespaces() {
+    works_behind(&["unshare", "-Urpf"]);
+}
+
+#[test]
+fn network_without_loopback() {
+    works_behind(&["unshare", "-Urn"]);
+}
+
+#[test]
+fn small_shared_memory_folder() {
+    works_behind(&[
+        "unshare",
+        "-Urm",
+        "sh",
+        "-c",
+        "mount -t tmpfs -o size=1m none /dev/shm && exec \"$0\"",
+    ]);
+}
+
+#[test]
+fn read_only_shared_memory_folder() {
+    works_behind(&[
+        "unshare",
+        "-Urm",
+        "sh",
+        "-c",
+        "mount -t tmpfs -o ro none /dev/shm && exec \"$0\"",
+    ]);
+}

@@ -104,6 +104,24 @@ impl Installation {
         })
     }
 
+    /// What the library under test calls itself: mpi4py may have been linked with another.
+    pub fn library(&self) -> Result<String> {
+        let output = self
+            .mpiexec(1)
+            .args([
+                "-c",
+                "from mpi4py import MPI; print(MPI.Get_library_version())",
+            ])
+            .output()
+            .context("cannot start mpiexec")?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            bail!("mpi4py cannot be imported ({}):\n{text}", output.status);
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.lines().next().unwrap_or_default().trim().to_string())
+    }
+
     /// `mpiexec -n ranks python`, to which the caller adds what Python shall run.
     pub fn mpiexec(&self, ranks: u32) -> Command {
         let mut command = Command::new(&self.mpi.mpiexec);

@@ -69,6 +69,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         arguments.mpiexec.as_deref(),
     )?;
     let installation = Installation::prepare(&target(&root).join("mpi4py"), mpi)?;
+    let library = installation.library()?;
+    println!("mpi4py on {library}");
+    if arguments.prefix.is_none() && !library.starts_with("Weft") {
+        bail!("mpi4py was to be tested on Weft, but runs on {library}");
+    }
     let folder = root.join("tests/mpi4py");
     let mut lists = Lists::read(&folder, &installation.suite)?;
     if arguments.everything {

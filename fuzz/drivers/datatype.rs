@@ -81,7 +81,7 @@ fn recipe(script: &mut Script<'_>, types: &[Arc<Datatype>]) -> Recipe {
             sizes: script.counts(many),
             subsizes: script.counts(many),
             starts: script.counts(many),
-            order: if script.byte() % 2 == 0 {
+            order: if script.byte().is_multiple_of(2) {
                 Order::C
             } else {
                 Order::Fortran

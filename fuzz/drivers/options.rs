@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use weft_launch::options::Table;
 
-/// Words, separated by newlines; a first byte below 128 puts whole options between them.
+/// Words, separated by newlines; an even first byte adds a program.
 pub fn run(bytes: &[u8]) {
     thread_local! {
         static TABLE: Table = Table::of_this_program();
@@ -14,7 +14,7 @@ pub fn run(bytes: &[u8]) {
         .split(|byte| *byte == b'\n')
         .map(|word| OsString::from_vec(word.to_vec()))
         .collect();
-    if bytes.first().is_some_and(|byte| byte % 2 == 0) {
+    if bytes.first().is_some_and(|byte| byte.is_multiple_of(2)) {
         words.push("program".into());
     }
     let answer = TABLE.with(|table| table.read(&words));

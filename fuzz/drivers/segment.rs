@@ -203,7 +203,7 @@ pub fn run(bytes: &[u8]) {
                 else {
                     continue;
                 };
-                let change = if script.byte() % 2 == 0 {
+                let change = if script.byte().is_multiple_of(2) {
                     1 << (script.byte() % 64)
                 } else {
                     script.long()

@@ -50,7 +50,10 @@ const STEPS: &[Step] = &[
     ),
     Step {
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
-        ..Step::new("documentation", "cargo doc --workspace --no-deps --quiet")
+        ..Step::new(
+            "documentation",
+            "cargo doc --workspace --no-deps --document-private-items --quiet",
+        )
     },
     Step::new("installation", "cargo xtask dist"),
     Step::new(

@@ -3,19 +3,23 @@
 //! A handle whose request is not persistent becomes `MPI_REQUEST_NULL` when its end is reported. An
 //! error of the operation itself belongs to the communicator that it was started on.
 
+mod peek;
+mod status;
+
 use std::cell::RefCell;
 use std::ffi::c_int;
-use std::sync::Arc;
 
-use weft_mpi::datatype::Datatype;
 use weft_mpi::{RequestId, Status};
 
-use crate::args::{CountOut, InOut, Out, StatusOut, StatusesOut};
+use crate::args::{InOut, Out, StatusOut, StatusesOut};
 use crate::c;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::handle::request::{Named, unpack};
 use crate::state;
+
+pub use peek::*;
+pub use status::*;
 
 /// Context of `MPI_COMM_WORLD`.
 const WORLD: u32 = 0;
@@ -307,195 +311,4 @@ pub fn request_free(mut request: InOut<c::Request>) -> Checked<()> {
     state::process()?.free_request(id)?;
     request.set(k::MPI_REQUEST_NULL);
     Ok(())
-}
-
-pub fn request_get_status(
-    request: c::Request,
-    mut flag: Out<c_int>,
-    mut status: StatusOut,
-) -> Checked<()> {
-    let end = match named(request, "request")? {
-        None => Some(Status::empty()),
-        Some((id, _)) => state::process()?.peek(id)?,
-    };
-    flag.flag(end.is_some());
-    if let Some(end) = end {
-        status.set(&end);
-    }
-    Ok(())
-}
-
-pub fn request_get_status_all(
-    _count: usize,
-    requests: &[c::Request],
-    mut flag: Out<c_int>,
-    mut statuses: StatusesOut,
-) -> Checked<()> {
-    let mut ends = Vec::with_capacity(requests.len());
-    for request in requests {
-        ends.push(match named(*request, "array_of_requests")? {
-            None => Some(Status::empty()),
-            Some((id, _)) => state::process()?.peek(id)?,
-        });
-    }
-    let all: Option<Vec<Status>> = ends.into_iter().collect();
-    flag.flag(all.is_some());
-    for (place, end) in all.iter().flatten().enumerate() {
-        statuses.set(place, end, false);
-    }
-    Ok(())
-}
-
-pub fn request_get_status_any(
-    _count: usize,
-    requests: &[c::Request],
-    mut index: Out<c_int>,
-    mut flag: Out<c_int>,
-    mut status: StatusOut,
-) -> Checked<()> {
-    let mut live = false;
-    for (place, request) in requests.iter().enumerate() {
-        let Some((id, _)) = named(*request, "array_of_requests")? else {
-            continue;
-        };
-        live = true;
-        if let Some(end) = state::process()?.peek(id)? {
-            index.set(place as c_int);
-            flag.flag(true);
-            status.set(&end);
-            return Ok(());
-        }
-    }
-    index.set(k::MPI_UNDEFINED);
-    flag.flag(!live);
-    if !live {
-        status.set(&Status::empty());
-    }
-    Ok(())
-}
-
-pub fn request_get_status_some(
-    _incount: usize,
-    requests: &[c::Request],
-    mut outcount: Out<c_int>,
-    indices: &mut [c_int],
-    mut statuses: StatusesOut,
-) -> Checked<()> {
-    let (mut live, mut found) = (false, 0);
-    for (place, request) in requests.iter().enumerate() {
-        let Some((id, _)) = named(*request, "array_of_requests")? else {
-            continue;
-        };
-        live = true;
-        if let Some(end) = state::process()?.peek(id)? {
-            indices[found] = place as c_int;
-            statuses.set(found, &end, false);
-            found += 1;
-        }
-    }
-    outcount.set(if live {
-        found as c_int
-    } else {
-        k::MPI_UNDEFINED
-    });
-    Ok(())
-}
-
-pub fn get_count(status: &c::Status, datatype: &Arc<Datatype>, mut count: CountOut) -> Checked<()> {
-    count.set(datatype.count_of(status.bytes()).map(u64::cast_signed));
-    Ok(())
-}
-
-pub fn get_elements(
-    status: &c::Status,
-    datatype: &Arc<Datatype>,
-    mut count: CountOut,
-) -> Checked<()> {
-    count.set(datatype.elements(status.bytes()).map(u64::cast_signed));
-    Ok(())
-}
-
-pub fn get_elements_x(
-    status: &c::Status,
-    datatype: &Arc<Datatype>,
-    count: Out<c::Count>,
-) -> Checked<()> {
-    get_elements(status, datatype, CountOut::Wide(count))
-}
-
-pub fn test_cancelled(status: &c::Status, mut flag: Out<c_int>) -> Checked<()> {
-    flag.flag(status.is_cancelled());
-    Ok(())
-}
-
-pub fn status_get_source(status: &c::Status, mut source: Out<c_int>) -> Checked<()> {
-    source.set(status.source);
-    Ok(())
-}
-
-pub fn status_get_tag(status: &c::Status, mut tag: Out<c_int>) -> Checked<()> {
-    tag.set(status.tag);
-    Ok(())
-}
-
-pub fn status_get_error(status: &c::Status, mut error: Out<c_int>) -> Checked<()> {
-    error.set(status.error);
-    Ok(())
-}
-
-fn change(status: &mut StatusOut, change: impl FnOnce(&mut c::Status)) -> Checked<()> {
-    match status.get_mut() {
-        Some(status) => {
-            change(status);
-            Ok(())
-        }
-        None => Err(Fault::argument(
-            k::MPI_ERR_ARG,
-            "status",
-            "a status",
-            "MPI_STATUS_IGNORE",
-            "pass the address of a status",
-        )),
-    }
-}
-
-pub fn status_set_source(mut status: StatusOut, source: c_int) -> Checked<()> {
-    change(&mut status, |status| status.source = source)
-}
-
-pub fn status_set_tag(mut status: StatusOut, tag: c_int) -> Checked<()> {
-    change(&mut status, |status| status.tag = tag)
-}
-
-pub fn status_set_error(mut status: StatusOut, error: c_int) -> Checked<()> {
-    change(&mut status, |status| status.error = error)
-}
-
-pub fn status_set_cancelled(mut status: StatusOut, flag: bool) -> Checked<()> {
-    change(&mut status, |status| status.set_cancelled(flag))
-}
-
-pub fn status_set_elements(
-    mut status: StatusOut,
-    datatype: &Arc<Datatype>,
-    count: usize,
-) -> Checked<()> {
-    let bytes = datatype.bytes_of_elements(count as u64).ok_or_else(|| {
-        Fault::argument(
-            k::MPI_ERR_COUNT,
-            "count",
-            "as many basic elements as fit memory",
-            count.to_string(),
-            "check the count",
-        )
-    })?;
-    change(&mut status, |status| status.set_bytes(bytes))
-}
-
-pub fn status_set_elements_x(
-    status: StatusOut,
-    datatype: &Arc<Datatype>,
-    count: usize,
-) -> Checked<()> {
-    status_set_elements(status, datatype, count)
 }

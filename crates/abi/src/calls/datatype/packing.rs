@@ -1,0 +1,141 @@
+//! Pack and unpack (MPI 5.0, sections 5.2 and 5.3).
+
+use std::ffi::{CStr, c_void};
+use std::sync::Arc;
+
+use weft_fabric::Region;
+use weft_mpi::{Buffer, Comm, Datatype};
+
+use super::too_wide;
+use crate::args::{CountOut, Form, InOut, Number, Place, text_of};
+use crate::check;
+use crate::fault::{Checked, Fault};
+use crate::generated::constants as k;
+
+/// Packed data: where they are, and from where on.
+///
+/// # Safety
+/// `size` bytes may be read and written at the address until the call returns.
+unsafe fn packed<P: Number>(
+    address: *mut c_void,
+    size: usize,
+    position: &InOut<P>,
+    name: &'static str,
+) -> Checked<(Region, usize)> {
+    if address.is_null() && size > 0 {
+        return Err(Fault::argument(
+            k::MPI_ERR_BUFFER,
+            name,
+            "the address of the packed data",
+            "a null pointer",
+            "pass an address",
+        ));
+    }
+    let start = check::bytes(position.get().wide(), "position")?;
+    // SAFETY: the caller's promise.
+    Ok((unsafe { Region::new(address.cast(), size) }, start))
+}
+
+fn moved<P: Number>(position: &mut InOut<P>, end: usize) -> Checked<()> {
+    let end = end as i64;
+    position.set(P::narrow(end).ok_or_else(|| too_wide(end))?);
+    Ok(())
+}
+
+pub unsafe fn pack<P: Number>(
+    inbuf: Buffer,
+    outbuf: *mut c_void,
+    outsize: usize,
+    mut position: InOut<P>,
+    _comm: &Arc<Comm>,
+    _form: Form,
+) -> Checked<()> {
+    // SAFETY: the caller's promise.
+    let (region, start) = unsafe { packed(outbuf, outsize, &position, "outbuf")? };
+    let end = weft_mpi::datatype::pack(&inbuf, &region, start)?;
+    moved(&mut position, end)
+}
+
+pub unsafe fn unpack<P: Number>(
+    inbuf: *const c_void,
+    insize: usize,
+    mut position: InOut<P>,
+    outbuf: Buffer,
+    _comm: &Arc<Comm>,
+    _form: Form,
+) -> Checked<()> {
+    // SAFETY: the caller's promise; unpacking only reads.
+    let (region, start) = unsafe { packed(inbuf.cast_mut(), insize, &position, "inbuf")? };
+    let end = weft_mpi::datatype::unpack(&region, start, &outbuf)?;
+    moved(&mut position, end)
+}
+
+pub fn pack_size(
+    incount: usize,
+    datatype: &Arc<Datatype>,
+    _comm: &Arc<Comm>,
+    mut size: CountOut,
+    _form: Form,
+) -> Checked<()> {
+    size.set(Some(datatype.bytes(incount)? as i64));
+    Ok(())
+}
+
+fn check_representation(datarep: &CStr) -> Checked<()> {
+    if datarep.to_bytes() == b"external32" {
+        return Ok(());
+    }
+    Err(Fault::argument(
+        k::MPI_ERR_ARG,
+        "datarep",
+        "\"external32\"",
+        format!("\"{}\"", text_of(datarep)),
+        "no other representation is defined for packing",
+    ))
+}
+
+pub unsafe fn pack_external<P: Number>(
+    datarep: &CStr,
+    inbuf: Place,
+    outbuf: *mut c_void,
+    outsize: usize,
+    mut position: InOut<P>,
+    _form: Form,
+) -> Checked<()> {
+    check_representation(datarep)?;
+    let (count, datatype) = inbuf.elements()?;
+    // SAFETY: the caller's promise.
+    let (region, start) = unsafe { packed(outbuf, outsize, &position, "outbuf")? };
+    let end = weft_mpi::datatype::pack_external(&inbuf.buffer()?, count, datatype, &region, start)?;
+    moved(&mut position, end)
+}
+
+pub unsafe fn unpack_external<P: Number>(
+    datarep: &CStr,
+    inbuf: *const c_void,
+    insize: usize,
+    mut position: InOut<P>,
+    outbuf: Place,
+    _form: Form,
+) -> Checked<()> {
+    check_representation(datarep)?;
+    let (count, datatype) = outbuf.elements()?;
+    // SAFETY: the caller's promise; unpacking only reads.
+    let (region, start) = unsafe { packed(inbuf.cast_mut(), insize, &position, "inbuf")? };
+    let end =
+        weft_mpi::datatype::unpack_external(&region, start, &outbuf.buffer()?, count, datatype)?;
+    moved(&mut position, end)
+}
+
+pub fn pack_external_size(
+    datarep: &CStr,
+    incount: i64,
+    datatype: &Arc<Datatype>,
+    mut size: CountOut,
+    _form: Form,
+) -> Checked<()> {
+    check_representation(datarep)?;
+    let incount = check::count(incount, "incount")?;
+    size.set(Some(datatype.external_size(incount)? as i64));
+    Ok(())
+}

@@ -1,0 +1,260 @@
+//! Addresses of the caller: buffers, results, lists, texts. Safety: see [`super`].
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::Arc;
+
+use weft_mpi::Buffer;
+use weft_mpi::datatype::Datatype;
+
+use super::PAGE;
+use crate::args::{CountOut, Counts, InOut, Out, TextOut};
+use crate::c;
+use crate::fault::{Checked, Fault};
+use crate::generated::constants as k;
+
+/// A buffer.
+///
+/// # Safety
+/// As for [`Buffer::new`].
+#[inline]
+pub unsafe fn buffer(
+    address: *mut c_void,
+    count: usize,
+    datatype: &Arc<Datatype>,
+    name: &'static str,
+) -> Checked<Buffer> {
+    if address.addr() < PAGE && count > 0 && !is_absolute(datatype) {
+        return Err(bad_buffer(address, name));
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { Buffer::new(address.cast(), count, datatype) })
+}
+
+/// Whether the displacements of a datatype are addresses, to be used with `MPI_BOTTOM`, or it has no
+/// data at all.
+#[cold]
+fn is_absolute(datatype: &Datatype) -> bool {
+    datatype.size() == 0 || datatype.true_lower_bound().unsigned_abs() >= PAGE
+}
+
+#[cold]
+fn bad_buffer(address: *mut c_void, name: &'static str) -> Fault {
+    let (found, remedy) = match address.addr() {
+        0 => (
+            "a null pointer",
+            "pass the address of the data, or 0 elements",
+        ),
+        1 => (
+            "MPI_IN_PLACE",
+            "it stands for the other buffer of some collective calls, and for none in this call",
+        ),
+        2 => ("MPI_BUFFER_AUTOMATIC", "it is for attaching buffers only"),
+        _ => (
+            "an address in the first page of memory",
+            "pass the address of the data",
+        ),
+    };
+    Fault::argument(
+        k::MPI_ERR_BUFFER,
+        name,
+        "the address of the data",
+        found,
+        remedy,
+    )
+}
+
+/// Where a result goes.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline]
+pub unsafe fn out<T>(address: *mut T, name: &'static str) -> Checked<Out<T>> {
+    if address.is_null() {
+        return Err(Fault::null(name));
+    }
+    // SAFETY: the caller's promise; null was checked.
+    Ok(unsafe { Out::new(address) })
+}
+
+/// A variable that is read and written.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline]
+pub unsafe fn in_out<T: Copy>(address: *mut T, name: &'static str) -> Checked<InOut<T>> {
+    if address.is_null() {
+        return Err(Fault::null(name));
+    }
+    // SAFETY: the caller's promise; null was checked.
+    Ok(unsafe { InOut::new(address) })
+}
+
+/// Addresses that a count may go to.
+pub trait CountAddress {
+    /// # Safety
+    /// The address may be written until the call returns.
+    unsafe fn into_out(self) -> CountOut;
+    /// Whether it is null.
+    fn is_nothing(&self) -> bool;
+}
+
+impl CountAddress for *mut c_int {
+    unsafe fn into_out(self) -> CountOut {
+        // SAFETY: the caller's promise.
+        CountOut::Int(unsafe { Out::new(self) })
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.is_null()
+    }
+}
+
+impl CountAddress for *mut i64 {
+    unsafe fn into_out(self) -> CountOut {
+        // SAFETY: the caller's promise.
+        CountOut::Wide(unsafe { Out::new(self) })
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.is_null()
+    }
+}
+
+impl CountAddress for *mut isize {
+    unsafe fn into_out(self) -> CountOut {
+        // SAFETY: the caller's promise; `MPI_Aint` and `MPI_Count` have 64 bits alike (asserted in `c`).
+        CountOut::Wide(unsafe { Out::new(self.cast()) })
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.is_null()
+    }
+}
+
+/// Where a count goes.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline]
+pub unsafe fn count_out<A: CountAddress>(address: A, name: &'static str) -> Checked<CountOut> {
+    if address.is_nothing() {
+        return Err(Fault::null(name));
+    }
+    // SAFETY: the caller's promise; null was checked.
+    Ok(unsafe { address.into_out() })
+}
+
+/// Elements of lists of counts.
+pub trait CountElement {
+    /// Whether they have 64 bits.
+    const WIDE: bool;
+}
+
+impl CountElement for c_int {
+    const WIDE: bool = false;
+}
+
+impl CountElement for i64 {
+    const WIDE: bool = true;
+}
+
+impl CountElement for isize {
+    const WIDE: bool = true;
+}
+
+/// A list of counts. Whether it may be null depends on the rank: the calls check that.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline]
+pub unsafe fn counts<T: CountElement>(address: *const T, _name: &'static str) -> Checked<Counts> {
+    // SAFETY: the caller's promise.
+    Ok(unsafe { Counts::new(address.cast(), T::WIDE) })
+}
+
+/// A list.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline]
+pub unsafe fn slice<'a, T>(
+    address: *const T,
+    length: usize,
+    name: &'static str,
+) -> Checked<&'a [T]> {
+    if length == 0 {
+        return Ok(&[]);
+    }
+    if address.is_null() {
+        return Err(Fault::null(name));
+    }
+    // SAFETY: the caller's promise; null was checked.
+    Ok(unsafe { std::slice::from_raw_parts(address, length) })
+}
+
+/// A list that is written.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline]
+pub unsafe fn slice_mut<'a, T>(
+    address: *mut T,
+    length: usize,
+    name: &'static str,
+) -> Checked<&'a mut [T]> {
+    if length == 0 {
+        return Ok(&mut []);
+    }
+    if address.is_null() {
+        return Err(Fault::null(name));
+    }
+    // SAFETY: the caller's promise; null was checked.
+    Ok(unsafe { std::slice::from_raw_parts_mut(address, length) })
+}
+
+/// A status to be looked at.
+///
+/// # Safety
+/// As the head of the module says.
+pub unsafe fn status<'a>(address: *const c::Status, name: &'static str) -> Checked<&'a c::Status> {
+    // SAFETY: the caller's promise.
+    unsafe { address.as_ref() }.ok_or_else(|| {
+        Fault::argument(
+            k::MPI_ERR_ARG,
+            name,
+            "a status",
+            "MPI_STATUS_IGNORE",
+            "pass a status to the call that completes the operation, and look at that",
+        )
+    })
+}
+
+/// A text.
+///
+/// # Safety
+/// As the head of the module says; it ends with a zero.
+pub unsafe fn text<'a>(address: *const c_char, name: &'static str) -> Checked<&'a CStr> {
+    if address.is_null() {
+        return Err(Fault::argument(
+            k::MPI_ERR_ARG,
+            name,
+            "a text",
+            "a null pointer",
+            "pass a text, empty if need be",
+        ));
+    }
+    // SAFETY: the caller's promise; null was checked.
+    Ok(unsafe { CStr::from_ptr(address) })
+}
+
+/// Where a text goes.
+///
+/// # Safety
+/// As the head of the module says.
+pub unsafe fn text_out(address: *mut c_char, name: &'static str) -> Checked<TextOut> {
+    if address.is_null() {
+        return Err(Fault::null(name));
+    }
+    // SAFETY: the caller's promise; null was checked.
+    Ok(unsafe { TextOut::new(address) })
+}

@@ -1,0 +1,86 @@
+//! From objects back to their handles, and from contexts to communicators: callbacks get the handles
+//! that the program knows, and errors of requests belong to the communicator of their context.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use weft_mpi::{Comm, Datatype};
+
+use super::predefined::handle_of_basic;
+use super::{open, runtime};
+use crate::generated::constants as k;
+use crate::handle::request::{self, Named};
+use crate::{c, handle};
+
+// Communicators by context: requests know their context, and their errors belong to a communicator.
+static CONTEXTS: LazyLock<Mutex<HashMap<u32, c::Comm>>> = LazyLock::new(Mutex::default);
+
+/// Keeps the handle of a communicator, to find it by its context.
+pub fn register_comm(comm: &Comm, handle: c::Comm) {
+    open(&CONTEXTS).insert(comm.context() & !1, handle);
+}
+
+/// Forgets a communicator.
+pub fn forget_comm(comm: &Comm) {
+    open(&CONTEXTS).remove(&(comm.context() & !1));
+}
+
+/// The communicator of a context.
+pub fn comm_of_context(context: u32) -> Option<(c::Comm, Arc<Comm>)> {
+    let handle = open(&CONTEXTS).get(&(context & !1)).copied()?;
+    let comm = crate::check::find_communicator(handle)?;
+    Some((handle, Arc::clone(comm)))
+}
+
+/// The handle of a communicator.
+pub fn handle_of_comm(comm: &Comm) -> c::Comm {
+    open(&CONTEXTS)
+        .get(&(comm.context() & !1))
+        .copied()
+        .unwrap_or(k::MPI_COMM_NULL)
+}
+
+// Handles of datatypes by address: callbacks and `MPI_Type_get_contents` get the handle that the
+// program knows.
+static DATATYPE_HANDLES: LazyLock<Mutex<HashMap<usize, c::Datatype>>> =
+    LazyLock::new(Mutex::default);
+
+/// The handle for a new datatype; `None` when the table is full.
+pub fn publish_datatype(datatype: Arc<Datatype>) -> Option<c::Datatype> {
+    let address = Arc::as_ptr(&datatype).addr();
+    let handle = c::Datatype(handle::insert(datatype)?);
+    open(&DATATYPE_HANDLES).entry(address).or_insert(handle);
+    Some(handle)
+}
+
+/// Ends the handle of a datatype; answers whether it was live.
+pub fn forget_datatype(datatype: &Arc<Datatype>, handle: c::Datatype) -> bool {
+    let mut handles = open(&DATATYPE_HANDLES);
+    let address = Arc::as_ptr(datatype).addr();
+    if handles.get(&address) == Some(&handle) {
+        handles.remove(&address);
+    }
+    drop(handles);
+    handle::remove::<Arc<Datatype>>(handle.0)
+}
+
+/// The handle of a datatype.
+pub fn handle_of_datatype(datatype: &Arc<Datatype>) -> c::Datatype {
+    if datatype.is_predefined()
+        && let Some(basic) = datatype.basic()
+    {
+        return handle_of_basic(basic);
+    }
+    let known = open(&DATATYPE_HANDLES)
+        .get(&Arc::as_ptr(datatype).addr())
+        .copied();
+    known.unwrap_or(k::MPI_DATATYPE_NULL)
+}
+
+/// The context of a live request.
+pub fn context_of(handle: c::Request) -> Option<u32> {
+    match request::unpack(handle) {
+        Named::Request(id, _) => runtime()?.process.context_of(id),
+        Named::Null | Named::Wild => None,
+    }
+}

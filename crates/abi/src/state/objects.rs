@@ -1,0 +1,160 @@
+//! Objects that exist in the binding only.
+
+use std::ffi::c_int;
+use std::sync::{LazyLock, Mutex, MutexGuard};
+
+use weft_atomic::{AtomicU32, AtomicUsize, Ordering};
+use weft_mpi::Message;
+use weft_mpi::info::Info;
+
+use super::open;
+use crate::{c, handle};
+
+/// An info object.
+#[derive(Debug, Default)]
+pub struct InfoObject(Mutex<Info>);
+
+impl InfoObject {
+    /// An object of these pairs.
+    pub fn new(info: Info) -> Self {
+        Self(Mutex::new(info))
+    }
+
+    /// The pairs.
+    pub fn open(&self) -> MutexGuard<'_, Info> {
+        open(&self.0)
+    }
+}
+
+/// `MPI_INFO_ENV`.
+pub fn environment_info() -> &'static InfoObject {
+    static ENVIRONMENT: LazyLock<InfoObject> = LazyLock::new(|| {
+        let mut info = Info::default();
+        let mut arguments = std::env::args();
+        let pairs = [
+            ("command", arguments.next().unwrap_or_default()),
+            ("argv", arguments.collect::<Vec<_>>().join(" ")),
+            ("thread_level", "MPI_THREAD_MULTIPLE".to_owned()),
+            (
+                "wdir",
+                std::env::current_dir()
+                    .map(|path| path.to_string_lossy().into_owned())
+                    .unwrap_or_default(),
+            ),
+            ("arch", std::env::consts::ARCH.to_owned()),
+        ];
+        for (key, value) in pairs {
+            // A value that is empty or too long is simply not there.
+            let _ = info.set(key, &value);
+        }
+        InfoObject::new(info)
+    });
+    &ENVIRONMENT
+}
+
+/// An error handler of the user.
+///
+/// It stays until its handle was freed and no object has it any more: `references` counts both.
+#[derive(Debug)]
+pub struct ErrhandlerObject {
+    function: usize,
+    references: AtomicU32,
+}
+
+impl ErrhandlerObject {
+    /// A handler; the function must not be null.
+    pub fn new(function: c::Callback) -> Self {
+        Self {
+            function: function.0,
+            references: AtomicU32::new(1),
+        }
+    }
+
+    /// Somebody has it, too.
+    pub fn retain(handle: c::Errhandler) {
+        if let Some(object) = handle::find::<Self>(handle.0) {
+            object.references.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Somebody has it no more.
+    pub fn release(handle: c::Errhandler) {
+        if let Some(object) = handle::find::<Self>(handle.0)
+            && object.references.fetch_sub(1, Ordering::Relaxed) == 1
+        {
+            handle::remove::<Self>(handle.0);
+        }
+    }
+
+    /// Calls it with the object's handle and a code.
+    pub fn call(&self, object: usize, code: c_int) {
+        if self.function == 0 {
+            return;
+        }
+        let (mut object, mut code) = (object, code);
+        // SAFETY: the user passed a function of this type to `MPI_Comm_create_errhandler` or its like,
+        // and all four types differ in the handle's type alone, which is a word in each.
+        unsafe {
+            let function: unsafe extern "C" fn(*mut usize, *mut c_int, ...) =
+                std::mem::transmute(self.function);
+            function(&raw mut object, &raw mut code);
+        }
+    }
+}
+
+/// A message that a matched probe has taken, until it is received.
+#[derive(Debug)]
+pub struct MessageObject(Mutex<Option<Message>>);
+
+impl MessageObject {
+    /// Keeps a message.
+    pub fn new(message: Message) -> Self {
+        Self(Mutex::new(Some(message)))
+    }
+
+    /// Takes it; `None` if somebody was faster.
+    pub fn take(&self) -> Option<Message> {
+        open(&self.0).take()
+    }
+}
+
+/// A session.
+#[derive(Debug)]
+pub struct SessionObject {
+    /// Its own handle, for callbacks.
+    pub handle: AtomicUsize,
+    errhandler: AtomicUsize,
+    /// Hints given when it was made.
+    pub info: InfoObject,
+}
+
+impl SessionObject {
+    /// A session with an error handler and hints.
+    pub fn new(errhandler: c::Errhandler, info: Info) -> Self {
+        ErrhandlerObject::retain(errhandler);
+        Self {
+            handle: AtomicUsize::new(0),
+            errhandler: AtomicUsize::new(errhandler.0),
+            info: InfoObject::new(info),
+        }
+    }
+
+    /// Its error handler.
+    pub fn errhandler(&self) -> c::Errhandler {
+        c::Errhandler(self.errhandler.load(Ordering::Relaxed))
+    }
+
+    /// Sets its error handler.
+    pub fn set_errhandler(&self, handler: c::Errhandler) {
+        ErrhandlerObject::retain(handler);
+        ErrhandlerObject::release(c::Errhandler(
+            self.errhandler.swap(handler.0, Ordering::Relaxed),
+        ));
+    }
+}
+
+impl Drop for SessionObject {
+    fn drop(&mut self) {
+        ErrhandlerObject::release(self.errhandler());
+    }
+}

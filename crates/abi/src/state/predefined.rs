@@ -1,0 +1,106 @@
+//! Predefined groups, datatypes and operations by their handles.
+
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use weft_mpi::datatype::Basic;
+use weft_mpi::op::Predefined;
+use weft_mpi::{Group, Op};
+
+use crate::c;
+use crate::generated::constants as k;
+
+/// `MPI_GROUP_EMPTY`.
+pub fn empty_group() -> &'static Arc<Group> {
+    static EMPTY: OnceLock<Arc<Group>> = OnceLock::new();
+    EMPTY.get_or_init(|| Arc::new(Group::of(Vec::new())))
+}
+
+/// First handle of the predefined datatypes, and how many handles the standard keeps for them.
+const DATATYPES: (usize, usize) = (0x200, 0x200);
+
+/// Predefined datatypes by handle, from the table.
+static BASICS: [Option<Basic>; DATATYPES.1] = {
+    let mut basics = [None; DATATYPES.1];
+    let mut row = 0;
+    while row < k::DATATYPES.len() {
+        basics[k::DATATYPES[row].0 - DATATYPES.0] = Some(k::DATATYPES[row].2);
+        row += 1;
+    }
+    basics
+};
+
+/// The predefined datatype of a handle.
+#[inline]
+pub fn predefined_datatype(handle: c::Datatype) -> Option<Basic> {
+    *BASICS.get(handle.0.wrapping_sub(DATATYPES.0))?
+}
+
+/// The handle of a predefined datatype.
+pub fn handle_of_basic(basic: Basic) -> c::Datatype {
+    let row = k::DATATYPES.iter().find(|(_, _, other)| *other == basic);
+    row.map_or(k::MPI_DATATYPE_NULL, |(handle, _, _)| c::Datatype(*handle))
+}
+
+/// Predefined operations and their handles.
+const OPERATIONS: [(c::Op, Predefined); 14] = [
+    (k::MPI_SUM, Predefined::Sum),
+    (k::MPI_MIN, Predefined::Min),
+    (k::MPI_MAX, Predefined::Max),
+    (k::MPI_PROD, Predefined::Prod),
+    (k::MPI_BAND, Predefined::Band),
+    (k::MPI_BOR, Predefined::Bor),
+    (k::MPI_BXOR, Predefined::Bxor),
+    (k::MPI_LAND, Predefined::Land),
+    (k::MPI_LOR, Predefined::Lor),
+    (k::MPI_LXOR, Predefined::Lxor),
+    (k::MPI_MINLOC, Predefined::Minloc),
+    (k::MPI_MAXLOC, Predefined::Maxloc),
+    (k::MPI_REPLACE, Predefined::Replace),
+    (k::MPI_NO_OP, Predefined::NoOp),
+];
+
+/// The predefined operation of a handle.
+pub fn predefined_operation(handle: c::Op) -> Option<&'static Arc<Op>> {
+    static OBJECTS: LazyLock<[Arc<Op>; 14]> =
+        LazyLock::new(|| OPERATIONS.map(|(_, operation)| Op::predefined(operation)));
+    if handle.0 >> 5 != k::MPI_OP_NULL.0 >> 5 {
+        return None;
+    }
+    let place = OPERATIONS.iter().position(|(other, _)| *other == handle)?;
+    Some(&OBJECTS[place])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn predefined_datatypes_are_as_the_table_says() {
+        for (handle, size, basic) in k::DATATYPES {
+            assert_eq!(predefined_datatype(c::Datatype(*handle)), Some(*basic));
+            assert_eq!(basic.datatype().size(), *size, "{}", basic.name());
+            assert_eq!(handle_of_basic(*basic), c::Datatype(*handle));
+            if handle & 0x340 == 0x240 {
+                assert_eq!(
+                    1 << (handle >> 3 & 7),
+                    *size,
+                    "the handle of {} says its size",
+                    basic.name()
+                );
+            }
+        }
+        assert_eq!(predefined_datatype(k::MPI_DATATYPE_NULL), None);
+        assert_eq!(predefined_datatype(c::Datatype(0x1ff)), None);
+        assert_eq!(predefined_datatype(c::Datatype(usize::MAX)), None);
+    }
+
+    #[test]
+    fn predefined_operations_have_their_handles() {
+        for (handle, operation) in OPERATIONS {
+            let found = predefined_operation(handle).and_then(|op| op.as_predefined());
+            assert_eq!(found, Some(operation));
+        }
+        assert!(predefined_operation(k::MPI_OP_NULL).is_none());
+        assert!(predefined_operation(c::Op(0x101)).is_none());
+    }
+}

@@ -104,7 +104,7 @@ pub fn boxed<F: Fabric + 'static>(endpoints: Vec<F>) -> Vec<Box<dyn Fabric>> {
     endpoints.into_iter().map(boxed).collect()
 }
 
-/// Expands to a module of tests, one for each property, over a [`Stage`](crate::conformance::Stage): a
+/// Expands to a module of tests, one for each property, over a [`Stage`]: a
 /// closure from a number of members to their boxed endpoints, or a value of one's own.
 ///
 /// ```ignore

@@ -15,7 +15,7 @@
 //! # Why the two do not meet
 //! The owner stores `inside = 1`, passes the light fence, and loads `revoked`; the revoker stores
 //! `revoked = 1`, passes the heavy fence, and loads `inside`. That is the protocol of
-//! [`fence`](crate::fence): at least one sees the other. An owner that sees `revoked` goes back out; a
+//! [`fence`](mod@crate::fence): at least one sees the other. An owner that sees `revoked` goes back out; a
 //! revoker that sees `inside` waits until it is 0. What the owner did inside happens before its store
 //! `inside = 0` (Release), which the revoker loads (Acquire): SYNC biased.inside.
 //!

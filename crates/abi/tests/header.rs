@@ -124,12 +124,19 @@ fn all_functions_are_declared_and_exported() {
         2 * 664,
         "the ABI has 664 functions under two names each"
     );
-    let library = build_folder().join("libmpi_abi.so");
+    // Beside this program: a whole build puts it one folder up as well, a test run need not.
+    let library = build_folder().join("deps/libmpi_abi.so");
     let output = Command::new("nm")
         .args(["-D", "--defined-only"])
         .arg(&library)
         .output()
         .expect("nm");
+    assert!(
+        output.status.success(),
+        "nm {}: {}",
+        library.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
     let symbols = String::from_utf8_lossy(&output.stdout).into_owned();
     let exported: BTreeSet<&str> = symbols
         .lines()

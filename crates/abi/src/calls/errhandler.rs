@@ -10,7 +10,7 @@ use crate::args::{InOut, Out, TextOut, text_of};
 use crate::calls::abi::full;
 use crate::fault::{self, Checked, Fault};
 use crate::generated::constants as k;
-use crate::state::{ErrhandlerObject, SessionObject};
+use crate::state::{self, ErrhandlerObject, SessionObject};
 use crate::{c, check, entry, handle};
 
 pub fn comm_create_errhandler(
@@ -62,6 +62,7 @@ pub fn comm_set_errhandler(comm: &Arc<Comm>, errhandler: c::Errhandler) -> Check
     ErrhandlerObject::retain(errhandler);
     ErrhandlerObject::release(entry::handler_of(comm));
     comm.extras().set_errhandler(errhandler.0);
+    state::note_handler();
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
+use weft_atomic::{AtomicBool, Ordering};
 use weft_mpi::{Comm, Datatype};
 
 use super::predefined::handle_of_basic;
@@ -83,4 +84,18 @@ pub fn context_of(handle: c::Request) -> Option<u32> {
         Named::Request(id, _) => runtime()?.process.context_of(id),
         Named::Null | Named::Wild => None,
     }
+}
+
+/// Whether a program has set an error handler: until then all communicators have the same.
+static HANDLERS_VARY: AtomicBool = AtomicBool::new(false);
+
+/// Whether communicators may have different error handlers.
+#[inline]
+pub fn handlers_vary() -> bool {
+    HANDLERS_VARY.load(Ordering::Relaxed)
+}
+
+/// A program has set an error handler.
+pub fn note_handler() {
+    HANDLERS_VARY.store(true, Ordering::Relaxed);
 }

@@ -43,12 +43,25 @@ fn named(handle: c::Request, argument: &'static str) -> Checked<Option<(RequestI
     }
 }
 
-/// A fault of the operation behind a request.
-fn of_request(error: weft_mpi::Error) -> Fault {
-    Fault::from(error).on(Some(WORLD))
+/// The communicator whose handler gets the faults of an operation: that of its request, the first one
+/// of a list. Asked before the request ends; as long as all handlers are alike, nobody is asked.
+fn context_of(requests: &[c::Request]) -> u32 {
+    if !state::handlers_vary() {
+        return WORLD;
+    }
+    requests
+        .iter()
+        .find_map(|request| state::context_of(*request))
+        .unwrap_or(WORLD)
+}
+
+/// A fault of the operation behind a request of this context.
+fn of_request(context: u32) -> impl Fn(weft_mpi::Error) -> Fault {
+    move |error| Fault::from(error).on(Some(context))
 }
 
 pub fn wait(mut request: InOut<c::Request>, mut status: StatusOut) -> Checked<()> {
+    let context = context_of(&[request.get()]);
     let Some((id, persistent)) = named(request.get(), "request")? else {
         status.set(&Status::empty());
         return Ok(());
@@ -57,7 +70,7 @@ pub fn wait(mut request: InOut<c::Request>, mut status: StatusOut) -> Checked<()
     if !persistent {
         request.set(k::MPI_REQUEST_NULL);
     }
-    status.set(&outcome.map_err(of_request)?);
+    status.set(&outcome.map_err(of_request(context))?);
     Ok(())
 }
 
@@ -66,6 +79,7 @@ pub fn test(
     mut flag: Out<c_int>,
     mut status: StatusOut,
 ) -> Checked<()> {
+    let context = context_of(&[request.get()]);
     let Some((id, persistent)) = named(request.get(), "request")? else {
         flag.flag(true);
         status.set(&Status::empty());
@@ -77,7 +91,7 @@ pub fn test(
     if ended && !persistent {
         request.set(k::MPI_REQUEST_NULL);
     }
-    if let Some(outcome) = outcome.map_err(of_request)? {
+    if let Some(outcome) = outcome.map_err(of_request(context))? {
         status.set(&outcome);
     }
     Ok(())
@@ -139,12 +153,13 @@ pub fn waitall(
     requests: &mut [c::Request],
     mut statuses: StatusesOut,
 ) -> Checked<()> {
+    let context = context_of(requests);
     debug_assert_eq!(count, requests.len());
     let names: Vec<c::Request> = requests.to_vec();
     with_names(&names, |names, ends| {
         let outcome = state::process()?.wait_all(names, ends);
         all_ended(requests, &mut statuses, ends, outcome.is_err());
-        outcome.map_err(of_request)
+        outcome.map_err(of_request(context))
     })
 }
 
@@ -154,6 +169,7 @@ pub fn testall(
     mut flag: Out<c_int>,
     mut statuses: StatusesOut,
 ) -> Checked<()> {
+    let context = context_of(requests);
     let names: Vec<c::Request> = requests.to_vec();
     with_names(&names, |names, ends| {
         let outcome = state::process()?.test_all(names, ends);
@@ -161,12 +177,13 @@ pub fn testall(
         if !matches!(outcome, Ok(false)) {
             all_ended(requests, &mut statuses, ends, outcome.is_err());
         }
-        outcome.map(drop).map_err(of_request)
+        outcome.map(drop).map_err(of_request(context))
     })
 }
 
 /// One request of a list has ended, or none is under way.
 fn one_ended(
+    context: u32,
     requests: &mut [c::Request],
     end: Option<(usize, Status)>,
     index: &mut Out<c_int>,
@@ -182,7 +199,7 @@ fn one_ended(
     status.set(&end);
     end.error
         .take()
-        .map_or(Ok(()), |error| Err(of_request(error)))
+        .map_or(Ok(()), |error| Err(of_request(context)(error)))
 }
 
 pub fn waitany(
@@ -191,10 +208,13 @@ pub fn waitany(
     mut index: Out<c_int>,
     mut status: StatusOut,
 ) -> Checked<()> {
+    let context = context_of(requests);
     let end = with_names(requests, |names, _| {
-        state::process()?.wait_any(names).map_err(of_request)
+        state::process()?
+            .wait_any(names)
+            .map_err(of_request(context))
     })?;
-    one_ended(requests, end, &mut index, &mut status)
+    one_ended(context, requests, end, &mut index, &mut status)
 }
 
 pub fn testany(
@@ -204,12 +224,15 @@ pub fn testany(
     mut flag: Out<c_int>,
     mut status: StatusOut,
 ) -> Checked<()> {
+    let context = context_of(requests);
     match with_names(requests, |names, _| {
-        state::process()?.test_any(names).map_err(of_request)
+        state::process()?
+            .test_any(names)
+            .map_err(of_request(context))
     })? {
         Some(end) => {
             flag.flag(true);
-            one_ended(requests, end, &mut index, &mut status)
+            one_ended(context, requests, end, &mut index, &mut status)
         }
         None => {
             flag.flag(false);
@@ -221,6 +244,7 @@ pub fn testany(
 
 /// Some requests of a list have ended; `None` if none is under way.
 fn some_ended(
+    context: u32,
     requests: &mut [c::Request],
     ends: Option<Vec<(usize, Status)>>,
     outcount: &mut Out<c_int>,
@@ -244,7 +268,7 @@ fn some_ended(
             k::MPI_ERR_IN_STATUS,
             format!("a request failed because {error}; see the error in each status"),
         )
-        .on(Some(WORLD))),
+        .on(Some(context))),
     }
 }
 
@@ -255,10 +279,20 @@ pub fn waitsome(
     indices: &mut [c_int],
     mut statuses: StatusesOut,
 ) -> Checked<()> {
+    let context = context_of(requests);
     let ends = with_names(requests, |names, _| {
-        state::process()?.wait_some(names).map_err(of_request)
+        state::process()?
+            .wait_some(names)
+            .map_err(of_request(context))
     })?;
-    some_ended(requests, ends, &mut outcount, indices, &mut statuses)
+    some_ended(
+        context,
+        requests,
+        ends,
+        &mut outcount,
+        indices,
+        &mut statuses,
+    )
 }
 
 pub fn testsome(
@@ -268,10 +302,20 @@ pub fn testsome(
     indices: &mut [c_int],
     mut statuses: StatusesOut,
 ) -> Checked<()> {
+    let context = context_of(requests);
     let ends = with_names(requests, |names, _| {
-        state::process()?.test_some(names).map_err(of_request)
+        state::process()?
+            .test_some(names)
+            .map_err(of_request(context))
     })?;
-    some_ended(requests, ends, &mut outcount, indices, &mut statuses)
+    some_ended(
+        context,
+        requests,
+        ends,
+        &mut outcount,
+        indices,
+        &mut statuses,
+    )
 }
 
 /// A request that must be there.

@@ -295,3 +295,57 @@ fn threads_of_a_rank_wait_side_by_side() {
         });
     });
 }
+
+#[test]
+fn a_pair_is_one_request() {
+    everywhere(3, |process| {
+        let world = process.world();
+        let (rank, size) = (world.rank(), world.size());
+        let (next, last) = ((rank + 1) % size, (rank + size - 1) % size);
+        for bytes in SIZES {
+            let mut message = pattern(bytes, rank as usize);
+            let mut room = vec![0; bytes];
+            let pair = world
+                .isendrecv(
+                    (over(&mut message), Target::Rank(next), 4),
+                    (over(&mut room), Source::Any, TagPattern::Any),
+                )
+                .unwrap();
+            let status = process.wait(pair).unwrap();
+            assert_eq!(
+                (status.source, status.tag, status.bytes),
+                (Some(last), 4, bytes as u64)
+            );
+            assert_eq!(room, pattern(bytes, last as usize));
+            let pair = world
+                .isendrecv_replace(
+                    over(&mut message),
+                    (Target::Rank(next), 5),
+                    (Source::Rank(last), TagPattern::Exact(5)),
+                )
+                .unwrap();
+            assert_eq!(process.wait(pair).unwrap().source, Some(last));
+            assert_eq!(message, pattern(bytes, last as usize));
+        }
+        // One side may be nobody.
+        let mut byte = [7];
+        let pair = world
+            .isendrecv(
+                (over(&mut []), Target::Null, 0),
+                (over(&mut byte), Source::Null, TagPattern::Any),
+            )
+            .unwrap();
+        let status = process.wait(pair).unwrap();
+        assert!(status.null && status.bytes == 0);
+        // A receive that is too short is the error of the pair.
+        let mut long = pattern(100, 1);
+        let pair = world
+            .isendrecv(
+                (over(&mut long), Target::Rank(next), 6),
+                (over(&mut byte), Source::Rank(last), TagPattern::Exact(6)),
+            )
+            .unwrap();
+        let error = process.wait(pair).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Truncate);
+    });
+}

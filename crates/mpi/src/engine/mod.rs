@@ -32,7 +32,7 @@ use weft_matching::Matching;
 use crate::error::{Error, ErrorClass};
 use envelope::Envelope;
 use outbox::Outbox;
-use request::{Phase, RequestId, Requests, Work};
+use request::{Outcome, Phase, RequestId, Requests, Work};
 use schedule::{Runs, ScheduleId};
 pub(crate) use shared::{Guard, Interest, Shared};
 
@@ -265,6 +265,7 @@ impl Core {
         let buffered = std::mem::take(&mut slot.buffered);
         let (parent, follower, detached) = (slot.parent, slot.follower.take(), slot.detached);
         let carried = follower.map(|follower| (follower, std::mem::take(&mut slot.outcome)));
+        let received = matches!(slot.work, Work::Receive { .. } | Work::Pull { .. });
         if buffered > 0 {
             self.buffered -= buffered;
             self.wake_probing();
@@ -273,12 +274,30 @@ impl Core {
             self.end_part(id, run);
         } else if let Some((follower, outcome)) = carried {
             self.requests.release(id);
-            if let Some(slot) = self.requests.get_mut(follower) {
-                slot.outcome = outcome;
-            }
-            self.complete(follower);
+            self.end_leg(follower, outcome, received);
         } else if detached {
             self.requests.release(id);
+        }
+    }
+
+    /// A request that carries out `id` has ended with `outcome`. Of a pair, the receive gives the
+    /// status, and either may give the error.
+    pub(crate) fn end_leg(&mut self, id: RequestId, outcome: Outcome, received: bool) {
+        let Some(slot) = self.requests.get_mut(id) else {
+            return;
+        };
+        let earlier = slot.outcome.error.take();
+        if received || slot.legs == 0 {
+            slot.outcome = outcome;
+        } else {
+            slot.outcome.error = outcome.error;
+        }
+        if earlier.is_some() {
+            slot.outcome.error = earlier;
+        }
+        slot.legs = slot.legs.saturating_sub(1);
+        if slot.legs == 0 {
+            self.complete(id);
         }
     }
 

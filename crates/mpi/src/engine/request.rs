@@ -182,8 +182,11 @@ pub(crate) struct Request {
     pub outcome: Outcome,
     /// The collective that this is a part of.
     pub parent: Option<ScheduleId>,
-    /// The persistent request that this one carries out, and that ends with it.
+    /// The request that this one carries out, and that ends with it: a persistent one, or the head of
+    /// a pair.
     pub follower: Option<RequestId>,
+    /// How many requests must end before this one does, which they carry out together; 0 for one.
+    pub legs: u8,
     /// The thread asleep for it.
     pub waiter: Option<Thread>,
     pub recipe: Option<Box<Recipe>>,
@@ -202,6 +205,7 @@ impl Request {
             outcome: Outcome::default(),
             parent: None,
             follower: None,
+            legs: 0,
             waiter: None,
             recipe: None,
         }
@@ -290,6 +294,7 @@ impl Requests {
         slot.work = Work::Nothing;
         slot.parent = None;
         slot.follower = None;
+        slot.legs = 0;
         slot.waiter = None;
         slot.recipe = None;
         self.free.push(id.index);

@@ -2,6 +2,7 @@
 
 mod buffered;
 mod completion;
+mod pair;
 mod persistent;
 mod probe;
 mod receive;

@@ -205,6 +205,40 @@ pub fn sendrecv_replace(
     Ok(())
 }
 
+#[allow(clippy::too_many_arguments)]
+pub fn isendrecv(
+    sendbuf: Buffer,
+    dest: Target,
+    sendtag: i32,
+    recvbuf: Buffer,
+    source: Source,
+    recvtag: TagPattern,
+    comm: &Comm,
+    mut request: Out<c::Request>,
+) -> Checked<()> {
+    request.set(pack(
+        comm.isendrecv((sendbuf, dest, sendtag), (recvbuf, source, recvtag))?,
+    ));
+    Ok(())
+}
+
+pub fn isendrecv_replace(
+    buffer: Buffer,
+    dest: Target,
+    sendtag: i32,
+    source: Source,
+    recvtag: TagPattern,
+    comm: &Comm,
+    mut request: Out<c::Request>,
+) -> Checked<()> {
+    request.set(pack(comm.isendrecv_replace(
+        buffer,
+        (dest, sendtag),
+        (source, recvtag),
+    )?));
+    Ok(())
+}
+
 pub fn probe(from: Source, tag: TagPattern, comm: &Comm, mut status: StatusOut) -> Checked<()> {
     status.set(&comm.probe(from, tag)?);
     Ok(())

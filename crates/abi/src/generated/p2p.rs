@@ -439,7 +439,27 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Isendrecv", Scope::Comm(comm))
+    entry::run("MPI_Isendrecv", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendtype = check::committed(sendtype, "sendtype")?;
+            let sendcount = check::count(sendcount.into(), "sendcount")?;
+            let sendbuf = check::buffer(sendbuf.cast_mut(), sendcount, sendtype, "sendbuf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let sendtag = check::send_tag(sendtag, "sendtag")?;
+            let recvtype = check::committed(recvtype, "recvtype")?;
+            let recvcount = check::count(recvcount.into(), "recvcount")?;
+            let recvbuf = check::buffer(recvbuf, recvcount, recvtype, "recvbuf")?;
+            let source = check::source(source, comm, "source")?;
+            let recvtag = check::receive_tag(recvtag, "recvtag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::isendrecv(
+                sendbuf, dest, sendtag, recvbuf, source, recvtag, comm, request,
+            )
+        }
+    })
 }
 alias!(MPI_Isendrecv => PMPI_Isendrecv);
 
@@ -458,7 +478,27 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Isendrecv_c", Scope::Comm(comm))
+    entry::run("MPI_Isendrecv_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendtype = check::committed(sendtype, "sendtype")?;
+            let sendcount = check::count(sendcount.into(), "sendcount")?;
+            let sendbuf = check::buffer(sendbuf.cast_mut(), sendcount, sendtype, "sendbuf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let sendtag = check::send_tag(sendtag, "sendtag")?;
+            let recvtype = check::committed(recvtype, "recvtype")?;
+            let recvcount = check::count(recvcount.into(), "recvcount")?;
+            let recvbuf = check::buffer(recvbuf, recvcount, recvtype, "recvbuf")?;
+            let source = check::source(source, comm, "source")?;
+            let recvtag = check::receive_tag(recvtag, "recvtag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::isendrecv(
+                sendbuf, dest, sendtag, recvbuf, source, recvtag, comm, request,
+            )
+        }
+    })
 }
 alias!(MPI_Isendrecv_c => PMPI_Isendrecv_c);
 
@@ -474,7 +514,22 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Isendrecv_replace", Scope::Comm(comm))
+    entry::run("MPI_Isendrecv_replace", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let sendtag = check::send_tag(sendtag, "sendtag")?;
+            let source = check::source(source, comm, "source")?;
+            let recvtag = check::receive_tag(recvtag, "recvtag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::isendrecv_replace(buf, dest, sendtag, source, recvtag, comm, request)
+        }
+    })
 }
 alias!(MPI_Isendrecv_replace => PMPI_Isendrecv_replace);
 
@@ -490,7 +545,22 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Isendrecv_replace_c", Scope::Comm(comm))
+    entry::run("MPI_Isendrecv_replace_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let sendtag = check::send_tag(sendtag, "sendtag")?;
+            let source = check::source(source, comm, "source")?;
+            let recvtag = check::receive_tag(recvtag, "recvtag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::isendrecv_replace(buf, dest, sendtag, source, recvtag, comm, request)
+        }
+    })
 }
 alias!(MPI_Isendrecv_replace_c => PMPI_Isendrecv_replace_c);
 

@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         bail!("mpi4py was to be tested on Weft, but runs on {library}");
     }
     let folder = root.join("tests/mpi4py");
-    let mut lists = Lists::read(&folder, &installation.suite)?;
+    let mut lists = Lists::read(&folder, &installation.suite, &root.join("docs/coverage.md"))?;
     if arguments.everything {
         lists = lists.everything(&installation.suite)?;
     }
@@ -183,6 +183,15 @@ impl Session<'_> {
             ("alltoall", &["-c", &alltoall], "262144"),
         ];
         for (name, line, expected) in programs {
+            let full = format!("bench.{name}");
+            if self
+                .lists
+                .excluded
+                .iter()
+                .any(|entry| entry.holds(ranks) && entry.pattern == full)
+            {
+                continue;
+            }
             let begun = Instant::now();
             let output = self
                 .installation
@@ -211,7 +220,7 @@ impl Session<'_> {
                 None => Outcome::Passed,
                 Some(message) => Outcome::Failed { rank: 0, message },
             };
-            let outcomes = BTreeMap::from([(format!("bench.{name}"), outcome)]);
+            let outcomes = BTreeMap::from([(full, outcome)]);
             self.count(ranks, &format!("bench {name}"), &outcomes, begun.elapsed());
         }
         Ok(())

@@ -25,7 +25,7 @@ fn program(name: &str) -> PathBuf {
     for alias in ["libmpi_abi.so", "libmpi_abi.so.1"] {
         let link = folder.join(alias);
         let _ = std::fs::remove_file(&link);
-        std::os::unix::fs::symlink(build.join("libmpi_abi.so"), link).expect("a link");
+        std::os::unix::fs::symlink(build.join("deps/libmpi_abi.so"), link).expect("a link");
     }
     let program = folder.join("faults");
     let output = Command::new("cc")

@@ -1,7 +1,10 @@
 //! Where a datatype begins and ends (MPI 5.0, sections 5.1.6 to 5.1.8).
 //!
 //! Without markers the bounds follow from the data, the upper one rounded up so that the extent is a
-//! multiple of the strictest alignment. A resized part brings markers; then only markers count.
+//! multiple of the strictest alignment. What a datatype was rounded up to belongs to it as a part of
+//! another one: a vector ends where its last element ends, padding included. The standard would let it
+//! end with the last byte of data, but MPICH and Open MPI agree on this, and numpy counts like this. A
+//! resized part brings markers; then only markers count.
 //! Sums are made in 128 bits, so that an overflow is seen and reported.
 
 use crate::error::{Error, ErrorClass, Result};
@@ -14,6 +17,8 @@ pub(super) type Range = (i128, i128);
 pub(super) struct Bounds {
     /// What the data cover; `None` if there are none.
     pub data: Option<Range>,
+    /// What the data cover with the padding of the datatypes that they are parts of.
+    pub padded: Option<Range>,
     /// What the markers cover, if there are any.
     pub marked: Option<Range>,
     /// Strictest alignment of the data.
@@ -24,18 +29,19 @@ impl Bounds {
     /// The bounds of an empty type map.
     pub const EMPTY: Self = Self {
         data: None,
+        padded: None,
         marked: None,
         alignment: 1,
     };
 
     /// Lower bound.
     pub fn lower(&self) -> i128 {
-        self.marked.or(self.data).map_or(0, |(lower, _)| lower)
+        self.marked.or(self.padded).map_or(0, |(lower, _)| lower)
     }
 
     /// Upper bound.
     pub fn upper(&self) -> i128 {
-        match (self.marked, self.data) {
+        match (self.marked, self.padded) {
             (Some((_, upper)), _) => upper,
             (None, Some((lower, upper))) => {
                 let alignment = self.alignment as i128;
@@ -50,12 +56,24 @@ impl Bounds {
         self.upper() - self.lower()
     }
 
+    /// The same as bounds of a part: what was rounded up belongs to it.
+    pub fn settled(self) -> Self {
+        match (self.marked, self.padded) {
+            (None, Some((lower, _))) => Self {
+                padded: Some((lower, self.upper())),
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// The bounds of the same, `by` bytes further on.
     pub fn shifted(&self, by: i128) -> Self {
         // Saturated sums are refused by `checked`.
         let shift = |range: Range| (range.0.saturating_add(by), range.1.saturating_add(by));
         Self {
             data: self.data.map(shift),
+            padded: self.padded.map(shift),
             marked: self.marked.map(shift),
             ..*self
         }
@@ -78,6 +96,7 @@ impl Bounds {
         };
         Self {
             data: join(self.data, other.data),
+            padded: join(self.padded, other.padded),
             marked: join(self.marked, other.marked),
             alignment: self.alignment.max(other.alignment),
         }
@@ -90,7 +109,7 @@ impl Bounds {
                 isize::try_from(lower).is_ok() && isize::try_from(upper).is_ok()
             })
         };
-        if !fits(self.data) || !fits(self.marked) {
+        if !fits(self.data) || !fits(self.padded) || !fits(self.marked) {
             return Err(too_large());
         }
         let upper = isize::try_from(self.upper()).is_ok();

@@ -31,7 +31,7 @@ impl Datatype {
             layout,
             signature,
         } = Parts::of(&recipe)?;
-        let bounds = bounds.checked()?;
+        let bounds = bounds.checked()?.settled();
         let (basic, committed, name) = match &recipe {
             Recipe::Named(basic) => (Some(*basic), true, basic.name()),
             Recipe::Dup(of) => (of.basic, of.is_committed(), ""),
@@ -230,6 +230,7 @@ impl Parts {
             let data = Some((at as i128, (at + basic.size()) as i128));
             let bounds = Bounds {
                 data,
+                padded: data,
                 marked: None,
                 alignment: basic.kind().alignment(),
             };

@@ -27,6 +27,8 @@ impl Dice {
 struct Naive {
     map: Vec<(i64, Basic)>,
     marks: Vec<(i64, i64)>,
+    /// The bounds of the datatypes that it is made of.
+    parts: Vec<(i64, i64)>,
 }
 
 impl Naive {
@@ -36,10 +38,23 @@ impl Naive {
             let second = value.size().next_multiple_of(index.kind().alignment());
             map = vec![(0, value), (second as i64, index)];
         }
+        let parts = map
+            .iter()
+            .map(|(at, basic)| (*at, at + basic.size() as i64));
         Self {
+            parts: parts.collect(),
             map,
             marks: Vec::new(),
         }
+        .settled()
+    }
+
+    /// As a part of others.
+    fn settled(mut self) -> Self {
+        if self.marks.is_empty() && !self.map.is_empty() {
+            self.parts = vec![self.bounds()];
+        }
+        self
     }
 
     fn bounds(&self) -> (i64, i64) {
@@ -47,11 +62,10 @@ impl Naive {
             let lower = self.marks.iter().map(|mark| mark.0).min().unwrap();
             return (lower, self.marks.iter().map(|mark| mark.1).max().unwrap());
         }
-        let Some(lower) = self.map.iter().map(|entry| entry.0).min() else {
+        let Some(lower) = self.parts.iter().map(|part| part.0).min() else {
             return (0, 0);
         };
-        let end = |entry: &(i64, Basic)| entry.0 + entry.1.size() as i64;
-        let mut upper = self.map.iter().map(end).max().unwrap();
+        let mut upper = self.parts.iter().map(|part| part.1).max().unwrap();
         let alignment = |entry: &(i64, Basic)| entry.1.kind().alignment() as i64;
         let alignment = self.map.iter().map(alignment).max().unwrap();
         while (upper - lower) % alignment != 0 {
@@ -67,8 +81,9 @@ impl Naive {
     fn add(&mut self, other: &Self, by: i64) {
         self.map
             .extend(other.map.iter().map(|(at, basic)| (at + by, *basic)));
-        self.marks
-            .extend(other.marks.iter().map(|(low, high)| (low + by, high + by)));
+        let shift = |(low, high): &(i64, i64)| (low + by, high + by);
+        self.marks.extend(other.marks.iter().map(shift));
+        self.parts.extend(other.parts.iter().map(shift));
     }
 
     fn repeated(&self, count: i64, stride: i64) -> Self {
@@ -223,7 +238,7 @@ fn random(dice: &mut Dice, depth: u32) -> (Arc<Datatype>, Naive) {
         }
         _ => (Recipe::Dup(of), naive.clone()),
     };
-    (Datatype::build(recipe, false).unwrap(), expected)
+    (Datatype::build(recipe, false).unwrap(), expected.settled())
 }
 
 #[test]

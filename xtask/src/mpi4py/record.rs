@@ -12,8 +12,8 @@ use std::time::Instant;
 pub enum Outcome {
     /// On every rank that did not skip it.
     Passed,
-    /// On every rank.
-    Skipped,
+    /// On every rank, for this reason of the suite.
+    Skipped(String),
     /// On this rank first, with this message.
     Failed {
         /// The first rank that says so.
@@ -100,7 +100,7 @@ impl Records {
             for (test, outcome) in rank.tests.iter().filter(|(test, _)| file_of(test) == file) {
                 let so_far = all.entry(test.clone()).or_insert_with(|| outcome.clone());
                 match (&so_far, outcome) {
-                    (Outcome::Failed { .. }, _) | (_, Outcome::Skipped) => {}
+                    (Outcome::Failed { .. }, _) | (_, Outcome::Skipped(_)) => {}
                     _ => *so_far = outcome.clone(),
                 }
             }
@@ -153,7 +153,7 @@ impl Rank {
         };
         match word {
             "ok" => ended(Outcome::Passed),
-            "skip" => ended(Outcome::Skipped),
+            "skip" => ended(Outcome::Skipped(message)),
             "fail" => ended(Outcome::Failed { rank, message }),
             "start" => self.open = Some(name),
             "module" => self.module = Some(name),

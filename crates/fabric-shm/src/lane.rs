@@ -400,6 +400,16 @@ impl InLane {
             .store(u32::from(hot), Ordering::Release);
     }
 
+    /// Whether the next slot holds nothing new.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        let slot = self.parts.slot(self.next);
+        // SAFETY: from `Parts::slot`; whoever holds the lane holds the segment.
+        let (word, _) = unsafe { atomics(slot) };
+        // What is behind the word is looked at by `peek` only.
+        (word.load(Ordering::Relaxed) >> 32) as u32 != self.next.wrapping_add(1) || self.closed
+    }
+
     /// Looks at the next slot. The lifetime of the answer is the caller's to bound: the view of the
     /// data holds until [`consume`](Self::consume).
     ///

@@ -49,7 +49,8 @@ impl Sink for Core {
     }
 
     fn signalled(&mut self, _from: Peer, _key: SyncKey) {
-        // Counted by the fabric; the runs that wait for signals look after each poll.
+        // Counted by the fabric; the runs that wait for signals look after the poll.
+        self.runs.signalled = true;
     }
 }
 

@@ -115,6 +115,8 @@ pub(crate) struct Engine {
     pub allowance: usize,
     /// Memory for packing elements with gaps.
     pub scratch: Vec<u8>,
+    /// What is being done of what polling left to do; empty otherwise.
+    pub doing: Vec<Todo>,
     /// Pulls that the fabric had no room for.
     pub retry_pulls: Vec<(RequestId, Peer, Envelope)>,
     /// Whether a thread drives progress right now.
@@ -148,6 +150,7 @@ impl Engine {
             outbox: Outbox::new(peers),
             allowance: 0,
             scratch: Vec::new(),
+            doing: Vec::new(),
             retry_pulls: Vec::new(),
             driven: false,
             parked: VecDeque::new(),
@@ -161,7 +164,7 @@ impl Engine {
         if !self.outbox.is_empty() {
             moved |= self.flush();
         }
-        if !self.core.runs.signalling.is_empty() {
+        if self.core.runs.signalled || self.core.runs.stuck {
             self.advance_signalling();
         }
         if !self.retry_pulls.is_empty() {
@@ -175,9 +178,12 @@ impl Engine {
 
     /// Does what polling left to do.
     fn settle(&mut self) {
-        // New entries may appear while old ones are done; each is done once.
+        // New entries may appear while old ones are done; each is done once. The two lists change
+        // places, so that neither gives up its memory.
+        let mut doing = std::mem::take(&mut self.doing);
         while !self.core.todo.is_empty() {
-            for todo in std::mem::take(&mut self.core.todo) {
+            std::mem::swap(&mut doing, &mut self.core.todo);
+            for todo in doing.drain(..) {
                 match todo {
                     Todo::Pull {
                         request,
@@ -191,6 +197,7 @@ impl Engine {
                 }
             }
         }
+        self.doing = doing;
     }
 
     /// A peer is lost: what waits for it alone ends in an error that names it.

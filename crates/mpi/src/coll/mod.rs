@@ -27,6 +27,7 @@ mod bcast;
 mod blocks;
 mod choice;
 mod gather;
+pub mod inter;
 mod plan;
 mod reduce;
 mod reduce_scatter;

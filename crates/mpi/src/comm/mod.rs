@@ -2,6 +2,7 @@
 
 mod create;
 mod extras;
+mod inter;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::group::Group;
 use crate::process::Process;
 
 pub use extras::{Attributes, Extras};
+pub use inter::Bridge;
 
 /// Context of `MPI_COMM_WORLD`. A communicator owns two: even for point-to-point, odd for collectives.
 pub(crate) const WORLD: u32 = 0;
@@ -30,11 +32,34 @@ pub struct Comm {
     context: u32,
     group: Arc<Group>,
     /// The other side of an intercommunicator.
-    remote: Option<Arc<Group>>,
+    remote: Option<Remote>,
     rank: u32,
     /// Collectives begun on this communicator so far.
     sequence: AtomicU32,
     extras: Extras,
+}
+
+/// The other side of an intercommunicator, as this side sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote {
+    group: Arc<Group>,
+    /// Both sides in the order in which schedules count ranks: the local group, then the remote one.
+    everybody: Arc<Group>,
+    /// Of the two sides one is the first, where an order is needed: that of the lowest process. Both
+    /// come to the same answer without asking.
+    local_is_first: bool,
+}
+
+impl Remote {
+    /// The other side of `local`; the two have no process in common.
+    pub(crate) fn of(local: &Group, group: Arc<Group>) -> Self {
+        let everybody = local.members().chain(group.members()).collect();
+        Self {
+            everybody: Arc::new(Group::of(everybody)),
+            local_is_first: local.members().min() < group.members().min(),
+            group,
+        }
+    }
 }
 
 impl Comm {
@@ -45,7 +70,7 @@ impl Comm {
         process: &Arc<Process>,
         context: u32,
         group: Arc<Group>,
-        remote: Option<Arc<Group>>,
+        remote: Option<Remote>,
     ) -> Option<Arc<Self>> {
         let rank = group.rank_of(process.me())?;
         Some(Arc::new(Self {
@@ -82,7 +107,7 @@ impl Comm {
     /// The remote group of an intercommunicator.
     #[must_use]
     pub fn remote_group(&self) -> Option<&Arc<Group>> {
-        self.remote.as_ref()
+        self.remote.as_ref().map(|remote| &remote.group)
     }
 
     /// The process that this is a communicator of.
@@ -107,7 +132,7 @@ impl Comm {
 
     /// The group that ranks of messages are counted in.
     fn peers(&self) -> &Arc<Group> {
-        self.remote.as_ref().unwrap_or(&self.group)
+        self.remote_group().unwrap_or(&self.group)
     }
 
     /// The process of a rank that messages go to.
@@ -138,11 +163,16 @@ impl Comm {
     }
 
     /// Where the next collective of this communicator runs. All ranks begin collectives in the same
-    /// order, so they count alike.
+    /// order, so they count alike. In an intercommunicator the ranks of the remote group are counted on
+    /// behind those of the local one.
     fn place(&self) -> Place {
+        let group = match &self.remote {
+            None => self.translation(),
+            Some(remote) => Some(Arc::clone(&remote.everybody)),
+        };
         Place {
             context: self.context | 1,
-            group: self.translation(),
+            group,
             sequence: self.sequence.fetch_add(1, Ordering::Relaxed),
         }
     }

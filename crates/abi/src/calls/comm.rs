@@ -201,6 +201,7 @@ pub fn intercomm_create(
 }
 
 /// The local group meets over the world, then the leaders do.
+#[allow(clippy::too_many_arguments)]
 pub fn intercomm_create_from_groups(
     local_group: &Arc<Group>,
     local_leader: c_int,

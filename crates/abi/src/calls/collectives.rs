@@ -615,3 +615,65 @@ pub(crate) fn reduce_scatter(
         &reduction,
     )?)
 }
+
+pub(crate) fn neighbour_allgather(send: Place, receive: Place, comm: CommRef) -> Checked<Schedule> {
+    let neighbours = comm.neighbours()?;
+    let blocks = even(&receive, neighbours.sources.len())?;
+    let name = "MPI_Neighbor_allgather";
+    Ok(coll::neighbour_allgather(
+        name,
+        &neighbours,
+        &send.buffer()?,
+        &blocks,
+    )?)
+}
+
+pub(crate) fn neighbour_allgatherv(
+    send: Place,
+    receive: Listed,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    let neighbours = comm.neighbours()?;
+    let blocks = receive.blocks(neighbours.sources.len())?;
+    let name = "MPI_Neighbor_allgatherv";
+    Ok(coll::neighbour_allgather(
+        name,
+        &neighbours,
+        &send.buffer()?,
+        &blocks,
+    )?)
+}
+
+pub(crate) fn neighbour_alltoall(send: Place, receive: Place, comm: CommRef) -> Checked<Schedule> {
+    let out = |neighbours| even(&send, neighbours);
+    let into = |neighbours| even(&receive, neighbours);
+    among_neighbours("MPI_Neighbor_alltoall", out, into, comm)
+}
+
+pub(crate) fn neighbour_alltoallv(
+    send: Listed,
+    receive: Listed,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    let out = |neighbours| send.blocks(neighbours);
+    let into = |neighbours| receive.blocks(neighbours);
+    among_neighbours("MPI_Neighbor_alltoallv", out, into, comm)
+}
+
+pub(crate) fn neighbour_alltoallw(send: Typed, receive: Typed, comm: CommRef) -> Checked<Schedule> {
+    let out = |neighbours| send.blocks(neighbours);
+    let into = |neighbours| receive.blocks(neighbours);
+    among_neighbours("MPI_Neighbor_alltoallw", out, into, comm)
+}
+
+fn among_neighbours(
+    name: &'static str,
+    out: impl FnOnce(usize) -> Checked<Blocks>,
+    into: impl FnOnce(usize) -> Checked<Blocks>,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    let neighbours = comm.neighbours()?;
+    let out = out(neighbours.destinations.len())?;
+    let into = into(neighbours.sources.len())?;
+    Ok(coll::neighbour_alltoall(name, &neighbours, &out, &into)?)
+}

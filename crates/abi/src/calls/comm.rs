@@ -16,7 +16,7 @@ use crate::state::{self, ErrhandlerObject, InfoObject};
 use crate::{c, check, entry, handle};
 
 /// The handle of a new communicator, which inherits the error handler of its parent.
-fn publish(comm: Arc<Comm>, parent: &Comm) -> Checked<c::Comm> {
+pub(crate) fn publish(comm: Arc<Comm>, parent: &Comm) -> Checked<c::Comm> {
     let handler = entry::handler_of(parent);
     ErrhandlerObject::retain(handler);
     comm.extras().set_errhandler(handler.0);
@@ -28,7 +28,7 @@ fn publish(comm: Arc<Comm>, parent: &Comm) -> Checked<c::Comm> {
 }
 
 /// The handle of a communicator that this process may have no part in.
-fn publish_some(comm: Option<Arc<Comm>>, parent: &Comm) -> Checked<c::Comm> {
+pub(crate) fn publish_some(comm: Option<Arc<Comm>>, parent: &Comm) -> Checked<c::Comm> {
     comm.map_or(Ok(k::MPI_COMM_NULL), |comm| publish(comm, parent))
 }
 

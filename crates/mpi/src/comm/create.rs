@@ -10,7 +10,7 @@ use weft_atomic::Ordering;
 
 use weft_fabric::{Peer, Region};
 
-use super::{Comm, Remote};
+use super::{Comm, Remote, Shape};
 use crate::Buffer;
 use crate::buffer;
 use crate::engine::Guard;
@@ -76,8 +76,8 @@ impl Comm {
     /// When no context is left, or a member is lost.
     pub fn dup(&self) -> Result<Arc<Self>> {
         let context = self.agree("MPI_Comm_dup")?;
-        let (group, remote) = (Arc::clone(self.group()), self.remote.clone());
-        Ok(Self::assemble(self.process(), context, group, remote)
+        let (group, shape) = (Arc::clone(self.group()), self.shape.clone());
+        Ok(Self::assemble(self.process(), context, group, shape)
             .expect("a member of the group it copies"))
     }
 
@@ -88,7 +88,7 @@ impl Comm {
     /// `Group` if a member of the group is not in this communicator.
     pub fn create(&self, group: &Arc<Group>) -> Result<Option<Arc<Self>>> {
         self.check_subgroup(group)?;
-        if self.remote.is_some() {
+        if self.remote().is_some() {
             let place = group.rank_of(self.process().me());
             return self.split(place.map(|_| 0), place.map_or(0, u32::cast_signed));
         }
@@ -134,7 +134,7 @@ impl Comm {
         let mut colors: Vec<i32> = ours.iter().filter_map(|ask| ask.color).collect();
         colors.sort_unstable();
         colors.dedup();
-        if self.remote.is_some() {
+        if self.remote().is_some() {
             colors.retain(|color| theirs.iter().any(|ask| ask.color == Some(*color)));
         }
         let contexts = self.agree_on("MPI_Comm_split", colors.len())?;
@@ -143,14 +143,14 @@ impl Comm {
             return Ok(None);
         };
         let group = part(self.group(), ours, color);
-        let remote = self
-            .remote_group()
-            .map(|remote| Remote::of(&group, Arc::new(part(remote, theirs, color))));
+        let shape = self.remote_group().map_or(Shape::Plain, |remote| {
+            Shape::Between(Remote::of(&group, Arc::new(part(remote, theirs, color))))
+        });
         Ok(Self::assemble(
             self.process(),
             contexts[place],
             Arc::new(group),
-            remote,
+            shape,
         ))
     }
 
@@ -173,7 +173,7 @@ impl Comm {
     }
 
     pub(super) fn relative(&self, context: u32, group: Arc<Group>) -> Option<Arc<Self>> {
-        Self::assemble(self.process(), context, group, None)
+        Self::assemble(self.process(), context, group, Shape::Plain)
     }
 
     fn check_subgroup(&self, group: &Group) -> Result<()> {
@@ -200,16 +200,13 @@ impl Comm {
     /// side.
     fn agree_on(&self, name: &'static str, number: usize) -> Result<Vec<u32>> {
         let mut bytes = vec![0; number * 4];
-        let first = self
-            .remote
-            .as_ref()
-            .is_none_or(|remote| remote.local_is_first);
+        let first = self.remote().is_none_or(|remote| remote.local_is_first);
         if self.rank() == 0 && first {
             for place in bytes.chunks_exact_mut(4) {
                 place.copy_from_slice(&self.process().new_context()?.to_le_bytes());
             }
         }
-        if self.remote.is_some() {
+        if self.remote().is_some() {
             let own = bytes.len();
             bytes.resize(2 * own, 0);
             self.meet(name, &mut bytes, own)?;
@@ -315,7 +312,7 @@ impl Comm {
             vec![Step::Send { to: 0, from: own }]
         };
         self.run(Schedule::of(NAME, steps))?;
-        if self.remote.is_some() {
+        if self.remote().is_some() {
             self.meet(NAME, &mut all, size * Ask::BYTES)?;
         } else {
             self.spread(NAME, &mut all, 0)?;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use weft_fabric::Peer;
 
 use super::create::GROUP_TAG;
-use super::{Comm, Remote};
+use super::{Comm, Remote, Shape};
 use crate::Buffer;
 use crate::buffer;
 use crate::error::{Error, ErrorClass, Result};
@@ -104,9 +104,9 @@ impl Comm {
                 ),
             ));
         }
-        let remote = Remote::of(self.group(), Arc::new(remote));
+        let shape = Shape::Between(Remote::of(self.group(), Arc::new(remote)));
         let group = Arc::clone(self.group());
-        Ok(Self::assemble(self.process(), context, group, Some(remote))
+        Ok(Self::assemble(self.process(), context, group, shape)
             .expect("a member of its own group"))
     }
 
@@ -171,7 +171,7 @@ impl Comm {
     /// # Errors
     /// `Comm` for an intracommunicator; when no context is left, or a member is lost.
     pub fn merge(&self, high: bool) -> Result<Arc<Self>> {
-        let Some(remote) = &self.remote else {
+        let Some(remote) = self.remote() else {
             return Err(Error::new(
                 ErrorClass::Comm,
                 format!("{MERGE}: the communicator has one group only; it is there already"),
@@ -195,7 +195,7 @@ impl Comm {
     }
 
     pub(super) fn check_intra(&self, name: &str) -> Result<()> {
-        if self.remote.is_none() {
+        if self.remote().is_none() {
             return Ok(());
         }
         Err(Error::new(

@@ -3,6 +3,7 @@
 mod create;
 mod extras;
 mod inter;
+pub mod topology;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use crate::process::Process;
 
 pub use extras::{Attributes, Extras};
 pub use inter::Bridge;
+use topology::Topology;
 
 /// Context of `MPI_COMM_WORLD`. A communicator owns two: even for point-to-point, odd for collectives.
 pub(crate) const WORLD: u32 = 0;
@@ -31,12 +33,22 @@ pub struct Comm {
     process: Arc<Process>,
     context: u32,
     group: Arc<Group>,
-    /// The other side of an intercommunicator.
-    remote: Option<Remote>,
+    shape: Shape,
     rank: u32,
     /// Collectives begun on this communicator so far.
     sequence: AtomicU32,
     extras: Extras,
+}
+
+/// What kind of communicator it is.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    /// One group.
+    Plain,
+    /// Two groups: an intercommunicator.
+    Between(Remote),
+    /// One group with a topology.
+    On(Arc<Topology>),
 }
 
 /// The other side of an intercommunicator, as this side sees it.
@@ -70,14 +82,14 @@ impl Comm {
         process: &Arc<Process>,
         context: u32,
         group: Arc<Group>,
-        remote: Option<Remote>,
+        shape: Shape,
     ) -> Option<Arc<Self>> {
         let rank = group.rank_of(process.me())?;
         Some(Arc::new(Self {
             process: Arc::clone(process),
             context,
             group,
-            remote,
+            shape,
             rank,
             sequence: AtomicU32::new(0),
             extras: Extras::default(),
@@ -107,7 +119,24 @@ impl Comm {
     /// The remote group of an intercommunicator.
     #[must_use]
     pub fn remote_group(&self) -> Option<&Arc<Group>> {
-        self.remote.as_ref().map(|remote| &remote.group)
+        self.remote().map(|remote| &remote.group)
+    }
+
+    /// The topology, if it was made with one (MPI 5.0, chapter 8).
+    #[must_use]
+    pub fn topology(&self) -> Option<&Arc<Topology>> {
+        match &self.shape {
+            Shape::On(topology) => Some(topology),
+            Shape::Plain | Shape::Between(_) => None,
+        }
+    }
+
+    #[inline]
+    fn remote(&self) -> Option<&Remote> {
+        match &self.shape {
+            Shape::Between(remote) => Some(remote),
+            Shape::Plain | Shape::On(_) => None,
+        }
     }
 
     /// The process that this is a communicator of.
@@ -166,7 +195,7 @@ impl Comm {
     /// order, so they count alike. In an intercommunicator the ranks of the remote group are counted on
     /// behind those of the local one.
     fn place(&self) -> Place {
-        let group = match &self.remote {
+        let group = match self.remote() {
             None => self.translation(),
             Some(remote) => Some(Arc::clone(&remote.everybody)),
         };

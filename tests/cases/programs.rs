@@ -36,6 +36,16 @@ fn collectives() {
 }
 
 #[test]
+fn intercommunicators() {
+    passes("intercommunicators", &[1, 2, 3, 4, 9], &[]);
+}
+
+#[test]
+fn topologies() {
+    passes("topologies", &[1, 2, 3, 4, 6, 12], &[]);
+}
+
+#[test]
 fn wrong_arguments_give_the_right_class() {
     passes("errors", &[1, 2], &[]);
 }

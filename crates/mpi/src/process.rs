@@ -7,7 +7,7 @@ use weft_atomic::AtomicU32;
 use weft_fabric::{Bell, Fabric, Load, Peer};
 
 use crate::coll;
-use crate::comm::{self, Comm};
+use crate::comm::{self, Comm, Shape};
 use crate::engine::{Guard, Interest, Shared};
 use crate::error::Result;
 use crate::group::Group;
@@ -68,7 +68,7 @@ impl Process {
     pub fn world(self: &Arc<Self>) -> Arc<Comm> {
         let group = || Arc::new(Group::identity(self.peers));
         let world = || {
-            let world = Comm::assemble(self, comm::WORLD, group(), None)
+            let world = Comm::assemble(self, comm::WORLD, group(), Shape::Plain)
                 .expect("everybody is in the world");
             world.extras().set_name("MPI_COMM_WORLD");
             world
@@ -81,7 +81,7 @@ impl Process {
     pub fn itself(self: &Arc<Self>) -> Arc<Comm> {
         let group = || Arc::new(Group::of(vec![self.me]));
         let itself = || {
-            let itself = Comm::assemble(self, comm::ITSELF, group(), None)
+            let itself = Comm::assemble(self, comm::ITSELF, group(), Shape::Plain)
                 .expect("a process is its own member");
             itself.extras().set_name("MPI_COMM_SELF");
             itself

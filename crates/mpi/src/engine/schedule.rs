@@ -117,6 +117,18 @@ pub struct Schedule {
     pub scratch_bytes: usize,
 }
 
+impl Schedule {
+    /// Steps that need no scratch memory.
+    #[must_use]
+    pub fn of(name: &'static str, steps: Vec<Step>) -> Self {
+        Self {
+            name,
+            steps,
+            scratch_bytes: 0,
+        }
+    }
+}
+
 /// Index of a run in the engine's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ScheduleId(u32);
@@ -126,7 +138,7 @@ pub(crate) struct ScheduleId(u32);
 pub(crate) struct Place {
     /// The communicator's context for collectives.
     pub context: u32,
-    /// Ranks of the communicator, where they differ from the peers.
+    /// Ranks of the communicator (both sides of an intercommunicator), where they differ from the peers.
     pub group: Option<Arc<Group>>,
     /// Number of this collective on the communicator.
     pub sequence: u32,

@@ -344,11 +344,7 @@ impl Core {
             Some(&window) => window,
             None => {
                 let window = mailboxes.windows.len();
-                mailboxes.windows.push(Window {
-                    node,
-                    port,
-                    used: 0,
-                });
+                mailboxes.windows.push(Window { node, used: 0 });
                 mailboxes.window_of.insert((node, port), window);
                 window
             }

@@ -12,6 +12,8 @@ use crate::{Fabric, Sink};
 pub trait Guest: Sink + Send {
     /// Does what polling left to do. True if something moved, so that whoever waits should look again.
     fn settle(&mut self, fabric: &mut dyn Fabric) -> bool;
+    /// Whether [`settle`](Self::settle) has nothing to do until something arrives or is asked for.
+    fn is_settled(&self) -> bool;
     /// The guest as what it is, for its own calls.
     fn as_any(&mut self) -> &mut dyn Any;
 }

@@ -195,18 +195,15 @@ impl Portals {
             token: frame.token,
             size: frame.size,
         };
-        match self.reading(pair) {
-            Some((id, transfer)) => {
-                let Step::Granted(token) = transfer.step else {
-                    return false;
-                };
-                transfer.stale = Some(token);
-                transfer.accept(leave);
-                self.work.push(id);
-            }
-            None => {
-                self.offers.insert(pair, leave);
-            }
+        if let Some((id, transfer)) = self.reading(pair)
+            && let Step::Granted(token) = transfer.step
+        {
+            transfer.stale = Some(token);
+            transfer.accept(leave);
+            self.work.push(id);
+        } else {
+            // For a read to come; the one before may have ended without anybody having looked yet.
+            self.offers.insert(pair, leave);
         }
         true
     }

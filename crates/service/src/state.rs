@@ -263,6 +263,11 @@ impl Guest for Core {
         moved
     }
 
+    #[inline]
+    fn is_settled(&self) -> bool {
+        !self.has_work()
+    }
+
     fn as_any(&mut self) -> &mut dyn std::any::Any {
         self
     }

@@ -89,7 +89,7 @@ macro_rules! conformance {
                 portals::reader_or_writer_first,
                 portals::allgather_for_any_number,
                 portals::both_sides_hear_of_a_wrong_size,
-                portals::a_node_writes_to_itself,
+                portals::a_node_moves_to_itself,
                 portals::many_transfers_at_once,
                 syncs::early_and_double_signals_count,
                 syncs::syncs_are_kept_apart,
@@ -126,7 +126,7 @@ conformance!(
         ..Config::new(count, 4)
     })
 );
-conformance!(local, |count| boxed(Local::group(count as u32)));
+conformance!(local, |count| boxed(Local::group(count)));
 conformance!(shm, |count| boxed(
     Shm::group(count as u32).expect("endpoints")
 ));

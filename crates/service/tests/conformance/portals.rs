@@ -187,7 +187,7 @@ pub fn both_sides_hear_of_a_wrong_size(stage: &dyn Stage) {
     }
 }
 
-pub fn a_node_writes_to_itself(stage: &dyn Stage) {
+pub fn a_node_moves_to_itself(stage: &dyn Stage) {
     play(stage, 1, |node| {
         let (inportal, out) = (
             node.inportal(0).expect("free"),

@@ -67,12 +67,12 @@ pub fn made_again_is_the_same(stage: &dyn Stage) {
 }
 
 pub fn barriers_hold(stage: &dyn Stage) {
-    let entered = std::sync::atomic::AtomicU32::new(0);
+    let entered = std::sync::Mutex::new(0);
     play(stage, 6, |node| {
         for round in 1..=20 {
-            entered.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            *entered.lock().expect("unpoisoned") += 1;
             barrier(node);
-            let seen = entered.load(std::sync::atomic::Ordering::SeqCst);
+            let seen = *entered.lock().expect("unpoisoned");
             assert!(seen >= round * 6, "{seen} in round {round}");
         }
     });

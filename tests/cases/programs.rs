@@ -46,6 +46,12 @@ fn topologies() {
 }
 
 #[test]
+fn services_alone_and_beside_mpi() {
+    passes("services", &[1, 2, 3, 17], &[]);
+    passes("services", &[1, 2, 17], &["mpi"]);
+}
+
+#[test]
 fn wrong_arguments_give_the_right_class() {
     passes("errors", &[1, 2], &[]);
 }

@@ -26,6 +26,7 @@ mod entry;
 mod fault;
 pub mod generated;
 mod handle;
+mod services;
 mod state;
 
 /// Defines `MPI_X` as a jump to `PMPI_X`. A tool that defines `MPI_X` itself and calls `PMPI_X` is

@@ -26,7 +26,7 @@ pub(crate) mod start;
 use std::collections::VecDeque;
 use std::thread::Thread;
 
-use weft_fabric::{Fabric, Operation, Peer};
+use weft_fabric::{Fabric, Guest, Operation, Peer};
 use weft_matching::Matching;
 
 use crate::error::{Error, ErrorClass};
@@ -102,6 +102,9 @@ pub(crate) struct Core {
     pub lost: Vec<(Peer, String)>,
     /// Messages that were no envelopes.
     pub refused: u64,
+    /// Who else uses the endpoint, and whether it may have something to settle.
+    pub guest: Option<Box<dyn Guest>>,
+    pub guest_called: bool,
 }
 
 /// One rank's engine.
@@ -146,6 +149,8 @@ impl Engine {
                 buffered: 0,
                 lost: Vec::new(),
                 refused: 0,
+                guest: None,
+                guest_called: false,
             },
             outbox: Outbox::new(peers),
             allowance: 0,
@@ -173,6 +178,22 @@ impl Engine {
         if !self.core.todo.is_empty() {
             self.settle();
         }
+        if self.core.guest_called {
+            moved |= self.settle_guest();
+        }
+        moved
+    }
+
+    /// Something came for the guest, or it was called: it does what that has left to do.
+    #[cold]
+    fn settle_guest(&mut self) -> bool {
+        let Some(guest) = &mut self.core.guest else {
+            return false;
+        };
+        let moved = guest.settle(&mut *self.fabric);
+        self.core.guest_called = !guest.is_settled();
+        // Whoever waits for it is parked as those who wait for anything.
+        self.core.wake_probing();
         moved
     }
 

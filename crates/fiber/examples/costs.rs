@@ -72,9 +72,10 @@ fn parked(
             Builder::new()
                 .worker(worker)
                 .spawn_on(runtime, move || {
+                    // A signal that comes before the first suspension would not count.
                     loop {
-                        park();
                         ran.fetch_add(1, Ordering::Relaxed);
+                        park();
                         if end.load(Ordering::Relaxed) {
                             return;
                         }
@@ -98,7 +99,7 @@ fn signals(target: usize, count: usize) -> (f64, f64) {
         .worker(0)
         .spawn_on(&runtime, move || {
             let mut best = (f64::MAX, f64::MAX);
-            for round in 0..20 {
+            for round in 1..20 {
                 while (ran.load(Ordering::Acquire) as usize) < round * count {
                     yield_now();
                 }

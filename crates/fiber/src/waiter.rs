@@ -55,7 +55,7 @@ pub(crate) type Ringer = Arc<dyn Fn() + Send + Sync>;
 /// Has the caller's *worker* sleep in `wait`, for instance on a doorbell that other processes ring too;
 /// for a fiber that drives what others of its worker wait for, when none of them is runnable. `ring` must
 /// end that sleep: it is called when a fiber of the worker becomes runnable meanwhile. Does not sleep if
-/// one is already. On a thread that is no worker it just waits.
-pub fn sleep_elsewhere(ring: &Arc<dyn Fn() + Send + Sync>, wait: impl FnOnce()) {
-    worker::sleep_elsewhere(ring, wait);
+/// one is already: then it answers false. On a thread that is no worker it just waits.
+pub fn sleep_elsewhere(ring: &Arc<dyn Fn() + Send + Sync>, wait: impl FnOnce()) -> bool {
+    worker::sleep_elsewhere(ring, wait)
 }

@@ -379,6 +379,14 @@ pub fn current() -> Option<Fiber> {
     Some(worker.runtime.fiber(worker.running()?))
 }
 
+/// Whether the caller is a fiber.
+#[must_use]
+#[inline(never)]
+pub fn is_fiber() -> bool {
+    HERE.get()
+        .is_some_and(|worker| worker.running.get() != NONE)
+}
+
 /// Lets every other runnable fiber of this worker run first. On a thread that is no fiber: lets other
 /// threads run.
 #[inline(never)]
@@ -427,9 +435,10 @@ pub fn others_runnable() -> bool {
 }
 
 /// See [`crate::sleep_elsewhere`].
-pub(crate) fn sleep_elsewhere(ring: &Ringer, wait: impl FnOnce()) {
+pub(crate) fn sleep_elsewhere(ring: &Ringer, wait: impl FnOnce()) -> bool {
     let Some(worker) = here() else {
-        return wait();
+        wait();
+        return true;
     };
     let set = |place| {
         *worker
@@ -439,12 +448,17 @@ pub(crate) fn sleep_elsewhere(ring: &Ringer, wait: impl FnOnce()) {
     };
     set(Some(ring.clone()));
     worker.runtime.set_idle(worker.index, true);
+    let mut slept = false;
     // The caller's own fiber lives, so the runtime does not end meanwhile.
     worker.shared.sleep(
         &worker.runtime.futex,
         || worker.ready.has_any(),
-        |_own| wait(),
+        |_own| {
+            slept = true;
+            wait();
+        },
     );
     worker.runtime.set_idle(worker.index, false);
     set(None);
+    slept
 }

@@ -15,6 +15,8 @@ pub(crate) struct Control {
     pub completion: Completion<Waiter>,
     /// Runs the closure and leaves the result in its place, once.
     pub run: unsafe fn(*mut Control),
+    /// Moves the result to an address that has room for it.
+    pub take: unsafe fn(*mut Control, *mut u8),
     /// Drops the result that nobody will take.
     pub discard: unsafe fn(*mut Control),
 }
@@ -62,7 +64,7 @@ impl Fiber {
         self.number
     }
 
-    /// How often the number was used before; with it, the name of this one fiber.
+    /// An odd number that is another each time the number is used; with it, the name of this one fiber.
     #[must_use]
     pub fn incarnation(self) -> u32 {
         self.generation

@@ -76,7 +76,7 @@ pub use self::{
     spawn::{Builder, JoinHandle, spawn},
     stack::{LARGEST_STACK, SMALLEST_STACK},
     waiter::{Waiter, park, sleep_elsewhere},
-    worker::{current, is_fiber, others_runnable, yield_now},
+    worker::{current, current_worker, is_fiber, others_runnable, yield_now},
 };
 
 #[cfg(all(test, not(loom)))]

@@ -219,6 +219,14 @@ impl Inner {
         }
     }
 
+    /// Odd while the number is in use, even while it is free; never the same again.
+    #[inline]
+    pub(crate) fn turn_generation(&self, number: u32) {
+        let generation = self.generation(number);
+        let next = generation.load(Ordering::Relaxed).wrapping_add(1);
+        generation.store(next, Ordering::Release);
+    }
+
     pub(crate) fn set_idle(&self, index: usize, idle: bool) {
         if idle {
             self.idle.fetch_or(1 << index, Ordering::Relaxed);
@@ -446,6 +454,20 @@ impl Runtime {
     #[must_use]
     pub fn live(&self) -> u64 {
         self.inner.live()
+    }
+
+    /// The fiber of this [number](Fiber::number) and [incarnation](Fiber::incarnation), if it lives or its
+    /// result waits to be taken.
+    #[must_use]
+    pub fn find(&self, number: u32, incarnation: u32) -> Option<Fiber> {
+        let used = (number as usize) < self.inner.config.fibers
+            && incarnation % 2 == 1
+            && self.inner.generation(number).load(Ordering::Acquire) == incarnation;
+        used.then_some(Fiber {
+            runtime: self.inner,
+            number,
+            generation: incarnation,
+        })
     }
 
     pub(crate) fn inner(&self) -> &'static Inner {

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 
@@ -179,11 +179,11 @@ impl Builder {
             // Boxed once; the boxes are small, so this ends.
             let body: Box<dyn FnOnce() -> Box<T> + Send> = Box::new(move || Box::new(body()));
             return self
-                .place(inner, here, index, threaded, body)
-                .map(|raw| JoinHandle::new(raw, take_boxed::<T>));
+                .place(inner, here, index, threaded, body, take_boxed::<T>)
+                .map(JoinHandle::new);
         }
-        self.place(inner, here, index, threaded, body)
-            .map(|raw| JoinHandle::new(raw, take::<F, T>))
+        self.place(inner, here, index, threaded, body, take::<F, T>)
+            .map(JoinHandle::new)
     }
 
     #[inline]
@@ -194,6 +194,7 @@ impl Builder {
         index: usize,
         threaded: bool,
         body: F,
+        take: unsafe fn(*mut Control, *mut u8),
     ) -> io::Result<Fiber>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -229,6 +230,7 @@ impl Builder {
             control.write(Control {
                 completion: Completion::new(),
                 run: run::<F, T>,
+                take,
                 discard: discard::<F, T>,
             });
             let place = payload::<F, T>(control);
@@ -247,6 +249,7 @@ impl Builder {
                 .store(here.started.load(Ordering::Relaxed) + 1, Ordering::Release),
             None => inner.count_outside(),
         }
+        inner.turn_generation(number);
         let fiber = inner.fiber(number);
         // Release: SYNC worker.give.
         inner
@@ -271,21 +274,28 @@ pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Jo
         .expect("a fiber that starts another, and a stack for it")
 }
 
-unsafe fn take<F: FnOnce() -> T, T>(control: *mut Control) -> Result<T> {
-    // SAFETY: the fiber has ended, so the result is there; taken once, by who joins.
-    unsafe { ManuallyDrop::take(&mut (*payload::<F, T>(control)).result) }
+unsafe fn take<F: FnOnce() -> T, T>(control: *mut Control, into: *mut u8) {
+    // SAFETY: the fiber has ended, so the result is there; taken once, by who joins, who has room for it.
+    unsafe {
+        let result = ManuallyDrop::take(&mut (*payload::<F, T>(control)).result);
+        into.cast::<Result<T>>().write(result);
+    }
 }
 
-unsafe fn take_boxed<T>(control: *mut Control) -> Result<T> {
+unsafe fn take_boxed<T>(control: *mut Control, into: *mut u8) {
     type Body<T> = Box<dyn FnOnce() -> Box<T> + Send>;
-    // SAFETY: as for `take`.
-    unsafe { take::<Body<T>, Box<T>>(control) }.map(|value| *value)
+    let mut boxed = MaybeUninit::<Result<Box<T>>>::uninit();
+    // SAFETY: as for `take`; what is taken was spawned with these types.
+    unsafe {
+        take::<Body<T>, Box<T>>(control, boxed.as_mut_ptr().cast());
+        let result = boxed.assume_init().map(|value| *value);
+        into.cast::<Result<T>>().write(result);
+    }
 }
 
 /// The right to the result of a fiber. Dropping it lets the fiber go on by itself.
 pub struct JoinHandle<T> {
     fiber: Fiber,
-    take: unsafe fn(*mut Control) -> Result<T>,
     result: PhantomData<T>,
 }
 
@@ -295,10 +305,9 @@ unsafe impl<T: Send> Send for JoinHandle<T> {}
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
-    fn new(fiber: Fiber, take: unsafe fn(*mut Control) -> Result<T>) -> Self {
+    fn new(fiber: Fiber) -> Self {
         Self {
             fiber,
-            take,
             result: PhantomData,
         }
     }
@@ -332,9 +341,29 @@ impl<T> JoinHandle<T> {
             }
         }
         // SAFETY: it has ended, and this is called once: the handle is consumed.
-        let result = unsafe { (this.take)(control) };
+        let result = unsafe {
+            let mut result = MaybeUninit::<Result<T>>::uninit();
+            ((*control).take)(control, result.as_mut_ptr().cast());
+            result.assume_init()
+        };
         this.fiber.runtime.release(this.fiber.number);
         result
+    }
+
+    /// The name alone, from which [`from_fiber`](Self::from_fiber) makes the handle again.
+    #[must_use]
+    pub fn into_fiber(self) -> Fiber {
+        ManuallyDrop::new(self).fiber
+    }
+
+    /// The handle of a fiber.
+    ///
+    /// # Safety
+    /// The name must come from [`into_fiber`](Self::into_fiber) of a handle of the same type, and a handle
+    /// be made of it once.
+    #[must_use]
+    pub unsafe fn from_fiber(fiber: Fiber) -> Self {
+        Self::new(fiber)
     }
 
     fn control(&self) -> *mut Control {

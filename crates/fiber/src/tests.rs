@@ -297,6 +297,22 @@ fn many_fibers_wait_at_once() {
 }
 
 #[test]
+fn a_name_is_found_while_it_is_in_use() {
+    let runtime = Runtime::new(config(1)).expect("memory");
+    let handle = runtime.spawn(|| 5u8);
+    let fiber = handle.into_fiber();
+    let (number, incarnation) = (fiber.number(), fiber.incarnation());
+    assert_eq!(runtime.find(number, incarnation), Some(fiber));
+    assert_eq!(runtime.find(number, incarnation + 2), None);
+    assert_eq!(runtime.find(number + 7, incarnation), None);
+    assert_eq!(runtime.find(u32::MAX, 1), None);
+    // SAFETY: of a handle of the same type, once.
+    let handle = unsafe { crate::JoinHandle::<u8>::from_fiber(fiber) };
+    assert_eq!(handle.join().expect("no panic"), 5);
+    assert_eq!(runtime.find(number, incarnation), None);
+}
+
+#[test]
 fn wrong_use_is_refused_with_a_remedy() {
     let outside = Builder::new().spawn(|| ()).expect_err("no fiber");
     assert!(outside.to_string().contains("Runtime::spawn"), "{outside}");

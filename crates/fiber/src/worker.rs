@@ -387,6 +387,13 @@ pub fn is_fiber() -> bool {
         .is_some_and(|worker| worker.running.get() != NONE)
 }
 
+/// The index of the worker that runs the calling fiber, if it is one.
+#[must_use]
+pub fn current_worker() -> Option<usize> {
+    let worker = here()?;
+    worker.running().map(|_| worker.index)
+}
+
 /// Lets every other runnable fiber of this worker run first. On a thread that is no fiber: lets other
 /// threads run.
 #[inline(never)]

@@ -21,7 +21,7 @@ use weft_atomic::biased::{self, Biased};
 use weft_fabric::waiting::{Step, Waiting};
 use weft_fabric::{Bell, Fabric};
 use weft_fiber::{self as fiber, Waiter};
-use weft_sys::{futex::Futex, membarrier};
+use weft_sys::{error::keep_errno, futex::Futex, membarrier};
 
 use super::Engine;
 use super::request::{Phase, RequestId};
@@ -119,10 +119,14 @@ impl Guard<'_> {
         if let Some(answer) = ready(self) {
             return answer;
         }
-        if self.driven {
-            return self.wait_parked(interest, ready);
-        }
-        self.drive(ready)
+        // Other fibers may run on this thread meanwhile.
+        keep_errno(|| {
+            if self.driven {
+                self.wait_parked(interest, ready)
+            } else {
+                self.drive(ready)
+            }
+        })
     }
 
     /// Drives progress until `ready` has an answer.

@@ -29,7 +29,7 @@ pub(crate) struct Completion<W> {
 
 /// What the end found.
 #[must_use]
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Ended<W> {
     /// Nobody waits yet.
     Alone,
@@ -144,7 +144,7 @@ mod models {
             let scene = Arc::new(Scene(Completion::new(), UnsafeCell::new(0)));
             let fiber = {
                 let scene = scene.clone();
-                loom::thread::spawn(move || scene.0.end() == Ended::Detached)
+                loom::thread::spawn(move || matches!(scene.0.end(), Ended::Detached))
             };
             let here = scene.0.detach();
             assert!(fiber.join().unwrap() != here);

@@ -63,6 +63,25 @@ fn threads_of_both_kinds() {
 }
 
 #[test]
+fn fibers_of_c() {
+    passes("fibers", &[1, 2, 3], &[]);
+}
+
+/// The examples as they say that they are started, smaller.
+#[test]
+fn fibers_of_the_examples() {
+    let of = |name: &str, argument: &str, expected: &str| {
+        let program = build(&format!("examples/fibers/{name}.c"), &[]);
+        let ended = mpiexec(2, &program, &[argument]);
+        ended.expect_success();
+        assert!(ended.out.contains(expected), "{ended:?}");
+    };
+    of("ring", "500", "passed 1000 fibers");
+    of("echo", "5000", "5000 clients");
+    of("million", "16384", "all have received theirs");
+}
+
+#[test]
 fn singleton_needs_no_launcher() {
     let program = build("tests/programs/ring.c", &["-pthread"]);
     run(

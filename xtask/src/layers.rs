@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 const ROOMS: [&str; 14] = [
     "atomic",
     "sys",
+    "fiber",
     "pool",
     "matching",
     "fabric",

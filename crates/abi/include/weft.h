@@ -106,10 +106,11 @@ int weft_name_unlink(const char *name);
 #define WEFT_IOCTL_SIGNALS 10 /* sync */
 #define WEFT_IOCTL_SET_REMOTE 9 /* mailbox; int, int: as weft_mailbox_set_remote */
 
-/* ---- Fibers ------------------------------------------------------------------------------------- */
-
 #ifdef __cplusplus
 }
 #endif
+
+/* ---- Fibers ------------------------------------------------------------------------------------- */
+#include "weft_fiber.h"
 
 #endif

@@ -24,6 +24,7 @@ mod calls;
 mod check;
 mod entry;
 mod fault;
+mod fibers;
 pub mod generated;
 mod handle;
 mod services;

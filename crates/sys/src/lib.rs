@@ -13,6 +13,7 @@
 //!   fork        a second process of this program               environment: variables
 //!   cores       how many cores we really have
 //!   random      unpredictable bytes                            usage: what a thread has used
+//!   fault       a look at memory touched that may not be
 //! ```
 //!
 //! Each function is safe unless it says why not. Errors are [`std::io::Error`] that carry the call,
@@ -28,6 +29,7 @@ pub mod cores;
 pub mod descriptor;
 pub mod environment;
 pub mod error;
+pub mod fault;
 pub mod fork;
 pub mod futex;
 pub mod lifeline;

@@ -11,27 +11,27 @@
 //! [`Engine`] is two halves: the fabric, and the [`Core`] that the fabric reports to while it is
 //! polled. What needs the fabric itself is noted as a [`Todo`] and done right after the poll.
 //!
-//! One lock guards the engine ([`Shared`]). Of the threads that wait, one drives progress; the others
+//! One lock guards the engine ([`Shared`]). Of the threads and fibers that wait, one drives progress; the others
 //! sleep until it completes what they wait for, or until it leaves and hands the wheel over.
 
 mod arrival;
 pub(crate) mod envelope;
 mod outbox;
+mod parked;
 mod rendezvous;
 pub(crate) mod request;
 pub mod schedule;
 mod shared;
 pub(crate) mod start;
 
-use std::collections::VecDeque;
-use std::thread::Thread;
-
 use weft_fabric::{Fabric, Guest, Operation, Peer};
+use weft_fiber::Waiter;
 use weft_matching::Matching;
 
 use crate::error::{Error, ErrorClass};
 use envelope::Envelope;
 use outbox::Outbox;
+use parked::Parked;
 use request::{Outcome, Phase, RequestId, Requests, Work};
 use schedule::{Runs, ScheduleId};
 pub(crate) use shared::{Guard, Interest, Shared};
@@ -94,8 +94,8 @@ pub(crate) struct Core {
     /// Operations of the fabric that answered `Pending`.
     pub pulling: Vec<(Operation, RequestId, Pulling)>,
     pub next_operation: u64,
-    /// Threads asleep until something unexpected arrives (probes).
-    pub probing: Vec<Thread>,
+    /// Asleep until something unexpected arrives (probes).
+    pub probing: Vec<Waiter>,
     /// Bytes of buffered sends under way.
     pub buffered: usize,
     /// Peers that are lost, with the reason.
@@ -122,10 +122,10 @@ pub(crate) struct Engine {
     pub doing: Vec<Todo>,
     /// Pulls that the fabric had no room for.
     pub retry_pulls: Vec<(RequestId, Peer, Envelope)>,
-    /// Whether a thread drives progress right now.
+    /// Whether somebody drives progress right now.
     pub driven: bool,
-    /// Threads that wait while another drives.
-    pub parked: VecDeque<Thread>,
+    /// Those who wait while another drives.
+    pub parked: Parked,
 }
 
 impl Engine {
@@ -158,7 +158,7 @@ impl Engine {
             doing: Vec::new(),
             retry_pulls: Vec::new(),
             driven: false,
-            parked: VecDeque::new(),
+            parked: Parked::default(),
         }
     }
 
@@ -299,8 +299,8 @@ impl Core {
             return;
         };
         let duties = slot.duties_mut();
-        if let Some(thread) = duties.waiter.take() {
-            thread.unpark();
+        if let Some(waiter) = duties.waiter.take() {
+            waiter.wake();
         }
         let buffered = std::mem::take(&mut duties.buffered);
         let (parent, follower, detached) = (duties.parent, duties.follower.take(), duties.detached);
@@ -346,8 +346,8 @@ impl Core {
 
     /// Wakes the threads that wait for something unexpected.
     pub(crate) fn wake_probing(&mut self) {
-        for thread in self.probing.drain(..) {
-            thread.unpark();
+        for waiter in self.probing.drain(..) {
+            waiter.wake();
         }
     }
 

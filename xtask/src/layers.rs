@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 /// The rooms from the bottom of the building to the top: each may use those before it.
-const ROOMS: [&str; 13] = [
+const ROOMS: [&str; 14] = [
     "atomic",
     "sys",
     "pool",
@@ -19,6 +19,7 @@ const ROOMS: [&str; 13] = [
     "mpi",
     "launch",
     "abi",
+    "net",
     "bench",
     "weft",
 ];

@@ -21,6 +21,7 @@ const ROOMS: [&str; 14] = [
     "service",
     "launch",
     "abi",
+    "net",
     "bench",
     "weft",
 ];

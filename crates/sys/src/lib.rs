@@ -9,6 +9,8 @@
 //!   attach      copy straight from or to another process
 //!   descriptor  pipes, socket pairs, inheritance               passing: over a socket
 //!   poll        wait for descriptors                           signal: as a descriptor
+//!   event       bells that wake who has them in its ear
+//!   packet      raw frames of an interface
 //!   process     who we are, who dies with whom, pidfd            lifeline: who dies with a pipe
 //!   fork        a second process of this program               environment: variables
 //!   cores       how many cores we really have
@@ -29,12 +31,14 @@ pub mod cores;
 pub mod descriptor;
 pub mod environment;
 pub mod error;
+pub mod event;
 pub mod fault;
 pub mod fork;
 pub mod futex;
 pub mod lifeline;
 pub mod membarrier;
 pub mod memory;
+pub mod packet;
 pub mod passing;
 pub mod poll;
 pub mod probe;

@@ -115,8 +115,41 @@ impl MemoryFile {
         Mapping::of(
             self.length,
             libc::MAP_SHARED | libc::MAP_NORESERVE,
+            libc::PROT_READ | libc::PROT_WRITE,
             Some(self.descriptor.as_fd()),
         )
+    }
+
+    /// Maps all of it for reading only: a write through this mapping would be a fault.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn map_readable(&self) -> io::Result<Mapping> {
+        Mapping::of(
+            self.length,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            libc::PROT_READ,
+            Some(self.descriptor.as_fd()),
+        )
+    }
+
+    /// A second descriptor of the same memory through which it can be mapped for reading only.
+    ///
+    /// # Errors
+    /// If `/proc` is not there, or no descriptors are left.
+    pub fn share_readable(&self) -> io::Result<OwnedFd> {
+        File::open(format!("/proc/self/fd/{}", self.descriptor.as_raw_fd())).map(OwnedFd::from)
+    }
+
+    /// A second handle of the same memory.
+    ///
+    /// # Errors
+    /// If no descriptors are left.
+    pub fn share(&self) -> io::Result<Self> {
+        Ok(Self {
+            descriptor: self.descriptor.try_clone()?,
+            length: self.length,
+        })
     }
 
     /// The descriptor, to be passed on.
@@ -170,17 +203,23 @@ impl Mapping {
         Self::of(
             length,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            libc::PROT_READ | libc::PROT_WRITE,
             None,
         )
     }
 
-    fn of(length: usize, flags: libc::c_int, file: Option<BorrowedFd<'_>>) -> io::Result<Self> {
+    fn of(
+        length: usize,
+        flags: libc::c_int,
+        protection: libc::c_int,
+        file: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Self> {
         // SAFETY: no address is asked for, so no mapping of ours is replaced.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 length,
-                libc::PROT_READ | libc::PROT_WRITE,
+                protection,
                 flags,
                 file.map_or(-1, |file| file.as_raw_fd()),
                 0,
@@ -380,6 +419,20 @@ mod tests {
             assert!(error.to_string().contains("madvise"), "{error}");
         }
         word.store(6, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn what_is_shared_for_reading_cannot_be_mapped_for_writing() {
+        let file = MemoryFile::create("weft-test", 4096).expect("memory files exist here");
+        let readable = file.share_readable().expect("opens");
+        let readable = MemoryFile::adopt(readable).expect("its size is sealed");
+        assert!(readable.map().is_err());
+        let (one, two) = (file.map(), readable.map_readable().expect("maps"));
+        one.expect("maps")
+            .atomic_u32(8)
+            .expect("within")
+            .store(5, Ordering::Release);
+        assert_eq!(two.bytes(8, 1).expect("within").read(), Some([5]));
     }
 
     #[test]

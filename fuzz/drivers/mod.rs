@@ -6,4 +6,5 @@ pub mod datatype;
 pub mod engine;
 pub mod options;
 pub mod script;
+pub mod secure;
 pub mod segment;

@@ -61,4 +61,9 @@ proptest! {
     fn any_command_line(bytes in words()) {
         drivers::options::run(&bytes);
     }
+
+    #[test]
+    fn the_handshake_beside_a_stranger(bytes in vec(any::<u8>(), 0..700)) {
+        drivers::secure::run(&bytes);
+    }
 }

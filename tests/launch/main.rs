@@ -4,5 +4,6 @@ mod bootstrap;
 mod ends;
 mod failures;
 mod harness;
+mod hydra;
 mod lines;
 mod output;

@@ -205,8 +205,22 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
 
 /// The fabric among the processes of the job.
 fn fabric(launcher: &dyn Launcher) -> Checked<Box<dyn Fabric>> {
+    let hosts = launcher.hosts();
+    if hosts.count() > 1 {
+        let names: Vec<&str> = (0..hosts.count()).map(|host| hosts.name(host)).collect();
+        return Err(Fault::new(
+            k::MPI_ERR_OTHER,
+            format!(
+                "the {} ranks of this job run on {} hosts ({}), and this build has no fabric between \
+                 hosts: start all ranks on one host",
+                hosts.size(),
+                hosts.count(),
+                names.join(", ")
+            ),
+        ));
+    }
     let endpoint = match launcher.segment() {
-        Some(segment) => weft_fabric_shm::Shm::attach(segment, launcher.rank()),
+        Some(segment) => weft_fabric_shm::Shm::attach(segment, launcher.local_rank()),
         None => weft_fabric_shm::Shm::solo(),
     };
     let endpoint = endpoint.map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))?;

@@ -9,7 +9,8 @@ use std::process::ExitStatus;
 use weft_fabric_shm::{ProcessState, Watch};
 
 use super::verdict::{Failure, Progress};
-use crate::control::{LONGEST, Message};
+use crate::control::{Answer, LONGEST, Message};
+use crate::exchange::Entry;
 
 /// One rank that was started.
 struct Rank {
@@ -23,10 +24,25 @@ struct Rank {
     ended: Option<ExitStatus>,
 }
 
+/// What a rank asks its launcher.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Question {
+    /// To keep a value.
+    Put(Entry),
+    /// To be told when all have asked this.
+    Fence,
+    /// For a value.
+    Get { rank: u32, name: String },
+    /// Where the ranks are.
+    Places,
+}
+
 /// All that were started so far, by number.
 pub struct Ranks {
     all: Vec<Rank>,
     watch: Watch,
+    /// Asked and not yet taken by [`questions`](Self::questions).
+    asked: Vec<(usize, Question)>,
 }
 
 impl Ranks {
@@ -35,6 +51,19 @@ impl Ranks {
         Self {
             all: Vec::new(),
             watch,
+            asked: Vec::new(),
+        }
+    }
+
+    /// What was asked since this was last called, by whom.
+    pub fn questions(&mut self) -> Vec<(usize, Question)> {
+        std::mem::take(&mut self.asked)
+    }
+
+    /// Answers a rank. One that is gone, or asks without listening, gets nothing.
+    pub fn answer(&self, index: usize, answer: &Answer) {
+        if let Some(control) = &self.all[index].control {
+            let _ = weft_sys::passing::send(control, &answer.encode(), &[]);
         }
     }
 
@@ -111,6 +140,15 @@ impl Ranks {
                 Some(Message::Abort { code, text }) => {
                     failures.push(Failure::Aborted { rank, code, text });
                 }
+                Some(Message::Put { name, value }) => {
+                    let entry = Entry { rank, name, value };
+                    self.asked.push((index, Question::Put(entry)));
+                }
+                Some(Message::Fence) => self.asked.push((index, Question::Fence)),
+                Some(Message::Get { rank, name }) => {
+                    self.asked.push((index, Question::Get { rank, name }));
+                }
+                Some(Message::AskPlaces) => self.asked.push((index, Question::Places)),
                 None => {}
             }
         }

@@ -9,10 +9,12 @@ use weft_sys::process::{self, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSTOP
 use weft_sys::signal::Signals;
 
 use super::output::Output;
-use super::ranks::Ranks;
+use super::ranks::{Question, Ranks};
 use super::sink::Sink;
 use super::spawn::Spawner;
 use super::verdict::{Failure, how};
+use crate::control::Answer;
+use crate::exchange::Exchange;
 use crate::plan::Plan;
 use crate::segment;
 use crate::tree;
@@ -44,6 +46,7 @@ struct Job<'a> {
     /// The segment, for the ranks to inherit.
     memory: OwnedFd,
     ranks: Ranks,
+    exchange: Exchange,
     output: Output,
     signals: Signals,
     front: OwnedFd,
@@ -102,6 +105,7 @@ impl<'a> Job<'a> {
         Ok(Self {
             memory: segment.descriptor,
             ranks: Ranks::new(segment.watch),
+            exchange: Exchange::new(ranks),
             output: Output::new(sinks, plan.tags),
             signals,
             front,
@@ -312,10 +316,34 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Reads what a rank has to tell.
+    /// Reads what a rank has to tell, and answers what it asks.
     fn listen(&mut self, index: usize) {
         for failure in self.ranks.listen(index) {
             self.fail(failure);
+        }
+        for (asker, question) in self.ranks.questions() {
+            let answer = match question {
+                Question::Put(entry) => match self.exchange.put(entry) {
+                    true => Answer::Taken,
+                    false => Answer::no_room(),
+                },
+                Question::Get { rank, name } => {
+                    Answer::Value(self.exchange.get(rank, &name).cloned())
+                }
+                Question::Fence => {
+                    if self.exchange.arrive(asker as u32).is_some() {
+                        for index in 0..self.ranks.count() as usize {
+                            self.ranks.answer(index, &Answer::Taken);
+                        }
+                    }
+                    continue;
+                }
+                Question::Places => Answer::Refused {
+                    reason: "all ranks of this job are on one host: there is nothing to tell"
+                        .into(),
+                },
+            };
+            self.ranks.answer(asker, &answer);
         }
     }
 

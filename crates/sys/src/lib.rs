@@ -13,6 +13,7 @@
 //!   fork        a second process of this program               environment: variables
 //!   cores       how many cores we really have
 //!   random      unpredictable bytes                            usage: what a thread has used
+//!   socket      streams and lent memory                        interfaces: addresses of this host
 //! ```
 //!
 //! Each function is safe unless it says why not. Errors are [`std::io::Error`] that carry the call,
@@ -30,6 +31,7 @@ pub mod environment;
 pub mod error;
 pub mod fork;
 pub mod futex;
+pub mod interfaces;
 pub mod lifeline;
 pub mod membarrier;
 pub mod memory;
@@ -39,6 +41,7 @@ pub mod probe;
 pub mod process;
 pub mod random;
 pub mod signal;
+pub mod socket;
 pub mod span;
 pub mod usage;
 

@@ -5,6 +5,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
 use crate::harness::{Job, Running, rank, signal, weft};
 use crate::network::Network;
 
@@ -97,6 +100,43 @@ fn over_a_secure_shell() {
     let ended = job(&network, &[&start[..], &[&rank, "exchange"]].concat()).run();
     assert_eq!(ended.code(), Some(0), "{ended:?}");
     assert_eq!(ended.sorted(), expected(2));
+    // In the folder where we are.
+    let folder = std::fs::canonicalize(network.file(".")).expect("it is there");
+    let mut where_am_i = job(&network, &[&start[..], &["-l", "pwd"]].concat());
+    where_am_i.command.current_dir(&folder);
+    let ended = where_am_i.run();
+    let expected: Vec<_> = (0..8)
+        .map(|rank| format!("[{rank}] {}", folder.display()))
+        .collect();
+    assert_eq!(ended.sorted(), expected, "{ended:?}");
+    let ended = job(
+        &network,
+        &[&start[..], &["-wdir", "/proc/self", "pwd"]].concat(),
+    )
+    .run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    // The keys show nowhere.
+    let mut running = job(&network, &[&start[..], &[&rank, "wait"]].concat()).start();
+    let mut heard = 0;
+    while heard < 8 {
+        heard += running.hear("waiting\n").matches("waiting\n").count();
+    }
+    let agents = with_words(&format!("{} agent", weft().display()));
+    let members = running.members();
+    let all: Vec<u32> = members
+        .iter()
+        .map(|member| member.id)
+        .chain(agents)
+        .collect();
+    assert!(all.len() > 12, "{all:?}");
+    for id in all {
+        for file in ["cmdline", "environ"] {
+            let bytes = std::fs::read(format!("/proc/{id}/{file}")).unwrap_or_default();
+            let mut words = bytes.split(|byte| !byte.is_ascii_hexdigit());
+            assert!(!words.any(|word| word.len() >= 64), "{file} of {id}");
+        }
+    }
+    drop(running);
     let nowhere = format!("{},10.91.0.99", network.address(0));
     let command = format!("{command} -o ConnectTimeout=1");
     let ended = job(
@@ -478,6 +518,54 @@ fn nothing_is_left_on_any_host_whoever_is_killed() {
             println!("{context}: nothing left after {:?}", begun.elapsed());
         }
     }
+}
+
+/// How often somebody is killed at random.
+const KILLS: u32 = 100;
+
+#[test]
+fn nothing_is_left_after_a_hundred_random_kills() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let seed: u64 = rand::rng().random();
+    let mut random = StdRng::seed_from_u64(seed);
+    let rank = rank();
+    let shell = format!("setsid sleep 600 & {rank} wait");
+    let programs = [
+        vec!["sleep", "600"],
+        vec![&*rank, "wait"],
+        vec![&*rank, "spin"],
+        vec!["sh", "-c", &shell],
+    ];
+    let start = everywhere(&network, 2);
+    let (mut slowest, mut killed) = (Duration::ZERO, std::collections::BTreeMap::new());
+    for number in 0..KILLS {
+        let program = &programs[random.random_range(0..programs.len())];
+        let mut running = job(&network, &words(&start, program)).start();
+        // At any time from the first moment on.
+        std::thread::sleep(Duration::from_micros(random.random_range(0..120_000)));
+        let members = running.members();
+        let Some(victim) = members.get(random.random_range(0..members.len().max(1))) else {
+            continue;
+        };
+        signal(victim.id, libc::SIGKILL);
+        *killed.entry(victim.name.clone()).or_insert(0) += 1;
+        let context = format!("seed {seed}, kill {number}: {victim:?} of {program:?}");
+        // If it was none of those whose end ends the job (one of two processes of a rank), the job is
+        // ended as users do it.
+        let begun = std::time::Instant::now();
+        while running.child.try_wait().expect("our child").is_none()
+            && begun.elapsed() < Duration::from_secs(1)
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        signal(running.front(), libc::SIGKILL);
+        let time = running.until_nothing();
+        let time = time.unwrap_or_else(|| panic!("{context}: {:?} is left", running.left()));
+        slowest = slowest.max(time);
+    }
+    println!("{killed:?}; nothing left, after at most {slowest:?}");
 }
 
 #[test]

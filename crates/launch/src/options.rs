@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::hosts::agents::is_here;
-use crate::hosts::place::{HostSlots, Place};
+use crate::hosts::place::{self, HostSlots, Place};
 use values::list;
 use values::{distance, hosts_in, hosts_of, ranks, seconds, variable};
 
@@ -247,6 +247,7 @@ impl Table {
                 return Ok(line);
             }
         }
+        let slots = place::slots(&for_all.hosts).filter(|_| !for_all.hosts.is_empty());
         line.place = for_all.place()?;
         if line.programs.is_empty() && matches!(line.place, Place::Joined { .. }) {
             // Those who join bring it.
@@ -257,6 +258,10 @@ impl Table {
         }
         if current != ProgramLine::default() {
             return Err("there are options, but no program, at the end of the command line".into());
+        }
+        // Who says how many ranks each host takes needs no -n.
+        if let ([only], Some(slots)) = (&mut line.programs[..], slots) {
+            only.ranks = only.ranks.or(Some(slots));
         }
         for program in &mut line.programs {
             if program.folder.is_none() {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::Access;
 
 use crate::bootstrap::foreign_variables;
-use crate::hosts::place::{Place, slots};
+use crate::hosts::place::Place;
 use crate::linked;
 use crate::options::{CommandLine, Inherit, Input, ProgramLine};
 
@@ -100,7 +100,8 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
     if let (Place::Hosts { hosts, .. }, [only]) = (&line.place, &mut line.programs[..])
         && only.ranks.is_none()
     {
-        only.ranks = Some(slots(hosts).unwrap_or(hosts.len() as u32));
+        // One on each, if nobody says how many.
+        only.ranks = Some(hosts.len() as u32);
     }
     let most = weft_fabric_shm::MAX_RANKS;
     let ranks = |program: &ProgramLine| u64::from(program.ranks.unwrap_or(1));

@@ -24,7 +24,7 @@ use crate::job::HANDLED;
 use crate::job::ranks::{Question, Ranks};
 use crate::job::spawn::{Seat, Spawner};
 use crate::plan::Program;
-use crate::segment;
+use crate::segment::{self, Segment};
 use crate::tree;
 
 /// How long everything has at most to disappear once it was killed.
@@ -101,7 +101,9 @@ pub fn run(
     // Until there is something to do.
     let assignment = loop {
         match link.next() {
-            Ok(Some(ToAgent::Start(assignment))) => break assignment,
+            Ok(Some(ToAgent::Start(assignment))) if !assignment.seats.is_empty() => {
+                break assignment;
+            }
             Ok(Some(ToAgent::Over { code })) => return Ok(Outcome::Over(code)),
             Ok(Some(ToAgent::End)) => {
                 link.say(&FromAgent::Ended { clean: true });
@@ -117,22 +119,52 @@ pub fn run(
     };
     let assignment = *assignment;
     link.set_silence(Duration::from_millis(assignment.silence.max(1)));
-    let outcome = match Agent::prepare(link, signals, guard, &assignment) {
-        Ok((mut agent, memory)) => {
-            agent.start(&memory, assignment, own);
-            drop(memory);
-            let outcome = agent.attend();
-            agent.finish(outcome)
-        }
-        Err((mut link, error)) => {
-            let rank = assignment.seats.first().map_or(0, |seat| seat.0);
+    let (hosts, segment) = match provide(&assignment) {
+        Ok(provided) => provided,
+        Err(error) => {
+            let rank = assignment.seats[0].0;
             let reason = error.to_string();
             link.say(&FromAgent::NotStarted { rank, reason });
             link.drain(LAST_WORD);
-            Outcome::Ended
+            return Ok(Outcome::Ended);
         }
     };
-    Ok(outcome)
+    let local = assignment.seats.len();
+    let mut agent = Agent {
+        link,
+        signals,
+        guard,
+        ranks: Ranks::new(Some(segment.watch.clone())),
+        watch: segment.watch,
+        seats: assignment.seats.clone(),
+        hosts,
+        key: Key::from_bytes(assignment.key),
+        exchange: Exchange::new(local as u32),
+        streams: Vec::new(),
+        input: Input::default(),
+        initialised: vec![false; local],
+        finalised: vec![false; local],
+        abort_told: false,
+    };
+    agent.start(&segment.descriptor, assignment, own);
+    drop(segment.descriptor);
+    let outcome = agent.attend();
+    Ok(agent.finish(outcome))
+}
+
+/// What the ranks of an assignment need: the hosts of all, and memory to share.
+fn provide(assignment: &Assignment) -> io::Result<(HostMap, Segment)> {
+    let local = assignment.seats.len() as u32;
+    let hosts = HostMap::decode(&assignment.hosts, assignment.size)
+        .filter(|hosts| hosts.size() == assignment.size)
+        .ok_or_else(|| io::Error::other("the head's list of hosts is not understood"))?;
+    // Four descriptors a rank. If the limit cannot be raised, the start of a rank will say so.
+    let wanted = 4 * u64::from(local) + 64;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    if limit.current.is_some_and(|limit| limit < wanted) {
+        let _ = descriptor::raise_limit();
+    }
+    Ok((hosts, segment::create(local)?))
 }
 
 /// Waits for the head to say something.
@@ -179,46 +211,6 @@ fn told_to_end(signals: &Signals) -> bool {
 }
 
 impl Agent {
-    fn prepare(
-        link: Link,
-        signals: Signals,
-        guard: OwnedFd,
-        assignment: &Assignment,
-    ) -> Result<(Self, OwnedFd), (Link, io::Error)> {
-        let local = assignment.seats.len() as u32;
-        let hosts = HostMap::decode(&assignment.hosts, assignment.size)
-            .filter(|hosts| hosts.size() == assignment.size)
-            .ok_or_else(|| io::Error::other("the head's list of hosts is not understood"));
-        let made = hosts.and_then(|hosts| Ok((hosts, segment::create(local)?)));
-        let (hosts, segment) = match made {
-            Ok(made) => made,
-            Err(error) => return Err((link, error)),
-        };
-        // Four descriptors a rank. If the limit cannot be raised, the start of a rank will say so.
-        let wanted = 4 * u64::from(local) + 64;
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-        if limit.current.is_some_and(|limit| limit < wanted) {
-            let _ = descriptor::raise_limit();
-        }
-        let agent = Self {
-            link,
-            signals,
-            guard,
-            ranks: Ranks::new(Some(segment.watch.clone())),
-            watch: segment.watch,
-            seats: assignment.seats.clone(),
-            hosts,
-            key: Key::from_bytes(assignment.key),
-            exchange: Exchange::new(local),
-            streams: Vec::new(),
-            input: Input::default(),
-            initialised: vec![false; local as usize],
-            finalised: vec![false; local as usize],
-            abort_told: false,
-        };
-        Ok((agent, segment.descriptor))
-    }
-
     /// The rank of the job that is this one here.
     fn rank(&self, index: usize) -> u32 {
         self.seats[index].0
@@ -247,6 +239,11 @@ impl Agent {
             let Some(program) = own.as_ref().or(programs.get(appnum as usize)) else {
                 return refuse(&mut self.link, rank, "no program was named".into());
             };
+            if let Some(folder) = program.folder.as_ref().filter(|folder| !folder.is_dir()) {
+                let folder = folder.display();
+                let reason = format!("there is no folder {folder} there; name another with -wdir");
+                return refuse(&mut self.link, rank, reason);
+            }
             let mut input = Stdio::null();
             if std::mem::take(&mut reads)
                 && let Ok((its, ours)) = descriptor::pipe()

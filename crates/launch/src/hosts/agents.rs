@@ -34,6 +34,8 @@ use crate::job::HANDLED;
 pub const MARK: &[u8] = b"\nweft agent ready\n";
 /// Bytes that may come before it.
 const NOISE: usize = 64 << 10;
+/// A command that has started no agent after so long is mentioned, and waited for: it may ask somebody.
+const SLOW: Duration = Duration::from_secs(10);
 /// How long an agent that has begun may take to prove the key.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -77,6 +79,8 @@ pub struct Agent {
     /// All of its ranks have ended, and it has said everything.
     pub ended: bool,
     phase: Phase,
+    /// When to mention that it is not here yet; `None` once that was done.
+    slow: Option<Instant>,
     /// What its command complains about.
     errors: Option<File>,
     complaint: Vec<u8>,
@@ -183,6 +187,7 @@ impl Agents {
                 output,
                 noise: Vec::new(),
             },
+            slow: Some(Instant::now() + SLOW),
             errors: Some(errors),
             complaint: Vec::new(),
         });
@@ -264,7 +269,8 @@ impl Agents {
         let links = self.all.iter().filter_map(|agent| match &agent.phase {
             Phase::Linked(link) => Some(link.next_look()),
             Phase::Meeting(meeting) => Some(meeting.deadline),
-            _ => None,
+            Phase::Greeting { .. } => agent.slow,
+            Phase::Gone => None,
         });
         links.chain(reception).min()
     }
@@ -282,6 +288,7 @@ impl Agents {
                     hello: None,
                     ended: false,
                     phase: Phase::Linked(Box::new(link)),
+                    slow: None,
                     errors: None,
                     complaint: Vec::new(),
                 });
@@ -293,6 +300,15 @@ impl Agents {
                 self.complain(index, &mut events);
             }
             let reading = is_ready(Token::Reading(index));
+            let agent = &mut self.all[index];
+            let greeting = matches!(agent.phase, Phase::Greeting { .. });
+            if greeting && agent.slow.is_some_and(|when| now >= when) {
+                agent.slow = None;
+                events.push_back(Event::Note(format!(
+                    "still waiting for host {}: the command that reaches it has started no agent",
+                    agent.name
+                )));
+            }
             if let Err(error) = self.go_on(index, reading, listening, now, &mut events) {
                 self.lose(index, &error, &mut events);
             }

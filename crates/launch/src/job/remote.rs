@@ -21,7 +21,7 @@ use crate::hosts::agents::{Agents, Event, Token};
 use crate::hosts::message::{Assignment, FromAgent, ProgramText, ToAgent, Told};
 use crate::hosts::place::{Place, distribute};
 use crate::options::Input;
-use crate::plan::Plan;
+use crate::plan::{Plan, Program};
 
 /// How long agents have to end what they have. They are told, and end it at once; what takes longer are
 /// lost ones.
@@ -139,7 +139,17 @@ impl Remote {
         let named = |agent: &usize| (*agent, self.agents.agent(*agent).name.clone());
         let hosts = HostMap::group(host_of.iter().map(named));
         let appnums = plan.appnums();
-        let texts: Vec<ProgramText> = plan.programs.iter().map(ProgramText::from).collect();
+        // There as here: in the folder where we are, unless another was named.
+        let here = std::env::current_dir().unwrap_or_default();
+        let there = |program: &Program| {
+            let folder = program.folder.as_ref();
+            let folder = folder.map_or_else(|| here.clone(), |folder| here.join(folder));
+            ProgramText::from(&Program {
+                folder: Some(folder),
+                ..program.clone()
+            })
+        };
+        let texts: Vec<ProgramText> = plan.programs.iter().map(there).collect();
         for agent in 0..self.seats.len() {
             if self.seats[agent].is_empty() {
                 continue;
@@ -380,12 +390,10 @@ impl Job<'_> {
 
     fn heard(&mut self, agent: usize, message: FromAgent) {
         match message {
-            FromAgent::Started { rank, process } => {
-                if self.plan.verbose {
-                    let name = self.name(agent);
-                    self.output
-                        .say(&format!("weft: rank {rank} is process {process} on {name}"));
-                }
+            FromAgent::Started { rank, process } if self.plan.verbose => {
+                let name = self.name(agent);
+                self.output
+                    .say(&format!("weft: rank {rank} is process {process} on {name}"));
             }
             FromAgent::NotStarted { rank, reason } => {
                 let reason = format!("on {}: {reason}", self.name(agent));

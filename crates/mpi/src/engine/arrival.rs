@@ -4,7 +4,7 @@ use weft_fabric::{Head, Operation, Peer, SharedBytes, Sink, SyncKey};
 use weft_matching::{Arrival, Context, Source, Tag};
 
 use super::envelope::{Envelope, Kind};
-use super::request::{Outcome, RequestId, Work};
+use super::request::{Phase, RequestId, Work};
 use super::{Core, Todo, Unexpected, UnexpectedId};
 use crate::error::{Error, ErrorClass};
 
@@ -125,15 +125,17 @@ impl Core {
         };
         *posted = None;
         let fitted = buffer.fill(data);
-        let error = (fitted < data.len()).then(|| truncated(from, envelope, fitted));
-        slot.outcome = Outcome {
-            source: Some(from),
-            tag: envelope.tag,
-            bytes: fitted as u64,
-            cancelled: false,
-            error,
-        };
-        self.complete(id);
+        slot.outcome.source = Some(from);
+        slot.outcome.tag = envelope.tag;
+        slot.outcome.bytes = fitted as u64;
+        if fitted < data.len() {
+            slot.outcome.error = Some(truncated(from, envelope, fitted));
+        }
+        if slot.has_duties() {
+            self.complete(id);
+        } else {
+            slot.phase = Phase::Complete;
+        }
     }
 
     /// A peer says that one of our sends is matched and its buffer free.

@@ -245,7 +245,7 @@ impl Engine {
         let Some(slot) = self.core.requests.get_mut(begun) else {
             return;
         };
-        slot.follower = Some(follower);
+        slot.duties_mut().follower = Some(follower);
         if slot.phase == Phase::Complete {
             self.core.complete(begun);
         }
@@ -254,16 +254,28 @@ impl Engine {
 
 impl Core {
     /// An active request has ended, its outcome is in its slot.
+    #[inline]
     pub(crate) fn complete(&mut self, id: RequestId) {
         let Some(slot) = self.requests.get_mut(id) else {
             return;
         };
         slot.phase = Phase::Complete;
-        if let Some(thread) = slot.waiter.take() {
+        if slot.has_duties() {
+            self.discharge(id);
+        }
+    }
+
+    /// Does what is due at the end of a request.
+    fn discharge(&mut self, id: RequestId) {
+        let Some(slot) = self.requests.get_mut(id) else {
+            return;
+        };
+        let duties = slot.duties_mut();
+        if let Some(thread) = duties.waiter.take() {
             thread.unpark();
         }
-        let buffered = std::mem::take(&mut slot.buffered);
-        let (parent, follower, detached) = (slot.parent, slot.follower.take(), slot.detached);
+        let buffered = std::mem::take(&mut duties.buffered);
+        let (parent, follower, detached) = (duties.parent, duties.follower.take(), duties.detached);
         let carried = follower.map(|follower| (follower, std::mem::take(&mut slot.outcome)));
         let received = matches!(slot.work, Work::Receive { .. } | Work::Pull { .. });
         if buffered > 0 {
@@ -287,7 +299,8 @@ impl Core {
             return;
         };
         let earlier = slot.outcome.error.take();
-        if received || slot.legs == 0 {
+        let legs = slot.duties().legs;
+        if received || legs == 0 {
             slot.outcome = outcome;
         } else {
             slot.outcome.error = outcome.error;
@@ -295,8 +308,10 @@ impl Core {
         if earlier.is_some() {
             slot.outcome.error = earlier;
         }
-        slot.legs = slot.legs.saturating_sub(1);
-        if slot.legs == 0 {
+        if legs > 0 {
+            slot.duties_mut().legs = legs - 1;
+        }
+        if legs <= 1 {
             self.complete(id);
         }
     }

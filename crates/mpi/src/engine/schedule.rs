@@ -411,7 +411,7 @@ impl Engine {
         let Some(slot) = self.core.requests.get_mut(request) else {
             return;
         };
-        slot.parent = Some(run);
+        slot.duties_mut().parent = Some(run);
         if slot.phase == Phase::Complete {
             self.core.end_part(request, run);
         }

@@ -203,7 +203,7 @@ impl Guard<'_> {
                     if let Some(slot) = self.core.requests.get_mut(id)
                         && slot.phase == Phase::Active
                     {
-                        slot.waiter = Some(me.clone());
+                        slot.duties_mut().waiter = Some(me.clone());
                     }
                 }
             }

@@ -235,6 +235,30 @@ fn input_and_output_pass_between_hosts() {
     assert_eq!(next, [5000; 4]);
 }
 
+#[test]
+fn signals_and_readers_that_leave_end_the_job_there_too() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let start = everywhere(&network, 2);
+    let rank = rank();
+    let mut running = job(&network, &words(&start, &[&rank, "wait"])).start();
+    let mut heard = 0;
+    while heard < 4 {
+        heard += running.hear("waiting\n").matches("waiting\n").count();
+    }
+    signal(running.front(), libc::SIGINT);
+    let ended = running.end();
+    assert_eq!(ended.code(), Some(130), "{ended:?}");
+    // Each rank writes until nobody reads.
+    let mut running = job(&network, &words(&start, &["yes"])).start();
+    running.hear("y\n");
+    drop(running.child.stdout.take());
+    let ended = running.end();
+    assert_eq!(ended.code(), Some(128 + 13), "{ended:?}");
+    assert!(ended.last().contains("SIGPIPE"), "{ended:?}");
+}
+
 /// `weft join` on a host.
 fn join(network: &Network, host: usize, words: &[&str]) -> Child {
     network

@@ -391,6 +391,10 @@ impl Agent {
                 self.input.ended |= bytes.is_empty();
                 self.input.held.extend(bytes);
             }
+            ToAgent::Deaf { rank, error } => {
+                let other = |stream: &Stream| (stream.rank, stream.error) != (rank, error);
+                self.streams.retain(other);
+            }
             ToAgent::Start(_) | ToAgent::Alive => {}
         }
         None

@@ -31,6 +31,13 @@ pub enum ToAgent {
         /// The bytes.
         bytes: Vec<u8>,
     },
+    /// Nobody listens any more to what a rank writes there.
+    Deaf {
+        /// Whose.
+        rank: u32,
+        /// Standard error, not standard output.
+        error: bool,
+    },
     /// Hand this signal on.
     Signal {
         /// Its number.

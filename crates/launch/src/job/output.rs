@@ -152,20 +152,23 @@ impl Output {
         }
     }
 
-    /// Takes what a rank on another host has written; no bytes: it has closed this output.
-    pub fn feed(&mut self, rank: u32, kind: Kind, bytes: &[u8]) {
+    /// Takes what a rank on another host has written; no bytes: it has closed this output. False if
+    /// nobody listens any more: the rank is to be told, as by any pipe, when it next writes.
+    pub fn feed(&mut self, rank: u32, kind: Kind, bytes: &[u8]) -> bool {
+        let broken = self.sinks[self.sink_of(kind)].is_broken();
         // Two of each rank, in order: see `add_remote`.
         let index = 2 * rank as usize + usize::from(kind == Kind::Error);
         let Some(stream) = self.streams.get_mut(index).filter(|stream| stream.is_fed()) else {
-            return;
+            return true;
         };
-        let now = Instant::now();
-        if bytes.is_empty() {
+        if bytes.is_empty() || broken {
             stream.source = Source::Ended;
         } else {
+            let now = Instant::now();
             stream.take(bytes, now);
             self.last = now;
         }
+        !broken
     }
 
     /// Whether other hosts should wait with what they have to say, because nobody takes it.

@@ -401,7 +401,10 @@ impl Job<'_> {
             }
             FromAgent::Output { rank, error, bytes } if self.owns(agent, rank) => {
                 let kind = if error { Kind::Error } else { Kind::Out };
-                self.output.feed(rank, kind, &bytes);
+                let heard = self.output.feed(rank, kind, &bytes);
+                if let Some(remote) = self.remote.as_mut().filter(|_| !heard) {
+                    remote.agents.say(agent, &ToAgent::Deaf { rank, error });
+                }
             }
             FromAgent::Told { rank, told } if self.owns(agent, rank) => {
                 let message = match told {

@@ -93,4 +93,9 @@ proptest! {
     fn the_handshake_beside_a_stranger(bytes in vec(any::<u8>(), 0..700)) {
         drivers::secure::run(&bytes);
     }
+
+    #[test]
+    fn the_network_beside_a_lying_member(bytes in vec(any::<u8>(), 0..400)) {
+        drivers::frames::run(&bytes);
+    }
 }

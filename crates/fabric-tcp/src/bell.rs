@@ -66,6 +66,8 @@ struct Sleeper {
     due: AtomicU64,
     /// Somebody slept: the next look should see everything.
     slept: AtomicBool,
+    /// The next sleep is to be short: what is waited for makes nothing readable.
+    hurry: AtomicBool,
 }
 
 impl TcpBell {
@@ -78,6 +80,7 @@ impl TcpBell {
                 sleepers: AtomicU32::new(0),
                 due: AtomicU64::new(u64::MAX),
                 slept: AtomicBool::new(false),
+                hurry: AtomicBool::new(false),
             },
             load,
         };
@@ -135,6 +138,28 @@ impl TcpBell {
         self.kernel.due.store(due, Ordering::Relaxed);
     }
 
+    /// The next sleep lasts a millisecond at most: what is waited for makes nothing readable.
+    pub(crate) fn hurry(&self) {
+        self.kernel.hurry.store(true, Ordering::Relaxed);
+    }
+
+    /// When whoever sleeps elsewhere should look, in nanoseconds of the monotonic clock.
+    #[must_use]
+    pub fn due(&self) -> u64 {
+        self.kernel.next()
+    }
+
+    /// Somebody sleeps, or has slept, elsewhere for the news of this bell.
+    pub(crate) fn note_sleep(&self) {
+        self.kernel.slept.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody slept since the last look.
+    #[inline]
+    pub(crate) fn has_slept(&self) -> bool {
+        self.kernel.slept.load(Ordering::Relaxed)
+    }
+
     /// Whether somebody slept since this was last asked.
     #[inline]
     pub(crate) fn slept(&self) -> bool {
@@ -175,12 +200,21 @@ impl Kernel for Sleeper {
 }
 
 impl Sleeper {
+    /// When the sleep must end.
+    fn next(&self) -> u64 {
+        let due = self.due.load(Ordering::Relaxed);
+        if self.hurry.swap(false, Ordering::Relaxed) {
+            return due.min(clock::deadline_after(Duration::from_millis(1)));
+        }
+        due
+    }
+
     fn sleep(&self, word: &AtomicU32, expected: u32, deadline: Option<u64>) -> Woken {
         // Acquire: SYNC doorbell.word. A ring from here on leaves the event readable.
         if word.load(Ordering::Acquire) != expected {
             return Woken::Changed;
         }
-        let due = self.due.load(Ordering::Relaxed);
+        let due = self.next();
         let end = deadline.map_or(due, |deadline| deadline.min(due));
         let left = (end != u64::MAX).then(|| {
             let left = end.saturating_sub(clock::monotonic());
@@ -193,7 +227,7 @@ impl Sleeper {
         });
         let mut events = [const { std::mem::MaybeUninit::<Event>::uninit() }; 1];
         match epoll::wait(&self.epoll, &mut events[..], left.as_ref()) {
-            Ok((found, _)) if found.is_empty() => Woken::TimedOut,
+            Ok(([], _)) => Woken::TimedOut,
             _ => Woken::Woken,
         }
     }

@@ -110,6 +110,8 @@ pub struct Tcp {
     pub(crate) gone: HashMap<u32, String>,
     /// Gone, and not said yet.
     pub(crate) losses: Vec<u32>,
+    /// Requests for grants that the other fabric may have served: who, what, whether to write.
+    pub(crate) deferred: Vec<(u32, crate::wire::Ask, bool)>,
     /// Transfers that ended outside of a poll.
     pub(crate) ended: Vec<(Operation, Result<()>)>,
     pub(crate) looks: u32,
@@ -169,6 +171,12 @@ impl Opening {
         &self.card
     }
 
+    /// The key of the job, if it was not known when this began to listen. Nobody is let in before
+    /// [`Self::join`].
+    pub fn set_key(&mut self, key: Key) {
+        self.config.key = key;
+    }
+
     /// Joins the others, whose cards are given by rank. Waits for nobody: connections are made on
     /// first use.
     ///
@@ -222,6 +230,7 @@ impl Opening {
             strangers: Arc::new(Strangers::default()),
             gone: HashMap::new(),
             losses: Vec::new(),
+            deferred: Vec::new(),
             ended: Vec::new(),
             looks: 0,
             turn: 0,
@@ -260,6 +269,30 @@ impl Tcp {
             .into_iter()
             .map(|one| one.join(cards.clone()))
             .collect()
+    }
+
+    /// Grants under a token of another fabric, so that one token serves the peers of both. Tokens of
+    /// this fabric have their highest bit set; that of others must not.
+    pub(crate) fn grant_as(&mut self, token: Token, region: Region, rights: Rights, uses: Uses) {
+        self.grants.add_as(token, region, rights, uses);
+    }
+
+    /// Whether requests wait for the other fabric to be asked.
+    #[inline]
+    pub(crate) fn has_deferred(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
+    /// Whether anything but listening is going on.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.live.is_empty() || !self.dialing.is_empty() || !self.candidates.is_empty()
+    }
+
+    /// Ends without a word, as a process does that is killed. For tests.
+    pub fn die(mut self) {
+        self.sessions.clear();
+        self.live.clear();
+        self.dialing.clear();
     }
 
     /// Who was turned away so far.
@@ -505,6 +538,22 @@ impl Fabric for Tcp {
 
     fn forget(&mut self, key: SyncKey) {
         self.signals.forget(key);
+    }
+
+    /// What the other kernels have acknowledged arrives also if this process is gone.
+    fn is_flushed(&mut self) -> bool {
+        let handed = self.sessions.iter().flatten().all(|session| {
+            session.left
+                || session.out.is_flushed()
+                    && session.link.as_ref().is_none_or(|link| {
+                        weft_sys::socket::unacknowledged(&link.socket)
+                            .map_or(true, |left| left == 0)
+                    })
+        });
+        if !handed {
+            self.bell.hurry();
+        }
+        handed
     }
 }
 

@@ -1,8 +1,13 @@
 //! What this rank permits: a table of grants by token, used by the endpoint alone.
 //!
 //! ```text
-//!   token = generation << 32 | place + 1
+//!   token = 1 << 63 | generation << 32 | place + 1
 //! ```
+//!
+//! Tokens without the highest bit are those of another fabric beside this one: a grant for everybody
+//! has one token on both ([`Grants::add_as`]).
+
+use std::collections::HashMap;
 
 use weft_fabric::{Peer, Region, Rights, Token, Uses};
 
@@ -10,6 +15,9 @@ use crate::wire::Outcome;
 
 /// Most grants at a time.
 const PLACES: usize = 1 << 20;
+
+/// Marks the tokens of this table.
+const OURS: u64 = 1 << 63;
 
 #[derive(Clone, Copy)]
 struct Grant {
@@ -30,9 +38,22 @@ struct Place {
 pub struct Grants {
     places: Vec<Place>,
     free: Vec<u32>,
+    others: HashMap<u64, Grant>,
 }
 
 impl Grants {
+    /// Adds a grant for everybody, under a token of another fabric.
+    pub fn add_as(&mut self, token: Token, region: Region, rights: Rights, uses: Uses) {
+        debug_assert_eq!(token.0 & OURS, 0);
+        let grant = Grant {
+            region,
+            to: None,
+            rights,
+            uses,
+        };
+        self.others.insert(token.0, grant);
+    }
+
     /// Adds a grant; `None` if there are too many.
     pub fn add(
         &mut self,
@@ -57,26 +78,38 @@ impl Grants {
             uses,
         });
         Some(Token(
-            u64::from(place.generation) << 32 | u64::from(index + 1),
+            OURS | u64::from(place.generation) << 32 | u64::from(index + 1),
         ))
+    }
+
+    /// Whether the other fabric must be asked before this is used: whoever is first has it.
+    #[inline]
+    pub fn is_shared_once(&self, token: u64) -> bool {
+        token & OURS == 0
+            && matches!(self.others.get(&token), Some(grant) if grant.uses == Uses::Once)
     }
 
     fn place(&mut self, token: u64) -> Option<(u32, &mut Place)> {
         let index = (token as u32).checked_sub(1)?;
         let place = self.places.get_mut(index as usize)?;
-        (place.generation == (token >> 32) as u32).then_some((index, place))
+        let generation = ((token & !OURS) >> 32) as u32;
+        (token & OURS != 0 && place.generation == generation).then_some((index, place))
     }
 
     /// Ends a grant; true if it was live.
     pub fn remove(&mut self, token: Token) -> bool {
         let Some((index, place)) = self.place(token.0) else {
-            return false;
+            return self.others.remove(&token.0).is_some();
         };
         if place.grant.take().is_none() {
             return false;
         }
         // A place whose generations are used up is not used again.
-        if let Some(next) = place.generation.checked_add(1) {
+        if let Some(next) = place
+            .generation
+            .checked_add(1)
+            .filter(|next| next >> 31 == 0)
+        {
             place.generation = next;
             self.free.push(index);
         }
@@ -91,9 +124,11 @@ impl Grants {
         writes: bool,
         (offset, length): (u64, u64),
     ) -> Result<Region, Outcome> {
+        let other = self.others.get(&token.0).copied();
         let grant = self
             .place(token.0)
             .and_then(|(_, place)| place.grant)
+            .or(other)
             .filter(|grant| grant.to.is_none_or(|to| to == caller))
             .ok_or(Outcome::NotGranted)?;
         let permitted = match writes {

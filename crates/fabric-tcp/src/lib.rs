@@ -22,6 +22,7 @@
 //! | `session` | what is shared with one peer whichever connection carries it |
 //! | `grants`, `portal` | bulk data |
 //! | `bell` | sleeping, on one descriptor |
+//! | `union` | two fabrics as one: shared memory within a host, this one between hosts |
 //! | `endpoint`, `receive` | the [`Fabric`](weft_fabric::Fabric): sending and looking |
 //!
 //! # What is guaranteed
@@ -57,11 +58,13 @@ mod portal;
 mod receive;
 mod ring;
 mod session;
+mod union;
 pub mod wire;
 
 pub use bell::TcpBell;
 pub use card::{Card, CardError, LONGEST, Listen, Offer};
 pub use endpoint::{Config, Opening, Tcp};
+pub use union::{Places, Union};
 
 #[cfg(test)]
 mod tests {
@@ -71,6 +74,29 @@ mod tests {
     weft_fabric::conformance!(plain, |count: usize| boxed(
         Tcp::group(count as u32, |_| ()).expect("loopback is there")
     ));
+
+    /// Two members on each host: the fabric of threads within, this one between.
+    fn hosts_of_two(count: usize) -> Vec<Box<dyn weft_fabric::Fabric>> {
+        let remote = Tcp::group(count as u32, |_| ()).expect("loopback is there");
+        let mut locals = Vec::new();
+        for first in (0..count).step_by(2) {
+            let here: Vec<u32> = (first..count.min(first + 2))
+                .map(|rank| rank as u32)
+                .collect();
+            for local in weft_fabric_local::Local::group(here.len()) {
+                locals.push((local, Places::new(count as u32, here.clone())));
+            }
+        }
+        let joined = remote
+            .into_iter()
+            .zip(locals)
+            .map(|(remote, (local, places))| {
+                Union::new(local, remote, places).expect("descriptors are left")
+            });
+        boxed(joined.collect())
+    }
+
+    weft_fabric::conformance!(union, hosts_of_two);
 
     weft_fabric::conformance!(sealed, |count: usize| boxed(
         Tcp::group(count as u32, |config| config.seal = true).expect("loopback is there")

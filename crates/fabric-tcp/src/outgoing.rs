@@ -319,10 +319,8 @@ impl Outgoing {
             return self.pump_sealed(link, processed);
         }
         loop {
-            if !link.urgent.is_empty() {
-                if !link.flush_urgent()? {
-                    return Ok(Pumped::Full);
-                }
+            if !link.urgent.is_empty() && !link.flush_urgent()? {
+                return Ok(Pumped::Full);
             }
             if !link.confirmed {
                 return Ok(Pumped::Empty);

@@ -33,6 +33,8 @@ const FAREWELL: Duration = Duration::from_secs(5);
 enum Next {
     /// Go on.
     More,
+    /// Not now: the other fabric must be asked first.
+    Stop,
     /// The connection is over.
     Break(String),
     /// The peer is.
@@ -135,6 +137,9 @@ impl Tcp {
 
     /// Reads one connection and handles at most about `share` frames.
     fn receive(&mut self, peer: u32, sink: &mut dyn Sink, share: usize) -> usize {
+        if !self.deferred.is_empty() {
+            return 0;
+        }
         let Some(mut session) = self.sessions.get_mut(peer as usize).and_then(Option::take) else {
             return 0;
         };
@@ -197,7 +202,7 @@ impl Tcp {
         let settles = confirmed && session.dialing.is_some();
         self.sessions[peer as usize] = Some(session);
         match over {
-            None | Some(Next::More) => {
+            None | Some(Next::More | Next::Stop) => {
                 if settles {
                     self.settled(peer);
                 }
@@ -261,6 +266,11 @@ impl Tcp {
                 let ask = Ask::parse(link.body(&header))?;
                 let writes = header.kind == Kind::Put;
                 let span = (ask.offset, ask.length);
+                if self.grants.is_shared_once(ask.token) {
+                    self.deferred.push((peer, ask, writes));
+                    link.consume(&header);
+                    return Ok(Next::Stop);
+                }
                 let opened = self
                     .grants
                     .open(weft_fabric::Token(ask.token), from, writes, span);
@@ -282,6 +292,32 @@ impl Tcp {
         }
         link.consume(&header);
         Ok(Next::More)
+    }
+
+    /// Serves what was deferred, unless `live` answers that the other fabric has served it.
+    pub(crate) fn serve_deferred(&mut self, mut live: impl FnMut(weft_fabric::Token) -> bool) {
+        for (peer, ask, writes) in std::mem::take(&mut self.deferred) {
+            let token = weft_fabric::Token(ask.token);
+            let opened = if live(token) {
+                self.grants
+                    .open(token, Peer(peer), writes, (ask.offset, ask.length))
+            } else {
+                self.grants.remove(token);
+                Err(wire::Outcome::NotGranted)
+            };
+            let Some(Some(session)) = self.sessions.get_mut(peer as usize) else {
+                continue;
+            };
+            let served = match writes {
+                true => session.serve_put(ask, opened),
+                false => session.serve_get(ask, opened),
+            };
+            match served {
+                Ok(()) => self.pump(peer),
+                Err(Malformed) => self.mark_lost(peer, MALFORMED.into()),
+            }
+            self.stirred += 1;
+        }
     }
 
     /// A peer has left in order: what it has sent was handed out.

@@ -34,6 +34,8 @@ enum Effect {
     Tags,
     Timeout,
     Input,
+    Fabric,
+    Encrypt,
     Quiet,
     Verbose,
     Help,
@@ -408,6 +410,18 @@ impl OptionRow {
                     }
                 }
             }
+            Effect::Fabric => match values[0].to_str() {
+                Some(kind @ ("auto" | "tcp")) => {
+                    for_all.variables.push(("WEFT_FABRIC".into(), kind.into()));
+                }
+                _ => {
+                    return Err(format!(
+                        "{name} was given '{}'; auto and tcp are possible",
+                        values[0].display()
+                    ));
+                }
+            },
+            Effect::Encrypt => for_all.variables.push(("WEFT_ENCRYPT".into(), "1".into())),
             Effect::Quiet => line.quiet = true,
             Effect::Verbose => line.verbose = true,
             Effect::Help => line.help = true,

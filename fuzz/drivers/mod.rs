@@ -4,6 +4,9 @@
 
 pub mod datatype;
 pub mod engine;
+pub mod frames;
+pub mod launch;
 pub mod options;
 pub mod script;
+pub mod secure;
 pub mod segment;

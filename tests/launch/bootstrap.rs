@@ -129,10 +129,7 @@ fn a_job_inside_a_job_is_a_job_of_its_own() {
 #[test]
 fn a_foreign_launcher_is_named() {
     for (variables, named) in [
-        (
-            &[("PMI_RANK", "1"), ("PMI_SIZE", "4"), ("PMI_FD", "9")][..],
-            "MPICH",
-        ),
+        (&[("PMI_ID", "1"), ("PMI_PORT", "here:1234")][..], "MPICH"),
         (
             &[
                 ("OMPI_COMM_WORLD_SIZE", "2"),
@@ -159,6 +156,16 @@ fn a_foreign_launcher_is_named() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn ranks_exchange_values_through_the_launcher() {
+    let ended = Job::new(["-n", "5", &rank(), "exchange"]).run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let expected: Vec<_> = (0..5)
+        .map(|rank| format!("rank {rank} heard all, is {rank} of 5 on one of 1"))
+        .collect();
+    assert_eq!(ended.sorted(), expected);
 }
 
 #[test]

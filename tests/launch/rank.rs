@@ -19,7 +19,7 @@ fn initialise() -> (Box<dyn Launcher>, Option<Shm>) {
     // SAFETY: this program has one thread.
     unsafe { weft_sys::environment::remove(bootstrap::VARIABLES) };
     let fabric = launcher.segment().map(|segment| {
-        let fabric = Shm::attach(segment, launcher.rank());
+        let fabric = Shm::attach(segment, launcher.local_rank());
         let fabric = fabric.unwrap_or_else(|error| fail(&error.to_string()));
         fabric.set_state(ProcessState::Initialised);
         fabric
@@ -34,6 +34,29 @@ fn finalise((launcher, fabric): (Box<dyn Launcher>, Option<Shm>)) {
         fabric.set_state(ProcessState::Finalised);
     }
     launcher.finalised();
+}
+
+/// Puts a value that is as long as may be in the second round, and checks those of all others.
+fn exchange(launcher: &dyn Launcher, round: u32) -> Result<(), bootstrap::BootstrapError> {
+    let value = |rank: u32| {
+        let length = [rank as usize, bootstrap::VALUE_LIMIT][round as usize % 2];
+        vec![rank as u8 ^ round as u8; length]
+    };
+    let name = format!("round-{round}");
+    launcher.put(&name, &value(launcher.rank()))?;
+    launcher.fence()?;
+    for other in 0..launcher.size() {
+        let heard = launcher.get(other, &name)?;
+        if heard.as_ref() != Some(&value(other)) {
+            fail(&format!(
+                "rank {other} was heard to say {heard:?} in round {round}"
+            ));
+        }
+    }
+    if let Some(heard) = launcher.get(0, "nothing")? {
+        fail(&format!("nobody has said {heard:?}"));
+    }
+    Ok(())
 }
 
 fn fail(text: &str) -> ! {
@@ -63,6 +86,15 @@ fn main() {
                 "rank {rank} of {size} program {appnum} singleton {}",
                 joined.0.is_singleton()
             );
+        }
+        // Tells all others something, twice, and hears it from them.
+        "exchange" => {
+            for round in 0..2 {
+                exchange(joined.0.as_ref(), round).unwrap_or_else(|error| fail(&error.to_string()));
+            }
+            let (local, of) = (joined.0.local_rank(), joined.0.local_size());
+            let hosts = joined.0.hosts().count();
+            println!("rank {rank} heard all, is {local} of {of} on one of {hosts}");
         }
         // Ends without MPI_Finalize, if it is that rank.
         "leave" if number(words.get(1)) == rank as i32 => exit(number(words.get(2))),

@@ -142,7 +142,10 @@ fn measure(
         options.seed
     };
     let cores = machine.cores;
-    let mut harness = Harness::new(implementations, cores, effort, seed);
+    // Each a second time, told to use TCP between ranks of one host.
+    let network = implementations.iter().map(Implementation::over_tcp);
+    let both: Vec<Implementation> = implementations.iter().cloned().chain(network).collect();
+    let mut harness = Harness::new(&both, cores, effort, seed);
     let mut cast = Cast {
         members: Vec::new(),
         cores,
@@ -156,6 +159,7 @@ fn measure(
                 let (role, launch) = (implementation.role, implementation.launch_note());
                 cast.members.push(Member {
                     index,
+                    network: Some(implementations.len() + index),
                     name: name.clone(),
                     role,
                 });

@@ -91,6 +91,8 @@ pub enum Build {
 pub struct Member {
     /// Where the harness has it.
     pub index: usize,
+    /// Where the harness has it told to use TCP within a host, if it can.
+    pub network: Option<usize>,
     /// Name in the legend.
     pub name: String,
     /// Ours or a peer.

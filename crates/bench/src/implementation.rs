@@ -36,6 +36,8 @@ pub struct Implementation {
     prefix: PathBuf,
     launcher: Launcher,
     program: PathBuf,
+    /// Ranks of one host talk over TCP, too.
+    network: bool,
 }
 
 impl Implementation {
@@ -66,7 +68,17 @@ impl Implementation {
             prefix,
             launcher,
             program,
+            network: false,
         })
+    }
+
+    /// The same, told to use TCP between ranks of one host.
+    #[must_use]
+    pub fn over_tcp(&self) -> Implementation {
+        Implementation {
+            network: true,
+            ..self.clone()
+        }
     }
 
     /// The launcher's command line for the measuring program; its arguments are still to be added.
@@ -80,6 +92,19 @@ impl Implementation {
             if ranks as usize > cores {
                 command.args(["--map-by", ":OVERSUBSCRIBE"]);
             }
+        }
+        if self.network {
+            match (self.role, self.launcher) {
+                (Role::Ours, _) => command.args(["--fabric", "tcp"]),
+                (_, Launcher::OpenMpi) => {
+                    command.args(["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"])
+                }
+                // MPICH, whichever of its two network modules was built in.
+                (_, Launcher::Plain) => command
+                    .env("MPIR_CVAR_NOLOCAL", "1")
+                    .env("FI_PROVIDER", "tcp")
+                    .env("UCX_TLS", "tcp,self"),
+            };
         }
         command.arg(&self.program).stdin(Stdio::null());
         command

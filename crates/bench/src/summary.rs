@@ -40,6 +40,7 @@ struct Target {
 const ANY: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
 const EIGHT: (f64, f64) = (8.0, 8.0);
 const LINE: &str = "device: cache line bounced";
+const LOOPBACK: &str = "device: TCP loopback, spinning";
 const COPY: &str = "device: one copy between processes";
 
 const fn at_most(claim: &'static str, experiment: &'static str, limit: f64) -> Target {
@@ -57,7 +58,7 @@ const fn at_most(claim: &'static str, experiment: &'static str, limit: f64) -> T
 }
 
 /// The promises, in the order of the page.
-const TARGETS: [Target; 24] = [
+const TARGETS: [Target; 27] = [
     Target {
         places: EIGHT,
         ..at_most("latency of 8 B", "latency-single", 0.7)
@@ -72,6 +73,25 @@ const TARGETS: [Target; 24] = [
         )
     },
     at_most("latency at every size", "latency-single", 0.95),
+    Target {
+        places: EIGHT,
+        variant: "TCP",
+        ..at_most("latency of 8 B over TCP", "latency-single", 0.8)
+    },
+    Target {
+        places: EIGHT,
+        variant: "TCP",
+        reference: Reference::Device(LOOPBACK),
+        ..at_most(
+            "latency of 8 B over TCP, against spinning sockets",
+            "latency-single",
+            1.15,
+        )
+    },
+    Target {
+        variant: "TCP",
+        ..at_most("latency at every size over TCP", "latency-single", 0.95)
+    },
     Target {
         places: EIGHT,
         variant: "MPI_THREAD_MULTIPLE",

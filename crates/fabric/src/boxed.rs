@@ -92,4 +92,8 @@ impl<F: Fabric + ?Sized> Fabric for Box<F> {
     fn forget(&mut self, key: SyncKey) {
         (**self).forget(key);
     }
+
+    fn is_flushed(&mut self) -> bool {
+        (**self).is_flushed()
+    }
 }

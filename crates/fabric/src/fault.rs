@@ -233,4 +233,8 @@ impl<F: Fabric> Fabric for Faulty<F> {
     fn forget(&mut self, key: SyncKey) {
         self.inner.forget(key);
     }
+
+    fn is_flushed(&mut self) -> bool {
+        self.inner.is_flushed()
+    }
 }

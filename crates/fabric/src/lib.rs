@@ -325,6 +325,12 @@ pub trait Fabric: Send {
 
     /// Forgets a key: signals not taken are dropped. For the end of a communicator.
     fn forget(&mut self, key: SyncKey);
+
+    /// Whether all that was taken for sending would arrive if this process ended now. Ask again after
+    /// a poll, or a sleep on the bell, which ends soon while this is false.
+    fn is_flushed(&mut self) -> bool {
+        true
+    }
 }
 
 /// What a sleeper holds between saying that it will sleep and sleeping.

@@ -452,4 +452,8 @@ impl<F: Fabric> Fabric for Traced<F> {
     fn forget(&mut self, key: SyncKey) {
         self.inner.forget(key);
     }
+
+    fn is_flushed(&mut self) -> bool {
+        self.inner.is_flushed()
+    }
 }

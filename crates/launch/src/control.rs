@@ -1,4 +1,8 @@
-//! What a rank tells its launcher over its control socket: whole messages of text, one thing each.
+//! What a rank tells and asks its launcher over its control socket, and what it is answered: whole
+//! messages of text, one thing each.
+//!
+//! Of what it only tells, nothing comes back. To a question there is one answer, and a rank asks one
+//! question at a time.
 //!
 //! The launcher reads them from a process that may be broken or hostile: they are bounded, and what is
 //! not understood is ignored. A rank can speak only for itself: each has a socket of its own.
@@ -7,8 +11,17 @@ use std::os::fd::AsFd;
 
 use weft_sys::passing;
 
+use crate::bootstrap::{HostMap, NAME_LIMIT, VALUE_LIMIT};
+use weft_secure::Key;
+
+use crate::hex::{hex, unhex};
+
 /// Longest message in bytes.
-pub const LONGEST: usize = 4096;
+pub const LONGEST: usize = 3 * VALUE_LIMIT;
+/// Longest answer in bytes: the places of many ranks.
+pub const ANSWER: usize = 64 << 10;
+/// Longest text of an abort, so much of it is kept.
+const TEXT: usize = 4096;
 
 /// One message.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +37,102 @@ pub enum Message {
         /// What to print, possibly nothing.
         text: String,
     },
+    /// Asks to keep a value of this rank.
+    Put {
+        /// Its name.
+        name: String,
+        /// What others may read after the next fence.
+        value: Vec<u8>,
+    },
+    /// Asks to be answered when all ranks have asked this.
+    Fence,
+    /// Asks for a value of a rank.
+    Get {
+        /// Whose.
+        rank: u32,
+        /// Its name.
+        name: String,
+    },
+    /// Asks where the ranks are, and for the key of the job.
+    AskPlaces,
+}
+
+/// What a launcher answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// The value is kept; all ranks have come.
+    Taken,
+    /// The value asked for, if there is one.
+    Value(Option<Vec<u8>>),
+    /// Where the ranks are.
+    Places {
+        /// The key of the job.
+        key: Key,
+        /// The host of each rank.
+        hosts: HostMap,
+    },
+    /// It cannot be done.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A name under which a value may be kept.
+fn name(text: &str) -> Option<String> {
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let good = !text.is_empty() && text.len() <= NAME_LIMIT && text.bytes().all(letter);
+    good.then(|| text.to_owned())
+}
+
+fn value(text: &str) -> Option<Vec<u8>> {
+    unhex(text).filter(|value| value.len() <= VALUE_LIMIT)
+}
+
+impl Answer {
+    /// To who puts too much.
+    pub fn no_room() -> Self {
+        Self::Refused {
+            reason: format!(
+                "the launcher does not keep this value: a rank may keep a few hundred, each of at most \
+                 {VALUE_LIMIT} bytes under a name of at most {NAME_LIMIT}"
+            ),
+        }
+    }
+
+    /// As it goes over the socket.
+    pub fn encode(&self) -> Vec<u8> {
+        let text = match self {
+            Self::Taken => "taken".into(),
+            Self::Value(None) => "nothing".into(),
+            Self::Value(Some(value)) => format!("value {}", hex(value)),
+            Self::Places { key, hosts } => format!("places {} {}", key.to_text(), hosts.encode()),
+            Self::Refused { reason } => format!("refused {reason}"),
+        };
+        text.into_bytes()
+    }
+
+    /// What came over the socket, in a job of so many ranks; `None` if it is no answer.
+    pub fn decode(bytes: &[u8], ranks: u32) -> Option<Self> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        match word {
+            "taken" => Some(Self::Taken),
+            "nothing" => Some(Self::Value(None)),
+            "value" => Some(Self::Value(Some(value(rest)?))),
+            "places" => {
+                let (key, hosts) = rest.split_once(' ')?;
+                Some(Self::Places {
+                    key: key.parse().ok()?,
+                    hosts: HostMap::decode(hosts, ranks)?,
+                })
+            }
+            "refused" => Some(Self::Refused {
+                reason: rest.to_owned(),
+            }),
+            _ => None,
+        }
+    }
 }
 
 impl Message {
@@ -34,13 +143,17 @@ impl Message {
             Self::Finalised => b"finalised".to_vec(),
             Self::Abort { code, text } => {
                 let mut bytes = format!("abort {code} {text}");
-                let mut end = bytes.len().min(LONGEST);
+                let mut end = bytes.len().min(TEXT);
                 while !bytes.is_char_boundary(end) {
                     end -= 1;
                 }
                 bytes.truncate(end);
                 bytes.into_bytes()
             }
+            Self::Put { name, value } => format!("put {name} {}", hex(value)).into_bytes(),
+            Self::Fence => b"fence".to_vec(),
+            Self::Get { rank, name } => format!("get {rank} {name}").into_bytes(),
+            Self::AskPlaces => b"places".to_vec(),
         }
     }
 
@@ -50,12 +163,26 @@ impl Message {
         match &*text {
             "initialised" => Some(Self::Initialised),
             "finalised" => Some(Self::Finalised),
+            "fence" => Some(Self::Fence),
+            "places" => Some(Self::AskPlaces),
             text => {
-                let (code, text) = text.strip_prefix("abort ")?.split_once(' ')?;
-                Some(Self::Abort {
-                    code: code.parse().ok()?,
-                    text: text.to_owned(),
-                })
+                let (word, rest) = text.split_once(' ')?;
+                let (first, second) = rest.split_once(' ')?;
+                match word {
+                    "abort" => Some(Self::Abort {
+                        code: first.parse().ok()?,
+                        text: second.to_owned(),
+                    }),
+                    "put" => Some(Self::Put {
+                        name: name(first)?,
+                        value: value(second)?,
+                    }),
+                    "get" => Some(Self::Get {
+                        rank: first.parse().ok()?,
+                        name: name(second)?,
+                    }),
+                    _ => None,
+                }
             }
         }
     }
@@ -79,8 +206,41 @@ mod tests {
             code: -7,
             text: "no convergence after 3 steps".into(),
         };
-        for message in [Message::Initialised, Message::Finalised, abort] {
+        let put = Message::Put {
+            name: "address".into(),
+            value: vec![7; VALUE_LIMIT],
+        };
+        let get = Message::Get {
+            rank: 3,
+            name: "a.b-c_1".into(),
+        };
+        for message in [
+            Message::Initialised,
+            Message::Finalised,
+            abort,
+            put,
+            get,
+            Message::Fence,
+            Message::AskPlaces,
+        ] {
+            assert!(message.encode().len() <= LONGEST);
             assert_eq!(Message::decode(&message.encode()), Some(message));
+        }
+        let key = Key::random().expect("random");
+        for answer in [
+            Answer::Taken,
+            Answer::Value(None),
+            Answer::Value(Some(Vec::new())),
+            Answer::Value(Some(vec![0, 255])),
+            Answer::Places {
+                key,
+                hosts: HostMap::single(3, "here"),
+            },
+            Answer::Refused {
+                reason: "no room for more".into(),
+            },
+        ] {
+            assert_eq!(Answer::decode(&answer.encode(), 3), Some(answer));
         }
         let long = Message::Abort {
             code: 1,
@@ -97,6 +257,11 @@ mod tests {
             b"abort",
             b"abort x y",
             b"abort 99999999999 x",
+            b"put a/b 00",
+            b"put a 0",
+            b"put  00",
+            b"get x a",
+            b"get 1 ",
             b"\xff\0",
         ] {
             assert_eq!(Message::decode(bytes), None);

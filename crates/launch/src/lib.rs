@@ -15,7 +15,9 @@
 //! | `linked` | whether a program was linked with another MPI |
 //! | `job` | the two processes of a running job, output, failures, the end |
 //! | `tree` | all processes that descend from us, and their end |
-//! | `segment` | the shared memory that a job starts with |
+//! | `segment` | the shared memory that the ranks of a host start with |
+//! | `exchange` | values that ranks exchange through their launchers |
+//! | `hosts` | jobs on several hosts: head, agents, `weft join` |
 //! | [`wrapper`] | `mpicc`, `mpicxx` |
 //! | [`bootstrap`] | the other side: how a process learns which rank it is |
 //!
@@ -31,7 +33,11 @@
 pub mod bootstrap;
 pub mod command;
 mod control;
+mod exchange;
+mod hex;
+pub mod hosts;
 mod job;
+
 mod linked;
 pub mod options;
 pub mod plan;

@@ -104,7 +104,7 @@ impl Process {
     /// Waits until everything that this rank has begun to send has left it. Part of `MPI_Finalize`.
     pub fn drain(&self) {
         self.lock().wait_for(Interest::Arrivals, |engine| {
-            engine.outbox.is_empty().then_some(())
+            (engine.outbox.is_empty() && engine.fabric.is_flushed()).then_some(())
         });
     }
 

@@ -16,6 +16,7 @@
 //!   cores       how many cores we really have
 //!   random      unpredictable bytes                            usage: what a thread has used
 //!   fault       a look at memory touched that may not be
+//!   socket      streams and lent memory                        interfaces: addresses of this host
 //! ```
 //!
 //! Each function is safe unless it says why not. Errors are [`std::io::Error`] that carry the call,
@@ -35,6 +36,7 @@ pub mod event;
 pub mod fault;
 pub mod fork;
 pub mod futex;
+pub mod interfaces;
 pub mod lifeline;
 pub mod membarrier;
 pub mod memory;
@@ -45,6 +47,7 @@ pub mod probe;
 pub mod process;
 pub mod random;
 pub mod signal;
+pub mod socket;
 pub mod span;
 pub mod usage;
 

@@ -1,5 +1,6 @@
 //! A lifeline: a pipe whose writing end one process holds; when that process is gone, however it went,
-//! the kernel ends those at the reading ends.
+//! the kernel ends those at the reading ends. A local socket over which the other side says nothing
+//! unasked is as good.
 //!
 //! Unlike the parent-death signal this reaches any descendant, also one whose parent was started by a
 //! thread that is gone, one that changed its user, and one in a PID namespace of its own.
@@ -63,6 +64,22 @@ pub fn tie(reading: &impl AsFd) -> io::Result<()> {
         return Err(crate::error::with_errno("poll", libc::EPIPE, purpose()));
     }
     Ok(())
+}
+
+/// Undoes [`tie`]: from now on nothing that happens to the descriptor ends this process. For a socket
+/// over which something is to be said before it is tied again: data that comes in would end us too.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn untie(reading: &impl AsFd) -> io::Result<()> {
+    let number = reading.as_fd().as_raw_fd();
+    let purpose = || format!("untie our life from descriptor {number}");
+    // SAFETY: fcntl with numbers on an open descriptor.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFL) };
+    let flags = check(flags, "fcntl", purpose)?;
+    // SAFETY: as above.
+    let set = unsafe { libc::fcntl(number, libc::F_SETFL, flags & !libc::O_ASYNC) };
+    check(set, "fcntl", purpose).map(drop)
 }
 
 /// Installs a handler that exits as if killed; answers the signal.

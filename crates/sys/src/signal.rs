@@ -123,6 +123,30 @@ impl AsFd for Signals {
     }
 }
 
+/// Starts a thread that takes no signals: the handlers of the program run where they always did.
+///
+/// # Errors
+/// If no thread can be started.
+pub fn spawn_without_signals(
+    name: &str,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<std::thread::JoinHandle<()>> {
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: both sets are ours; the first call fills one, the second reads it and fills the other. A
+    // thread inherits the mask of the one that starts it.
+    let blocked = unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr())
+    };
+    let thread = std::thread::Builder::new().name(name.into()).spawn(body);
+    if blocked == 0 {
+        // SAFETY: the set was filled by the successful call above.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    }
+    thread
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

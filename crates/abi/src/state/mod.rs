@@ -8,6 +8,7 @@
 //! hands out references to it needs no lock. Sessions may come and go at any time. It is published with Release and read with Acquire
 //! (`SYNC state.runtime`).
 
+mod fabric;
 mod names;
 mod objects;
 mod predefined;
@@ -250,13 +251,7 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
 
 /// The fabric among the processes of the job.
 fn fabric(launcher: &dyn Launcher) -> Checked<Box<dyn Fabric>> {
-    let endpoint = match launcher.segment() {
-        Some(segment) => weft_fabric_shm::Shm::attach(segment, launcher.rank()),
-        None => weft_fabric_shm::Shm::solo(),
-    };
-    let endpoint = endpoint.map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))?;
-    endpoint.set_state(weft_fabric_shm::ProcessState::Initialised);
-    Ok(Box::new(endpoint))
+    fabric::join(launcher).map_err(|text| Fault::new(k::MPI_ERR_OTHER, text))
 }
 
 /// Ends the world model: but for few calls, sessions alone may go on.

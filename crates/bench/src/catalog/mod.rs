@@ -69,6 +69,20 @@ fn per_implementation(
     cast.members.iter().map(of_member).collect()
 }
 
+/// As [`per_implementation`], told to use TCP between ranks of one host.
+fn over_tcp(cast: &Cast, variant: &str, cells: impl Fn(usize) -> Vec<(f64, Task)>) -> Vec<Line> {
+    let of_member = |member: &Member| {
+        Some(Line {
+            role: member.role,
+            subject: member.name.clone(),
+            variant: variant.into(),
+            panel: String::new(),
+            cells: cells(member.network?),
+        })
+    };
+    cast.members.iter().filter_map(of_member).collect()
+}
+
 /// A request in a single-threaded job of so many ranks, repeated to fill a sample.
 fn timed(implementation: usize, ranks: u32, request: String, convert: Convert) -> Task {
     let job = JobKey {
@@ -152,6 +166,7 @@ mod tests {
     fn plans_stand_without_peers_and_with_them() {
         let member = |index, name: &str, role| Member {
             index,
+            network: Some(index + 2),
             name: name.into(),
             role,
         };

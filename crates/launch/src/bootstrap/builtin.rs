@@ -1,21 +1,29 @@
 //! The launcher of this crate, as a rank sees it, and no launcher at all.
 
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use weft_sys::{MemoryFile, descriptor, lifeline};
+use weft_sys::{MemoryFile, descriptor, lifeline, passing};
 
 use super::environment::Place;
+use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher};
-use crate::control::Message;
+use crate::control::{ANSWER, Answer, Message};
+use weft_secure::Key;
 
 /// A rank that our own launcher started.
 #[derive(Debug)]
 pub struct Builtin {
     place: Place,
+    hosts: HostMap,
+    /// `None` if all ranks are on one host.
+    key: Option<Key>,
     segment: Mutex<Option<OwnedFd>>,
     control: OwnedFd,
+    /// One question at a time.
+    asking: Mutex<()>,
     /// Kept open: when its other end closes, the kernel ends us.
     _lifeline: OwnedFd,
 }
@@ -37,14 +45,56 @@ impl Builtin {
             ErrorKind::AlreadyExists => taken(&place, &error),
             _ => gone(&place, &error.to_string()),
         })?;
-        let rank = Self {
+        let mut rank = Self {
             place,
+            hosts: HostMap::single(place.size, &name_of_this_host()),
+            key: None,
             segment: Mutex::new(Some(segment)),
             control,
+            asking: Mutex::new(()),
             _lifeline: lifeline,
         };
+        // Ranks of a job on one host have nothing to ask.
+        if place.local_size != place.size {
+            match rank.ask(&Message::AskPlaces)? {
+                Answer::Places { key, hosts } if hosts.size() == place.size => {
+                    rank.hosts = hosts;
+                    rank.key = Some(key);
+                }
+                other => return Err(unexpected("where the other ranks are", &other)),
+            }
+        }
         Ok(rank)
     }
+}
+
+impl Builtin {
+    /// Asks the launcher, and waits for the answer.
+    fn ask(&self, question: &Message) -> Result<Answer, BootstrapError> {
+        let _turn = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = |error: std::io::Error| gone(&self.place, &error.to_string());
+        question.send(&self.control).map_err(lost)?;
+        let mut bytes = vec![0; ANSWER];
+        let (count, _) = passing::receive(&self.control, &mut bytes).map_err(lost)?;
+        Answer::decode(&bytes[..count], self.place.size).ok_or_else(|| {
+            BootstrapError::new(format!(
+                "the launcher's answer to rank {} cannot be understood ({count} bytes): mpiexec and the \
+                 library must be of the same release of Weft",
+                self.place.rank
+            ))
+        })
+    }
+}
+
+/// The launcher has answered something else.
+fn unexpected(asked: &str, answer: &Answer) -> BootstrapError {
+    BootstrapError::new(match answer {
+        Answer::Refused { reason } => reason.clone(),
+        other => format!(
+            "the launcher was asked {asked} and answered {other:?}: mpiexec and the library must be of \
+             the same release of Weft"
+        ),
+    })
 }
 
 /// The variables are there, the launcher is not.
@@ -72,20 +122,12 @@ impl Launcher for Builtin {
         self.place.rank
     }
 
-    fn size(&self) -> u32 {
-        self.place.size
-    }
-
     fn appnum(&self) -> u32 {
         self.place.appnum
     }
 
-    fn local_rank(&self) -> u32 {
-        self.place.local_rank
-    }
-
-    fn local_size(&self) -> u32 {
-        self.place.local_size
+    fn hosts(&self) -> &HostMap {
+        &self.hosts
     }
 
     fn is_singleton(&self) -> bool {
@@ -94,6 +136,33 @@ impl Launcher for Builtin {
 
     fn segment(&self) -> Option<OwnedFd> {
         self.segment.lock().ok()?.take()
+    }
+
+    fn key(&self) -> Option<Key> {
+        self.key.clone()
+    }
+
+    fn put(&self, name: &str, value: &[u8]) -> Result<(), BootstrapError> {
+        let (name, value) = (name.to_owned(), value.to_vec());
+        match self.ask(&Message::Put { name, value })? {
+            Answer::Taken => Ok(()),
+            other => Err(unexpected("to keep a value", &other)),
+        }
+    }
+
+    fn fence(&self) -> Result<(), BootstrapError> {
+        match self.ask(&Message::Fence)? {
+            Answer::Taken => Ok(()),
+            other => Err(unexpected("to wait for all ranks", &other)),
+        }
+    }
+
+    fn get(&self, rank: u32, name: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
+        let name = name.to_owned();
+        match self.ask(&Message::Get { rank, name })? {
+            Answer::Value(value) => Ok(value),
+            other => Err(unexpected("for a value", &other)),
+        }
     }
 
     // If the launcher is gone, the lifeline ends us at this very moment: nothing to be done about it.
@@ -111,21 +180,38 @@ impl Launcher for Builtin {
     }
 }
 
-/// A process that nobody started as a rank: a job of one.
+/// A process that nobody started as a rank: a job of one that made itself.
 #[derive(Debug)]
-pub struct Singleton;
+pub struct Singleton {
+    hosts: HostMap,
+    values: Mutex<HashMap<String, Vec<u8>>>,
+}
+
+impl Singleton {
+    /// The job of this process.
+    pub fn new() -> Self {
+        Self {
+            hosts: HostMap::single(1, &name_of_this_host()),
+            values: Mutex::default(),
+        }
+    }
+
+    fn values(&self) -> MutexGuard<'_, HashMap<String, Vec<u8>>> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Launcher for Singleton {
     fn rank(&self) -> u32 {
         0
     }
 
-    fn size(&self) -> u32 {
-        1
-    }
-
     fn appnum(&self) -> u32 {
         0
+    }
+
+    fn hosts(&self) -> &HostMap {
+        &self.hosts
     }
 
     fn is_singleton(&self) -> bool {
@@ -134,6 +220,25 @@ impl Launcher for Singleton {
 
     fn segment(&self) -> Option<OwnedFd> {
         None
+    }
+
+    fn key(&self) -> Option<Key> {
+        None
+    }
+
+    fn put(&self, name: &str, value: &[u8]) -> Result<(), BootstrapError> {
+        self.values().insert(name.to_owned(), value.to_vec());
+        Ok(())
+    }
+
+    fn fence(&self) -> Result<(), BootstrapError> {
+        Ok(())
+    }
+
+    fn get(&self, rank: u32, name: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
+        Ok((rank == 0)
+            .then(|| self.values().get(name).cloned())
+            .flatten())
     }
 
     fn initialised(&self) {}

@@ -3,8 +3,7 @@
 use std::os::fd::RawFd;
 use std::str::FromStr;
 
-use super::BootstrapError;
-use super::foreign;
+use super::{BootstrapError, foreign, pmi};
 
 /// The names, for both sides.
 pub(crate) struct Names;
@@ -32,6 +31,15 @@ pub const VARIABLES: &[&str] = &[
     Names::JOB_DESCRIPTOR,
     Names::CONTROL_DESCRIPTOR,
     Names::LIFELINE_DESCRIPTOR,
+    // What a launcher that speaks PMI has set: what a rank starts is not taken for that rank either.
+    pmi::VARIABLES[0],
+    pmi::VARIABLES[1],
+    pmi::VARIABLES[2],
+    pmi::VARIABLES[3],
+    pmi::VARIABLES[4],
+    pmi::VARIABLES[5],
+    pmi::VARIABLES[6],
+    pmi::VARIABLES[7],
 ];
 
 /// Whether a variable says to a program that a foreign launcher started it: not to be inherited by
@@ -107,7 +115,7 @@ mod tests {
             if let Some((_, value)) = changes.iter().find(|(changed, _)| *changed == name) {
                 return value.map(str::to_owned);
             }
-            let index = VARIABLES.iter().position(|known| *known == name)?;
+            let index = VARIABLES[..8].iter().position(|known| *known == name)?;
             Some(["3", "8", "1", "4", "2", "10", "11", "12"][index].to_owned())
         })
     }

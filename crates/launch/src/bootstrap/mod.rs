@@ -12,46 +12,93 @@
 //! [`VARIABLES`] from the environment: what a rank starts is not taken for that rank. `WEFT_JOB` stays:
 //! below a rank of ours, variables of a foreign launcher further up mean nothing.
 //!
-//! Nobody's variables: a job of one. Variables of a launcher that set up no job of ours: an error that
-//! names it, never many copies of rank 0.
+//! Under a launcher that speaks PMI version 1 the ranks do among themselves what that launcher does not:
+//! [`pmi`]. Nobody's variables: a job of one. Variables of a launcher that is not understood: an error
+//! that names it, never many copies of rank 0.
+//!
+//! # What every launcher gives
+//! [`Launcher`] is what this library needs of any: a place, the hosts of all ranks, memory for those of
+//! one host, a key, a store with a fence by which ranks exchange addresses, an end. PMI-1, PMI-2 and PMIx
+//! offer the store and the fence; what else there is, [`Launcher`] asks for as little as they give.
 
 mod builtin;
 mod environment;
 mod foreign;
+mod hosts;
+pub mod pmi;
 
 use std::fmt;
 use std::os::fd::OwnedFd;
 
 pub use environment::VARIABLES;
 pub(crate) use environment::{Names, foreign_variables};
+pub use hosts::HostMap;
+pub(crate) use hosts::{name_of_this_host, one_word};
 
-/// What a rank needs of whatever started it.
+use weft_secure::Key;
+
+/// Longest name of a value that ranks exchange, in bytes; letters, digits, `-`, `_` and `.`.
+pub const NAME_LIMIT: usize = 32;
+/// Longest value that ranks exchange, in bytes.
+pub const VALUE_LIMIT: usize = 4096;
+
+/// What a rank needs of whatever started it. Calls wait for the launcher, and may come from any thread.
 pub trait Launcher: fmt::Debug + Send + Sync {
     /// This process's rank.
     fn rank(&self) -> u32;
 
-    /// How many ranks the job has.
-    fn size(&self) -> u32;
-
     /// Which of the programs on the command line this is, from 0.
     fn appnum(&self) -> u32;
 
-    /// This process's rank among those of its host.
+    /// Which host each rank runs on.
+    fn hosts(&self) -> &HostMap;
+
+    /// How many ranks the job has.
+    fn size(&self) -> u32 {
+        self.hosts().size()
+    }
+
+    /// This process's rank among those of its host: its rank in the memory that they share.
     fn local_rank(&self) -> u32 {
-        self.rank()
+        self.hosts().local_rank(self.rank())
     }
 
     /// How many ranks of the job run on this host.
     fn local_size(&self) -> u32 {
-        self.size()
+        self.hosts().local_size(self.hosts().host(self.rank()))
     }
 
     /// Whether nobody started this: a job of one that made itself.
     fn is_singleton(&self) -> bool;
 
-    /// The descriptor of the job's shared memory, for `Shm::attach`; given out once. `None` for a
-    /// singleton, which makes its own, and when it was taken before.
+    /// The descriptor of the memory that the ranks of this host share, for `Shm::attach` with
+    /// [`local_rank`](Self::local_rank); given out once. `None` for a singleton, which makes its own, and
+    /// when it was taken before.
     fn segment(&self) -> Option<OwnedFd>;
+
+    /// The key of the job, by which its ranks prove to each other that they belong to it. `None` if all
+    /// are on one host and none is needed.
+    fn key(&self) -> Option<Key>;
+
+    /// Publishes a value of this rank: an address, for example. Others may read it after the next
+    /// [`fence`](Self::fence). At most [`NAME_LIMIT`] and [`VALUE_LIMIT`] bytes.
+    ///
+    /// # Errors
+    /// If the launcher is gone, or does not take it.
+    fn put(&self, name: &str, value: &[u8]) -> Result<(), BootstrapError>;
+
+    /// Waits until all ranks of the job have come here. What they have [`put`](Self::put) before can be
+    /// read by all then.
+    ///
+    /// # Errors
+    /// If the launcher is gone.
+    fn fence(&self) -> Result<(), BootstrapError>;
+
+    /// What a rank has published; `None` if nothing by that name.
+    ///
+    /// # Errors
+    /// If the launcher is gone.
+    fn get(&self, rank: u32, name: &str) -> Result<Option<Vec<u8>>, BootstrapError>;
 
     /// Tells the launcher that MPI is initialised: an exit without [`finalised`](Self::finalised) is a
     /// failure from now on.
@@ -106,10 +153,13 @@ pub fn join_from(
     if let Some(place) = environment::Place::read(variable)? {
         return Ok(Box::new(builtin::Builtin::join(place)?));
     }
-    if variable(Names::JOB).is_none()
-        && let Some(error) = foreign::find(variable)
-    {
-        return Err(error);
+    if variable(Names::JOB).is_none() {
+        if let Some(rank) = pmi::Pmi::join(variable)? {
+            return Ok(Box::new(rank));
+        }
+        if let Some(error) = foreign::find(variable) {
+            return Err(error);
+        }
     }
-    Ok(Box::new(builtin::Singleton))
+    Ok(Box::new(builtin::Singleton::new()))
 }

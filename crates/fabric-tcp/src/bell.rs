@@ -1,0 +1,264 @@
+//! Where a rank sleeps: on one descriptor that has all its connections, its listeners, and an event
+//! that its own threads ring.
+//!
+//! What arrives on a connection stays readable until it is read, so nothing published by a peer can be
+//! missed between the last look and the sleep. The ring of one's own threads is the
+//! [`Doorbell`] of all fabrics, whose kernel is here: sleeping is `epoll_wait`, waking is a write to
+//! the event.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use weft_atomic::{AtomicBool, AtomicU32, AtomicU64, Doorbell, FenceMode, Kernel, Ordering, Woken};
+use weft_fabric::{Bell, Load, Ticket};
+use weft_sys::clock;
+
+const MODE: FenceMode = FenceMode::Symmetric;
+
+/// What an event of the descriptor is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum About {
+    Ring,
+    Listener(u32),
+    Candidate(u32),
+    Peer(u32),
+}
+
+impl About {
+    fn data(self) -> EventData {
+        let (kind, index) = match self {
+            Self::Ring => (0, 0),
+            Self::Listener(index) => (1, index),
+            Self::Candidate(index) => (2, index),
+            Self::Peer(index) => (3, index),
+        };
+        EventData::new_u64(kind << 32 | u64::from(index))
+    }
+
+    pub(crate) fn of(event: &Event) -> Self {
+        let data = event.data.u64();
+        let index = data as u32;
+        match data >> 32 {
+            1 => Self::Listener(index),
+            2 => Self::Candidate(index),
+            3 => Self::Peer(index),
+            _ => Self::Ring,
+        }
+    }
+}
+
+/// The bell of one rank.
+#[derive(Debug)]
+pub struct TcpBell {
+    door: Doorbell,
+    kernel: Sleeper,
+    load: Load,
+}
+
+#[derive(Debug)]
+struct Sleeper {
+    epoll: OwnedFd,
+    event: OwnedFd,
+    sleepers: AtomicU32,
+    /// When the endpoint has something to do by itself, in nanoseconds of the monotonic clock.
+    due: AtomicU64,
+    /// Somebody slept: the next look should see everything.
+    slept: AtomicBool,
+    /// The next sleep is to be short: what is waited for makes nothing readable.
+    hurry: AtomicBool,
+}
+
+impl TcpBell {
+    pub(crate) fn new(load: Load) -> std::io::Result<Self> {
+        let bell = Self {
+            door: Doorbell::new(),
+            kernel: Sleeper {
+                epoll: epoll::create(CreateFlags::CLOEXEC)?,
+                event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+                sleepers: AtomicU32::new(0),
+                due: AtomicU64::new(u64::MAX),
+                slept: AtomicBool::new(false),
+                hurry: AtomicBool::new(false),
+            },
+            load,
+        };
+        bell.watch(&bell.kernel.event, About::Ring, false)?;
+        Ok(bell)
+    }
+
+    /// The descriptor that is readable when there is news, for whoever sleeps elsewhere.
+    #[must_use]
+    pub fn descriptor(&self) -> impl AsFd + '_ {
+        &self.kernel.epoll
+    }
+
+    /// Watches one more descriptor, for reading and perhaps for room.
+    pub(crate) fn watch(&self, what: &impl AsFd, about: About, room: bool) -> std::io::Result<()> {
+        Ok(epoll::add(
+            &self.kernel.epoll,
+            what,
+            about.data(),
+            flags(room),
+        )?)
+    }
+
+    /// Watches it for something else.
+    pub(crate) fn rewatch(
+        &self,
+        what: &impl AsFd,
+        about: About,
+        room: bool,
+    ) -> std::io::Result<()> {
+        Ok(epoll::modify(
+            &self.kernel.epoll,
+            what,
+            about.data(),
+            flags(room),
+        )?)
+    }
+
+    /// Looks at everything without sleeping.
+    pub(crate) fn look<'a>(&self, events: &'a mut [Event]) -> &'a [Event] {
+        let none = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        match epoll::wait(&self.kernel.epoll, &mut *events, Some(&none)) {
+            Ok(count) => &events[..count],
+            Err(_) => &[],
+        }
+    }
+
+    /// When the endpoint has something to do by itself; `u64::MAX`: never.
+    pub(crate) fn set_due(&self, due: u64) {
+        // Relaxed: set by the thread that polls; a sleeper on another one looks again in time, since
+        // it was told of by a ring.
+        self.kernel.due.store(due, Ordering::Relaxed);
+    }
+
+    /// The next sleep lasts a millisecond at most: what is waited for makes nothing readable.
+    pub(crate) fn hurry(&self) {
+        self.kernel.hurry.store(true, Ordering::Relaxed);
+    }
+
+    /// When whoever sleeps elsewhere should look, in nanoseconds of the monotonic clock.
+    #[must_use]
+    pub fn due(&self) -> u64 {
+        self.kernel.next()
+    }
+
+    /// Somebody sleeps, or has slept, elsewhere for the news of this bell.
+    pub(crate) fn note_sleep(&self) {
+        self.kernel.slept.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody slept since the last look.
+    #[inline]
+    pub(crate) fn has_slept(&self) -> bool {
+        self.kernel.slept.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody slept since this was last asked.
+    #[inline]
+    pub(crate) fn slept(&self) -> bool {
+        // Relaxed: a hint for where to look first.
+        self.kernel.slept.load(Ordering::Relaxed)
+            && self.kernel.slept.swap(false, Ordering::Relaxed)
+    }
+}
+
+fn flags(room: bool) -> EventFlags {
+    if room {
+        EventFlags::IN | EventFlags::OUT
+    } else {
+        EventFlags::IN
+    }
+}
+
+impl Kernel for Sleeper {
+    fn wait(&self, word: &AtomicU32, expected: u32, deadline: Option<u64>) -> Woken {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        let woken = self.sleep(word, expected, deadline);
+        let last = self.sleepers.fetch_sub(1, Ordering::SeqCst) == 1;
+        self.slept.store(true, Ordering::Relaxed);
+        if last && woken == Woken::Woken {
+            // The last one out silences the event; those that come later have another ticket.
+            let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        }
+        woken
+    }
+
+    fn wake(&self, _: &AtomicU32, _: u32) {
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+    }
+
+    fn barrier(&self) {
+        weft_sys::Futex::private().barrier();
+    }
+}
+
+impl Sleeper {
+    /// When the sleep must end.
+    fn next(&self) -> u64 {
+        let due = self.due.load(Ordering::Relaxed);
+        if self.hurry.swap(false, Ordering::Relaxed) {
+            return due.min(clock::deadline_after(Duration::from_millis(1)));
+        }
+        due
+    }
+
+    fn sleep(&self, word: &AtomicU32, expected: u32, deadline: Option<u64>) -> Woken {
+        // Acquire: SYNC doorbell.word. A ring from here on leaves the event readable.
+        if word.load(Ordering::Acquire) != expected {
+            return Woken::Changed;
+        }
+        let due = self.next();
+        let end = deadline.map_or(due, |deadline| deadline.min(due));
+        let left = (end != u64::MAX).then(|| {
+            let left = end.saturating_sub(clock::monotonic());
+            // In whole milliseconds, rounded up: old kernels know no others.
+            let left = left.div_ceil(1_000_000).min(1_000_000_000);
+            Timespec {
+                tv_sec: (left / 1000) as i64,
+                tv_nsec: (left % 1000 * 1_000_000) as i64,
+            }
+        });
+        let mut events = [const { std::mem::MaybeUninit::<Event>::uninit() }; 1];
+        match epoll::wait(&self.epoll, &mut events[..], left.as_ref()) {
+            Ok(([], _)) => Woken::TimedOut,
+            _ => Woken::Woken,
+        }
+    }
+}
+
+impl Bell for TcpBell {
+    fn prepare(&self) -> Ticket {
+        Ticket(self.door.prepare(MODE, &self.kernel).0)
+    }
+
+    fn cancel(&self, ticket: Ticket) {
+        self.door.cancel(weft_atomic::Ticket(ticket.0));
+    }
+
+    fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
+        let deadline = limit.map(clock::deadline_after);
+        let _ = self
+            .door
+            .wait(weft_atomic::Ticket(ticket.0), deadline, &self.kernel);
+    }
+
+    fn ring(&self) {
+        self.door.ring(MODE, &self.kernel);
+    }
+
+    fn load(&self) -> Load {
+        self.load
+    }
+
+    fn give_way(&self) -> bool {
+        std::thread::yield_now();
+        true
+    }
+}

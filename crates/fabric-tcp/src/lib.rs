@@ -1,0 +1,104 @@
+//! Processes of several hosts: framed streams, authenticated, one connection for each pair on first
+//! use.
+//!
+//! ```text
+//!   Opening::new(config)   listens at every usable address       ─► card: host, addresses, ports
+//!   launcher               tells every rank the cards of all
+//!   Opening::join(cards)   a Fabric; nobody is waited for
+//!
+//!   try_send ─► ring ┐                                  ┌► Sink::message
+//!   signal ───► ring ├─► one connection of frames ──────┼► signals
+//!   get, put ─► bulk ┘   envelopes first, portals in    └► straight into the memory it is for
+//!                        turn, chunk by chunk
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `wire` | frames, hello: bytes and their checks |
+//! | `card` | addresses, as they are told |
+//! | `meeting` | how two ranks come to share a connection, and to the next one when it breaks |
+//! | `link` | one connection: bytes in and out |
+//! | `ring`, `outgoing` | what is to be sent, and kept until the peer has processed it |
+//! | `session` | what is shared with one peer whichever connection carries it |
+//! | `grants`, `portal` | bulk data |
+//! | `bell` | sleeping, on one descriptor |
+//! | `union` | two fabrics as one: shared memory within a host, this one between hosts |
+//! | `endpoint`, `receive` | the [`Fabric`](weft_fabric::Fabric): sending and looking |
+//!
+//! # What is guaranteed
+//! Besides the contract of [`weft_fabric`]: no byte of anybody is interpreted who has not proved the
+//! job's key. A connection that breaks is made anew and loses and doubles nothing, if that succeeds
+//! within the set time; otherwise the peer is lost, with a sentence that says what was tried. A large
+//! transfer is not copied on its way out or in, unless it is encrypted.
+//!
+//! # What is merely true today
+//! Frames are acknowledged after a quarter of the ring at the latest. A rank that computes answers
+//! nobody meanwhile, but its kernel does: it is not taken for dead. Without encryption, who can change
+//! packets on the path can change the data (TCP's checksum is no protection against that).
+//!
+//! ```
+//! use weft_fabric::{Fabric, Peer, Posted};
+//! use weft_fabric_tcp::Tcp;
+//!
+//! let mut group = Tcp::group(2, |_| ()).unwrap();
+//! assert_eq!(group[0].try_send(Peer(1), &[0; 32], b"hello"), Ok(Posted::Done));
+//! # drop(group.remove(1));
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod bell;
+mod card;
+mod endpoint;
+mod grants;
+mod link;
+mod meeting;
+mod outgoing;
+mod portal;
+mod receive;
+mod ring;
+mod session;
+mod union;
+pub mod wire;
+
+pub use bell::TcpBell;
+pub use card::{Card, CardError, LONGEST, Listen, Offer};
+pub use endpoint::{Config, Opening, Tcp};
+pub use union::{Places, Union};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_fabric::conformance::boxed;
+
+    weft_fabric::conformance!(plain, |count: usize| boxed(
+        Tcp::group(count as u32, |_| ()).expect("loopback is there")
+    ));
+
+    /// Two members on each host: the fabric of threads within, this one between.
+    fn hosts_of_two(count: usize) -> Vec<Box<dyn weft_fabric::Fabric>> {
+        let remote = Tcp::group(count as u32, |_| ()).expect("loopback is there");
+        let mut locals = Vec::new();
+        for first in (0..count).step_by(2) {
+            let here: Vec<u32> = (first..count.min(first + 2))
+                .map(|rank| rank as u32)
+                .collect();
+            for local in weft_fabric_local::Local::group(here.len()) {
+                locals.push((local, Places::new(count as u32, here.clone())));
+            }
+        }
+        let joined = remote
+            .into_iter()
+            .zip(locals)
+            .map(|(remote, (local, places))| {
+                Union::new(local, remote, places).expect("descriptors are left")
+            });
+        boxed(joined.collect())
+    }
+
+    weft_fabric::conformance!(union, hosts_of_two);
+
+    weft_fabric::conformance!(sealed, |count: usize| boxed(
+        Tcp::group(count as u32, |config| config.seal = true).expect("loopback is there")
+    ));
+}

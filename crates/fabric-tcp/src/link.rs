@@ -1,0 +1,360 @@
+//! One live connection: bytes in and out, frames recognised, sealed if the job wants it. What the
+//! frames mean is decided above; what must survive a broken connection is not here.
+//!
+//! ```text
+//!   plain    socket ──────────────────────────────► buffer ─► frames
+//!                └─ while a chunk lands: straight into the memory it is for
+//!   sealed   socket ─► raw ─► records opened ──────► buffer ─► frames
+//! ```
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use weft_secure::{Channel, LENGTH, Opener, RECORD, Sealer, TAG};
+use weft_sys::Region;
+use weft_sys::socket;
+
+use crate::wire::{CHUNK_HEAD, ChunkHead, HEADER, Header, Kind, Malformed, Way};
+
+/// Bytes that are read at once: more than the longest message.
+const BUFFER: usize = 256 << 10;
+
+/// A chunk whose bytes are arriving.
+#[derive(Clone, Copy, Debug)]
+struct Landing {
+    head: ChunkHead,
+    remaining: usize,
+    length: usize,
+    /// Where the rest goes; `None`: nowhere.
+    target: Option<Region>,
+}
+
+/// What a look at a connection found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Read {
+    /// Nothing is there.
+    Nothing,
+    /// Bytes came; `more`: perhaps there are others.
+    Some {
+        /// Whether the read was filled.
+        more: bool,
+    },
+    /// The other side has closed.
+    Closed,
+}
+
+/// What stands next in the buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// No whole frame.
+    Nothing,
+    /// A whole frame: [`Link::body`], then [`Link::consume`].
+    Frame(Header),
+    /// The beginning of a chunk of so many bytes: [`Link::land`].
+    Chunk(Header, ChunkHead, usize),
+    /// A chunk has arrived whole.
+    Landed(ChunkHead, usize),
+}
+
+struct Sealed {
+    sealer: Sealer,
+    opener: Opener,
+    /// Sealed bytes that came, records not yet whole.
+    raw: Vec<u8>,
+    /// Sealed bytes that are to be sent, from `at` on.
+    out: Vec<u8>,
+    at: usize,
+    scratch: Vec<u8>,
+}
+
+/// One connection.
+pub struct Link {
+    /// The socket, which does not wait.
+    pub socket: OwnedFd,
+    /// The other side has agreed that this is the connection.
+    pub confirmed: bool,
+    /// Waits for room to send, and is watched for it.
+    pub blocked: bool,
+    /// Uncounted frames, before everything else.
+    pub urgent: Vec<u8>,
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    landing: Option<Landing>,
+    sealed: Option<Box<Sealed>>,
+}
+
+impl Link {
+    /// Takes over an authenticated connection.
+    pub fn new(socket: OwnedFd, channel: Channel, seal: bool) -> Self {
+        let sealed = seal.then(|| {
+            Box::new(Sealed {
+                sealer: channel.sealer,
+                opener: channel.opener,
+                raw: Vec::new(),
+                out: Vec::new(),
+                at: 0,
+                scratch: Vec::new(),
+            })
+        });
+        Self {
+            socket,
+            confirmed: false,
+            blocked: false,
+            urgent: Vec::new(),
+            buffer: vec![0; BUFFER].into_boxed_slice(),
+            start: 0,
+            end: 0,
+            landing: None,
+            sealed,
+        }
+    }
+
+    /// Whether bytes are sealed.
+    pub fn is_sealed(&self) -> bool {
+        self.sealed.is_some()
+    }
+
+    /// Whether a frame may stand in the buffer that was not handed out.
+    pub fn has_backlog(&self) -> bool {
+        self.end > self.start && self.landing.is_none()
+    }
+
+    /// Reads once.
+    ///
+    /// # Errors
+    /// The connection is broken, or its bytes were changed.
+    pub fn read(&mut self) -> io::Result<Read> {
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+        } else if self.buffer.len() - self.end < BUFFER / 2 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.sealed.is_some() {
+            return self.read_sealed();
+        }
+        let direct = match self.landing {
+            Some(Landing {
+                target: Some(target),
+                remaining,
+                ..
+            }) if self.start == self.end => target.prefix(remaining),
+            _ => Region::EMPTY,
+        };
+        let room = &mut self.buffer[self.end..];
+        let asked = direct.len() + room.len();
+        let Some(count) = socket::receive(&self.socket, direct, room)? else {
+            return Ok(Read::Nothing);
+        };
+        if count == 0 && asked > 0 {
+            return Ok(Read::Closed);
+        }
+        let landed = count.min(direct.len());
+        if let Some(landing) = &mut self.landing
+            && landed > 0
+        {
+            landing.advance(landed);
+        }
+        self.end += count - landed;
+        Ok(Read::Some {
+            more: count == asked || landed > 0 && count == direct.len(),
+        })
+    }
+
+    fn read_sealed(&mut self) -> io::Result<Read> {
+        let Some(sealed) = &mut self.sealed else {
+            return Ok(Read::Nothing);
+        };
+        let room = (self.buffer.len() - self.end).saturating_sub(RECORD);
+        if room == 0 {
+            return Ok(Read::Some { more: true });
+        }
+        let before = sealed.raw.len();
+        let want = room.min(2 * RECORD);
+        sealed.raw.resize(before + want, 0);
+        let came = socket::receive(&self.socket, Region::EMPTY, &mut sealed.raw[before..]);
+        let count = came.as_ref().map_or(0, |came| came.unwrap_or(0));
+        sealed.raw.truncate(before + count);
+        match came? {
+            None => return Ok(Read::Nothing),
+            Some(0) => return Ok(Read::Closed),
+            Some(_) => {}
+        }
+        let mut done = 0;
+        while let Some((length, rest)) = sealed.raw[done..].split_first_chunk::<LENGTH>() {
+            let length = usize::from(u16::from_be_bytes(*length));
+            let Some(record) = rest.get(..length) else {
+                break;
+            };
+            let Some(into) = self.buffer.get_mut(self.end..self.end + length) else {
+                break;
+            };
+            let opened = sealed
+                .opener
+                .open_raw(record, into)
+                .map_err(|broken| io::Error::new(io::ErrorKind::InvalidData, broken))?;
+            self.end += opened;
+            done += LENGTH + length;
+        }
+        sealed.raw.drain(..done);
+        Ok(Read::Some {
+            more: count == want || done == 0,
+        })
+    }
+
+    /// What stands next.
+    ///
+    /// # Errors
+    /// It is no frame.
+    #[inline]
+    pub fn next(&mut self) -> Result<Found, Malformed> {
+        if self.landing.is_some() {
+            return Ok(self.go_on_landing());
+        }
+        let Some((header, rest)) = self.buffer[self.start..self.end].split_first_chunk::<HEADER>()
+        else {
+            return Ok(Found::Nothing);
+        };
+        let header = Header::parse(header)?;
+        if header.kind == Kind::Chunk {
+            return match rest.first_chunk::<CHUNK_HEAD>() {
+                None => Ok(Found::Nothing),
+                Some(head) => Ok(Found::Chunk(
+                    header,
+                    ChunkHead::parse(head)?,
+                    header.length - CHUNK_HEAD,
+                )),
+            };
+        }
+        if rest.len() < header.length {
+            return Ok(Found::Nothing);
+        }
+        Ok(Found::Frame(header))
+    }
+
+    /// The body of the frame that was found.
+    #[inline]
+    pub fn body(&self, header: &Header) -> &[u8] {
+        &self.buffer[self.start + HEADER..][..header.length]
+    }
+
+    /// Done with the frame that was found.
+    #[inline]
+    pub fn consume(&mut self, header: &Header) {
+        self.start += HEADER + header.length;
+    }
+
+    /// Where the bytes of the chunk that was found go; `None`: nowhere.
+    pub fn land(&mut self, head: ChunkHead, length: usize, target: Option<Region>) {
+        debug_assert!(target.is_none_or(|target| target.len() == length));
+        self.start += HEADER + CHUNK_HEAD;
+        self.landing = Some(Landing {
+            head,
+            remaining: length,
+            length,
+            target,
+        });
+    }
+
+    fn go_on_landing(&mut self) -> Found {
+        let Some(landing) = &mut self.landing else {
+            return Found::Nothing;
+        };
+        let here = landing.remaining.min(self.end - self.start);
+        if here > 0 {
+            if let Some(target) = landing.target {
+                target.copy_from_slice(&self.buffer[self.start..self.start + here]);
+            }
+            landing.advance(here);
+            self.start += here;
+        }
+        if landing.remaining > 0 {
+            return Found::Nothing;
+        }
+        let (head, length) = (landing.head, landing.length);
+        self.landing = None;
+        Found::Landed(head, length)
+    }
+
+    /// What is arriving for this transfer goes nowhere from now on.
+    pub fn divert(&mut self, way: Way, transfer: u32) {
+        if let Some(landing) = &mut self.landing
+            && (landing.head.way, landing.head.transfer) == (way, transfer)
+        {
+            landing.target = None;
+        }
+    }
+
+    /// Sends the uncounted frames of a connection that is not chosen yet. True: all of them.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn flush_urgent(&mut self) -> io::Result<bool> {
+        let urgent = std::mem::take(&mut self.urgent);
+        if self.is_sealed() {
+            self.seal(&[&urgent]);
+            return self.flush_sealed();
+        }
+        let sent = socket::send(&self.socket, &[socket::Part::Bytes(&urgent)])?.unwrap_or(0);
+        self.urgent = urgent[sent..].to_vec();
+        Ok(self.urgent.is_empty())
+    }
+
+    /// Seals these bytes for sending.
+    pub fn seal(&mut self, parts: &[&[u8]]) {
+        if let Some(sealed) = &mut self.sealed {
+            sealed.sealer.seal(parts, &mut sealed.out);
+        }
+    }
+
+    /// Seals what is lent, for sending. Copied in pieces that stay in the cache.
+    pub fn seal_lent(&mut self, lent: Region) {
+        let Some(sealed) = &mut self.sealed else {
+            return;
+        };
+        let mut done = 0;
+        while done < lent.len() {
+            let piece = (lent.len() - done).min(RECORD);
+            sealed.scratch.resize(piece, 0);
+            if let Some(part) = lent.part(done, piece) {
+                part.copy_to_slice(&mut sealed.scratch);
+            }
+            sealed.sealer.seal(&[&sealed.scratch], &mut sealed.out);
+            done += piece;
+        }
+    }
+
+    /// Sends what is sealed. True: all of it.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn flush_sealed(&mut self) -> io::Result<bool> {
+        let Some(sealed) = &mut self.sealed else {
+            return Ok(true);
+        };
+        while sealed.at < sealed.out.len() {
+            let rest = [socket::Part::Bytes(&sealed.out[sealed.at..])];
+            match socket::send(&self.socket, &rest)? {
+                None => return Ok(false),
+                Some(count) => sealed.at += count,
+            }
+        }
+        sealed.out.clear();
+        sealed.at = 0;
+        Ok(true)
+    }
+}
+
+const _: () = assert!(BUFFER >= 2 * (RECORD + TAG) && BUFFER / 2 > crate::wire::DATA + 64);
+
+impl Landing {
+    fn advance(&mut self, count: usize) {
+        self.remaining -= count;
+        if let Some(target) = self.target {
+            self.target = target.part(count, target.len() - count);
+        }
+    }
+}

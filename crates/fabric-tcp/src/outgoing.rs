@@ -1,0 +1,449 @@
+//! What is to be sent to one peer, and what must be kept until the peer has processed it. Survives a
+//! broken connection.
+//!
+//! ```text
+//!   ring   frames of mailbox, sync and control, in order: before everything else
+//!   bulk   portals: one chunk of each in turn, when the ring is empty
+//!   log    one entry for each counted frame that is not acknowledged, in the order of the wire
+//! ```
+//!
+//! A frame of the ring is in the log from when it is pushed, a chunk from when its first byte was
+//! sent; since a chunk begins only when all of the ring is sent, the log has the order of the wire.
+//!
+//! After a new connection the peer says how many frames it has processed: the log is shortened by
+//! these, what is left of the ring is sent again, and so are the chunks that are left. Chunks may then
+//! come in another order among frames of the ring, which nobody relies upon: they carry their place.
+//!
+//! The ring is the credit: a message finds room in it or is refused. What it holds is freed by
+//! acknowledgements, which the peer sends for what it has handed out.
+
+use std::collections::VecDeque;
+use std::io;
+
+use weft_fabric::Token;
+use weft_sys::Region;
+use weft_sys::socket::{self, Part};
+
+use crate::link::Link;
+use crate::ring::Ring;
+use crate::wire::{CHUNK, CHUNK_HEAD, ChunkHead, HEADER, Header, Kind, Malformed, Way};
+
+/// Bytes of the ring.
+pub const RING: usize = 1 << 20;
+
+/// Bytes of the ring that messages leave to control frames.
+const RESERVE: usize = 16 << 10;
+
+/// One portal being sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Bulk {
+    /// The asker's number.
+    pub transfer: u32,
+    /// Answer to a get, or our own put.
+    pub way: Way,
+    /// The grant that it is read from, for a get.
+    pub token: Option<Token>,
+    /// All of it.
+    pub region: Region,
+    /// How much was begun.
+    pub at: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Chunk {
+    head: ChunkHead,
+    token: Option<Token>,
+    region: Region,
+    /// A copy, once the region may not be read any more.
+    own: Option<Box<[u8]>>,
+}
+
+enum Sent {
+    Control(u32),
+    Chunk(Chunk),
+}
+
+/// A chunk of which some bytes are sent.
+struct Current {
+    chunk: Chunk,
+    header: [u8; HEADER + CHUNK_HEAD],
+    at: usize,
+}
+
+/// See the page.
+pub struct Outgoing {
+    ring: Ring,
+    bulk: VecDeque<Bulk>,
+    again: VecDeque<Chunk>,
+    current: Option<Current>,
+    log: VecDeque<Sent>,
+    acknowledged: u64,
+    /// Control frames that found no room in the ring.
+    waiting: VecDeque<(Kind, Vec<u8>)>,
+}
+
+/// How far sending went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pumped {
+    /// Nothing is left to send.
+    Empty,
+    /// The connection has no room.
+    Full,
+}
+
+impl Chunk {
+    fn length(&self) -> usize {
+        self.own.as_ref().map_or(self.region.len(), |own| own.len())
+    }
+
+    fn header(&self, processed: u64) -> [u8; HEADER + CHUNK_HEAD] {
+        let header = Header {
+            kind: Kind::Chunk,
+            length: CHUNK_HEAD + self.length(),
+            processed,
+        };
+        let mut bytes = [0; HEADER + CHUNK_HEAD];
+        bytes[..HEADER].copy_from_slice(&header.emit());
+        bytes[HEADER..].copy_from_slice(&self.head.emit());
+        bytes
+    }
+
+    /// Its bytes from `at` on.
+    fn rest(&self, at: usize) -> Part<'_> {
+        match &self.own {
+            Some(own) => Part::Bytes(own.get(at..).unwrap_or_default()),
+            None => Part::Lent(
+                self.region
+                    .part(at, self.region.len().saturating_sub(at))
+                    .unwrap_or(Region::EMPTY),
+            ),
+        }
+    }
+
+    /// The region may not be read after this.
+    fn detach(&mut self) {
+        if self.own.is_none() {
+            let mut own = vec![0; self.region.len()].into_boxed_slice();
+            self.region.copy_to_slice(&mut own);
+            self.own = Some(own);
+            self.region = Region::EMPTY;
+        }
+    }
+}
+
+impl Outgoing {
+    pub fn new() -> Self {
+        Self {
+            ring: Ring::new(RING),
+            bulk: VecDeque::new(),
+            again: VecDeque::new(),
+            current: None,
+            log: VecDeque::new(),
+            acknowledged: 0,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Whether a message (or a request) with a body of so many bytes has credit.
+    #[inline]
+    pub fn has_room(&self, body: usize) -> bool {
+        self.ring.free() >= HEADER + body + RESERVE && self.waiting.is_empty()
+    }
+
+    /// Appends a counted frame whose body is given in parts; the caller has asked for room.
+    #[inline]
+    pub fn push(&mut self, kind: Kind, processed: u64, parts: &[&[u8]]) {
+        debug_assert!(kind.is_counted());
+        let length = parts.iter().map(|part| part.len()).sum();
+        let header = Header {
+            kind,
+            length,
+            processed,
+        };
+        self.ring.push(&header.emit());
+        for part in parts {
+            self.ring.push(part);
+        }
+        self.log.push_back(Sent::Control((HEADER + length) as u32));
+    }
+
+    /// Appends a control frame, which is never refused: it waits if there is no room.
+    pub fn push_control(&mut self, kind: Kind, processed: u64, body: &[u8]) {
+        if self.waiting.is_empty() && self.ring.free() >= HEADER + body.len() {
+            self.push(kind, processed, &[body]);
+        } else {
+            self.waiting.push_back((kind, body.to_vec()));
+        }
+    }
+
+    /// Appends a portal.
+    pub fn push_bulk(&mut self, bulk: Bulk) {
+        self.bulk.push_back(bulk);
+    }
+
+    /// Portals that are being sent for the peer's gets.
+    pub fn served(&self) -> usize {
+        self.bulk.iter().filter(|bulk| bulk.way == Way::Got).count()
+    }
+
+    /// Whether everything was handed to the connection.
+    pub fn is_flushed(&self) -> bool {
+        self.ring.unsent() == 0
+            && self.bulk.is_empty()
+            && self.again.is_empty()
+            && self.current.is_none()
+            && self.waiting.is_empty()
+    }
+
+    /// The peer has processed so many counted frames in all.
+    ///
+    /// # Errors
+    /// That is less than it had said, or more than were sent.
+    #[inline]
+    pub fn acknowledge(&mut self, processed: u64, processed_own: u64) -> Result<(), Malformed> {
+        if processed == self.acknowledged {
+            return Ok(());
+        }
+        let most = self.acknowledged + self.log.len() as u64;
+        // An older number is possible: a frame that was made before another one was lost and is sent
+        // again carries the number of then.
+        if processed > most {
+            return Err(Malformed);
+        }
+        while self.acknowledged < processed {
+            match self.log.pop_front() {
+                Some(Sent::Control(length)) => self.ring.release(length as usize),
+                Some(Sent::Chunk(_)) | None => {}
+            }
+            self.acknowledged += 1;
+        }
+        while let Some((_, body)) = self.waiting.front()
+            && self.ring.free() >= HEADER + body.len()
+            && let Some((kind, body)) = self.waiting.pop_front()
+        {
+            self.push(kind, processed_own, &[&body]);
+        }
+        Ok(())
+    }
+
+    /// The connection is gone: all that is not acknowledged is to be sent again.
+    pub fn rewind(&mut self) {
+        self.current = None;
+        self.ring.rewind();
+        let mut again = VecDeque::new();
+        let mut log = VecDeque::new();
+        for sent in std::mem::take(&mut self.log) {
+            match sent {
+                Sent::Control(_) => log.push_back(sent),
+                Sent::Chunk(chunk) => again.push_back(chunk),
+            }
+        }
+        again.append(&mut self.again);
+        (self.log, self.again) = (log, again);
+    }
+
+    /// Forgets what is unsent of these portals and reads their memory no more; answers their numbers.
+    pub fn cancel(&mut self, matches: impl Fn(&Bulk) -> bool) -> Vec<u32> {
+        let mut gone = Vec::new();
+        self.bulk.retain(|bulk| {
+            let goes = matches(bulk);
+            if goes {
+                gone.push(bulk.transfer);
+            }
+            !goes
+        });
+        gone
+    }
+
+    /// The memory of this portal may not be read after this: what may have to be sent again is copied.
+    pub fn detach(&mut self, way: Way, transfer: u32) {
+        self.detach_those(|chunk| (chunk.head.way, chunk.head.transfer) == (way, transfer));
+    }
+
+    /// As [`Self::detach`], for all that is read by a grant.
+    pub fn detach_token(&mut self, token: Token) {
+        self.detach_those(|chunk| chunk.token == Some(token));
+    }
+
+    fn detach_those(&mut self, of: impl Fn(&Chunk) -> bool) {
+        if let Some(current) = &mut self.current
+            && of(&current.chunk)
+        {
+            current.chunk.detach();
+        }
+        let logged = self.log.iter_mut().filter_map(|sent| match sent {
+            Sent::Chunk(chunk) => Some(chunk),
+            Sent::Control(_) => None,
+        });
+        for chunk in logged.chain(&mut self.again).filter(|chunk| of(chunk)) {
+            chunk.detach();
+        }
+    }
+
+    /// The next chunk in turn.
+    fn next_chunk(&mut self) -> Option<Chunk> {
+        if let Some(chunk) = self.again.pop_front() {
+            return Some(chunk);
+        }
+        let bulk = self.bulk.front()?;
+        let length = (bulk.region.len() - bulk.at).min(CHUNK);
+        Some(Chunk {
+            head: ChunkHead {
+                transfer: bulk.transfer,
+                way: bulk.way,
+                offset: bulk.at as u64,
+            },
+            token: bulk.token,
+            region: bulk.region.part(bulk.at, length).unwrap_or(Region::EMPTY),
+            own: None,
+        })
+    }
+
+    /// The chunk that [`Self::next_chunk`] gave has begun.
+    fn begin(&mut self, chunk: &Chunk, resent: bool) {
+        if !resent && let Some(mut bulk) = self.bulk.pop_front() {
+            bulk.at += chunk.length();
+            if bulk.at < bulk.region.len() {
+                self.bulk.push_back(bulk);
+            }
+        }
+        self.log.push_back(Sent::Chunk(chunk.clone()));
+    }
+
+    /// Sends what there is room for.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn pump(&mut self, link: &mut Link, processed: u64) -> io::Result<Pumped> {
+        if link.is_sealed() {
+            return self.pump_sealed(link, processed);
+        }
+        loop {
+            if !link.urgent.is_empty() && !link.flush_urgent()? {
+                return Ok(Pumped::Full);
+            }
+            if !link.confirmed {
+                return Ok(Pumped::Empty);
+            }
+            if self.current.is_none() && self.bulk.is_empty() && self.again.is_empty() {
+                // The way of nearly all messages.
+                if self.ring.unsent() == 0 {
+                    return Ok(Pumped::Empty);
+                }
+                let (first, second) = self.ring.pieces();
+                let parts = [Part::Bytes(first), Part::Bytes(second)];
+                let used = 1 + usize::from(!second.is_empty());
+                let Some(count) = socket::send(&link.socket, &parts[..used])? else {
+                    return Ok(Pumped::Full);
+                };
+                self.ring.advance(count);
+                continue;
+            }
+            if !self.pump_bulk(link, processed)? {
+                return Ok(Pumped::Full);
+            }
+        }
+    }
+
+    /// One call with the rest of a chunk, the ring, and the next chunk. False: no room.
+    fn pump_bulk(&mut self, link: &mut Link, processed: u64) -> io::Result<bool> {
+        let resent = !self.again.is_empty();
+        let next = self.next_chunk();
+        let next_header = next.as_ref().map(|chunk| chunk.header(processed));
+        let mut parts = [Part::Bytes(&[]); 6];
+        let (first, second) = self.ring.pieces();
+        let mut count = 0;
+        if let Some(current) = &self.current {
+            let header = current.header.get(current.at..).unwrap_or_default();
+            let data = current.at.saturating_sub(current.header.len());
+            for part in [Part::Bytes(header), current.chunk.rest(data)] {
+                parts[count] = part;
+                count += 1;
+            }
+        }
+        for part in [Part::Bytes(first), Part::Bytes(second)] {
+            parts[count] = part;
+            count += 1;
+        }
+        if let (Some(chunk), Some(header)) = (&next, &next_header) {
+            for part in [Part::Bytes(header), chunk.rest(0)] {
+                parts[count] = part;
+                count += 1;
+            }
+        }
+        let total: usize = parts[..count].iter().map(Part::len).sum();
+        let sent = socket::send(&link.socket, &parts[..count])?;
+        let ring = first.len() + second.len();
+        let Some(mut sent) = sent else {
+            self.put_back(next, resent);
+            return Ok(false);
+        };
+        let all = sent == total;
+        if let Some(current) = &mut self.current {
+            let rest = current.header.len() + current.chunk.length() - current.at;
+            let now = sent.min(rest);
+            current.at += now;
+            sent -= now;
+            if now == rest {
+                self.current = None;
+            }
+        }
+        let now = sent.min(ring);
+        self.ring.advance(now);
+        sent -= now;
+        match (next, next_header) {
+            (Some(chunk), Some(header)) if sent > 0 => {
+                self.begin(&chunk, resent);
+                if sent < header.len() + chunk.length() {
+                    self.current = Some(Current {
+                        chunk,
+                        header,
+                        at: sent,
+                    });
+                }
+            }
+            (next, _) => self.put_back(next, resent),
+        }
+        Ok(all)
+    }
+
+    /// The chunk of [`Self::next_chunk`] did not begin.
+    fn put_back(&mut self, next: Option<Chunk>, resent: bool) {
+        if let (Some(chunk), true) = (next, resent) {
+            self.again.push_front(chunk);
+        }
+    }
+
+    fn pump_sealed(&mut self, link: &mut Link, processed: u64) -> io::Result<Pumped> {
+        loop {
+            if !link.flush_sealed()? {
+                return Ok(Pumped::Full);
+            }
+            let urgent = std::mem::take(&mut link.urgent);
+            let mut idle = urgent.is_empty();
+            link.seal(&[&urgent]);
+            if link.confirmed {
+                let (first, second) = self.ring.pieces();
+                let count = first.len() + second.len();
+                if count > 0 {
+                    link.seal(&[first, second]);
+                    self.ring.advance(count);
+                    idle = false;
+                }
+                let resent = !self.again.is_empty();
+                if let Some(chunk) = self.next_chunk() {
+                    link.seal(&[&chunk.header(processed)]);
+                    match chunk.rest(0) {
+                        Part::Bytes(bytes) => link.seal(&[bytes]),
+                        Part::Lent(region) => link.seal_lent(region),
+                    }
+                    self.begin(&chunk, resent);
+                    idle = false;
+                }
+            }
+            if idle {
+                return Ok(Pumped::Empty);
+            }
+        }
+    }
+}

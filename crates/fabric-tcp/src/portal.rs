@@ -1,0 +1,283 @@
+//! Bulk data: gets and puts, asked and served, both in chunks that take turns.
+//!
+//! ```text
+//!   get   asker ── Get ──►  owner looks at its grants:  Chunk … Chunk ──►  straight into the memory
+//!                                                       or End: refused
+//!   put   asker ── Put, Chunk … Chunk ──►  owner looks at its grants, each chunk lands or goes nowhere
+//!               ◄── End: all there, or refused ──
+//! ```
+//!
+//! # Whose memory is read or written when
+//! The owner's while its grant is live: [`Tcp::withdraw`] ends all that touches it, and copies what may
+//! have to be sent again. The asker's until `moved` is said: before that, what may have to be sent
+//! again is copied, too ([`Outgoing::detach`](crate::outgoing::Outgoing::detach)).
+
+use weft_fabric::{FabricError, Operation, Peer, Posted, Region, Result, Sink, Token};
+
+use crate::endpoint::Tcp;
+use crate::link::Link;
+use crate::outgoing::Bulk;
+use crate::session::{Asked, Landing, Session, TRANSFERS};
+use crate::wire::{Ask, ChunkHead, End, Kind, Malformed, Outcome, Way};
+
+fn refusal(outcome: Outcome, peer: Peer, offset: u64, length: u64) -> FabricError {
+    match outcome {
+        Outcome::Outside => FabricError::OutsideGrant {
+            peer,
+            offset,
+            length,
+        },
+        Outcome::NotGranted | Outcome::Done => FabricError::NotGranted { peer },
+    }
+}
+
+impl Tcp {
+    /// Asks a peer for a transfer.
+    pub(crate) fn ask(
+        &mut self,
+        peer: Peer,
+        (token, offset): (Token, u64),
+        region: Region,
+        operation: Operation,
+        put: bool,
+    ) -> Result<Posted> {
+        let length = region.len() as u64;
+        if peer.0 == self.config.me {
+            let window = self
+                .grants
+                .open(token, peer, put, (offset, length))
+                .map_err(|outcome| refusal(outcome, peer, offset, length))?;
+            if put {
+                window.copy_from(&region);
+            } else {
+                region.copy_from(&window);
+            }
+            return Ok(Posted::Done);
+        }
+        let session = self.session(peer)?;
+        if session.gets.len() + session.puts.len() >= TRANSFERS {
+            return Ok(Posted::Retry);
+        }
+        let transfer = session.transfer();
+        let ask = Ask {
+            transfer,
+            token: token.0,
+            offset,
+            length,
+        };
+        let kind = if put { Kind::Put } else { Kind::Get };
+        // The bytes of a put are known before the request goes, so that both go at once.
+        let asked = Asked {
+            operation,
+            region,
+            offset,
+            received: 0,
+        };
+        if !session.out.has_room(32) {
+            return Ok(Posted::Retry);
+        }
+        if put {
+            session.puts.insert(transfer, asked);
+            session.out.push_bulk(Bulk {
+                transfer,
+                way: Way::Put,
+                token: None,
+                region,
+                at: 0,
+            });
+        } else {
+            session.gets.insert(transfer, asked);
+        }
+        match self.request(peer, kind, &ask.emit()) {
+            Ok(Posted::Done) => Ok(Posted::Pending),
+            other => {
+                if let Some(session) = &mut self.sessions[peer.index()] {
+                    session.gets.remove(&transfer);
+                    session.puts.remove(&transfer);
+                    session
+                        .out
+                        .cancel(|bulk| bulk.way == Way::Put && bulk.transfer == transfer);
+                }
+                other
+            }
+        }
+    }
+
+    /// A grant ends: nothing is read or written by it after this.
+    pub(crate) fn withdraw(&mut self, token: Token) {
+        for peer in 0..self.sessions.len() {
+            let Some(session) = &mut self.sessions[peer] else {
+                continue;
+            };
+            let cancelled = session.out.cancel(|bulk| bulk.token == Some(token));
+            let mut ends: Vec<(u32, Way)> = cancelled
+                .into_iter()
+                .map(|transfer| (transfer, Way::Got))
+                .collect();
+            let landings: Vec<u32> = session
+                .landings
+                .iter()
+                .filter(|(_, landing)| landing.token == token)
+                .map(|(transfer, _)| *transfer)
+                .collect();
+            for transfer in landings {
+                session.landings.remove(&transfer);
+                if let Some(link) = &mut session.link {
+                    link.divert(Way::Put, transfer);
+                }
+                ends.push((transfer, Way::Put));
+            }
+            // Also what was sent to its end, and perhaps is to be sent again.
+            session.out.detach_token(token);
+            for (transfer, way) in &ends {
+                let end = End {
+                    transfer: *transfer,
+                    way: *way,
+                    outcome: Outcome::NotGranted,
+                };
+                session
+                    .out
+                    .push_control(Kind::End, session.processed, &end.emit());
+            }
+            if !ends.is_empty() {
+                self.pump(peer as u32);
+            }
+        }
+    }
+}
+
+impl Session {
+    /// The peer asks for bytes.
+    pub(crate) fn serve_get(
+        &mut self,
+        ask: Ask,
+        opened: std::result::Result<Region, Outcome>,
+    ) -> std::result::Result<(), Malformed> {
+        if self.out.served() >= TRANSFERS {
+            return Err(Malformed);
+        }
+        match opened {
+            Ok(region) => self.out.push_bulk(Bulk {
+                transfer: ask.transfer,
+                way: Way::Got,
+                token: Some(Token(ask.token)),
+                region,
+                at: 0,
+            }),
+            Err(outcome) => self.end(ask.transfer, Way::Got, outcome),
+        }
+        Ok(())
+    }
+
+    /// The peer announces bytes.
+    pub(crate) fn serve_put(
+        &mut self,
+        ask: Ask,
+        opened: std::result::Result<Region, Outcome>,
+    ) -> std::result::Result<(), Malformed> {
+        if self.landings.len() >= TRANSFERS || self.landings.contains_key(&ask.transfer) {
+            return Err(Malformed);
+        }
+        match opened {
+            Ok(region) => {
+                self.landings.insert(
+                    ask.transfer,
+                    Landing {
+                        token: Token(ask.token),
+                        region,
+                        received: 0,
+                    },
+                );
+            }
+            Err(outcome) => self.end(ask.transfer, Way::Put, outcome),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, transfer: u32, way: Way, outcome: Outcome) {
+        let end = End {
+            transfer,
+            way,
+            outcome,
+        };
+        self.out
+            .push_control(Kind::End, self.processed, &end.emit());
+    }
+
+    /// Where the bytes of a chunk go. Nowhere, if the transfer has ended here.
+    pub(crate) fn target(
+        &self,
+        head: ChunkHead,
+        length: usize,
+    ) -> std::result::Result<Option<Region>, Malformed> {
+        let region = match head.way {
+            Way::Got => self.gets.get(&head.transfer).map(|asked| asked.region),
+            Way::Put => self.landings.get(&head.transfer).map(|one| one.region),
+        };
+        let Some(region) = region else {
+            return Ok(None);
+        };
+        let offset = usize::try_from(head.offset).map_err(|_| Malformed)?;
+        region.part(offset, length).map(Some).ok_or(Malformed)
+    }
+
+    /// A chunk has arrived whole.
+    pub(crate) fn landed(&mut self, head: ChunkHead, length: usize, sink: &mut dyn Sink) {
+        match head.way {
+            Way::Got => {
+                let Some(asked) = self.gets.get_mut(&head.transfer) else {
+                    return;
+                };
+                asked.received += length;
+                if asked.received >= asked.region.len() {
+                    let operation = asked.operation;
+                    self.gets.remove(&head.transfer);
+                    sink.moved(operation, Ok(()));
+                }
+            }
+            Way::Put => {
+                let Some(landing) = self.landings.get_mut(&head.transfer) else {
+                    return;
+                };
+                landing.received += length;
+                if landing.received >= landing.region.len() {
+                    self.landings.remove(&head.transfer);
+                    self.end(head.transfer, Way::Put, Outcome::Done);
+                }
+            }
+        }
+    }
+
+    /// The owner says how a transfer of ours has ended.
+    pub(crate) fn ended(
+        &mut self,
+        from: Peer,
+        end: End,
+        link: &mut Link,
+        sink: &mut dyn Sink,
+    ) -> std::result::Result<(), Malformed> {
+        let asked = match end.way {
+            Way::Got if end.outcome == Outcome::Done => return Err(Malformed),
+            Way::Got => self.gets.remove(&end.transfer),
+            Way::Put => self.puts.remove(&end.transfer),
+        };
+        let Some(asked) = asked else {
+            return Ok(());
+        };
+        match end.way {
+            Way::Got => link.divert(Way::Got, end.transfer),
+            Way::Put => {
+                self.out
+                    .cancel(|bulk| bulk.way == Way::Put && bulk.transfer == end.transfer);
+                self.out.detach(Way::Put, end.transfer);
+            }
+        }
+        let length = asked.region.len() as u64;
+        let result = match end.outcome {
+            Outcome::Done => Ok(()),
+            outcome => Err(refusal(outcome, from, asked.offset, length)),
+        };
+        sink.moved(asked.operation, result);
+        Ok(())
+    }
+}

@@ -1,0 +1,464 @@
+//! Looking: what has come is handed out, what can be sent is sent.
+//!
+//! A look reads the connections straight away while there are few, and asks the descriptor of the bell
+//! when there are more, when something else is expected, when somebody slept, and now and then. What a
+//! frame means is decided here; the bytes of messages are handed out where they arrived.
+
+use std::time::Duration;
+
+use rustix::event::epoll::Event;
+use weft_fabric::{FabricError, Peer, SharedBytes, Sink, SyncKey};
+use weft_sys::clock;
+use weft_sys::socket;
+
+use crate::bell::About;
+use crate::endpoint::{Own, Tcp};
+use crate::link::{Found, Link, Read};
+use crate::session::{ACKNOWLEDGE, Session};
+use crate::wire::{self, Ask, End, HEADER, Header, Kind, Malformed};
+
+/// Up to so many connections are read without asking which of them has news.
+const FEW: usize = 2;
+
+/// Looks between two that ask for everything.
+const STRIDE: u32 = 16;
+
+/// Events that one look takes.
+const EVENTS: usize = 32;
+
+/// How long a rank that leaves tries to hand over what it has promised to send.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// What became of a frame.
+enum Next {
+    /// Go on.
+    More,
+    /// Not now: the other fabric must be asked first.
+    Stop,
+    /// The connection is over.
+    Break(String),
+    /// The peer is.
+    Lose(String),
+    /// It has said goodbye.
+    Left,
+}
+
+impl Tcp {
+    /// See [`Fabric::poll`](weft_fabric::Fabric::poll).
+    pub(crate) fn look(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        let mut found = self.deliver_own(sink, budget);
+        found += self.tell(sink);
+        let unsettled = !self.dialing.is_empty() || !self.candidates.is_empty();
+        self.looks = self.looks.wrapping_add(1);
+        let ask = unsettled
+            || self.live.len() > FEW
+            || self.looks.is_multiple_of(STRIDE)
+            || self.bell.slept();
+        let share = (budget / self.live.len().max(1)).max(1);
+        if ask {
+            found += self.look_at_all(sink, share);
+        }
+        if unsettled {
+            self.tick();
+        }
+        // Also those without news of the descriptor: their frames may stand in a buffer.
+        self.turn = self.turn.wrapping_add(1);
+        let count = self.live.len();
+        for step in 0..count {
+            let Some(&peer) = self.live.get((self.turn + step) % count) else {
+                break;
+            };
+            let backlog = matches!(
+                &self.sessions[peer as usize],
+                Some(session) if session.link.as_ref().is_some_and(|link| link.has_backlog())
+            );
+            if !ask || backlog {
+                found += self.receive(peer, sink, share);
+            }
+        }
+        found += self.tell(sink);
+        found + std::mem::take(&mut self.stirred)
+    }
+
+    fn look_at_all(&mut self, sink: &mut dyn Sink, share: usize) -> usize {
+        let mut events = [const { EMPTY }; EVENTS];
+        let bell = self.bell.clone();
+        let mut found = 0;
+        for event in bell.look(&mut events) {
+            match About::of(event) {
+                About::Ring => {}
+                About::Listener(index) => self.accept(index),
+                About::Candidate(number) => self.attend(number),
+                About::Peer(peer) => {
+                    let flags = event.flags;
+                    if flags.contains(rustix::event::epoll::EventFlags::OUT) {
+                        self.unblock(peer);
+                    }
+                    found += self.receive(peer, sink, share);
+                }
+            }
+        }
+        found
+    }
+
+    fn deliver_own(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        let me = Peer(self.config.me);
+        let count = self.own.len().min(budget);
+        for _ in 0..count {
+            match self.own.pop_front() {
+                Some(Own::Message(head, data)) => sink.message(me, &head, SharedBytes::of(&data)),
+                Some(Own::Signal(key)) => {
+                    self.signals.arrive(me, key);
+                    sink.signalled(me, key);
+                }
+                None => break,
+            }
+        }
+        count
+    }
+
+    /// Says what was found out elsewhere.
+    fn tell(&mut self, sink: &mut dyn Sink) -> usize {
+        if self.losses.is_empty() && self.ended.is_empty() {
+            return 0;
+        }
+        let mut count = 0;
+        for (operation, result) in std::mem::take(&mut self.ended) {
+            sink.moved(operation, result);
+            count += 1;
+        }
+        for peer in std::mem::take(&mut self.losses) {
+            let reason = self.gone.get(&peer).cloned().unwrap_or_default();
+            sink.lost(Peer(peer), &reason);
+            count += 1;
+        }
+        count
+    }
+
+    /// Reads one connection and handles at most about `share` frames.
+    fn receive(&mut self, peer: u32, sink: &mut dyn Sink, share: usize) -> usize {
+        if !self.deferred.is_empty() {
+            return 0;
+        }
+        let Some(mut session) = self.sessions.get_mut(peer as usize).and_then(Option::take) else {
+            return 0;
+        };
+        let Some(mut link) = session.link.take() else {
+            self.sessions[peer as usize] = Some(session);
+            return 0;
+        };
+        let mut found = 0;
+        let mut over = None;
+        let mut dry = false;
+        while found < share {
+            let next = link.next();
+            match next {
+                Ok(Found::Nothing) if dry => break,
+                Ok(Found::Nothing) => match link.read() {
+                    Ok(Read::Nothing) => break,
+                    Ok(Read::Some { more }) => dry = !more,
+                    Ok(Read::Closed) => {
+                        over = Some(Next::Break("the connection was closed".into()));
+                        break;
+                    }
+                    Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                        over = Some(Next::Lose(error.to_string()));
+                        break;
+                    }
+                    Err(error) => {
+                        over = Some(Next::Break(error.to_string()));
+                        break;
+                    }
+                },
+                Ok(item) => {
+                    found += 1;
+                    match self.handle(peer, &mut session, &mut link, item, sink) {
+                        Ok(Next::More) => {}
+                        Ok(next) => {
+                            over = Some(next);
+                            break;
+                        }
+                        Err(Malformed) => {
+                            over = Some(Next::Lose(MALFORMED.into()));
+                            break;
+                        }
+                    }
+                }
+                Err(Malformed) => {
+                    over = Some(Next::Lose(MALFORMED.into()));
+                    break;
+                }
+            }
+        }
+        let confirmed = link.confirmed;
+        if session.owed >= ACKNOWLEDGE {
+            session.owed = 0;
+            session
+                .out
+                .push_control(Kind::Acknowledge, session.processed, &[]);
+        }
+        session.link = Some(link);
+        let to_send = found > 0 && !session.out.is_flushed();
+        let settles = confirmed && session.dialing.is_some();
+        self.sessions[peer as usize] = Some(session);
+        match over {
+            None | Some(Next::More | Next::Stop) => {
+                if settles {
+                    self.settled(peer);
+                }
+                if to_send || settles {
+                    self.pump(peer);
+                }
+            }
+            Some(Next::Break(what)) => self.break_link(peer, &what),
+            Some(Next::Lose(reason)) => self.mark_lost(peer, reason),
+            Some(Next::Left) => self.leave(peer),
+        }
+        found
+    }
+
+    fn handle(
+        &mut self,
+        peer: u32,
+        session: &mut Session,
+        link: &mut Link,
+        item: Found,
+        sink: &mut dyn Sink,
+    ) -> Result<Next, Malformed> {
+        let from = Peer(peer);
+        let header = match item {
+            Found::Nothing => return Ok(Next::More),
+            Found::Landed(head, length) => {
+                session.processed += 1;
+                session.landed(head, length, sink);
+                return Ok(Next::More);
+            }
+            Found::Chunk(header, head, length) => {
+                session.accept(&header, link.confirmed)?;
+                let target = session.target(head, length)?;
+                link.land(head, length, target);
+                return Ok(Next::More);
+            }
+            Found::Frame(header) => header,
+        };
+        if !header.kind.is_counted() {
+            let generation = crate::meeting::generation_of(link, &header);
+            link.consume(&header);
+            // The session is out of the table while its frames are handled.
+            return match session.confirm(link, &header, generation, self.config.me < peer) {
+                true => Ok(Next::More),
+                false => Err(Malformed),
+            };
+        }
+        session.accept(&header, link.confirmed)?;
+        session.processed += 1;
+        match header.kind {
+            Kind::Message => {
+                let (head, data) = wire::message(link.body(&header))?;
+                sink.message(from, head, SharedBytes::of(data));
+            }
+            Kind::Signal => {
+                let key = SyncKey(wire::u64_at(link.body(&header), 0));
+                self.signals.arrive(from, key);
+                sink.signalled(from, key);
+            }
+            Kind::Get | Kind::Put => {
+                let ask = Ask::parse(link.body(&header))?;
+                let writes = header.kind == Kind::Put;
+                let span = (ask.offset, ask.length);
+                if self.grants.is_shared_once(ask.token) {
+                    self.deferred.push((peer, ask, writes));
+                    link.consume(&header);
+                    return Ok(Next::Stop);
+                }
+                let opened = self
+                    .grants
+                    .open(weft_fabric::Token(ask.token), from, writes, span);
+                if writes {
+                    session.serve_put(ask, opened)?;
+                } else {
+                    session.serve_get(ask, opened)?;
+                }
+            }
+            Kind::End => {
+                let end = End::parse(link.body(&header))?;
+                session.ended(from, end, link, sink)?;
+            }
+            Kind::Goodbye => {
+                link.consume(&header);
+                return Ok(Next::Left);
+            }
+            Kind::Acknowledge | Kind::Select | Kind::Resume | Kind::Chunk => {}
+        }
+        link.consume(&header);
+        Ok(Next::More)
+    }
+
+    /// Serves what was deferred, unless `live` answers that the other fabric has served it.
+    pub(crate) fn serve_deferred(&mut self, mut live: impl FnMut(weft_fabric::Token) -> bool) {
+        for (peer, ask, writes) in std::mem::take(&mut self.deferred) {
+            let token = weft_fabric::Token(ask.token);
+            let opened = if live(token) {
+                self.grants
+                    .open(token, Peer(peer), writes, (ask.offset, ask.length))
+            } else {
+                self.grants.remove(token);
+                Err(wire::Outcome::NotGranted)
+            };
+            let Some(Some(session)) = self.sessions.get_mut(peer as usize) else {
+                continue;
+            };
+            let served = match writes {
+                true => session.serve_put(ask, opened),
+                false => session.serve_get(ask, opened),
+            };
+            match served {
+                Ok(()) => self.pump(peer),
+                Err(Malformed) => self.mark_lost(peer, MALFORMED.into()),
+            }
+            self.stirred += 1;
+        }
+    }
+
+    /// A peer has left in order: what it has sent was handed out.
+    fn leave(&mut self, peer: u32) {
+        self.live.retain(|other| *other != peer);
+        let Some(session) = &mut self.sessions[peer as usize] else {
+            return;
+        };
+        session.left = true;
+        session.link = None;
+        session.out = crate::outgoing::Outgoing::new();
+        session.landings.clear();
+        let asked = session.gets.drain().chain(session.puts.drain());
+        for (_, asked) in asked {
+            let reason = "it has left the job".into();
+            let lost = FabricError::PeerLost {
+                peer: Peer(peer),
+                reason,
+            };
+            self.ended.push((asked.operation, Err(lost)));
+        }
+        self.settled(peer);
+    }
+
+    /// A peer is lost: what was under way with it ends, which the next look says.
+    pub(crate) fn mark_lost(&mut self, peer: u32, reason: String) {
+        if self.gone.contains_key(&peer) {
+            return;
+        }
+        self.live.retain(|other| *other != peer);
+        self.dialing.retain(|other| *other != peer);
+        if let Some(session) = self.sessions[peer as usize].take() {
+            let asked = session.gets.values().chain(session.puts.values());
+            for asked in asked {
+                let lost = FabricError::PeerLost {
+                    peer: Peer(peer),
+                    reason: reason.clone(),
+                };
+                self.ended.push((asked.operation, Err(lost)));
+            }
+        }
+        self.gone.insert(peer, reason);
+        self.losses.push(peer);
+        self.stirred += 1;
+        // Whoever sleeps is to hear of it.
+        weft_fabric::Bell::ring(&*self.bell);
+    }
+}
+
+const MALFORMED: &str =
+    "it sent bytes that are no frame, or a frame that does not fit what was asked";
+
+const EMPTY: Event = Event {
+    flags: rustix::event::epoll::EventFlags::empty(),
+    data: rustix::event::epoll::EventData::new_u64(0),
+};
+
+impl Session {
+    /// A counted frame begins: takes its acknowledgement.
+    #[inline]
+    fn accept(&mut self, header: &Header, confirmed: bool) -> Result<(), Malformed> {
+        if !confirmed {
+            return Err(Malformed);
+        }
+        self.owed += HEADER + header.length;
+        self.out.acknowledge(header.processed, self.processed)
+    }
+
+    /// The decider is answered: the other side goes on with the connection.
+    fn confirm(
+        &mut self,
+        link: &mut Link,
+        header: &Header,
+        generation: u32,
+        decides: bool,
+    ) -> bool {
+        if link.confirmed
+            || !decides
+            || header.kind != Kind::Resume
+            || generation != self.generation
+        {
+            return false;
+        }
+        self.out.rewind();
+        link.confirmed = self
+            .out
+            .acknowledge(header.processed, self.processed)
+            .is_ok();
+        link.confirmed
+    }
+}
+
+impl Drop for Tcp {
+    /// Hands over what was taken for sending, says goodbye, and waits until the other kernels have it.
+    fn drop(&mut self) {
+        struct Nobody;
+        impl Sink for Nobody {
+            fn message(&mut self, _: Peer, _: &weft_fabric::Head, _: SharedBytes<'_>) {}
+            fn moved(&mut self, _: weft_fabric::Operation, _: weft_fabric::Result<()>) {}
+            fn lost(&mut self, _: Peer, _: &str) {}
+            fn signalled(&mut self, _: Peer, _: SyncKey) {}
+        }
+        let end = clock::deadline_after(FAREWELL);
+        let mut said = vec![false; self.sessions.len()];
+        loop {
+            let mut waits = false;
+            for (peer, said) in said.iter_mut().enumerate() {
+                let Some(session) = &mut self.sessions[peer] else {
+                    continue;
+                };
+                if session.left || !session.is_live() && !session.is_needed() {
+                    continue;
+                }
+                // Transfers of peers from our memory end with us, as they do where a process ends.
+                session.out.cancel(|_| true);
+                if session.out.is_flushed() && !*said {
+                    session
+                        .out
+                        .push_control(Kind::Goodbye, session.processed, &[]);
+                    *said = true;
+                    self.pump(peer as u32);
+                }
+                let Some(session) = &self.sessions[peer] else {
+                    continue;
+                };
+                let handed = session.out.is_flushed()
+                    && *said
+                    && session.link.as_ref().is_none_or(|link| {
+                        socket::unacknowledged(&link.socket).is_ok_and(|count| count == 0)
+                    });
+                waits |= !handed;
+            }
+            if !waits || clock::monotonic() >= end {
+                return;
+            }
+            if self.look(&mut Nobody, 64) == 0 {
+                let bell = self.bell.clone();
+                let ticket = weft_fabric::Bell::prepare(&*bell);
+                // What the other kernels acknowledge makes nothing readable.
+                weft_fabric::Bell::wait(&*bell, ticket, Some(Duration::from_millis(1)));
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What this rank shares with one peer, whichever connection carries it.
+//!
+//! ```text
+//!   Idle ──first use──► dialing ──chosen──► live ──broken──► dialing … ──set time over──► lost
+//!                                             └──Goodbye──► left
+//! ```
+
+use std::collections::HashMap;
+
+use weft_fabric::{Operation, Region, Token};
+
+use crate::link::Link;
+use crate::outgoing::Outgoing;
+
+/// Bytes of counted frames after which an acknowledgement is due, if nothing carries it before.
+pub const ACKNOWLEDGE: usize = crate::outgoing::RING / 4;
+
+/// Most transfers that one peer may have under way with us.
+pub const TRANSFERS: usize = 1024;
+
+/// Our own get or put that is under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    pub operation: Operation,
+    pub region: Region,
+    pub offset: u64,
+    pub received: usize,
+}
+
+/// A put of the peer into our memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Landing {
+    pub token: Token,
+    pub region: Region,
+    pub received: usize,
+}
+
+/// Attempts to reach the peer.
+#[derive(Debug)]
+pub struct Dialing {
+    /// When they began, in nanoseconds of the monotonic clock.
+    pub since: u64,
+    /// When they end.
+    pub until: u64,
+    /// When the next ones are made.
+    pub next: u64,
+    /// Pause before the ones after.
+    pub pause: u64,
+    /// What came of each address, last time.
+    pub failures: Vec<(usize, String, bool)>,
+    /// What broke, if there was a connection.
+    pub broken: Option<String>,
+}
+
+/// See the page.
+pub struct Session {
+    pub out: Outgoing,
+    pub link: Option<Box<Link>>,
+    pub dialing: Option<Dialing>,
+    /// Number of the connection that was last used; 0: none yet.
+    pub generation: u32,
+    /// Counted frames of the peer that were processed.
+    pub processed: u64,
+    /// Bytes of these that no frame of ours has acknowledged.
+    pub owed: usize,
+    /// The address at which the peer was reached, as a place in its card.
+    pub agreed: Option<usize>,
+    /// The peer has said goodbye.
+    pub left: bool,
+    pub gets: HashMap<u32, Asked>,
+    pub puts: HashMap<u32, Asked>,
+    pub landings: HashMap<u32, Landing>,
+    pub next_transfer: u32,
+}
+
+impl Session {
+    pub fn new() -> Self {
+        Self {
+            out: Outgoing::new(),
+            link: None,
+            dialing: None,
+            generation: 0,
+            processed: 0,
+            owed: 0,
+            agreed: None,
+            left: false,
+            gets: HashMap::new(),
+            puts: HashMap::new(),
+            landings: HashMap::new(),
+            next_transfer: 0,
+        }
+    }
+
+    /// Whether a connection is there that both sides have agreed on.
+    #[inline]
+    pub fn is_live(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.confirmed)
+    }
+
+    /// A number for a transfer of ours.
+    pub fn transfer(&mut self) -> u32 {
+        loop {
+            self.next_transfer = self.next_transfer.wrapping_add(1);
+            let number = self.next_transfer;
+            if !self.gets.contains_key(&number) && !self.puts.contains_key(&number) {
+                return number;
+            }
+        }
+    }
+
+    /// Whether anything waits for this peer.
+    pub fn is_needed(&self) -> bool {
+        !self.out.is_flushed() || !self.gets.is_empty() || !self.puts.is_empty()
+    }
+}

@@ -1,0 +1,481 @@
+//! Two fabrics as one: ranks of this host by the fabric of the host, all others by [`Tcp`].
+//!
+//! ```text
+//!   peer of the job ──Places──► number on this host ──► local fabric
+//!                          └──► not here ─────────────► Tcp
+//! ```
+//!
+//! Tokens: a grant for one peer is a grant of the fabric that reaches it; a grant for everybody is one
+//! of both, under the token of the local one. Tokens of [`Tcp`] have their highest bit set, those of
+//! the local fabric do not, so a token says whose it is. One for everybody and for one use is asked of
+//! the local fabric before [`Tcp`] serves it: whoever is first has it.
+//!
+//! # Looking and sleeping
+//! A look at shared memory costs nanoseconds, one at a socket a system call. So sockets are looked at
+//! in each look while something comes from them, and more and more rarely while nothing does.
+//!
+//! A rank sleeps on the doorbell of the local fabric, a futex, at which neighbours ring. A *watcher*, a
+//! thread that is started with the first sleep, sleeps on the descriptor of [`Tcp`] and rings that
+//! doorbell once when the descriptor has news; it is armed before each sleep (one shot), so that it
+//! sleeps on while the rank is awake and looks itself.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
+use weft_fabric::{
+    Bell, Fabric, FabricError, Head, Limits, Load, Operation, Peer, Posted, Region, Result, Rights,
+    SharedBytes, Sink, SyncKey, Ticket, Token, Uses,
+};
+use weft_sys::clock;
+
+use crate::bell::TcpBell;
+use crate::endpoint::{Tcp, system};
+
+/// Looks at shared memory between two at sockets, at most, while nothing comes from these.
+const RARELY: u32 = 32;
+
+/// Marks the tokens of [`Tcp`].
+const REMOTE: u64 = 1 << 63;
+
+/// Who is on this host, and under which number.
+#[derive(Clone, Debug)]
+pub struct Places {
+    local: Vec<Option<u32>>,
+    ranks: Vec<u32>,
+}
+
+impl Places {
+    /// From the ranks of this host in the order of their numbers there, of so many ranks in all.
+    #[must_use]
+    pub fn new(size: u32, here: Vec<u32>) -> Self {
+        let mut local = vec![None; size as usize];
+        for (number, rank) in here.iter().enumerate() {
+            if let Some(place) = local.get_mut(*rank as usize) {
+                *place = Some(number as u32);
+            }
+        }
+        Self { local, ranks: here }
+    }
+
+    #[inline]
+    fn local(&self, peer: Peer) -> Option<Peer> {
+        self.local.get(peer.index()).copied().flatten().map(Peer)
+    }
+
+    #[inline]
+    fn global(&self, peer: Peer) -> Peer {
+        Peer(self.ranks.get(peer.index()).copied().unwrap_or(u32::MAX))
+    }
+
+    /// An error of the local fabric, with the peer's number in the job.
+    #[cold]
+    fn error(&self, error: FabricError) -> FabricError {
+        match error {
+            FabricError::PeerLost { peer, reason } => FabricError::PeerLost {
+                peer: self.global(peer),
+                reason,
+            },
+            FabricError::NotGranted { peer } => FabricError::NotGranted {
+                peer: self.global(peer),
+            },
+            FabricError::OutsideGrant {
+                peer,
+                offset,
+                length,
+            } => FabricError::OutsideGrant {
+                peer: self.global(peer),
+                offset,
+                length,
+            },
+            other => other,
+        }
+    }
+}
+
+/// See the page.
+pub struct Union<L> {
+    local: L,
+    remote: Tcp,
+    places: Arc<Places>,
+    bell: Arc<UnionBell>,
+    limits: Limits,
+    /// Looks until the next one at sockets, and how many there were between the last two.
+    next: u32,
+    pause: u32,
+}
+
+impl<L: Fabric> Union<L> {
+    /// Joins the two. `local` has as members the ranks that `places` names, `remote` all.
+    ///
+    /// # Errors
+    /// If the system refuses a descriptor to watch.
+    pub fn new(local: L, remote: Tcp, places: Places) -> Result<Self> {
+        let (here, there) = (local.limits(), remote.limits());
+        let bell = UnionBell::new(local.bell(), remote.tcp_bell())
+            .map_err(|error| system("nothing to watch the network with", error))?;
+        Ok(Self {
+            limits: Limits {
+                data: here.data.min(there.data),
+                bulk: here.bulk.min(there.bulk),
+            },
+            bell: Arc::new(bell),
+            local,
+            remote,
+            places: Arc::new(places),
+            next: 0,
+            pause: 1,
+        })
+    }
+
+    /// The fabric of this host.
+    #[must_use]
+    pub fn local(&self) -> &L {
+        &self.local
+    }
+}
+
+/// Gives peers of the local fabric their numbers in the job.
+struct Renamed<'a> {
+    sink: &'a mut dyn Sink,
+    places: &'a Places,
+}
+
+impl Sink for Renamed<'_> {
+    #[inline]
+    fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
+        self.sink.message(self.places.global(from), head, data);
+    }
+
+    fn moved(&mut self, operation: Operation, result: Result<()>) {
+        self.sink
+            .moved(operation, result.map_err(|error| self.places.error(error)));
+    }
+
+    fn lost(&mut self, peer: Peer, reason: &str) {
+        self.sink.lost(self.places.global(peer), reason);
+    }
+
+    fn signalled(&mut self, from: Peer, key: SyncKey) {
+        self.sink.signalled(self.places.global(from), key);
+    }
+}
+
+impl<L: Fabric> Fabric for Union<L> {
+    fn me(&self) -> Peer {
+        self.remote.me()
+    }
+
+    fn peers(&self) -> u32 {
+        self.remote.peers()
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        self.bell.clone()
+    }
+
+    fn now(&self) -> Duration {
+        self.local.now()
+    }
+
+    fn route(&self, peer: Peer) -> &'static str {
+        match self.places.local(peer) {
+            Some(local) => self.local.route(local),
+            None => self.remote.route(peer),
+        }
+    }
+
+    #[inline]
+    fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
+        if data.len() > self.limits.data {
+            return Err(FabricError::TooLong {
+                length: data.len(),
+                limit: self.limits.data,
+            });
+        }
+        match self.places.local(to) {
+            Some(local) => self
+                .local
+                .try_send(local, head, data)
+                .map_err(|error| self.places.error(error)),
+            None => self.remote.try_send(to, head, data),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        let mut renamed = Renamed {
+            sink: &mut *sink,
+            places: &self.places,
+        };
+        let found = self.local.poll(&mut renamed, budget);
+        if self.next > 0 && !self.bell.remote.has_slept() {
+            self.next -= 1;
+            return found;
+        }
+        let came = self.remote.poll(sink, budget);
+        if self.remote.has_deferred() {
+            let local = &mut self.local;
+            self.remote.serve_deferred(|token| local.revoke(token));
+        }
+        self.pause = if came > 0 {
+            1
+        } else {
+            (self.pause * 2).min(RARELY)
+        };
+        // What waits for the network alone has nothing else to look at.
+        self.next = if found == 0 && self.remote.is_busy() {
+            0
+        } else {
+            self.pause
+        };
+        found + came
+    }
+
+    fn grant(
+        &mut self,
+        region: Region,
+        to: Option<Peer>,
+        rights: Rights,
+        uses: Uses,
+    ) -> Result<Token> {
+        let places = self.places.clone();
+        match to.map(|peer| (peer, places.local(peer))) {
+            Some((peer, None)) => self.remote.grant(region, Some(peer), rights, uses),
+            Some((_, Some(local))) => self
+                .local
+                .grant(region, Some(local), rights, uses)
+                .map_err(|error| places.error(error)),
+            None => {
+                let token = self.local.grant(region, None, rights, uses)?;
+                if token.0 & REMOTE != 0 {
+                    self.local.revoke(token);
+                    return Err(FabricError::System {
+                        what: "the fabric of this host has used up its tokens".into(),
+                    });
+                }
+                self.remote.grant_as(token, region, rights, uses);
+                Ok(token)
+            }
+        }
+    }
+
+    fn revoke(&mut self, token: Token) -> bool {
+        if token.0 & REMOTE != 0 {
+            return self.remote.revoke(token);
+        }
+        self.remote.revoke(token);
+        self.local.revoke(token)
+    }
+
+    fn get(
+        &mut self,
+        from: Peer,
+        token: Token,
+        offset: u64,
+        into: Region,
+        operation: Operation,
+    ) -> Result<Posted> {
+        match self.places.local(from) {
+            Some(local) => self
+                .local
+                .get(local, token, offset, into, operation)
+                .map_err(|error| self.places.error(error)),
+            None => self.remote.get(from, token, offset, into, operation),
+        }
+    }
+
+    fn put(
+        &mut self,
+        to: Peer,
+        token: Token,
+        offset: u64,
+        source: Region,
+        operation: Operation,
+    ) -> Result<Posted> {
+        match self.places.local(to) {
+            Some(local) => self
+                .local
+                .put(local, token, offset, source, operation)
+                .map_err(|error| self.places.error(error)),
+            None => self.remote.put(to, token, offset, source, operation),
+        }
+    }
+
+    fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
+        match self.places.local(to) {
+            Some(local) => self
+                .local
+                .signal(local, key)
+                .map_err(|error| self.places.error(error)),
+            None => self.remote.signal(to, key),
+        }
+    }
+
+    fn signals(&self, from: Peer, key: SyncKey) -> u64 {
+        match self.places.local(from) {
+            Some(local) => self.local.signals(local, key),
+            None => self.remote.signals(from, key),
+        }
+    }
+
+    fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
+        match self.places.local(from) {
+            Some(local) => self.local.take_signals(local, key, count),
+            None => self.remote.take_signals(from, key, count),
+        }
+    }
+
+    fn forget(&mut self, key: SyncKey) {
+        self.local.forget(key);
+        self.remote.forget(key);
+    }
+
+    fn is_flushed(&mut self) -> bool {
+        self.local.is_flushed() && self.remote.is_flushed()
+    }
+}
+
+/// The doorbell of the local fabric, which the watcher rings for the network.
+struct UnionBell {
+    local: Arc<dyn Bell>,
+    remote: Arc<TcpBell>,
+    watch: Arc<Watch>,
+    watcher: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+/// What the watcher sleeps on: the descriptor of the network, once for each time it is armed, and the
+/// end.
+struct Watch {
+    outer: OwnedFd,
+    end: OwnedFd,
+}
+
+const NEWS: u64 = 0;
+const END: u64 = 1;
+
+impl UnionBell {
+    fn new(local: Arc<dyn Bell>, remote: Arc<TcpBell>) -> std::io::Result<Self> {
+        let outer = epoll::create(CreateFlags::CLOEXEC)?;
+        let end = eventfd(0, EventfdFlags::CLOEXEC)?;
+        epoll::add(&outer, &end, EventData::new_u64(END), EventFlags::IN)?;
+        let unarmed = EventFlags::ONESHOT;
+        epoll::add(
+            &outer,
+            remote.descriptor().as_fd(),
+            EventData::new_u64(NEWS),
+            unarmed,
+        )?;
+        Ok(Self {
+            local,
+            remote,
+            watch: Arc::new(Watch { outer, end }),
+            watcher: Mutex::new(None),
+        })
+    }
+
+    fn arm(&self, armed: bool) {
+        let flags = if armed {
+            EventFlags::ONESHOT | EventFlags::IN
+        } else {
+            EventFlags::ONESHOT
+        };
+        let news = EventData::new_u64(NEWS);
+        let descriptor = self.remote.descriptor();
+        // Cannot fail for a descriptor that is being watched.
+        let _ = epoll::modify(&self.watch.outer, descriptor.as_fd(), news, flags);
+    }
+
+    /// Starts the watcher. True if it is there.
+    fn watched(&self) -> bool {
+        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        if watcher.is_none() {
+            let (watch, local) = (self.watch.clone(), self.local.clone());
+            *watcher = weft_sys::signal::spawn_without_signals("weft-watch", move || {
+                watch.run(&*local);
+            })
+            .ok();
+        }
+        watcher.is_some()
+    }
+}
+
+impl Watch {
+    fn run(&self, local: &dyn Bell) {
+        loop {
+            let mut events = [const { std::mem::MaybeUninit::<Event>::uninit() }; 2];
+            let Ok((found, _)) = epoll::wait(&self.outer, &mut events[..], None) else {
+                continue;
+            };
+            for event in &*found {
+                match event.data.u64() {
+                    END => return,
+                    _ => local.ring(),
+                }
+            }
+        }
+    }
+}
+
+impl Drop for UnionBell {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&self.watch.end, &1u64.to_ne_bytes());
+        let watcher = self
+            .watcher
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(watcher) = watcher.take() {
+            let _ = watcher.join();
+        }
+    }
+}
+
+impl Bell for UnionBell {
+    fn prepare(&self) -> Ticket {
+        let ticket = self.local.prepare();
+        // The look that follows must see the network, too.
+        self.remote.note_sleep();
+        ticket
+    }
+
+    fn cancel(&self, ticket: Ticket) {
+        self.local.cancel(ticket);
+    }
+
+    fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
+        let due = self.remote.due();
+        let mut left =
+            (due != u64::MAX).then(|| Duration::from_nanos(due.saturating_sub(clock::monotonic())));
+        if !self.watched() {
+            // No thread for us: looks again after a moment, slow but not stuck.
+            left = Some(Duration::from_millis(1));
+        }
+        let limit = match (limit, left) {
+            (Some(limit), Some(left)) => Some(limit.min(left)),
+            (limit, left) => limit.or(left),
+        };
+        // Armed after prepare: what the watcher rings for from here on ends the wait.
+        self.arm(true);
+        self.local.wait(ticket, limit);
+        self.arm(false);
+        self.remote.note_sleep();
+    }
+
+    fn ring(&self) {
+        self.local.ring();
+    }
+
+    fn load(&self) -> Load {
+        self.local.load()
+    }
+
+    fn give_way(&self) -> bool {
+        self.local.give_way()
+    }
+}

@@ -1,0 +1,406 @@
+//! Frames: what stands on a connection after both sides have proved the key. All numbers are little
+//! endian.
+//!
+//! ```text
+//!   0      1    4        8                16
+//!   kind   0    length   processed        body of `length` bytes
+//! ```
+//!
+//! `processed` is how many counted frames of the other side the sender of this one has processed: an
+//! acknowledgement rides on every frame. Counted are all but `Select` and `Resume`.
+//!
+//! | kind | body |
+//! |---|---|
+//! | `Select`, `Resume` | generation u32: which connection of the pair this is |
+//! | `Goodbye`, `Acknowledge` | – |
+//! | `Message` | head, data |
+//! | `Signal` | key u64 |
+//! | `Get`, `Put` | transfer u32, 0 u32, token u64, offset u64, length u64 |
+//! | `Chunk` | transfer u32, way u32, offset u64, bytes |
+//! | `End` | transfer u32, way u32, outcome u32, 0 u32 |
+//!
+//! `transfer` is a number of whoever asked; `way` says which of the two asked (see [`Way`]).
+
+use std::ops::Range;
+
+use weft_fabric::{HEAD, Head};
+
+/// Bytes of the fixed part of a frame.
+pub const HEADER: usize = 16;
+/// Bytes of a chunk before its data.
+pub const CHUNK_HEAD: usize = 16;
+/// Longest data of a message.
+pub const DATA: usize = 64 << 10;
+/// Longest data of a chunk.
+pub const CHUNK: usize = 256 << 10;
+
+const KIND: usize = 0;
+const ZERO: Range<usize> = 1..4;
+const LENGTH: Range<usize> = 4..8;
+const PROCESSED: Range<usize> = 8..16;
+
+/// What a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// The decider of a pair takes this connection.
+    Select = 1,
+    /// The other one goes on with it.
+    Resume = 2,
+    /// Nothing follows: the sender leaves the job.
+    Goodbye = 3,
+    /// Nothing but the acknowledgement.
+    Acknowledge = 4,
+    /// Mailbox.
+    Message = 5,
+    /// Sync.
+    Signal = 6,
+    /// Portal: bytes are asked for.
+    Get = 7,
+    /// Portal: bytes will come.
+    Put = 8,
+    /// Portal: bytes.
+    Chunk = 9,
+    /// Portal: refused, or all has arrived.
+    End = 10,
+}
+
+impl Kind {
+    const ALL: [Self; 10] = [
+        Self::Select,
+        Self::Resume,
+        Self::Goodbye,
+        Self::Acknowledge,
+        Self::Message,
+        Self::Signal,
+        Self::Get,
+        Self::Put,
+        Self::Chunk,
+        Self::End,
+    ];
+
+    /// Whether it takes part in acknowledging and resending.
+    pub fn is_counted(self) -> bool {
+        !matches!(self, Self::Select | Self::Resume)
+    }
+
+    /// Which lengths its body may have.
+    fn lengths(self) -> Range<usize> {
+        let one = |length: usize| length..length + 1;
+        match self {
+            Self::Select | Self::Resume => one(4),
+            Self::Goodbye | Self::Acknowledge => one(0),
+            Self::Message => HEAD..HEAD + DATA + 1,
+            Self::Signal => one(8),
+            Self::Get | Self::Put => one(32),
+            Self::Chunk => CHUNK_HEAD..CHUNK_HEAD + CHUNK + 1,
+            Self::End => one(16),
+        }
+    }
+}
+
+/// The fixed part of a frame, checked: the length fits the kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// What it is.
+    pub kind: Kind,
+    /// Bytes of the body.
+    pub length: usize,
+    /// Counted frames of the reader that the sender had processed.
+    pub processed: u64,
+}
+
+/// Bytes that are no frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed;
+
+impl Header {
+    /// The bytes of this header.
+    pub fn emit(&self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[KIND] = self.kind as u8;
+        bytes[LENGTH].copy_from_slice(&(self.length as u32).to_le_bytes());
+        bytes[PROCESSED].copy_from_slice(&self.processed.to_le_bytes());
+        bytes
+    }
+
+    /// Reads and checks.
+    pub fn parse(bytes: &[u8; HEADER]) -> Result<Self, Malformed> {
+        let kind = Kind::ALL
+            .into_iter()
+            .find(|kind| *kind as u8 == bytes[KIND])
+            .ok_or(Malformed)?;
+        let length = u32_at(bytes, LENGTH.start) as usize;
+        if bytes[ZERO] != [0; 3] || !kind.lengths().contains(&length) {
+            return Err(Malformed);
+        }
+        Ok(Self {
+            kind,
+            length,
+            processed: u64_at(bytes, PROCESSED.start),
+        })
+    }
+}
+
+/// Whose transfer it is, as seen by the sender of the frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Way {
+    /// The reader of the frame has asked with `Get`: these are its bytes, or its refusal.
+    Got = 0,
+    /// The sender of the chunk has announced it with `Put`; an `End` answers the reader's `Put`.
+    Put = 1,
+}
+
+impl Way {
+    fn parse(number: u32) -> Result<Self, Malformed> {
+        match number {
+            0 => Ok(Self::Got),
+            1 => Ok(Self::Put),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Body of `Get` and `Put`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// The asker's number.
+    pub transfer: u32,
+    /// The grant.
+    pub token: u64,
+    /// From its start, in bytes.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+impl Ask {
+    /// The bytes of the body.
+    pub fn emit(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        bytes[..4].copy_from_slice(&self.transfer.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.token.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.length.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a body of the right length.
+    pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
+        let body: &[u8; 32] = body.try_into().map_err(|_| Malformed)?;
+        if u32_at(body, 4) != 0 {
+            return Err(Malformed);
+        }
+        Ok(Self {
+            transfer: u32_at(body, 0),
+            token: u64_at(body, 8),
+            offset: u64_at(body, 16),
+            length: u64_at(body, 24),
+        })
+    }
+}
+
+/// The beginning of the body of a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChunkHead {
+    /// The asker's number.
+    pub transfer: u32,
+    /// Whose.
+    pub way: Way,
+    /// From the start of the transfer, in bytes.
+    pub offset: u64,
+}
+
+impl ChunkHead {
+    /// The bytes.
+    pub fn emit(&self) -> [u8; CHUNK_HEAD] {
+        let mut bytes = [0; CHUNK_HEAD];
+        bytes[..4].copy_from_slice(&self.transfer.to_le_bytes());
+        bytes[4..8].copy_from_slice(&(self.way as u32).to_le_bytes());
+        bytes[8..].copy_from_slice(&self.offset.to_le_bytes());
+        bytes
+    }
+
+    /// Reads them.
+    pub fn parse(bytes: &[u8; CHUNK_HEAD]) -> Result<Self, Malformed> {
+        Ok(Self {
+            transfer: u32_at(bytes, 0),
+            way: Way::parse(u32_at(bytes, 4))?,
+            offset: u64_at(bytes, 8),
+        })
+    }
+}
+
+/// How a transfer ended at its owner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Outcome {
+    /// All bytes of a put have arrived.
+    Done = 0,
+    /// No such grant for this peer.
+    NotGranted = 1,
+    /// Beyond the grant, or without the right.
+    Outside = 2,
+}
+
+/// Body of `End`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct End {
+    /// The asker's number.
+    pub transfer: u32,
+    /// What had been asked.
+    pub way: Way,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+impl End {
+    /// The bytes of the body.
+    pub fn emit(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&self.transfer.to_le_bytes());
+        bytes[4..8].copy_from_slice(&(self.way as u32).to_le_bytes());
+        bytes[8..12].copy_from_slice(&(self.outcome as u32).to_le_bytes());
+        bytes
+    }
+
+    /// Reads a body.
+    pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
+        let body: &[u8; 16] = body.try_into().map_err(|_| Malformed)?;
+        let outcome = match u32_at(body, 8) {
+            0 => Outcome::Done,
+            1 => Outcome::NotGranted,
+            2 => Outcome::Outside,
+            _ => return Err(Malformed),
+        };
+        if u32_at(body, 12) != 0 {
+            return Err(Malformed);
+        }
+        Ok(Self {
+            transfer: u32_at(body, 0),
+            way: Way::parse(u32_at(body, 4))?,
+            outcome,
+        })
+    }
+}
+
+/// What each side says of itself in the handshake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// Who speaks.
+    pub rank: u32,
+    /// Whom it wants to reach; of the accepting side: itself again.
+    pub target: u32,
+    /// The connection of the pair that it has last used; 0: none yet.
+    pub generation: u32,
+}
+
+impl Hello {
+    /// The bytes.
+    pub fn emit(&self) -> [u8; 12] {
+        let mut bytes = [0; 12];
+        bytes[..4].copy_from_slice(&self.rank.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.target.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.generation.to_le_bytes());
+        bytes
+    }
+
+    /// Reads them.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let bytes: &[u8; 12] = bytes.try_into().map_err(|_| Malformed)?;
+        Ok(Self {
+            rank: u32_at(bytes, 0),
+            target: u32_at(bytes, 4),
+            generation: u32_at(bytes, 8),
+        })
+    }
+}
+
+/// A message split into head and data; the body has a length that its header allowed.
+pub fn message(body: &[u8]) -> Result<(&Head, &[u8]), Malformed> {
+    body.split_first_chunk::<HEAD>().ok_or(Malformed)
+}
+
+/// The number at a place that exists.
+pub fn u32_at(bytes: &[u8], start: usize) -> u32 {
+    bytes[start..start + 4]
+        .try_into()
+        .map_or(0, u32::from_le_bytes)
+}
+
+/// The number at a place that exists.
+pub fn u64_at(bytes: &[u8], start: usize) -> u64 {
+    bytes[start..start + 8]
+        .try_into()
+        .map_or(0, u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_emitted_is_parsed() {
+        for kind in Kind::ALL {
+            for length in [kind.lengths().start, kind.lengths().end - 1] {
+                let header = Header {
+                    kind,
+                    length,
+                    processed: 1 << 40,
+                };
+                assert_eq!(Header::parse(&header.emit()), Ok(header));
+                let long = Header {
+                    length: kind.lengths().end,
+                    ..header
+                };
+                assert_eq!(Header::parse(&long.emit()), Err(Malformed));
+            }
+        }
+        let ask = Ask {
+            transfer: 1,
+            token: 2,
+            offset: 3,
+            length: 4,
+        };
+        assert_eq!(Ask::parse(&ask.emit()), Ok(ask));
+        let chunk = ChunkHead {
+            transfer: 5,
+            way: Way::Put,
+            offset: 6,
+        };
+        assert_eq!(ChunkHead::parse(&chunk.emit()), Ok(chunk));
+        let end = End {
+            transfer: 7,
+            way: Way::Got,
+            outcome: Outcome::Outside,
+        };
+        assert_eq!(End::parse(&end.emit()), Ok(end));
+        let hello = Hello {
+            rank: 8,
+            target: 9,
+            generation: 10,
+        };
+        assert_eq!(Hello::parse(&hello.emit()), Ok(hello));
+    }
+
+    #[test]
+    fn other_bytes_are_refused() {
+        for kind in [0, 11, 255] {
+            let mut bytes = [0; HEADER];
+            bytes[KIND] = kind;
+            assert_eq!(Header::parse(&bytes), Err(Malformed));
+        }
+        let header = Header {
+            kind: Kind::Goodbye,
+            length: 0,
+            processed: 0,
+        };
+        let mut bytes = header.emit();
+        bytes[2] = 1;
+        assert_eq!(Header::parse(&bytes), Err(Malformed));
+        assert_eq!(ChunkHead::parse(&[9; CHUNK_HEAD]), Err(Malformed));
+        assert_eq!(End::parse(&[0; 15]), Err(Malformed));
+        assert_eq!(Ask::parse(&[1; 32]), Err(Malformed));
+    }
+}

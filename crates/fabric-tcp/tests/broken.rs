@@ -1,0 +1,196 @@
+//! Connections that break, lie, or lead nowhere.
+
+#![allow(missing_docs)]
+
+mod common;
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use common::proxy::{Harm, Proxy};
+use common::{Ear, both, converse, join, offer, openings, with_offers};
+use weft_fabric::{Fabric, HEAD, Peer, Posted};
+
+/// Both ways through proxies that cut at random places: in the handshake, in frames, in chunks.
+#[test]
+fn cuts_lose_and_double_nothing() {
+    for (seed, seal, most) in [(1, false, 30_000), (2, true, 30_000), (3, false, 900_000)] {
+        let openings = openings(|config| config.seal = seal);
+        let cards = openings.each_ref().map(|one| one.card().clone());
+        let times = 25;
+        let proxies = cards.each_ref().map(|card| {
+            let to = card.offers[0].address;
+            Proxy::new(to, Harm::Cut { seed, most, times })
+        });
+        let through = [0, 1]
+            .map(|rank| with_offers(&cards[rank], vec![offer("proxy", proxies[rank].address)]));
+        let pair = join(openings, [through.to_vec(), through.to_vec()]);
+        both(pair, |fabric| converse(fabric, 1500, 12, 300_000));
+        let cuts: u64 = proxies
+            .iter()
+            .map(|proxy| proxy.cuts.load(weft_atomic::Ordering::SeqCst))
+            .sum();
+        assert!(cuts >= 5, "the test did not cut: {cuts}");
+    }
+}
+
+fn poll_until(
+    pair: &mut [weft_fabric_tcp::Tcp; 2],
+    ears: &mut [Ear; 2],
+    mut done: impl FnMut(&[Ear; 2]) -> bool,
+) {
+    let start = std::time::Instant::now();
+    while !done(ears) {
+        for (one, ear) in pair.iter_mut().zip(ears.iter_mut()) {
+            one.poll(ear, 16);
+        }
+        assert!(start.elapsed() < Duration::from_secs(30), "waited in vain");
+        std::thread::yield_now();
+    }
+}
+
+/// Encrypted, a changed bit never becomes a message: whoever finds it gives the peer up and says why.
+#[test]
+fn a_flipped_bit_is_found_under_encryption() {
+    for after in [1000, 1003, 2000, 5000, 20_000] {
+        let openings = openings(|config| {
+            config.seal = true;
+            config.patience = Duration::from_secs(1);
+        });
+        let cards = openings.each_ref().map(|one| one.card().clone());
+        let proxy = Proxy::new(cards[1].offers[0].address, Harm::Flip { after });
+        let through = with_offers(&cards[1], vec![offer("proxy", proxy.address)]);
+        let views = [
+            vec![cards[0].clone(), through],
+            vec![with_offers(&cards[0], vec![]), cards[1].clone()],
+        ];
+        let mut pair = join(openings, views);
+        let mut ears = [Ear::default(), Ear::default()];
+        let mut sent = 0u64;
+        let start = std::time::Instant::now();
+        while ears.iter().all(|ear| ear.lost.is_none()) {
+            let head = weft_fabric::conformance::numbered(0, sent);
+            let data = weft_fabric::conformance::message_data(0, sent, 500);
+            if let Ok(Posted::Done) = pair[0].try_send(Peer(1), &head, &data) {
+                sent += 1;
+            }
+            for (one, ear) in pair.iter_mut().zip(ears.iter_mut()) {
+                one.poll(ear, 16);
+            }
+            assert!(
+                start.elapsed() < Duration::from_secs(30),
+                "not found: {after}"
+            );
+        }
+        let reasons: Vec<_> = ears.iter().filter_map(|ear| ear.lost.clone()).collect();
+        assert!(
+            reasons.iter().any(|reason| reason.contains("changed")),
+            "{reasons:?}"
+        );
+        let came = ears[1].inbox.messages() as u64;
+        ears[1].inbox.check(0, came, |_| 500);
+    }
+}
+
+/// Addresses that lead to ourselves, to somebody silent, to nobody, to a black hole: the one that works
+/// is found beside them.
+#[test]
+fn decoys_cost_nothing_but_their_sockets() {
+    let openings = openings(|_| ());
+    let cards = openings.each_ref().map(|one| one.card().clone());
+    let silent = Proxy::new(cards[0].offers[0].address, Harm::Silence);
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a port is left");
+    let decoyed = [0, 1].map(|rank: usize| {
+        let own = cards[1 - rank].offers[0].address;
+        with_offers(
+            &cards[rank],
+            vec![
+                offer("same", own),
+                offer("silent", silent.address),
+                offer("closed", closed),
+                offer("hole", "192.0.2.1:9".parse().expect("an address")),
+                cards[rank].offers[0].clone(),
+            ],
+        )
+    });
+    let pair = join(openings, [decoyed.to_vec(), decoyed.to_vec()]);
+    let start = std::time::Instant::now();
+    both(pair, |fabric| converse(fabric, 1, 0, 0));
+    println!("first messages beside decoys: {:?}", start.elapsed());
+}
+
+/// What cannot work is an error that names host, interface, peer and port.
+#[test]
+fn what_cannot_be_reached_is_named() {
+    for hole in [false, true] {
+        let openings = openings(|config| config.connect = Duration::from_millis(300));
+        let cards = openings.each_ref().map(|one| one.card().clone());
+        let address = match hole {
+            true => "192.0.2.1:4321".parse().expect("an address"),
+            false => TcpListener::bind("127.0.0.1:0")
+                .and_then(|listener| listener.local_addr())
+                .expect("a port is left"),
+        };
+        let wrong = with_offers(&cards[1], vec![offer("eth7", address)]);
+        let views = [
+            vec![cards[0].clone(), wrong],
+            vec![cards[0].clone(), cards[1].clone()],
+        ];
+        let mut pair = join(openings, views);
+        let mut ears = [Ear::default(), Ear::default()];
+        assert_eq!(
+            pair[0].try_send(Peer(1), &[0; HEAD], b"lost"),
+            Ok(Posted::Done)
+        );
+        poll_until(&mut pair, &mut ears, |ears| ears[0].lost.is_some());
+        let reason = ears[0].lost.clone().expect("just seen");
+        for part in ["rank 1", &cards[1].host, "eth7", &address.to_string()] {
+            assert!(reason.contains(part), "'{part}' is not in: {reason}");
+        }
+        let refused = pair[0].try_send(Peer(1), &[0; HEAD], b"later");
+        assert!(refused.is_err(), "{refused:?}");
+    }
+}
+
+/// A peer whose process has ended without a word is lost at once, and what waited for it ends.
+#[test]
+fn a_peer_that_is_gone_is_lost_with_its_transfers() {
+    use weft_fabric::conformance::Memory;
+    use weft_fabric::{Operation, Token};
+    let openings = openings(|_| ());
+    let cards = openings.each_ref().map(|one| one.card().clone());
+    let [mut left, right] = join(openings, [cards.to_vec(), cards.to_vec()]);
+    let mut ear = Ear::default();
+    let stays = std::thread::spawn(move || {
+        let mut right = right;
+        let mut ear = Ear::default();
+        while ear.inbox.messages() == 0 {
+            right.poll(&mut ear, 8);
+        }
+        right.die();
+    });
+    assert_eq!(
+        left.try_send(Peer(1), &[0; HEAD], b"last"),
+        Ok(Posted::Done)
+    );
+    while !stays.is_finished() {
+        left.poll(&mut ear, 8);
+    }
+    stays.join().expect("it only listened");
+    let mine = Memory::filled(100, 0);
+    let asked = left.get(Peer(1), Token(1), 0, mine.region(), Operation(7));
+    let start = std::time::Instant::now();
+    while ear.lost.is_none() {
+        left.poll(&mut ear, 8);
+        assert!(start.elapsed() < Duration::from_secs(30), "never lost");
+    }
+    let reason = ear.lost.clone().expect("just seen");
+    assert!(reason.contains(&cards[1].host), "{reason}");
+    if asked == Ok(Posted::Pending) {
+        left.poll(&mut ear, 8);
+        let ended = ear.inbox.moved(Operation(7)).expect("it has ended");
+        assert!(ended.is_err(), "{ended:?}");
+    }
+}

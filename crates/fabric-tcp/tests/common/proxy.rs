@@ -1,0 +1,126 @@
+//! What stands between two ranks: passes bytes on, cuts, changes them, or says nothing.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use weft_atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What is done to each connection.
+#[derive(Clone, Copy)]
+pub enum Harm {
+    /// Cut after a random number of bytes, at most `most`, so often; then no more.
+    Cut { seed: u64, most: u64, times: u64 },
+    /// One bit is changed after so many bytes.
+    Flip { after: u64 },
+    /// Connections are accepted, and nothing is said.
+    Silence,
+}
+
+/// Listens until it is dropped.
+pub struct Proxy {
+    pub address: SocketAddr,
+    pub cuts: Arc<AtomicU64>,
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    pub fn new(to: SocketAddr, harm: Harm) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is left");
+        let address = listener.local_addr().expect("bound");
+        let (cuts, ends) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let (counted, over) = (cuts.clone(), ends.clone());
+        let thread = std::thread::spawn(move || serve(&listener, to, harm, &counted, &over));
+        Self {
+            address,
+            cuts,
+            ends,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(self.address);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(
+    listener: &TcpListener,
+    to: SocketAddr,
+    harm: Harm,
+    cuts: &Arc<AtomicU64>,
+    over: &Arc<AtomicBool>,
+) {
+    let mut state = match harm {
+        Harm::Cut { seed, .. } => seed | 1,
+        _ => 1,
+    };
+    let mut silent = Vec::new();
+    while let Ok((near, _)) = listener.accept() {
+        if over.load(Ordering::SeqCst) {
+            return;
+        }
+        if let Harm::Silence = harm {
+            silent.push(near);
+            continue;
+        }
+        let Ok(far) = TcpStream::connect(to) else {
+            continue;
+        };
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let budget = match harm {
+            Harm::Cut { most, times, .. } if cuts.load(Ordering::SeqCst) < times => state % most,
+            Harm::Flip { after } => after,
+            _ => u64::MAX,
+        };
+        let left = Arc::new(AtomicU64::new(budget));
+        let copies = |stream: &TcpStream| stream.try_clone().expect("descriptors are left");
+        for (mut from, mut into) in [(copies(&near), copies(&far)), (far, near)] {
+            let (left, cuts) = (left.clone(), cuts.clone());
+            std::thread::spawn(move || pass(&mut from, &mut into, harm, &left, &cuts));
+        }
+    }
+}
+
+/// Passes bytes on until the connection ends or has to.
+fn pass(
+    from: &mut TcpStream,
+    into: &mut TcpStream,
+    harm: Harm,
+    left: &AtomicU64,
+    cuts: &AtomicU64,
+) {
+    let mut bytes = [0; 10_000];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        let before = left.load(Ordering::SeqCst);
+        let now = (count as u64).min(before) as usize;
+        left.fetch_sub(now as u64, Ordering::SeqCst);
+        match harm {
+            Harm::Cut { .. } if now < count => {
+                let _ = into.write_all(&bytes[..now]);
+                cuts.fetch_add(1, Ordering::SeqCst);
+                break;
+            }
+            Harm::Flip { .. } if before > 0 && now < count => bytes[now] ^= 0x10,
+            _ => {}
+        }
+        if into.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = into.shutdown(Shutdown::Both);
+}

@@ -1,0 +1,157 @@
+//! Ten thousand connections of people who do not belong, while two ranks talk: garbage, half-open,
+//! recordings, another key, slow ones. The ranks' data stay right, and everybody is counted.
+
+#![allow(missing_docs)]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use common::{both, join, offer, openings, with_offers};
+use weft_atomic::{AtomicBool, AtomicU64, Ordering};
+use weft_fabric_tcp::wire::Hello;
+use weft_secure::{FIRST, Handshake, Key, THIRD};
+
+const EACH: usize = 2000;
+
+/// Listens as rank 1 would and keeps what the first caller says.
+fn record(to: SocketAddr) -> (SocketAddr, std::thread::JoinHandle<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is left");
+    let address = listener.local_addr().expect("bound");
+    let thread = std::thread::spawn(move || {
+        let (mut near, _) = listener.accept().expect("a caller");
+        let mut far = TcpStream::connect(to).expect("rank 1 listens");
+        let mut said = vec![0; FIRST];
+        near.read_exact(&mut said).expect("the first message");
+        far.write_all(&said).expect("passed on");
+        let mut answer = vec![0; weft_secure::SECOND];
+        far.read_exact(&mut answer).expect("the second message");
+        near.write_all(&answer).expect("passed on");
+        let mut third = vec![0; THIRD];
+        near.read_exact(&mut third).expect("the third message");
+        // Here the path ends: the ranks meet elsewhere.
+        said.extend(third);
+        said
+    });
+    (address, thread)
+}
+
+fn connect(to: SocketAddr) -> Option<TcpStream> {
+    let stream = TcpStream::connect_timeout(&to, Duration::from_secs(5)).ok()?;
+    stream
+        .set_read_timeout(Some(Duration::from_millis(1)))
+        .ok()?;
+    Some(stream)
+}
+
+/// Does one hostile thing.
+fn attack(kind: usize, to: SocketAddr, recorded: &[u8], held: &Mutex<Vec<TcpStream>>) {
+    let Some(mut stream) = connect(to) else {
+        return;
+    };
+    match kind {
+        // Garbage, more than a handshake.
+        0 => drop(stream.write_all(&[0xA5; 4096])),
+        // Nothing, and stays: a bounded number of them at a time.
+        1 => {
+            let mut held = held.lock().expect("no panic");
+            held.push(stream);
+            if held.len() > 200 {
+                held.remove(0);
+            }
+        }
+        // What was once said in earnest.
+        2 => {
+            let _ = stream.write_all(recorded);
+            let _ = stream.read(&mut [0; 16]);
+        }
+        // A handshake with another key.
+        3 => {
+            let key = Key::from_bytes([1; Key::BYTES]);
+            let hello = Hello {
+                rank: 0,
+                target: 1,
+                generation: 0,
+            };
+            let mut handshake = Handshake::initiator(&key, "fabric plain", &hello.emit());
+            let _ = stream.write_all(&handshake.take_outgoing());
+        }
+        // A few bytes, then away.
+        _ => drop(stream.write_all(b"GET / HTTP/1.1\r\n\r\n")),
+    }
+}
+
+/// Questions and answers until it is time to end.
+fn talk(fabric: Box<dyn weft_fabric::Fabric>, ends: &AtomicBool) {
+    const LAST: weft_fabric::SyncKey = weft_fabric::SyncKey(1);
+    let mut player = weft_fabric::conformance::Player::new(fabric);
+    let (me, other) = (player.me(), 1 - player.me());
+    let mut number = 0;
+    loop {
+        if me == 0 {
+            if ends.load(Ordering::SeqCst) {
+                player.signal(other, LAST);
+                break;
+            }
+            player.send(other, number, 40);
+            player.await_messages(number as usize + 1);
+        } else {
+            player.repeat("a question, or the end", |player| {
+                player.inbox.messages() as u64 > number
+                    || player.fabric.signals(weft_fabric::Peer(0), LAST) > 0
+            });
+            if player.inbox.messages() as u64 == number {
+                break;
+            }
+            player.send(other, number, 40);
+        }
+        number += 1;
+    }
+    player.inbox.check(other, number, |_| 40);
+    assert!(number > 100, "the ranks were kept from talking");
+    player.repeat("all to be handed over", |player| player.fabric.is_flushed());
+}
+
+#[test]
+fn ten_thousand_strangers_change_nothing() {
+    let openings = openings(|_| ());
+    let cards = openings.each_ref().map(|one| one.card().clone());
+    let addresses = cards.each_ref().map(|card| card.offers[0].address);
+    let (tapped, recorder) = record(addresses[1]);
+    let through = with_offers(
+        &cards[1],
+        vec![offer("tapped", tapped), cards[1].offers[0].clone()],
+    );
+    let views = [vec![cards[0].clone(), through], cards.to_vec()];
+    let pair = join(openings, views);
+    let counted = pair.each_ref().map(|one| one.strangers());
+    let done = AtomicU64::new(0);
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let talking = scope.spawn(|| {
+            both(pair, |fabric| talk(fabric, &ends));
+        });
+        let recorded = recorder.join().expect("it has heard a handshake");
+        let held = Mutex::new(Vec::new());
+        let start = Instant::now();
+        for number in 0..5 * EACH {
+            attack(number % 5, addresses[1], &recorded, &held);
+            done.fetch_add(1, Ordering::SeqCst);
+            if start.elapsed() > Duration::from_secs(40) {
+                break;
+            }
+        }
+        ends.store(true, Ordering::SeqCst);
+        talking.join().expect("the ranks are right");
+    });
+    let turned_away = counted[1].all();
+    println!("{} attacks; {}", done.load(Ordering::SeqCst), counted[1]);
+    // Those that came last may not have been looked at.
+    assert!(
+        turned_away as usize > 4 * EACH,
+        "only {turned_away} were counted"
+    );
+}

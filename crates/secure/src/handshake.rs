@@ -1,0 +1,342 @@
+//! The handshake: a value that is fed with bytes and gives bytes; who has descriptors and clocks
+//! stands above. Messages of fixed size, so nothing that a stranger sends is a number to us.
+//!
+//! ```text
+//!   role        sends              expects            sends             is done
+//!   initiator   FIRST at once      SECOND             THIRD             with THIRD sent
+//!   responder                      FIRST              SECOND, expects THIRD: done
+//! ```
+
+use snow::{Builder, HandshakeState};
+
+use crate::key::Key;
+use crate::records::{Opener, Sealer, TAG};
+use crate::strangers::Refusal;
+
+/// Largest hello of either side, in bytes.
+pub const HELLO: usize = 254;
+
+/// A hello with its length, padded: every handshake message carries as many bytes.
+const PADDED: usize = HELLO + 2;
+
+/// Bytes of an X25519 public key.
+const EPHEMERAL: usize = 32;
+
+/// Bytes of the first message (initiator to responder).
+pub const FIRST: usize = EPHEMERAL + PADDED + TAG;
+
+/// Bytes of the second message (responder to initiator).
+pub const SECOND: usize = EPHEMERAL + PADDED + TAG;
+
+/// Bytes of the third message (initiator to responder): an empty record.
+pub const THIRD: usize = TAG;
+
+const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_SHA256";
+
+/// What both sides know before the first byte; differs from release to release where bytes differ.
+const PROLOGUE: &[u8] = b"weft secure 1 ";
+
+/// A handshake under way.
+pub struct Handshake {
+    state: State,
+    hello: Vec<u8>,
+    /// What came of the message that is expected.
+    partial: Vec<u8>,
+    /// What is to be sent.
+    outgoing: Vec<u8>,
+}
+
+enum State {
+    /// Initiator: the first message is in `outgoing`.
+    ExpectsSecond(Box<HandshakeState>),
+    /// Responder.
+    ExpectsFirst(Box<HandshakeState>),
+    /// Responder: the second message is in `outgoing`.
+    ExpectsThird(Box<Channel>),
+    /// Given out, or refused.
+    Over,
+}
+
+/// How far a handshake is after it was fed.
+#[must_use]
+#[derive(Debug)]
+pub enum Step {
+    /// Send [`Handshake::take_outgoing`], if there is any, and feed what comes.
+    More,
+    /// The other side has proved the key. Send [`Handshake::take_outgoing`], if there is any, before
+    /// anything else; what was not consumed belongs to the channel.
+    Done(Box<Channel>),
+}
+
+/// Two sides that have proved the key to each other.
+#[derive(Debug)]
+pub struct Channel {
+    /// What the other side said at the beginning.
+    pub hello: Vec<u8>,
+    /// Seals what goes out. Not used where bytes go plain.
+    pub sealer: Sealer,
+    /// Opens what comes in. Not used where bytes go plain.
+    pub opener: Opener,
+}
+
+impl Handshake {
+    /// The side that connects. `purpose` must be the same on both sides: what this connection is for
+    /// ("fabric plain", "join"), so that bytes meant for one are not taken for another.
+    ///
+    /// # Panics
+    /// If the hello is longer than [`HELLO`], or the kernel has no random bytes.
+    #[must_use]
+    pub fn initiator(key: &Key, purpose: &str, hello: &[u8]) -> Self {
+        let mut noise = begin(key, purpose, true);
+        let mut outgoing = vec![0; FIRST];
+        let length = noise
+            .write_message(&padded(hello), &mut outgoing)
+            .expect("the first message has its size");
+        debug_assert_eq!(length, FIRST);
+        Self {
+            state: State::ExpectsSecond(Box::new(noise)),
+            hello: Vec::new(),
+            partial: Vec::new(),
+            outgoing,
+        }
+    }
+
+    /// The side that accepts.
+    ///
+    /// # Panics
+    /// If the hello is longer than [`HELLO`].
+    #[must_use]
+    pub fn responder(key: &Key, purpose: &str, hello: &[u8]) -> Self {
+        Self {
+            state: State::ExpectsFirst(Box::new(begin(key, purpose, false))),
+            hello: padded(hello).to_vec(),
+            partial: Vec::new(),
+            outgoing: Vec::new(),
+        }
+    }
+
+    /// What is to be sent now; empty if nothing.
+    #[must_use = "the other side waits for these bytes"]
+    pub fn take_outgoing(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.outgoing)
+    }
+
+    /// How many bytes the message that is expected still lacks: read at most as many, and nothing that
+    /// belongs to the channel is read too early.
+    #[must_use]
+    pub fn wanted(&self) -> usize {
+        let whole = match self.state {
+            State::ExpectsFirst(_) => FIRST,
+            State::ExpectsSecond(_) => SECOND,
+            State::ExpectsThird(_) => THIRD,
+            State::Over => 0,
+        };
+        whole.saturating_sub(self.partial.len())
+    }
+
+    /// Takes at most [`Self::wanted`] of the bytes that came and answers how many, and how far this is.
+    ///
+    /// # Errors
+    /// The other side does not know the key, or this is a recording: close the connection, count it.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, Step), Refusal> {
+        let taken = bytes.len().min(self.wanted());
+        self.partial.extend_from_slice(&bytes[..taken]);
+        if self.wanted() > 0 {
+            return Ok((taken, Step::More));
+        }
+        let message = std::mem::take(&mut self.partial);
+        let (state, step) = match std::mem::replace(&mut self.state, State::Over) {
+            State::ExpectsFirst(noise) => (self.answer(*noise, &message)?, Step::More),
+            State::ExpectsSecond(noise) => {
+                let channel = self.confirm(*noise, &message)?;
+                (State::Over, Step::Done(Box::new(channel)))
+            }
+            State::ExpectsThird(mut channel) => {
+                if channel.opener.open_raw(&message, &mut [0; TAG]) != Ok(0) {
+                    return Err(Refusal::Recording);
+                }
+                (State::Over, Step::Done(channel))
+            }
+            State::Over => return Err(Refusal::Over),
+        };
+        self.state = state;
+        Ok((taken, step))
+    }
+
+    /// Responder: the first message is here.
+    fn answer(&mut self, mut noise: HandshakeState, first: &[u8]) -> Result<State, Refusal> {
+        let hello = read_hello(&mut noise, first)?;
+        self.outgoing = vec![0; SECOND];
+        let length = noise
+            .write_message(&self.hello, &mut self.outgoing)
+            .map_err(|_| Refusal::WrongKey)?;
+        debug_assert_eq!(length, SECOND);
+        Ok(State::ExpectsThird(Box::new(channel(noise, hello)?)))
+    }
+
+    /// Initiator: the second message is here.
+    fn confirm(&mut self, mut noise: HandshakeState, second: &[u8]) -> Result<Channel, Refusal> {
+        let hello = read_hello(&mut noise, second)?;
+        let mut channel = channel(noise, hello)?;
+        self.outgoing = vec![0; THIRD];
+        channel.sealer.seal_raw(&[], &mut self.outgoing);
+        Ok(channel)
+    }
+}
+
+impl std::fmt::Debug for Handshake {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Handshake(expects {} bytes)", self.wanted())
+    }
+}
+
+fn begin(key: &Key, purpose: &str, initiator: bool) -> HandshakeState {
+    let parameters = PATTERN.parse().expect("a pattern that snow knows");
+    let prologue = [PROLOGUE, purpose.as_bytes()].concat();
+    let builder = Builder::new(parameters)
+        .psk(0, key.as_bytes())
+        .and_then(|builder| builder.prologue(&prologue))
+        .expect("one key and one prologue");
+    if initiator {
+        builder.build_initiator()
+    } else {
+        builder.build_responder()
+    }
+    .expect("the kernel has random bytes")
+}
+
+fn channel(noise: HandshakeState, hello: Vec<u8>) -> Result<Channel, Refusal> {
+    let transport = noise
+        .into_stateless_transport_mode()
+        .map_err(|_| Refusal::WrongKey)?;
+    let transport = std::sync::Arc::new(transport);
+    Ok(Channel {
+        hello,
+        sealer: Sealer::new(transport.clone()),
+        opener: Opener::new(transport),
+    })
+}
+
+fn padded(hello: &[u8]) -> [u8; PADDED] {
+    assert!(
+        hello.len() <= HELLO,
+        "a hello of {} bytes does not fit the limit of {HELLO}",
+        hello.len()
+    );
+    let mut padded = [0; PADDED];
+    padded[..2].copy_from_slice(&(hello.len() as u16).to_be_bytes());
+    padded[2..][..hello.len()].copy_from_slice(hello);
+    padded
+}
+
+/// Authenticates a handshake message and takes the hello out of it.
+fn read_hello(noise: &mut HandshakeState, message: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let mut payload = [0; PADDED + TAG];
+    let length = noise
+        .read_message(message, &mut payload)
+        .map_err(|_| Refusal::WrongKey)?;
+    let (size, rest) = payload[..length]
+        .split_first_chunk::<2>()
+        .ok_or(Refusal::Malformed)?;
+    rest.get(..usize::from(u16::from_be_bytes(*size)))
+        .map(<[u8]>::to_vec)
+        .ok_or(Refusal::Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::LENGTH;
+
+    fn key(byte: u8) -> Key {
+        Key::from_bytes([byte; Key::BYTES])
+    }
+
+    /// Feeds by pieces and answers the channel, if it came to that.
+    fn feed(side: &mut Handshake, bytes: &[u8], piece: usize) -> Result<Option<Channel>, Refusal> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (taken, step) = side.feed(&rest[..rest.len().min(piece)])?;
+            rest = &rest[taken..];
+            if let Step::Done(channel) = step {
+                assert!(rest.is_empty());
+                return Ok(Some(*channel));
+            }
+        }
+        Ok(None)
+    }
+
+    #[test]
+    fn two_that_know_the_key_meet() {
+        for piece in [1, 7, 1000] {
+            let mut left = Handshake::initiator(&key(1), "test", b"left");
+            let mut right = Handshake::responder(&key(1), "test", b"right");
+            assert!(right.take_outgoing().is_empty());
+            let first = left.take_outgoing();
+            assert_eq!(first.len(), FIRST);
+            assert!(feed(&mut right, &first, piece).unwrap().is_none());
+            let second = right.take_outgoing();
+            assert_eq!(second.len(), SECOND);
+            let mut here = feed(&mut left, &second, piece).unwrap().expect("done");
+            assert_eq!(here.hello, b"right");
+            let third = left.take_outgoing();
+            let mut there = feed(&mut right, &third, piece).unwrap().expect("done");
+            assert_eq!(there.hello, b"left");
+            let mut sealed = Vec::new();
+            here.sealer.seal(&[b"to the right"], &mut sealed);
+            let mut opened = Vec::new();
+            there
+                .opener
+                .open(&sealed[LENGTH..], &mut opened)
+                .expect("sealed by the other side");
+            assert_eq!(opened, b"to the right");
+        }
+    }
+
+    #[test]
+    fn another_key_or_purpose_is_refused_at_the_first_message() {
+        for (key_of_left, purpose) in [(2, "test"), (1, "other")] {
+            let mut left = Handshake::initiator(&key(key_of_left), purpose, b"");
+            let mut right = Handshake::responder(&key(1), "test", b"");
+            let refused = feed(&mut right, &left.take_outgoing(), 1000);
+            assert_eq!(refused.unwrap_err(), Refusal::WrongKey);
+            assert_eq!(right.wanted(), 0);
+            assert!(right.take_outgoing().is_empty(), "a stranger gets no byte");
+        }
+    }
+
+    #[test]
+    fn a_listener_with_another_key_is_refused() {
+        let mut left = Handshake::initiator(&key(1), "test", b"");
+        let _ = left.take_outgoing();
+        let refused = feed(&mut left, &[7; SECOND], 1000);
+        assert_eq!(refused.unwrap_err(), Refusal::WrongKey);
+    }
+
+    #[test]
+    fn a_recording_is_refused_and_its_hello_not_given_out() {
+        let mut left = Handshake::initiator(&key(1), "test", b"left");
+        let mut right = Handshake::responder(&key(1), "test", b"right");
+        let first = left.take_outgoing();
+        feed(&mut right, &first, 1000).unwrap();
+        feed(&mut left, &right.take_outgoing(), 1000).unwrap();
+        let third = left.take_outgoing();
+        let mut again = Handshake::responder(&key(1), "test", b"right");
+        assert!(feed(&mut again, &first, 1000).unwrap().is_none());
+        assert_eq!(again.take_outgoing().len(), SECOND);
+        let refused = feed(&mut again, &third, 1000);
+        assert_eq!(refused.unwrap_err(), Refusal::Recording);
+    }
+
+    #[test]
+    fn any_flipped_bit_is_found() {
+        for place in (0..FIRST).step_by(11) {
+            let mut left = Handshake::initiator(&key(1), "test", b"left");
+            let mut right = Handshake::responder(&key(1), "test", b"right");
+            let mut first = left.take_outgoing();
+            first[place] ^= 1;
+            // The public key's top bit is ignored by X25519, but hashed by Noise.
+            assert!(feed(&mut right, &first, 1000).is_err(), "bit at {place}");
+        }
+    }
+}

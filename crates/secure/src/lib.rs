@@ -1,0 +1,47 @@
+//! Who may join a job: both sides of a connection prove the job's [`Key`] before any byte of either is
+//! interpreted; afterwards the bytes go plain or sealed, as the job wants it.
+//!
+//! ```text
+//!   initiator                                            responder
+//!   Handshake::initiator(key, purpose, hello)            Handshake::responder(key, purpose, hello)
+//!      ── key, ephemeral, hello      (FIRST bytes) ──►      knows the key, or is a recording
+//!      ◄─ ephemeral, hello          (SECOND bytes) ──       proves the key, and that it is live
+//!      ── confirmation               (THIRD bytes) ──►      proves that it is live
+//!   Channel { sealer, opener, hello of the other }       the same
+//! ```
+//!
+//! The handshake is Noise (`NNpsk0`, X25519, AES-256-GCM, SHA-256) by the `snow` crate, with the job's
+//! key as the pre-shared key. Its three messages have fixed sizes: not even a length is read from a
+//! stranger. A first message that was recorded and sent again gets an answer, but its sender cannot
+//! confirm; the hello of an initiator is given out only after the confirmation.
+//!
+//! | file | what |
+//! |---|---|
+//! | `key` | the 256 bits, and how they are written |
+//! | `handshake` | bytes in, bytes out; no descriptor, no clock |
+//! | `records` | sealed bytes: replay, reordering, loss and change are found out |
+//! | `session` | both over a blocking stream, with a deadline: whole messages |
+//! | `strangers` | who was turned away, counted by reason |
+//!
+//! # What is guaranteed
+//! Without the key nobody completes a handshake with either side, learns a hello, or reads or forges a
+//! record. A record that was changed, repeated, left out or moved ends the channel. Recorded traffic
+//! stays secret if the key becomes known later (the ephemeral keys are gone).
+//!
+//! # What is not
+//! A channel whose bytes go plain after the handshake is authenticated at its start only: who can
+//! change packets on the path can change the bytes. Who holds the job's key is a member of the job.
+
+#![forbid(unsafe_code)]
+
+mod handshake;
+mod key;
+mod records;
+mod session;
+mod strangers;
+
+pub use handshake::{Channel, FIRST, HELLO, Handshake, SECOND, Step, THIRD};
+pub use key::{Key, KeyError};
+pub use records::{Broken, LENGTH, Opener, RECORD, Sealer, TAG};
+pub use session::{MESSAGE, Session, SessionError, Stream};
+pub use strangers::{Refusal, Strangers};

@@ -1,0 +1,190 @@
+//! Stream sockets that do not wait, with memory that a caller has lent: several parts in one call, no
+//! copy in between.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use crate::error::{failed, last_errno};
+use crate::span::Region;
+
+/// Most parts of one call.
+pub const PARTS: usize = 6;
+
+/// Bytes to be sent.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'a> {
+    /// Ordinary bytes.
+    Bytes(&'a [u8]),
+    /// Memory that is lent.
+    Lent(Region),
+}
+
+impl Part<'_> {
+    /// How many bytes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Lent(region) => region.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn vector(&self) -> libc::iovec {
+        let (start, length) = match self {
+            Self::Bytes(bytes) => (bytes.as_ptr().cast_mut(), bytes.len()),
+            Self::Lent(region) => (region.as_ptr(), region.len()),
+        };
+        libc::iovec {
+            iov_base: start.cast(),
+            iov_len: length,
+        }
+    }
+}
+
+fn answer(count: isize, call: &'static str, purpose: &str) -> io::Result<Option<usize>> {
+    match usize::try_from(count) {
+        Ok(count) => Ok(Some(count)),
+        Err(_) => match last_errno() {
+            libc::EAGAIN | libc::EINTR => Ok(None),
+            _ => Err(failed(call, purpose)),
+        },
+    }
+}
+
+/// Sends the first [`PARTS`] parts, as much of them as there is room for. `None`: no room at all, or a
+/// signal came. Never waits, never raises SIGPIPE.
+///
+/// # Errors
+/// What the connection has come to.
+pub fn send(socket: &impl AsFd, parts: &[Part<'_>]) -> io::Result<Option<usize>> {
+    let mut vectors = [libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    }; PARTS];
+    let count = parts.len().min(PARTS);
+    for (vector, part) in vectors.iter_mut().zip(parts) {
+        *vector = part.vector();
+    }
+    const FLAGS: libc::c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    let descriptor = socket.as_fd().as_raw_fd();
+    let sent = if count == 1 {
+        // SAFETY: the kernel reads the one part: borrowed bytes, or a region that its maker lends.
+        unsafe { libc::send(descriptor, vectors[0].iov_base, vectors[0].iov_len, FLAGS) }
+    } else {
+        // SAFETY: all zeros is a message header without address and control data.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = vectors.as_mut_ptr();
+        message.msg_iovlen = count as _;
+        // SAFETY: as above, for `count` parts whose vectors live until the call returns.
+        unsafe { libc::sendmsg(descriptor, &raw const message, FLAGS) }
+    };
+    answer(sent, "sendmsg", "send to a peer")
+}
+
+/// Reads what is there, first into lent memory, then into `rest`. `Some(0)`: the other side has closed
+/// (or there was no room). `None`: nothing is there. Never waits.
+///
+/// # Errors
+/// What the connection has come to.
+pub fn receive(socket: &impl AsFd, lent: Region, rest: &mut [u8]) -> io::Result<Option<usize>> {
+    let descriptor = socket.as_fd().as_raw_fd();
+    let came = if lent.is_empty() {
+        // SAFETY: the kernel writes at most the bytes of `rest`, which is ours alone.
+        unsafe {
+            libc::recv(
+                descriptor,
+                rest.as_mut_ptr().cast(),
+                rest.len(),
+                libc::MSG_DONTWAIT,
+            )
+        }
+    } else {
+        let mut vectors = [
+            Part::Lent(lent).vector(),
+            libc::iovec {
+                iov_base: rest.as_mut_ptr().cast(),
+                iov_len: rest.len(),
+            },
+        ];
+        // SAFETY: all zeros is a message header without address and control data.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = vectors.as_mut_ptr();
+        message.msg_iovlen = 2;
+        // SAFETY: as above; the lent region is writable by its maker's promise.
+        unsafe { libc::recvmsg(descriptor, &raw mut message, libc::MSG_DONTWAIT) }
+    };
+    answer(came, "recv", "receive from a peer")
+}
+
+/// How many bytes of what was sent the other side's kernel has not acknowledged.
+///
+/// # Errors
+/// If this is no stream socket.
+pub fn unacknowledged(socket: &impl AsFd) -> io::Result<usize> {
+    let mut count: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ (SIOCOUTQ) writes one int.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut count) };
+    if result != 0 {
+        return Err(failed("ioctl", "ask how much of a stream is under way"));
+    }
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// Has the kernel take no more than about so many bytes that it cannot send yet: what is more urgent
+/// then waits behind no more than these.
+///
+/// # Errors
+/// If this is no TCP socket.
+pub fn limit_unsent(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+    // SAFETY: the option takes one int.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_NOTSENT_LOWAT,
+            (&raw const bytes).cast(),
+            size_of::<u32>() as libc::socklen_t,
+        )
+    };
+    if result != 0 {
+        return Err(failed("setsockopt", "limit what waits in a TCP connection"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn parts_arrive_in_order_and_in_lent_memory() {
+        let (left, right) = UnixStream::pair().expect("descriptors are left");
+        let mut mine = *b"lent ";
+        // SAFETY: `mine` outlives the call and is not touched meanwhile.
+        let region = unsafe { Region::new(mine.as_mut_ptr(), mine.len()) };
+        let parts = [
+            Part::Bytes(b"one "),
+            Part::Lent(region),
+            Part::Bytes(b"two"),
+        ];
+        assert_eq!(send(&left, &parts).expect("room"), Some(12));
+        let mut first = [0u8; 4];
+        // SAFETY: as above.
+        let lent = unsafe { Region::new(first.as_mut_ptr(), first.len()) };
+        let mut rest = [0; 20];
+        assert_eq!(receive(&right, lent, &mut rest).expect("there"), Some(12));
+        assert_eq!((&first, &rest[..8]), (b"one ", &b"lent two"[..]));
+        let nothing = receive(&right, Region::EMPTY, &mut rest);
+        assert_eq!(nothing.expect("open"), None);
+        drop(left);
+        let end = receive(&right, Region::EMPTY, &mut rest);
+        assert_eq!(end.expect("closed in order"), Some(0));
+    }
+}

@@ -251,6 +251,9 @@ impl Fabric for Shm {
 
     #[inline]
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        if self.is_quiet() {
+            return 0;
+        }
         self.receive(sink, budget)
     }
 

@@ -165,7 +165,28 @@ impl Engine {
     /// Looks once at everything. True if anything moved.
     #[inline]
     pub(crate) fn progress(&mut self) -> bool {
-        let mut moved = self.fabric.poll(&mut self.core, BUDGET) > 0;
+        let moved = self.fabric.poll(&mut self.core, BUDGET) > 0;
+        if self.has_chores() {
+            return self.do_chores() | moved;
+        }
+        moved
+    }
+
+    /// Whether anything is left to do after a poll.
+    #[inline]
+    fn has_chores(&self) -> bool {
+        let core = &self.core;
+        !self.outbox.is_empty()
+            | core.runs.signalled
+            | core.runs.stuck
+            | !self.retry_pulls.is_empty()
+            | !core.todo.is_empty()
+            | core.guest_called
+    }
+
+    /// Does what is left to do after a poll. True if anything moved.
+    fn do_chores(&mut self) -> bool {
+        let mut moved = false;
         if !self.outbox.is_empty() {
             moved |= self.flush();
         }

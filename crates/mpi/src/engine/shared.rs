@@ -103,6 +103,7 @@ impl Guard<'_> {
         self.engine = Some(shared.engine.lock(&shared.futex));
     }
 
+    #[inline]
     fn is_contended(&self) -> bool {
         self.engine
             .as_ref()

@@ -95,6 +95,16 @@ impl Process {
         self.bell.load()
     }
 
+    /// The context of `MPI_COMM_SELF`, whose error handler gets what belongs to no communicator.
+    pub(crate) fn itself_context(&self) -> u32 {
+        comm::ITSELF
+    }
+
+    /// Wakes the thread of this rank that sleeps on the fabric, if one does.
+    pub(crate) fn ring(&self) {
+        self.bell.ring();
+    }
+
     /// Time since some fixed moment of the fabric: real, or virtual under simulation.
     #[must_use]
     pub fn now(&self) -> Duration {

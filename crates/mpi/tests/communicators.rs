@@ -8,6 +8,7 @@ use common::{everywhere, over, pattern};
 use weft_mpi::coll::inter::{Root, Sides};
 use weft_mpi::coll::{self, Blocks};
 use weft_mpi::comm::Bridge;
+use weft_mpi::comm::topology::{Cartesian, Edge};
 use weft_mpi::group::Comparison;
 use weft_mpi::{Comm, ErrorClass, Group, SendMode, Source, TagPattern, Target};
 
@@ -135,6 +136,61 @@ fn two_groups_talk_to_each_other() {
             talk(&twin, &world);
         });
     }
+}
+
+#[test]
+fn copies_are_made_without_waiting() {
+    everywhere(5, |process| {
+        let world = process.world();
+        let inter = two_sides(&world, 2);
+        // Both are under way at once, and a message of the world passes them.
+        let (twin, request) = world.idup().unwrap();
+        let (other, later) = inter.idup().unwrap();
+        ring(&world);
+        assert!(process.wait(later).is_ok());
+        assert!(process.wait(request).is_ok());
+        assert_eq!(twin.compare(&world), Comparison::Congruent);
+        assert_eq!(other.compare(&inter), Comparison::Congruent);
+        ring(&twin);
+        talk(&other, &world);
+        assert_eq!(twin.known_context(), Some(twin.context()));
+    });
+}
+
+#[test]
+fn grids_and_graphs_of_ranks() {
+    everywhere(6, |process| {
+        let world = process.world();
+        let grid = Cartesian::new(&[2, 2], &[true, false]).unwrap();
+        let comm = world.cartesian(grid).unwrap();
+        assert_eq!(comm.is_some(), world.rank() < 4);
+        if let Some(comm) = comm {
+            let row = comm.part_of_grid(&[false, true]).unwrap();
+            assert_eq!(row.size(), 2);
+            assert_eq!(row.rank(), comm.rank() % 2);
+            assert_eq!(row.grid().unwrap().dims(), [2]);
+            ring(&row.dup().unwrap());
+        }
+        // Every rank names the edge from the rank after it to the one after that.
+        let at = |distance: u32| ((world.rank() + distance) % 6).cast_signed();
+        let edge = Edge {
+            source: at(1),
+            destination: at(2),
+            weight: at(0),
+        };
+        let comm = world.distributed(&[edge], true).unwrap();
+        let edges = comm.edges().unwrap();
+        let before = (world.rank() + 5) % 6;
+        assert_eq!(edges.sources, [(before, (before.cast_signed() + 5) % 6)]);
+        assert_eq!(
+            edges.destinations,
+            [((world.rank() + 1) % 6, before.cast_signed())]
+        );
+        assert_eq!(
+            world.neighbours().unwrap_err().class(),
+            ErrorClass::Topology
+        );
+    });
 }
 
 #[test]

@@ -20,6 +20,7 @@ use weft_fabric::{Peer, Posted, Region, SyncKey};
 use super::request::{Phase, RequestId, Work};
 use super::{Engine, Todo};
 use crate::buffer::{self, Buffer, TypedBuffer};
+use crate::comm::Comm;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
@@ -101,6 +102,13 @@ pub enum Step {
     Await {
         /// Rank in the communicator.
         from: u32,
+    },
+    /// Gives a communicator the context that the bytes are.
+    Name {
+        /// Whose members have agreed.
+        comm: Arc<Comm>,
+        /// Four bytes.
+        from: Span,
     },
     /// Waits until everything before has ended.
     Fence,
@@ -420,6 +428,11 @@ impl Engine {
             Step::Await { from } => {
                 let peer = place.peer(*from);
                 run.awaited.push(peer);
+            }
+            Step::Name { comm, from } => {
+                let mut word = [0; 4];
+                region(run.memory, *from)?.copy_to_slice(&mut word);
+                comm.name(u32::from_le_bytes(word));
             }
             Step::Fence => {}
         }

@@ -61,3 +61,48 @@ fn read_only_shared_memory_folder() {
         "mount -t tmpfs -o ro none /dev/shm && exec \"$0\"",
     ]);
 }
+
+/// As in many containers: the kernel refuses to copy between the memories of two processes.
+#[test]
+fn no_access_to_the_memory_of_other_processes() {
+    let (deny, program) = (
+        build("tests/programs/deny.c", &[]),
+        build("tests/programs/point_to_point.c", &["-pthread"]),
+    );
+    let ended = run(
+        Command::new(&deny)
+            .arg(weft_tests::installation().join("bin/weft"))
+            .arg("info"),
+        Duration::from_secs(20),
+    );
+    if ended.code() == Some(77) {
+        println!("skipped: this machine does not let us filter system calls");
+        return;
+    }
+    ended.expect_success();
+    let lines: Vec<&str> = ended
+        .out
+        .lines()
+        .filter(|line| line.contains("cross-memory attach"))
+        .collect();
+    assert_eq!(lines.len(), 1, "one line about it: {}", ended.out);
+    assert!(
+        lines[0].contains("two copies") && lines[0].contains("not permitted"),
+        "it says what was switched off, and why: {}",
+        lines[0]
+    );
+    let mut command = tool("mpiexec");
+    command.args(["-n", "2"]).arg(&deny).arg(&program);
+    let ended = run(&mut command, Duration::from_secs(60));
+    ended.expect_success();
+    assert!(
+        ended.out.contains("point-to-point: ok with 2 ranks"),
+        "{ended:?}"
+    );
+    // One of the two may copy, the other not.
+    let mut command = tool("mpiexec");
+    command.args(["-n", "1"]).arg(&deny).arg(&program);
+    command.args([":", "-n", "1"]).arg(&program);
+    let ended = run(&mut command, Duration::from_secs(60));
+    ended.expect_success();
+}

@@ -52,6 +52,11 @@ fn services_alone_and_beside_mpi() {
 }
 
 #[test]
+fn requests() {
+    passes("requests", &[1, 2, 4], &[]);
+}
+
+#[test]
 fn wrong_arguments_give_the_right_class() {
     passes("errors", &[1, 2], &[]);
 }

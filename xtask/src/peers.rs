@@ -23,6 +23,9 @@ pub struct Arguments {
     /// Installs again what is there already.
     #[arg(long)]
     again: bool,
+    /// Only this one.
+    #[arg(long, value_name = "PACKAGE", value_parser = ["mpich", "openmpi"])]
+    only: Option<String>,
     /// The newest versions instead of those that the project's figures speak of.
     #[arg(long)]
     newest: bool,
@@ -32,7 +35,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let root = root()?;
     let peers = target(&root).join("peers");
-    for (package, version) in PEERS {
+    let wanted = |package: &str| arguments.only.as_ref().is_none_or(|only| only == package);
+    for (package, version) in PEERS.into_iter().filter(|(package, _)| wanted(package)) {
         let prefix = peers.join(package);
         if arguments.again && prefix.exists() {
             fs::remove_dir_all(&prefix)
@@ -49,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         try_it(package, &prefix, &root)?;
     }
     println!(
-        "both are under {}; weft bench finds them there",
+        "what was installed is under {}; weft bench finds it there",
         peers.display()
     );
     Ok(())

@@ -248,6 +248,15 @@ impl StatusesOut {
         !self.address.is_null()
     }
 
+    /// A status, to be changed in place.
+    pub fn get_mut(&mut self, place: usize) -> Option<&mut c::Status> {
+        if self.address.is_null() || place >= self.length {
+            return None;
+        }
+        // SAFETY: promised to `new`, and inside the length.
+        unsafe { self.address.add(place).as_mut() }
+    }
+
     /// Stores a status; its `MPI_ERROR` only if `errors` (when the call returns
     /// `MPI_ERR_IN_STATUS`).
     pub fn set(&mut self, place: usize, status: &weft_mpi::Status, errors: bool) {

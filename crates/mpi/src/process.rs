@@ -89,10 +89,26 @@ impl Process {
         Arc::clone(self.itself.get_or_init(itself))
     }
 
+    /// How many messages wait here for a receive.
+    #[must_use]
+    pub fn unexpected_messages(&self) -> usize {
+        self.lock().core.matching.unexpected_len()
+    }
+
     /// How busy the host is, for choosing algorithms.
     #[must_use]
     pub fn load(&self) -> Load {
         self.bell.load()
+    }
+
+    /// The context of `MPI_COMM_SELF`, whose error handler gets what belongs to no communicator.
+    pub(crate) fn itself_context(&self) -> u32 {
+        comm::ITSELF
+    }
+
+    /// Wakes the thread of this rank that sleeps on the fabric, if one does.
+    pub(crate) fn ring(&self) {
+        self.bell.ring();
     }
 
     /// Time since some fixed moment of the fabric: real, or virtual under simulation.

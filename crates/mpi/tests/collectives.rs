@@ -202,3 +202,32 @@ fn a_count_that_differs_is_an_error_of_the_receiver() {
         }
     });
 }
+
+/// Rank 0 passes a small block and expects a tree; the last rank passes a large one and sends to the
+/// root itself. Its parent in the tree waits for it and is not asked here.
+#[test]
+fn ranks_that_take_different_ways_are_found_out() {
+    const RANKS: u32 = 34;
+    common::simulated(RANKS, &|process: Arc<weft_mpi::Process>| {
+        let world = process.world();
+        let members = Members::of(&world);
+        let count = if world.rank() == RANKS - 1 { 200 } else { 1 };
+        let mut out = own(members.rank, count);
+        let mut into = vec![0; count * RANKS as usize];
+        let root = world.rank() == 0;
+        let receive = root.then(|| blocks(&mut into, RANKS as usize));
+        let schedule = coll::gather(&members, Some(&over(&mut out)), receive.as_ref(), 0).unwrap();
+        let request = world.begin(schedule);
+        if root {
+            let error = process.wait(request).unwrap_err();
+            assert_eq!(error.class(), ErrorClass::Truncate);
+            let text = error.text();
+            assert!(
+                text.contains("rank 33") && text.contains("MPI_Gather"),
+                "{text}"
+            );
+        }
+        // The others have begun all that they do, but for those who wait for the last one.
+        std::mem::forget((out, into));
+    });
+}

@@ -8,6 +8,7 @@ use common::{everywhere, over, pattern};
 use weft_mpi::coll::inter::{Root, Sides};
 use weft_mpi::coll::{self, Blocks};
 use weft_mpi::comm::Bridge;
+use weft_mpi::comm::topology::{Cartesian, Edge};
 use weft_mpi::group::Comparison;
 use weft_mpi::{Comm, ErrorClass, Group, SendMode, Source, TagPattern, Target};
 
@@ -138,6 +139,61 @@ fn two_groups_talk_to_each_other() {
 }
 
 #[test]
+fn copies_are_made_without_waiting() {
+    everywhere(5, |process| {
+        let world = process.world();
+        let inter = two_sides(&world, 2);
+        // Both are under way at once, and a message of the world passes them.
+        let (twin, request) = world.idup().unwrap();
+        let (other, later) = inter.idup().unwrap();
+        ring(&world);
+        assert!(process.wait(later).is_ok());
+        assert!(process.wait(request).is_ok());
+        assert_eq!(twin.compare(&world), Comparison::Congruent);
+        assert_eq!(other.compare(&inter), Comparison::Congruent);
+        ring(&twin);
+        talk(&other, &world);
+        assert_eq!(twin.known_context(), Some(twin.context()));
+    });
+}
+
+#[test]
+fn grids_and_graphs_of_ranks() {
+    everywhere(6, |process| {
+        let world = process.world();
+        let grid = Cartesian::new(&[2, 2], &[true, false]).unwrap();
+        let comm = world.cartesian(grid).unwrap();
+        assert_eq!(comm.is_some(), world.rank() < 4);
+        if let Some(comm) = comm {
+            let row = comm.part_of_grid(&[false, true]).unwrap();
+            assert_eq!(row.size(), 2);
+            assert_eq!(row.rank(), comm.rank() % 2);
+            assert_eq!(row.grid().unwrap().dims(), [2]);
+            ring(&row.dup().unwrap());
+        }
+        // Every rank names the edge from the rank after it to the one after that.
+        let at = |distance: u32| ((world.rank() + distance) % 6).cast_signed();
+        let edge = Edge {
+            source: at(1),
+            destination: at(2),
+            weight: at(0),
+        };
+        let comm = world.distributed(&[edge], true).unwrap();
+        let edges = comm.edges().unwrap();
+        let before = (world.rank() + 5) % 6;
+        assert_eq!(edges.sources, [(before, (before.cast_signed() + 5) % 6)]);
+        assert_eq!(
+            edges.destinations,
+            [((world.rank() + 1) % 6, before.cast_signed())]
+        );
+        assert_eq!(
+            world.neighbours().unwrap_err().class(),
+            ErrorClass::Topology
+        );
+    });
+}
+
+#[test]
 fn merged_groups_stand_in_the_order_asked_for() {
     everywhere(5, |process| {
         let world = process.world();
@@ -244,5 +300,36 @@ fn a_process_is_on_one_side_only() {
         assert_eq!(error.class(), ErrorClass::Comm);
         let error = world.connect(7, None).unwrap_err();
         assert_eq!(error.class(), ErrorClass::Rank);
+    });
+}
+
+#[test]
+fn messages_of_a_freed_communicator_are_dropped() {
+    everywhere(2, |process| {
+        let world = process.world();
+        let (twin, kept) = (world.dup().unwrap(), world.dup().unwrap());
+        if world.rank() == 1 {
+            for comm in [&twin, &twin, &kept, &world] {
+                comm.send(SendMode::Standard, over(&mut [3]), Target::Rank(0), 0)
+                    .unwrap();
+            }
+            return;
+        }
+        // What was sent before the last message has come with it.
+        world
+            .recv(over(&mut [0]), Source::Rank(1), TagPattern::Exact(0))
+            .unwrap();
+        assert_eq!(process.unexpected_messages(), 3);
+        let mut got = [0];
+        let later = kept
+            .recv_init(over(&mut got), Source::Rank(1), TagPattern::Any)
+            .unwrap();
+        twin.drop_messages();
+        assert_eq!(process.unexpected_messages(), 1);
+        // A persistent request may still be started.
+        kept.drop_messages();
+        process.start(later).unwrap();
+        process.wait(later).unwrap();
+        assert_eq!(got, [3]);
     });
 }

@@ -257,6 +257,40 @@ fn buffered_sends_end_at_once_and_are_bounded() {
 }
 
 #[test]
+fn buffers_of_communicators_are_waited_for_apart() {
+    everywhere(2, |process| {
+        let world = process.world();
+        let twin = world.dup().unwrap();
+        let mut room = vec![0; 100_000];
+        let from = Source::Rank(1 - world.rank());
+        if world.rank() == 0 {
+            process.attach_buffer(600_000);
+            for (comm, seed) in [(&world, 1), (&twin, 2)] {
+                let mut data = pattern(100_000, seed);
+                comm.send(SendMode::Buffered, over(&mut data), Target::Rank(1), 0)
+                    .unwrap();
+            }
+            // The other rank receives the first message only when it is told that the second has left.
+            process.flush_buffer_of(|context| context == twin.context());
+            world
+                .send(SendMode::Standard, over(&mut [1]), Target::Rank(1), 1)
+                .unwrap();
+            process.detach_buffer();
+        } else {
+            twin.recv(over(&mut room), from, TagPattern::Any).unwrap();
+            assert_eq!(room, pattern(100_000, 2));
+            world
+                .recv(over(&mut [0]), from, TagPattern::Exact(1))
+                .unwrap();
+            world
+                .recv(over(&mut room), from, TagPattern::Exact(0))
+                .unwrap();
+            assert_eq!(room, pattern(100_000, 1));
+        }
+    });
+}
+
+#[test]
 fn threads_of_a_rank_wait_side_by_side() {
     const THREADS: i32 = 8;
     on_threads(2, |process| {

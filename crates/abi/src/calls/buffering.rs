@@ -114,7 +114,7 @@ unsafe fn detach(owner: Owner, place: *mut c_void, mut size: CountOut) -> Checke
     if place.is_null() {
         return Err(Fault::null("buffer_addr"));
     }
-    state::process()?.flush_buffer();
+    flush(owner)?;
     let mut attached = open();
     let found = attached
         .iter()
@@ -133,14 +133,23 @@ unsafe fn detach(owner: Owner, place: *mut c_void, mut size: CountOut) -> Checke
     Ok(())
 }
 
-fn flush() -> Checked<()> {
-    state::process()?.flush_buffer();
+/// Waits until all has left that waits in the buffer of this owner. Messages of a communicator without
+/// a buffer of its own wait in that of its session or of the process, which are not told apart.
+fn flush(owner: Owner) -> Checked<()> {
+    let process = state::process()?;
+    match owner {
+        Owner::Comm(context) => process.flush_buffer_of(|other| other == context),
+        Owner::Process | Owner::Session(_) => {
+            let apart: Vec<Owner> = open().iter().map(|one| one.owner).collect();
+            process.flush_buffer_of(|context| !apart.contains(&Owner::Comm(context)));
+        }
+    }
     Ok(())
 }
 
 /// Ends when it returns: what is buffered is the engine's, which moves it along while it waits here.
-fn flush_at_once(request: &mut Out<c::Request>) -> Checked<()> {
-    flush()?;
+fn flush_at_once(owner: Owner, request: &mut Out<c::Request>) -> Checked<()> {
+    flush(owner)?;
     let nothing = Buffer::Flat(Region::EMPTY);
     let itself = state::process()?.itself();
     request.set(pack(itself.isend(
@@ -162,11 +171,11 @@ pub unsafe fn buffer_detach(buffer_addr: *mut c_void, size: CountOut) -> Checked
 }
 
 pub fn buffer_flush() -> Checked<()> {
-    flush()
+    flush(Owner::Process)
 }
 
 pub fn buffer_iflush(mut request: Out<c::Request>) -> Checked<()> {
-    flush_at_once(&mut request)
+    flush_at_once(Owner::Process, &mut request)
 }
 
 pub fn comm_attach_buffer(comm: &Arc<Comm>, buffer: *mut c_void, size: usize) -> Checked<()> {
@@ -182,12 +191,12 @@ pub unsafe fn comm_detach_buffer(
     unsafe { detach(Owner::of(comm), buffer_addr, size) }
 }
 
-pub fn comm_flush_buffer(_comm: &Arc<Comm>) -> Checked<()> {
-    flush()
+pub fn comm_flush_buffer(comm: &Arc<Comm>) -> Checked<()> {
+    flush(Owner::of(comm))
 }
 
-pub fn comm_iflush_buffer(_comm: &Arc<Comm>, mut request: Out<c::Request>) -> Checked<()> {
-    flush_at_once(&mut request)
+pub fn comm_iflush_buffer(comm: &Arc<Comm>, mut request: Out<c::Request>) -> Checked<()> {
+    flush_at_once(Owner::of(comm), &mut request)
 }
 
 pub fn session_attach_buffer(
@@ -207,13 +216,10 @@ pub unsafe fn session_detach_buffer(
     unsafe { detach(Owner::of_session(session), buffer_addr, size) }
 }
 
-pub fn session_flush_buffer(_session: &SessionObject) -> Checked<()> {
-    flush()
+pub fn session_flush_buffer(session: &SessionObject) -> Checked<()> {
+    flush(Owner::of_session(session))
 }
 
-pub fn session_iflush_buffer(
-    _session: &SessionObject,
-    mut request: Out<c::Request>,
-) -> Checked<()> {
-    flush_at_once(&mut request)
+pub fn session_iflush_buffer(session: &SessionObject, mut request: Out<c::Request>) -> Checked<()> {
+    flush_at_once(Owner::of_session(session), &mut request)
 }

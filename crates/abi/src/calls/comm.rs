@@ -12,6 +12,7 @@ use crate::calls::attribute::{self, Holder};
 use crate::calls::group;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
+use crate::handle::request::pack;
 use crate::state::{self, ErrhandlerObject, InfoObject};
 use crate::{c, check, entry, handle};
 
@@ -99,13 +100,45 @@ fn duplicate(
     mut newcomm: Out<c::Comm>,
 ) -> Checked<()> {
     newcomm.set(k::MPI_COMM_NULL);
-    let copy = comm.dup()?;
+    newcomm.set(publish_copy(comm.dup()?, comm, info)?);
+    Ok(())
+}
+
+/// The handle of a copy, which has the attributes of its original.
+fn publish_copy(copy: Arc<Comm>, original: &Comm, info: Option<&InfoObject>) -> Checked<c::Comm> {
     if let Some(info) = info {
         *copy.extras().info() = info.open().clone();
     }
-    let old = state::handle_of_comm(comm);
-    attribute::copy_all(Holder::Comm(old), comm.extras(), copy.extras())?;
-    newcomm.set(publish(copy, comm)?);
+    let old = state::handle_of_comm(original);
+    attribute::copy_all(Holder::Comm(old), original.extras(), copy.extras())?;
+    publish(copy, original)
+}
+
+pub fn comm_idup(comm: &Arc<Comm>, newcomm: Out<c::Comm>, request: Out<c::Request>) -> Checked<()> {
+    duplicate_later(comm, None, newcomm, request)
+}
+
+pub fn comm_idup_with_info(
+    comm: &Arc<Comm>,
+    info: Option<&InfoObject>,
+    newcomm: Out<c::Comm>,
+    request: Out<c::Request>,
+) -> Checked<()> {
+    duplicate_later(comm, info, newcomm, request)
+}
+
+/// The handle is there at once; the communicator behind it may be used when the request has ended.
+fn duplicate_later(
+    comm: &Arc<Comm>,
+    info: Option<&InfoObject>,
+    mut newcomm: Out<c::Comm>,
+    mut request: Out<c::Request>,
+) -> Checked<()> {
+    newcomm.set(k::MPI_COMM_NULL);
+    request.set(k::MPI_REQUEST_NULL);
+    let (copy, agreement) = comm.idup()?;
+    request.set(pack(agreement));
+    newcomm.set(publish_copy(copy, comm, info)?);
     Ok(())
 }
 
@@ -333,6 +366,7 @@ pub fn comm_free(mut comm: InOut<c::Comm>) -> Checked<()> {
     }
     attribute::delete_all(Holder::Comm(given), object.extras())?;
     state::forget_comm(object);
+    object.drop_messages();
     ErrhandlerObject::release(entry::handler_of(object));
     handle::remove::<Arc<Comm>>(given.0);
     comm.set(k::MPI_COMM_NULL);

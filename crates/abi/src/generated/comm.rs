@@ -190,7 +190,16 @@ pub unsafe extern "C" fn PMPI_Comm_idup(
     newcomm: *mut c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_idup", Scope::Comm(comm))
+    entry::run("MPI_Comm_idup", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let newcomm = check::out(newcomm, "newcomm")?;
+            let request = check::out(request, "request")?;
+            calls::comm::comm_idup(comm, newcomm, request)
+        }
+    })
 }
 alias!(MPI_Comm_idup => PMPI_Comm_idup);
 
@@ -201,7 +210,17 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
     newcomm: *mut c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_idup_with_info", Scope::Comm(comm))
+    entry::run("MPI_Comm_idup_with_info", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let info = check::info_or_null(info, "info")?;
+            let newcomm = check::out(newcomm, "newcomm")?;
+            let request = check::out(request, "request")?;
+            calls::comm::comm_idup_with_info(comm, info, newcomm, request)
+        }
+    })
 }
 alias!(MPI_Comm_idup_with_info => PMPI_Comm_idup_with_info);
 

@@ -384,7 +384,14 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_complex(
     r: c_int,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_f90_complex", Scope::None)
+    entry::run("MPI_Type_create_f90_complex", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_f90_complex(p, r, newtype)
+        }
+    })
 }
 alias!(MPI_Type_create_f90_complex => PMPI_Type_create_f90_complex);
 
@@ -393,7 +400,14 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_integer(
     r: c_int,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_f90_integer", Scope::None)
+    entry::run("MPI_Type_create_f90_integer", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_f90_integer(r, newtype)
+        }
+    })
 }
 alias!(MPI_Type_create_f90_integer => PMPI_Type_create_f90_integer);
 
@@ -403,7 +417,14 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_real(
     r: c_int,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_Type_create_f90_real", Scope::None)
+    entry::run("MPI_Type_create_f90_real", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let newtype = check::out(newtype, "newtype")?;
+            calls::datatype::type_create_f90_real(p, r, newtype)
+        }
+    })
 }
 alias!(MPI_Type_create_f90_real => PMPI_Type_create_f90_real);
 

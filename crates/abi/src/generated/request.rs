@@ -120,7 +120,11 @@ alias!(MPI_Get_elements_x => PMPI_Get_elements_x);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Grequest_complete(request: c::Request) -> c_int {
-    entry::unsupported("MPI_Grequest_complete", Scope::None)
+    entry::run("MPI_Grequest_complete", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe { calls::request::grequest_complete(request) }
+    })
 }
 alias!(MPI_Grequest_complete => PMPI_Grequest_complete);
 
@@ -132,7 +136,14 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
     extra_state: *mut c_void,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Grequest_start", Scope::None)
+    entry::run("MPI_Grequest_start", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let request = check::out(request, "request")?;
+            calls::request::grequest_start(query_fn, free_fn, cancel_fn, extra_state, request)
+        }
+    })
 }
 alias!(MPI_Grequest_start => PMPI_Grequest_start);
 

@@ -2,7 +2,7 @@
 //! that the program knows, and errors of requests belong to the communicator of their context.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use weft_atomic::{AtomicBool, Ordering};
 use weft_mpi::{Comm, Datatype};
@@ -16,26 +16,45 @@ use crate::{c, handle};
 // Communicators by context: requests know their context, and their errors belong to a communicator.
 static CONTEXTS: LazyLock<Mutex<HashMap<u32, c::Comm>>> = LazyLock::new(Mutex::default);
 
+// Communicators of `MPI_Comm_idup` whose context was not known when they got their handles.
+static NAMELESS: Mutex<Vec<(Arc<Comm>, c::Comm)>> = Mutex::new(Vec::new());
+
 /// Keeps the handle of a communicator, to find it by its context.
-pub fn register_comm(comm: &Comm, handle: c::Comm) {
-    open(&CONTEXTS).insert(comm.context() & !1, handle);
+pub fn register_comm(comm: &Arc<Comm>, handle: c::Comm) {
+    match comm.known_context() {
+        Some(context) => _ = open(&CONTEXTS).insert(context & !1, handle),
+        None => open(&NAMELESS).push((Arc::clone(comm), handle)),
+    }
+}
+
+/// The handles by context, with those whose context has become known.
+fn contexts() -> MutexGuard<'static, HashMap<u32, c::Comm>> {
+    let mut contexts = open(&CONTEXTS);
+    open(&NAMELESS).retain(|(comm, handle)| match comm.known_context() {
+        Some(context) => {
+            contexts.insert(context & !1, *handle);
+            false
+        }
+        None => true,
+    });
+    contexts
 }
 
 /// Forgets a communicator.
 pub fn forget_comm(comm: &Comm) {
-    open(&CONTEXTS).remove(&(comm.context() & !1));
+    contexts().remove(&(comm.context() & !1));
 }
 
 /// The communicator of a context.
 pub fn comm_of_context(context: u32) -> Option<(c::Comm, Arc<Comm>)> {
-    let handle = open(&CONTEXTS).get(&(context & !1)).copied()?;
+    let handle = contexts().get(&(context & !1)).copied()?;
     let comm = crate::check::find_communicator(handle)?;
     Some((handle, Arc::clone(comm)))
 }
 
 /// The handle of a communicator.
 pub fn handle_of_comm(comm: &Comm) -> c::Comm {
-    open(&CONTEXTS)
+    contexts()
         .get(&(comm.context() & !1))
         .copied()
         .unwrap_or(k::MPI_COMM_NULL)

@@ -48,6 +48,8 @@ pub use barrier::barrier;
 pub use bcast::bcast;
 pub use blocks::Blocks;
 pub use gather::{gather, gatherv};
+pub(crate) use plan::Cut;
+
 pub use neighbour::{neighbour_allgather, neighbour_alltoall};
 pub use reduce::{Reduction, reduce};
 pub use reduce_scatter::{reduce_scatter, reduce_scatter_block};

@@ -188,7 +188,7 @@ pub(super) struct Elements {
 }
 
 /// Arithmetic on spans. Parts lie within the whole: algorithms cut what they have measured.
-pub(super) trait Cut {
+pub(crate) trait Cut {
     fn len(&self) -> usize;
     fn part(&self, offset: usize, length: usize) -> Span;
     fn is_same(&self, other: &Self) -> bool;

@@ -1,23 +1,19 @@
 //! Making communicators: duplicate, split, create (MPI 5.0, section 7.4.2).
 //!
-//! A context is given out by one process, the *leader* of the creation, from a counter of its own, and
-//! carries the leader's number: no two leaders give out the same, and no agreement is needed beyond
-//! one message to each member. The number of contexts that one process can lead is what remains of 32
-//! bits: two million for a job of 1024.
+//! How the members come by a context stands in [`agree`](super::agree).
 
 use std::sync::Arc;
-use weft_atomic::Ordering;
 
 use weft_fabric::{Peer, Region};
 
-use super::{Comm, Remote, Shape};
+use super::{Comm, Remote, Shape, UNNAMED};
 use crate::Buffer;
 use crate::buffer;
 use crate::engine::Guard;
+use crate::engine::request::RequestId;
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::{Comparison, Group};
 use crate::p2p::SendMode;
-use crate::process::Process;
 use crate::schedule::{Schedule, Span, Step};
 
 /// Tag bit of the messages of `MPI_Comm_create_group` and `MPI_Intercomm_create`, which are no
@@ -54,21 +50,6 @@ impl Ask {
     }
 }
 
-impl Process {
-    /// A new context, led by this process.
-    pub(super) fn new_context(&self) -> Result<u32> {
-        let number = self.contexts.fetch_add(1, Ordering::Relaxed);
-        let leaders = self.peers().next_power_of_two().trailing_zeros();
-        let context = u64::from(number) << (leaders + 1) | u64::from(self.me().0) << 1;
-        u32::try_from(context).map_err(|_| {
-            Error::new(
-                ErrorClass::Other,
-                format!("this process has led the creation of {number} communicators, and no context is left; create communicators once and reuse them"),
-            )
-        })
-    }
-}
-
 impl Comm {
     /// `MPI_Comm_dup`: the same group with a context of its own. Attributes are the caller's matter.
     ///
@@ -79,6 +60,19 @@ impl Comm {
         let (group, shape) = (Arc::clone(self.group()), self.shape.clone());
         Ok(Self::assemble(self.process(), context, group, shape)
             .expect("a member of the group it copies"))
+    }
+
+    /// `MPI_Comm_idup`: as [`Self::dup`], without waiting. The copy must not be used before the request
+    /// has ended.
+    ///
+    /// # Errors
+    /// When no context is left.
+    pub fn idup(&self) -> Result<(Arc<Self>, RequestId)> {
+        let (group, shape) = (Arc::clone(self.group()), self.shape.clone());
+        let copy = Self::assemble(self.process(), UNNAMED, group, shape)
+            .expect("a member of the group it copies");
+        let request = self.agree_later("MPI_Comm_idup", &copy)?;
+        Ok((copy, request))
     }
 
     /// `MPI_Comm_create`: a communicator of `group`, a subgroup; `None` for who is no member. Of an
@@ -189,95 +183,6 @@ impl Comm {
                 ),
             )),
         }
-    }
-
-    /// A new context that all members know.
-    pub(super) fn agree(&self, name: &'static str) -> Result<u32> {
-        Ok(self.agree_on(name, 1)?[0])
-    }
-
-    /// New contexts that all members know, led by rank 0: of an intercommunicator, that of the first
-    /// side.
-    fn agree_on(&self, name: &'static str, number: usize) -> Result<Vec<u32>> {
-        let mut bytes = vec![0; number * 4];
-        let first = self.remote().is_none_or(|remote| remote.local_is_first);
-        if self.rank() == 0 && first {
-            for place in bytes.chunks_exact_mut(4) {
-                place.copy_from_slice(&self.process().new_context()?.to_le_bytes());
-            }
-        }
-        if self.remote().is_some() {
-            let own = bytes.len();
-            bytes.resize(2 * own, 0);
-            self.meet(name, &mut bytes, own)?;
-            bytes.drain(if first { own..2 * own } else { 0..own });
-        } else {
-            self.spread(name, &mut bytes, 0)?;
-        }
-        let words = bytes.chunks_exact(4);
-        Ok(words
-            .map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")))
-            .collect())
-    }
-
-    /// Bytes of a root to all of the local group.
-    pub(super) fn spread(&self, name: &'static str, bytes: &mut [u8], root: u32) -> Result<()> {
-        let steps = self.tree(Span::User(buffer::region_of(bytes)), root);
-        self.run(Schedule::of(name, steps))
-    }
-
-    /// The leaders of the two sides exchange what they know, and each tells its side: the first `own`
-    /// bytes are those of this side's rank 0, the others those of the remote one.
-    pub(super) fn meet(&self, name: &'static str, bytes: &mut [u8], own: usize) -> Result<()> {
-        let whole = buffer::region_of(bytes);
-        let part =
-            |at: usize, length: usize| Span::User(whole.part(at, length).unwrap_or(Region::EMPTY));
-        let mut steps = Vec::new();
-        if self.rank() == 0 {
-            let there = self.size();
-            steps.push(Step::Receive {
-                from: there,
-                into: part(own, whole.len() - own),
-            });
-            steps.push(Step::Send {
-                to: there,
-                from: part(0, own),
-            });
-            steps.push(Step::Fence);
-        }
-        steps.append(&mut self.tree(Span::User(whole), 0));
-        self.run(Schedule::of(name, steps))
-    }
-
-    /// The steps of a binomial tree over the local group.
-    fn tree(&self, whole: Span, root: u32) -> Vec<Step> {
-        let size = self.size();
-        let number = (self.rank() + size - root) % size;
-        let rank = |number: u32| (number + root) % size;
-        let mut steps = Vec::new();
-        let parent_bit = if number == 0 {
-            size.next_power_of_two()
-        } else {
-            1 << number.trailing_zeros()
-        };
-        if number != 0 {
-            steps.push(Step::Receive {
-                from: rank(number - parent_bit),
-                into: whole,
-            });
-            steps.push(Step::Fence);
-        }
-        let mut bit = parent_bit >> 1;
-        while bit > 0 {
-            if number + bit < size {
-                steps.push(Step::Send {
-                    to: rank(number + bit),
-                    from: whole,
-                });
-            }
-            bit >>= 1;
-        }
-        steps
     }
 
     /// What every rank asks, known to all; behind it, what those of the remote group ask.

@@ -1,5 +1,6 @@
 //! Communicators: a group with a context of its own (MPI 5.0, chapter 7).
 
+mod agree;
 mod create;
 mod extras;
 mod inter;
@@ -24,6 +25,8 @@ use topology::Topology;
 pub(crate) const WORLD: u32 = 0;
 /// Context of `MPI_COMM_SELF`.
 pub(crate) const ITSELF: u32 = 2;
+/// No context: that of a communicator whose members have not agreed on one yet.
+const UNNAMED: u32 = u32::MAX;
 /// Contexts led by a process are numbered from here: 0 would be the world of leader 0.
 pub(crate) const FIRST_NUMBER: u32 = 2;
 
@@ -31,7 +34,8 @@ pub(crate) const FIRST_NUMBER: u32 = 2;
 #[derive(Debug)]
 pub struct Comm {
     process: Arc<Process>,
-    context: u32,
+    /// Written once: when it is made, or when the request of `MPI_Comm_idup` ends.
+    context: AtomicU32,
     group: Arc<Group>,
     shape: Shape,
     rank: u32,
@@ -87,7 +91,7 @@ impl Comm {
         let rank = group.rank_of(process.me())?;
         Some(Arc::new(Self {
             process: Arc::clone(process),
-            context,
+            context: AtomicU32::new(context),
             group,
             shape,
             rank,
@@ -150,7 +154,20 @@ impl Comm {
     #[inline]
     #[must_use]
     pub fn context(&self) -> u32 {
-        self.context
+        // Whoever may use the communicator has seen the end of the request that wrote it, which the
+        // lock of the engine orders.
+        self.context.load(Ordering::Relaxed)
+    }
+
+    /// The context, if it is known yet: see [`Self::idup`].
+    #[must_use]
+    pub fn known_context(&self) -> Option<u32> {
+        Some(self.context()).filter(|context| *context != UNNAMED)
+    }
+
+    /// Gives it the context that its members have agreed on.
+    pub(crate) fn name(&self, context: u32) {
+        self.context.store(context, Ordering::Relaxed);
     }
 
     /// Name, info, error handler and attributes.
@@ -180,11 +197,11 @@ impl Comm {
         self.peers().rank_of(peer)
     }
 
-    /// What translates peers to ranks, where they differ.
+    /// What translates peers to ranks; `None` if it is all peers as they are.
     #[inline]
     pub(crate) fn translation(&self) -> Option<Arc<Group>> {
         let peers = self.peers();
-        if peers.is_identity() {
+        if peers.is_identity() && peers.size() == self.process.peers() {
             None
         } else {
             Some(Arc::clone(peers))
@@ -200,10 +217,20 @@ impl Comm {
             Some(remote) => Some(Arc::clone(&remote.everybody)),
         };
         Place {
-            context: self.context | 1,
+            context: self.context() | 1,
             group,
             sequence: self.sequence.fetch_add(1, Ordering::Relaxed),
         }
+    }
+
+    /// The communicator is freed: messages that nobody has received, and never will, give their memory
+    /// back. Not while a collective or a persistent request of it may still want them; what is on its
+    /// way still is not found.
+    pub fn drop_messages(&self) {
+        let Some(context) = self.known_context() else {
+            return;
+        };
+        self.process.lock().drop_context(context);
     }
 
     /// Runs a collective to its end.
@@ -223,7 +250,7 @@ impl Comm {
         let request = engine
             .core
             .requests
-            .insert(self.context, None, Work::Nothing);
+            .insert(self.context(), None, Work::Nothing);
         engine.begin_schedule(Arc::new(schedule), place, request);
         engine.look();
         request

@@ -34,7 +34,7 @@ impl Datatype {
         let bounds = bounds.checked()?.settled();
         let (basic, committed, name) = match &recipe {
             Recipe::Named(basic) => (Some(*basic), true, basic.name()),
-            Recipe::Dup(of) => (of.basic, of.is_committed(), ""),
+            Recipe::Dup(of) | Recipe::Parameterised { of, .. } => (of.basic, of.is_committed(), ""),
             _ => (None, false, ""),
         };
         Ok(Arc::new(Self {
@@ -126,7 +126,7 @@ impl Parts {
     fn of(recipe: &Recipe) -> Result<Self> {
         match recipe {
             Recipe::Named(basic) => Self::named(*basic),
-            Recipe::Dup(of) => Ok(Self::same(of)),
+            Recipe::Dup(of) | Recipe::Parameterised { of, .. } => Ok(Self::same(of)),
             Recipe::Contiguous { count, of } => Self::block(number("count", *count)?, of),
             Recipe::Vector {
                 count,

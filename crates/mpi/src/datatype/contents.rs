@@ -22,6 +22,9 @@ pub enum Combiner {
     Subarray,
     Darray,
     Resized,
+    F90Real,
+    F90Complex,
+    F90Integer,
 }
 
 /// The arguments of the constructor in the order of the standard's table. Constants (order,
@@ -68,6 +71,10 @@ impl Datatype {
         let of = match &self.recipe {
             Recipe::Named(_) => return out,
             Recipe::Dup(of) => of,
+            Recipe::Parameterised { parameters, .. } => {
+                add(parameters, &[]);
+                return out;
+            }
             Recipe::Contiguous { count, of } => {
                 add(&[*count], &[]);
                 of

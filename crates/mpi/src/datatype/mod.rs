@@ -22,6 +22,7 @@ mod copying;
 mod external;
 mod layout;
 mod packing;
+mod parameterised;
 mod recipe;
 mod signature;
 #[cfg(test)]
@@ -111,6 +112,12 @@ impl Datatype {
     #[must_use]
     pub fn is_predefined(&self) -> bool {
         matches!(self.recipe, Recipe::Named(_))
+    }
+
+    /// Whether it was found by the numbers that it must hold: it is never freed then.
+    #[must_use]
+    pub fn is_parameterised(&self) -> bool {
+        matches!(self.recipe, Recipe::Parameterised { .. })
     }
 
     /// The predefined datatype that it is, or is a duplicate of. Operations ask for this.

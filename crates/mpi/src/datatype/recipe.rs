@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::array::{Distribution, Order};
-use super::basic::Basic;
+use super::basic::{Basic, TypeClass};
 use super::{Combiner, Datatype};
 
 /// How a datatype is built. Counts are checked by [`Datatype::build`], so the numbers of a call may be
@@ -14,6 +14,13 @@ pub enum Recipe {
     /// A predefined one.
     Named(Basic),
     Dup(Arc<Datatype>),
+    /// A predefined one, found by the numbers that it must hold (MPI 5.0, section 19.1.5).
+    Parameterised {
+        class: TypeClass,
+        /// What was asked for: precision and range; of integers, the range alone.
+        parameters: Box<[i64]>,
+        of: Arc<Datatype>,
+    },
     Contiguous {
         count: i64,
         of: Arc<Datatype>,
@@ -93,6 +100,11 @@ impl Recipe {
         match self {
             Self::Named(_) => Combiner::Named,
             Self::Dup(_) => Combiner::Dup,
+            Self::Parameterised { class, .. } => match class {
+                TypeClass::Real => Combiner::F90Real,
+                TypeClass::Complex => Combiner::F90Complex,
+                TypeClass::Integer => Combiner::F90Integer,
+            },
             Self::Contiguous { .. } => Combiner::Contiguous,
             Self::Vector { .. } => Combiner::Vector,
             Self::Hvector { .. } => Combiner::Hvector,

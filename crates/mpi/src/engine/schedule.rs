@@ -20,6 +20,7 @@ use weft_fabric::{Peer, Posted, Region, SyncKey};
 use super::request::{Phase, RequestId, Work};
 use super::{Engine, Todo};
 use crate::buffer::{self, Buffer, TypedBuffer};
+use crate::comm::Comm;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
@@ -102,6 +103,13 @@ pub enum Step {
         /// Rank in the communicator.
         from: u32,
     },
+    /// Gives a communicator the context that the bytes are.
+    Name {
+        /// Whose members have agreed.
+        comm: Arc<Comm>,
+        /// Four bytes.
+        from: Span,
+    },
     /// Waits until everything before has ended.
     Fence,
 }
@@ -145,6 +153,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    fn has(&self, peer: Peer) -> bool {
+        self.group
+            .as_ref()
+            .is_none_or(|group| group.rank_of(peer).is_some())
+    }
+
     fn peer(&self, rank: u32) -> Peer {
         self.group
             .as_ref()
@@ -162,7 +176,7 @@ impl Place {
 
 /// A schedule under way.
 #[derive(Debug)]
-struct Run {
+pub(super) struct Run {
     schedule: Arc<Schedule>,
     place: Place,
     /// Lives as long as the run; looked at through `memory` only.
@@ -179,6 +193,32 @@ struct Run {
     error: Option<Error>,
     /// A step is being taken right now: completions only count down.
     stepping: bool,
+}
+
+impl Run {
+    /// The request that ends with it.
+    pub(super) fn request(&self) -> RequestId {
+        self.request
+    }
+
+    /// Context and tag of its messages.
+    pub(super) fn matches(&self) -> (u32, i32) {
+        (self.place.context, self.place.tag())
+    }
+
+    /// The MPI call.
+    pub(super) fn name(&self) -> &'static str {
+        self.schedule.name
+    }
+
+    /// Whom it will still receive from, once for each message.
+    pub(super) fn expected(&self) -> impl Iterator<Item = Peer> {
+        let rest = self.schedule.steps.get(self.position..).unwrap_or(&[]);
+        rest.iter().filter_map(|step| match step {
+            Step::Receive { from, .. } => Some(self.place.peer(*from)),
+            _ => None,
+        })
+    }
 }
 
 /// All schedules under way.
@@ -211,6 +251,40 @@ impl Runs {
             });
         self.slots[index] = Some(run);
         ScheduleId(index as u32)
+    }
+
+    /// Whether there are none.
+    pub(super) fn are_idle(&self) -> bool {
+        self.slots.iter().all(Option::is_none)
+    }
+
+    /// All of them.
+    pub(super) fn under_way(&self) -> Vec<ScheduleId> {
+        let found = (0..).zip(&self.slots).filter(|(_, run)| run.is_some());
+        found.map(|(index, _)| ScheduleId(index)).collect()
+    }
+
+    /// A run, to be looked at.
+    pub(super) fn look(&self, id: ScheduleId) -> Option<&Run> {
+        self.slots.get(id.0 as usize)?.as_ref()
+    }
+
+    /// The runs of communicators that a peer belongs to.
+    pub(super) fn with_member(&self, peer: Peer) -> Vec<ScheduleId> {
+        let of = |run: &Option<Run>| run.as_ref().is_some_and(|run| run.place.has(peer));
+        let found = (0..).zip(&self.slots).filter(|(_, run)| of(run));
+        found.map(|(index, _)| ScheduleId(index)).collect()
+    }
+
+    /// A run cannot come to its end; false if it has.
+    pub(super) fn fail(&mut self, id: ScheduleId, error: &Error) -> bool {
+        let Some(run) = self.get(id) else {
+            return false;
+        };
+        let name = run.schedule.name;
+        run.error
+            .get_or_insert_with(|| Error::new(error.class(), format!("{name}: {error}")));
+        true
     }
 
     /// A transfer of a run has ended. True if the run may go on.
@@ -274,10 +348,29 @@ impl Engine {
             stepping: false,
         };
         let id = self.core.runs.insert(run);
+        if !self.core.lost.is_empty() {
+            self.refuse_with_lost(id);
+        }
         if let Some(slot) = self.core.requests.get_mut(request) {
             slot.work = Work::Schedule;
         }
         self.advance(id);
+    }
+
+    /// A collective with a lost member ends before it begins.
+    #[cold]
+    fn refuse_with_lost(&mut self, id: ScheduleId) {
+        let Some(run) = self.core.runs.get(id) else {
+            return;
+        };
+        let lost = self.core.lost.iter().find(|(peer, _)| run.place.has(*peer));
+        run.error = lost.map(|(peer, reason)| {
+            let name = run.schedule.name;
+            Error::new(
+                ErrorClass::ProcFailed,
+                format!("{name}: rank {peer} of MPI_COMM_WORLD is lost: {reason}; go on with a communicator without it"),
+            )
+        });
     }
 
     /// Takes all steps of a run that can be taken now.
@@ -303,6 +396,9 @@ impl Engine {
                 }
                 if let Err(error) = self.take_step(id, step) {
                     if let Some(run) = self.core.runs.get(id) {
+                        // A transfer that has not begun does not end either.
+                        run.outstanding -=
+                            u32::from(matches!(step, Step::Send { .. } | Step::Receive { .. }));
                         run.error.get_or_insert(error);
                     }
                     break;
@@ -420,6 +516,11 @@ impl Engine {
             Step::Await { from } => {
                 let peer = place.peer(*from);
                 run.awaited.push(peer);
+            }
+            Step::Name { comm, from } => {
+                let mut word = [0; 4];
+                region(run.memory, *from)?.copy_to_slice(&mut word);
+                comm.name(u32::from_le_bytes(word));
             }
             Step::Fence => {}
         }

@@ -174,6 +174,7 @@ impl Guard<'_> {
     /// Sleeps on the bell, unless there is news after all.
     #[cold]
     fn sleep<T>(&mut self, ready: &mut impl FnMut(&mut Engine) -> Option<T>) -> Option<T> {
+        self.end_disagreements();
         let bell = Arc::clone(&self.shared.bell);
         let ticket = bell.prepare();
         if self.progress() || self.is_contended() {

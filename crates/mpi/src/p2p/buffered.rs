@@ -7,7 +7,7 @@ use weft_fabric::Peer;
 
 use super::SendMode;
 use crate::buffer::Buffer;
-use crate::engine::request::Phase;
+use crate::engine::request::{Phase, Request};
 use crate::engine::{Engine, Interest};
 use crate::error::{Error, ErrorClass, Result};
 use crate::process::Process;
@@ -61,8 +61,16 @@ impl Process {
 
     /// `MPI_Buffer_flush`: waits until all buffered messages have left.
     pub fn flush_buffer(&self) {
+        self.flush_buffer_of(|_| true);
+    }
+
+    /// As [`Self::flush_buffer`], for the messages of the communicators whose context `concerns`.
+    pub fn flush_buffer_of(&self, concerns: impl Fn(u32) -> bool) {
         self.lock().wait_for(Interest::Arrivals, |engine| {
-            (engine.core.buffered == 0).then_some(())
+            let core = &engine.core;
+            let waits = |slot: &Request| slot.duties().buffered > 0 && concerns(slot.context);
+            let left = core.buffered == 0 || !core.requests.live().any(|(_, slot)| waits(slot));
+            left.then_some(())
         });
     }
 

@@ -386,6 +386,36 @@ impl Process {
         Ok(())
     }
 
+    /// `MPI_Grequest_start`: a request that the program itself completes.
+    #[must_use]
+    pub fn begin_general(&self) -> RequestId {
+        let context = self.itself_context();
+        self.lock()
+            .core
+            .requests
+            .insert(context, None, crate::engine::request::Work::Nothing)
+    }
+
+    /// `MPI_Grequest_complete`. Whoever waits for the request is woken.
+    ///
+    /// # Errors
+    /// `Request` if it is stale or has ended already.
+    pub fn complete_general(&self, id: RequestId) -> Result<()> {
+        let mut engine = self.lock();
+        let slot = engine.core.requests.checked(id)?;
+        if slot.phase != Phase::Active {
+            return Err(Error::new(
+                ErrorClass::Request,
+                "the request has been completed before; complete it once",
+            ));
+        }
+        engine.core.complete(id);
+        drop(engine);
+        // The thread that waits for it may be the one that sleeps on the fabric.
+        self.ring();
+        Ok(())
+    }
+
     /// Whether the id still names a request (a persistent one does after its end).
     #[must_use]
     pub fn is_live(&self, id: RequestId) -> bool {

@@ -3,12 +3,14 @@
 //! | module | what |
 //! |---|---|
 //! | `construct` | the constructors |
+//! | `f90` | datatypes by the numbers that they must hold |
 //! | `query` | sizes, extents, envelope and contents, matching by size |
 //! | `packing` | pack and unpack, also in the external representation |
 //!
 //! Here: the life of a datatype, its name, addresses.
 
 mod construct;
+mod f90;
 mod packing;
 mod query;
 
@@ -25,6 +27,7 @@ use crate::generated::constants as k;
 use crate::{c, check, state};
 
 pub use construct::*;
+pub use f90::*;
 pub use packing::*;
 pub use query::*;
 
@@ -61,7 +64,7 @@ pub fn type_commit(datatype: InOut<c::Datatype>) -> Checked<()> {
 pub fn type_free(mut datatype: InOut<c::Datatype>) -> Checked<()> {
     let given = datatype.get();
     let object = check::datatype(given, "datatype")?;
-    if object.is_predefined() {
+    if object.is_predefined() || object.is_parameterised() {
         return Err(Fault::argument(
             k::MPI_ERR_TYPE,
             "datatype",

@@ -85,6 +85,9 @@ fn combiner(combiner: Combiner) -> c_int {
         Combiner::Subarray => k::MPI_COMBINER_SUBARRAY,
         Combiner::Darray => k::MPI_COMBINER_DARRAY,
         Combiner::Resized => k::MPI_COMBINER_RESIZED,
+        Combiner::F90Real => k::MPI_COMBINER_F90_REAL,
+        Combiner::F90Complex => k::MPI_COMBINER_F90_COMPLEX,
+        Combiner::F90Integer => k::MPI_COMBINER_F90_INTEGER,
     }
 }
 

@@ -3,6 +3,7 @@
 //! A handle whose request is not persistent becomes `MPI_REQUEST_NULL` when its end is reported. An
 //! error of the operation itself belongs to the communicator that it was started on.
 
+mod general;
 mod peek;
 mod status;
 
@@ -17,7 +18,9 @@ use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::handle::request::{Named, unpack};
 use crate::state;
+use general::Watched;
 
+pub use general::{grequest_complete, grequest_start};
 pub use peek::*;
 pub use status::*;
 
@@ -67,11 +70,12 @@ pub fn wait(mut request: InOut<c::Request>, mut status: StatusOut) -> Checked<()
         return Ok(());
     };
     let outcome = state::process()?.wait(id);
+    let given = request.get();
     if !persistent {
         request.set(k::MPI_REQUEST_NULL);
     }
     status.set(&outcome.map_err(of_request(context))?);
-    Ok(())
+    general::ended(given, status.get_mut())
 }
 
 pub fn test(
@@ -88,11 +92,13 @@ pub fn test(
     let outcome = state::process()?.test(id);
     let ended = !matches!(outcome, Ok(None));
     flag.flag(ended);
+    let given = request.get();
     if ended && !persistent {
         request.set(k::MPI_REQUEST_NULL);
     }
     if let Some(outcome) = outcome.map_err(of_request(context))? {
         status.set(&outcome);
+        general::ended(given, status.get_mut())?;
     }
     Ok(())
 }
@@ -187,8 +193,11 @@ impl RequestList for Handles<'_> {
 pub fn waitall(count: usize, requests: &mut [c::Request], statuses: StatusesOut) -> Checked<()> {
     debug_assert_eq!(count, requests.len());
     let context = context_of(requests);
-    let outcome = state::process()?.wait_all(&mut Handles::new(requests, statuses)?);
-    outcome.map_err(of_request(context))
+    let watched = Watched::new(requests);
+    let mut handles = Handles::new(requests, statuses)?;
+    let outcome = state::process()?.wait_all(&mut handles);
+    let queried = watched.all_ended(&mut handles.statuses);
+    outcome.map_err(of_request(context)).and(queried)
 }
 
 pub fn testall(
@@ -198,9 +207,17 @@ pub fn testall(
     statuses: StatusesOut,
 ) -> Checked<()> {
     let context = context_of(requests);
-    let outcome = state::process()?.test_all(&mut Handles::new(requests, statuses)?);
-    flag.flag(!matches!(outcome, Ok(false)));
-    outcome.map(drop).map_err(of_request(context))
+    let watched = Watched::new(requests);
+    let mut handles = Handles::new(requests, statuses)?;
+    let outcome = state::process()?.test_all(&mut handles);
+    let ended = !matches!(outcome, Ok(false));
+    flag.flag(ended);
+    let queried = if ended {
+        watched.all_ended(&mut handles.statuses)
+    } else {
+        Ok(())
+    };
+    outcome.map(drop).map_err(of_request(context)).and(queried)
 }
 
 /// One request of a list has ended, or none is under way.
@@ -217,8 +234,10 @@ fn one_ended(
         return Ok(());
     };
     index.set(place as c_int);
+    let watched = Watched::new(requests);
     ended(&mut requests[place]);
     status.set(&end);
+    watched.one_ended(place, status.get_mut())?;
     end.error
         .take()
         .map_or(Ok(()), |error| Err(of_request(context)(error)))
@@ -279,10 +298,12 @@ fn some_ended(
     };
     outcount.set(ends.len() as c_int);
     let failed = ends.iter().find_map(|(_, end)| end.error.as_ref());
+    let watched = Watched::new(requests);
     for (rank, (place, end)) in ends.iter().enumerate() {
         indices[rank] = *place as c_int;
         statuses.set(rank, end, failed.is_some());
         ended(&mut requests[*place]);
+        watched.one_ended(*place, statuses.get_mut(rank))?;
     }
     match failed {
         None => Ok(()),
@@ -369,6 +390,9 @@ pub fn startall(_count: usize, requests: &mut [c::Request]) -> Checked<()> {
 
 pub fn cancel(request: InOut<c::Request>) -> Checked<()> {
     let id = present(request.get(), "request")?;
+    if general::cancel(request.get())? {
+        return Ok(());
+    }
     Ok(state::process()?.cancel(id)?)
 }
 
@@ -376,5 +400,5 @@ pub fn request_free(mut request: InOut<c::Request>) -> Checked<()> {
     let id = present(request.get(), "request")?;
     state::process()?.free_request(id)?;
     request.set(k::MPI_REQUEST_NULL);
-    Ok(())
+    general::freed(id)
 }

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use weft_mpi::Status;
 
-use super::named;
+use super::{general, named};
 use crate::args::{Out, StatusOut, StatusesOut};
 use crate::c;
 use crate::fault::Checked;
@@ -23,6 +23,7 @@ pub fn request_get_status(
     flag.flag(end.is_some());
     if let Some(end) = end {
         status.set(&end);
+        general::looked_at(request, status.get_mut())?;
     }
     Ok(())
 }
@@ -44,6 +45,7 @@ pub fn request_get_status_all(
     flag.flag(all.is_some());
     for (place, end) in all.iter().flatten().enumerate() {
         statuses.set(place, end, false);
+        general::looked_at(requests[place], statuses.get_mut(place))?;
     }
     Ok(())
 }
@@ -65,7 +67,7 @@ pub fn request_get_status_any(
             index.set(place as c_int);
             flag.flag(true);
             status.set(&end);
-            return Ok(());
+            return general::looked_at(*request, status.get_mut());
         }
     }
     index.set(k::MPI_UNDEFINED);
@@ -92,6 +94,7 @@ pub fn request_get_status_some(
         if let Some(end) = state::process()?.peek(id)? {
             indices[found] = place as c_int;
             statuses.set(found, &end, false);
+            general::looked_at(*request, statuses.get_mut(found))?;
             found += 1;
         }
     }

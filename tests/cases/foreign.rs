@@ -1,0 +1,91 @@
+//! Programs that were built elsewhere, with the compiler wrapper and the header that MPICH has for the
+//! standard ABI: they run on Weft as they are.
+#![allow(missing_docs)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use weft_tests::{Ended, installation, root, run, scratch, tool};
+
+/// MPICH as a package of the Python registry, as `cargo xtask peers` installs it.
+fn mpich() -> &'static Path {
+    static PREFIX: OnceLock<PathBuf> = OnceLock::new();
+    PREFIX.get_or_init(|| {
+        let target = std::env::var_os("CARGO_TARGET_DIR")
+            .map_or_else(|| root().join("target"), PathBuf::from);
+        let prefix = target.join("peers/mpich");
+        if !prefix.join("bin/mpicc_abi").exists() {
+            let made = Command::new(env!("CARGO"))
+                .args(["run", "--quiet", "--package", "xtask", "--"])
+                .args(["peers", "--only", "mpich"])
+                .current_dir(root())
+                .status()
+                .expect("cargo can be started");
+            assert!(made.success(), "cargo xtask peers --only mpich: {made}");
+        }
+        prefix
+    })
+}
+
+/// Builds a program with MPICH's wrapper for the standard ABI.
+fn build(name: &str) -> PathBuf {
+    let program = scratch("foreign").join(name);
+    let output = Command::new(mpich().join("bin/mpicc_abi"))
+        .args(["-std=gnu11", "-O1", "-pthread"])
+        .arg(root().join(format!("tests/programs/{name}.c")))
+        .arg("-o")
+        .arg(&program)
+        .output()
+        .expect("mpicc_abi can be started");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "mpicc_abi {name}.c:\n{said}");
+    program
+}
+
+/// Runs it under Weft's launcher, with Weft's library in the place of the one that it was built with.
+fn on_weft(ranks: u32, program: &Path) -> Ended {
+    let mut command = tool("mpiexec");
+    command
+        .args(["-n", &ranks.to_string()])
+        .arg(program)
+        .env("LD_LIBRARY_PATH", installation().join("lib"));
+    let ended = run(&mut command, Duration::from_secs(60));
+    ended.expect_success();
+    ended
+}
+
+#[test]
+fn the_same_file_runs_on_either() {
+    let program = build("identity");
+    let built = std::fs::read(&program).expect("it was built");
+    let mut command = Command::new(mpich().join("bin/mpiexec"));
+    command.args(["-n", "2"]).arg(&program);
+    let there = run(&mut command, Duration::from_secs(60));
+    there.expect_success();
+    assert!(there.out.contains("on: MPICH"), "{there:?}");
+    let here = on_weft(3, &program);
+    assert!(here.out.contains("on: Weft"), "{here:?}");
+    assert!(here.out.contains("identity: ok with 3 ranks"), "{here:?}");
+    assert!(
+        std::fs::read(&program).expect("it is there") == built,
+        "the file has not changed"
+    );
+}
+
+#[test]
+fn all_that_a_program_may_call() {
+    for (name, ranks) in [
+        ("point_to_point", 2),
+        ("communicators", 4),
+        ("collectives", 4),
+        ("intercommunicators", 3),
+        ("topologies", 4),
+        ("requests", 2),
+    ] {
+        let ended = on_weft(ranks, &build(name));
+        let end = format!(": ok with {ranks} ranks");
+        assert!(ended.out.contains(&end), "{name}: {ended:?}");
+    }
+}

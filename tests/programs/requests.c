@@ -1,0 +1,153 @@
+/* Generalised requests, copies made without waiting, datatypes by the numbers that they must hold. */
+#include "check.h"
+#include <pthread.h>
+#include <unistd.h>
+
+struct task {
+    int queried, freed, cancelled, elements;
+};
+static int query(void *extra, MPI_Status *status) {
+    struct task *task = extra;
+    task->queried++;
+    MPI_Status_set_elements(status, MPI_INT, task->elements);
+    MPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = 11;
+    status->MPI_TAG = 12;
+    return MPI_SUCCESS;
+}
+static int release(void *extra) {
+    ((struct task *)extra)->freed++;
+    return MPI_SUCCESS;
+}
+static int cancel(void *extra, int complete) {
+    ((struct task *)extra)->cancelled += complete ? 100 : 1;
+    return MPI_SUCCESS;
+}
+
+static void *complete_later(void *request) {
+    usleep(50000);
+    MPI_Grequest_complete(*(MPI_Request *)request);
+    return NULL;
+}
+
+static void generalised(void) {
+    struct task task = {0, 0, 0, 7};
+    MPI_Request request, copy;
+    MPI_Status status;
+    int flag, count;
+    MPI_Grequest_start(query, release, cancel, &task, &request);
+    MPI_Test(&request, &flag, &status);
+    CHECK(!flag && task.queried == 0);
+    MPI_Cancel(&request);
+    CHECK(task.cancelled == 1);
+    MPI_Grequest_complete(request);
+    MPI_Request_get_status(request, &flag, &status);
+    CHECK(flag && task.queried == 1 && task.freed == 0);
+    MPI_Wait(&request, &status);
+    MPI_Get_count(&status, MPI_INT, &count);
+    CHECK(request == MPI_REQUEST_NULL && count == 7 && status.MPI_SOURCE == 11 && status.MPI_TAG == 12);
+    CHECK(task.queried == 2 && task.freed == 1);
+
+    /* Another thread completes it while this one sleeps. */
+    pthread_t thread;
+    MPI_Grequest_start(query, release, cancel, &task, &request);
+    copy = request;
+    pthread_create(&thread, NULL, complete_later, &copy);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    pthread_join(thread, NULL);
+    CHECK(task.queried == 3 && task.freed == 2);
+
+    /* In a list with another request. */
+    int out = 5, in = 0, index;
+    MPI_Request list[3];
+    MPI_Status statuses[3];
+    MPI_Irecv(&in, 1, MPI_INT, check_rank, 0, MPI_COMM_WORLD, &list[0]);
+    MPI_Grequest_start(query, release, cancel, &task, &list[1]);
+    MPI_Isend(&out, 1, MPI_INT, check_rank, 0, MPI_COMM_WORLD, &list[2]);
+    MPI_Grequest_complete(list[1]);
+    MPI_Waitall(3, list, statuses);
+    MPI_Get_count(&statuses[1], MPI_INT, &count);
+    CHECK(in == 5 && count == 7 && statuses[1].MPI_TAG == 12 && task.freed == 3);
+    CHECK(list[1] == MPI_REQUEST_NULL);
+    MPI_Grequest_start(query, release, cancel, &task, &list[1]);
+    MPI_Grequest_complete(list[1]);
+    MPI_Waitany(3, list, &index, &status);
+    CHECK(index == 1 && status.MPI_SOURCE == 11 && task.freed == 4);
+
+    /* Freed before its end: the program's data go at the end. */
+    MPI_Grequest_start(query, release, cancel, &task, &request);
+    copy = request;
+    MPI_Request_free(&request);
+    CHECK(task.freed == 4);
+    MPI_Grequest_complete(copy);
+    CHECK(task.freed == 5);
+}
+
+static void copies(void) {
+    int key, flag, result;
+    void *value;
+    MPI_Comm twin;
+    MPI_Request request;
+    MPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+    MPI_Comm_set_attr(MPI_COMM_WORLD, key, &key);
+    MPI_Comm_idup(MPI_COMM_WORLD, &twin, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Comm_compare(MPI_COMM_WORLD, twin, &result);
+    CHECK(result == MPI_CONGRUENT);
+    MPI_Comm_get_attr(twin, key, &value, &flag);
+    CHECK(flag && value == &key);
+    int sum = 0, one = 1, class;
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, twin);
+    CHECK(sum == check_size);
+    /* Its errors go to its own handler. */
+    MPI_Comm_set_errhandler(twin, MPI_ERRORS_RETURN);
+    int much[2] = {1, 2};
+    MPI_Irecv(&one, 1, MPI_INT, check_rank, 0, twin, &request);
+    MPI_Send(much, 2, MPI_INT, check_rank, 0, twin);
+    MPI_Error_class(MPI_Wait(&request, MPI_STATUS_IGNORE), &class);
+    CHECK(class == MPI_ERR_TRUNCATE);
+    MPI_Comm_free(&twin);
+    MPI_Comm_delete_attr(MPI_COMM_WORLD, key);
+    MPI_Comm_free_keyval(&key);
+}
+
+static void numbers(void) {
+    MPI_Datatype one, two;
+    int size, integers, addresses, datatypes, combiner, what[2], class;
+    MPI_Type_create_f90_real(15, 300, &one);
+    MPI_Type_create_f90_real(15, 300, &two);
+    CHECK(one == two);
+    MPI_Type_size(one, &size);
+    CHECK(size == 8);
+    MPI_Type_get_envelope(one, &integers, &addresses, &datatypes, &combiner);
+    CHECK(integers == 2 && addresses == 0 && datatypes == 0 && combiner == MPI_COMBINER_F90_REAL);
+    MPI_Type_get_contents(one, 2, 0, 0, what, NULL, NULL);
+    CHECK(what[0] == 15 && what[1] == 300);
+    double value = check_rank, sum = 0;
+    MPI_Allreduce(&value, &sum, 1, one, MPI_SUM, MPI_COMM_WORLD);
+    CHECK(sum == check_size * (check_size - 1) / 2);
+    MPI_Type_create_f90_integer(9, &one);
+    MPI_Type_size(one, &size);
+    CHECK(size == 4);
+    MPI_Type_create_f90_complex(6, MPI_UNDEFINED, &one);
+    MPI_Type_size(one, &size);
+    CHECK(size == 8);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Error_class(MPI_Type_create_f90_integer(100, &two), &class);
+    CHECK(class == MPI_ERR_ARG);
+    MPI_Error_class(MPI_Type_free(&one), &class);
+    CHECK(class == MPI_ERR_TYPE);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+}
+
+int main(int argc, char **argv) {
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &check_size);
+    generalised();
+    copies();
+    numbers();
+    check_done("requests");
+    return 0;
+}

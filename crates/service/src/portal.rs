@@ -277,10 +277,14 @@ impl Portals {
         }
     }
 
-    /// A node is gone: every transfer with it ends.
-    pub(crate) fn lose(&mut self, fabric: &mut dyn Fabric, node: u32, error: &Error) {
+    /// A node is gone: what it has permitted and offered is void.
+    pub(crate) fn forget(&mut self, node: u32) {
         self.permits.retain(|pair, _| pair.0 != node);
         self.offers.retain(|pair, _| pair.0 != node);
+    }
+
+    /// A node is gone: every transfer with it ends.
+    pub(crate) fn lose(&mut self, fabric: &mut dyn Fabric, node: u32, error: &Error) {
         for (_, end) in self.ends.all() {
             if end.pair().is_none_or(|pair| pair.0 != node) {
                 continue;
@@ -488,7 +492,13 @@ impl Core {
             ));
         };
         if input {
-            self.check_there(pair.0)?;
+            if let Err(lost) = self.check_there(pair.0) {
+                // The permission ends with the read that it was for.
+                if let Side::In(reader) = &mut self.portals.ends.get(id)?.side {
+                    reader.allowed = None;
+                }
+                return Err(lost);
+            }
         } else {
             self.check_reachable(pair.0)?;
         }

@@ -47,8 +47,8 @@ pub struct Core {
     pub(crate) gone: BTreeMap<u32, Gone>,
     /// Every death so far, in order: inputs tell their readers once each.
     pub(crate) deaths: Vec<u32>,
-    /// What the fabric has said since the last `settle`.
-    newly_lost: Vec<(u32, String)>,
+    /// Whose transfers are to be ended.
+    newly_lost: Vec<(u32, Error)>,
     /// Frames that made no sense.
     refused: u64,
 }
@@ -166,23 +166,25 @@ impl Core {
             || self.has_questions()
     }
 
+    /// A node is gone. What needs the fabric is done by `settle`; all else at once, so that what
+    /// arrives of a node that was started anew comes after it.
     #[cold]
-    fn lose(&mut self, fabric: &mut dyn Fabric, node: u32, reason: String, died: bool) {
-        let error = lost(node, &reason);
+    fn note_gone(&mut self, node: u32, reason: &str, died: bool) {
+        let error = lost(node, reason);
         self.gone.insert(
             node,
             Gone {
-                reason,
+                reason: reason.to_owned(),
                 left: !died,
             },
         );
         if died {
             self.deaths.push(node);
         }
-        self.outbox.drop_node(node);
         self.names.drop_node(node);
         self.mailboxes.lose(node, &error, died);
-        self.portals.lose(fabric, node, &error);
+        self.portals.forget(node);
+        self.newly_lost.push((node, error));
     }
 }
 
@@ -217,7 +219,7 @@ impl Sink for Core {
             Kind::Unnamed => self.names.unnamed(node, data),
             Kind::Asked => self.names.asked(node, data),
             Kind::Left => {
-                self.newly_lost.push((node, String::new()));
+                self.note_gone(node, "it has left the job", false);
                 true
             }
         };
@@ -229,7 +231,10 @@ impl Sink for Core {
     }
 
     fn lost(&mut self, peer: Peer, reason: &str) {
-        self.newly_lost.push((peer.0, reason.to_owned()));
+        // What left in order may end as it likes.
+        if !self.gone.get(&peer.0).is_some_and(|gone| gone.left) {
+            self.note_gone(peer.0, reason, true);
+        }
     }
 
     fn signalled(&mut self, from: Peer, _key: SyncKey) {
@@ -245,13 +250,10 @@ impl Guest for Core {
             return false;
         }
         let mut moved = false;
-        for (node, reason) in std::mem::take(&mut self.newly_lost) {
+        for (node, error) in std::mem::take(&mut self.newly_lost) {
             moved = true;
-            if reason.is_empty() {
-                self.lose(fabric, node, "it has left the job".into(), false);
-            } else {
-                self.lose(fabric, node, reason, true);
-            }
+            self.outbox.drop_node(node);
+            self.portals.lose(fabric, node, &error);
         }
         if !self.outbox.is_empty() {
             moved |= self.outbox.flush(fabric);

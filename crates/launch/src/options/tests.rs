@@ -153,6 +153,7 @@ fn mistakes_are_named_with_a_remedy() {
         ("--frobnicate ./a", "no option --frobnicate"),
         ("--timeout never ./a", "'never'"),
         ("--timeout 0 ./a", "'0'"),
+        ("--on-death=later ./a", "'later'"),
         ("-l=yes ./a", "takes no value"),
         ("-host other:x ./a", "other:x"),
         ("-host other --listen 10.0.0.1:7000 ./a", "leave one out"),

@@ -9,7 +9,6 @@ use weft::{Inportal, Node, Result};
 
 const KEYS: usize = 64;
 const VALUE: usize = 16_384;
-const ROUNDS: u32 = 500;
 /// What a request asks for, in its first byte; the second is the key, the third the source port of
 /// the portal that the client writes by.
 const PUT: u8 = 0;
@@ -44,8 +43,7 @@ fn serve(node: &Node) -> Result<()> {
     Ok(())
 }
 
-fn put_and_get(node: &Node, copies: &Inportal, key: u8) -> Result<()> {
-    let (server, port) = node.name_find("key-value")?;
+fn put_and_get(node: &Node, server: u32, port: u8, copies: &Inportal, key: u8) -> Result<()> {
     let (requests, out) = (node.outbox(server, port)?, node.outportal(server, 0)?);
     requests.write(&[PUT, key, out.source()?])?;
     out.write(&[key; VALUE])?;
@@ -61,9 +59,11 @@ fn main() -> Result<()> {
     if node.me() == 0 {
         return serve(&node);
     }
+    let rounds = std::env::args().nth(1).and_then(|word| word.parse().ok());
     let (copies, mut done, mut errors) = (node.inportal(0)?, 0, 0);
-    while done < ROUNDS {
-        match put_and_get(&node, &copies, node.me() as u8 % KEYS as u8) {
+    while done < rounds.unwrap_or(500) {
+        let (server, port) = node.name_find("key-value")?;
+        match put_and_get(&node, server, port, &copies, node.me() as u8 % KEYS as u8) {
             Ok(()) => done += 1,
             Err(error) => {
                 eprintln!("client {}: {error}", node.me());

@@ -117,6 +117,9 @@ struct Output {
     stalled: Option<([u8; MAX], u8)>,
     size: usize,
     error: Option<Error>,
+    /// Its node has died since: what comes next is told so, once. A process that was started anew
+    /// knows nothing of what was written before.
+    broken: Option<Error>,
     spent: Duration,
     meter: Meter,
 }
@@ -234,11 +237,14 @@ impl Mailboxes {
     /// A node is gone: what waits for it alone ends, and a later node of this number starts afresh.
     pub(crate) fn lose(&mut self, node: u32, error: &Error, died: bool) {
         for (_, end) in self.ends.all() {
-            if let End::Out(output) = end
-                && output.node == node
-                && output.stalled.take().is_some()
-            {
+            let End::Out(output) = end else { continue };
+            if output.node != node {
+                continue;
+            }
+            if output.stalled.take().is_some() {
                 output.error = Some(error.clone());
+            } else if died {
+                output.broken = Some(error.clone());
             }
         }
         if !died {
@@ -359,6 +365,7 @@ impl Core {
             stalled: None,
             size: 0,
             error: None,
+            broken: None,
             spent: Duration::ZERO,
             meter: Meter::default(),
         }));
@@ -419,6 +426,9 @@ impl Core {
         }
         output.size = body.len();
         output.error = None;
+        if let Some(lost) = output.broken.take() {
+            return Err(lost);
+        }
         if !self.inject(fabric, id, body)? {
             let output = self.mailboxes.output(id)?;
             let mut copy = [0; MAX];

@@ -100,6 +100,8 @@ enum Side {
 struct End {
     side: Side,
     transfer: Option<Transfer>,
+    /// Of an output, whose node has died since: what comes next is told so, once.
+    broken: Option<Error>,
     meter: Meter,
 }
 
@@ -278,7 +280,12 @@ impl Portals {
     }
 
     /// A node is gone: what it has permitted and offered is void.
-    pub(crate) fn forget(&mut self, node: u32) {
+    pub(crate) fn forget(&mut self, node: u32, error: &Error) {
+        for (_, end) in self.ends.all() {
+            if matches!(&end.side, Side::Out(writer) if writer.node == node) {
+                end.broken = Some(error.clone());
+            }
+        }
         self.permits.retain(|pair, _| pair.0 != node);
         self.offers.retain(|pair, _| pair.0 != node);
     }
@@ -295,6 +302,7 @@ impl Portals {
             if let Step::Granted(token) = transfer.step {
                 fabric.revoke(token);
             }
+            end.broken = None;
             if transfer.result.is_none() {
                 transfer.end(Err(error.clone()));
             }
@@ -376,6 +384,7 @@ impl Core {
                 allowed: None,
             }),
             transfer: None,
+            broken: None,
             meter: Meter::default(),
         })?;
         portals.inputs[usize::from(number)] = Some(id);
@@ -401,6 +410,7 @@ impl Core {
         let opened = portals.ends.insert(End {
             side: Side::Out(Writer { node, port, source }),
             transfer: None,
+            broken: None,
             meter: Meter::default(),
         });
         match &opened {
@@ -482,6 +492,9 @@ impl Core {
         }
         if end.transfer.is_some() {
             return Err(busy(id));
+        }
+        if let Some(lost) = end.broken.take() {
+            return Err(lost);
         }
         let Some(pair) = end.pair() else {
             return Err(Error::new(

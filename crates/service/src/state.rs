@@ -183,7 +183,7 @@ impl Core {
         }
         self.names.drop_node(node);
         self.mailboxes.lose(node, &error, died);
-        self.portals.forget(node);
+        self.portals.forget(node, &error);
         self.newly_lost.push((node, error));
     }
 }

@@ -399,3 +399,53 @@ void routine(struct task *task)
     }
     MPI_Comm_free(&routine.comm);
 }
+
+/* Two ranks in turn; a value is half of the time there and back. With ports=N there are
+ * N further inputs, and ranks beyond two do nothing: neither should show. */
+void oneway(struct task *task)
+{
+    struct routine routine = {
+        .me = task->rank,
+        .nodes = 1,
+        .size = (int)task_number(task, "size", 120),
+        .bulk = task_is(task, "service", "portal"),
+    };
+    int ports = (int)task_number(task, "ports", 0);
+    int *more = calloc((size_t)ports + 1, sizeof *more);
+
+    if (!more || task->ranks < 2)
+        fail("two ranks are needed: %s", task->request);
+    if (task->rank < 2) {
+        routine.out = buffer((size_t)routine.size);
+        routine.in = buffer((size_t)routine.size * 2);
+        open_ends(&routine);
+#ifdef SERVICES
+        for (int port = 0; port < ports; port++)
+            must(more[port] = routine.bulk ? weft_portal_create(routine.me, port + 1)
+                                           : weft_mailbox_create(routine.me, port + 1));
+        int other = 1 - routine.me;
+        for (int sample = -1; sample < task->samples; sample++) {
+            int count = sample < 0 ? task->warmup : task->iterations;
+            double start = now();
+            for (int index = 0; index < count; index++)
+                for (int turn = 0; turn < 2; turn++)
+                    if (turn == routine.me && routine.bulk)
+                        put(&routine, other, routine.out, 1);
+                    else if (turn == routine.me)
+                        post(&routine, other);
+                    else if (routine.bulk)
+                        take(&routine, other, block(&routine, other));
+                    else
+                        fetch(&routine);
+            if (sample >= 0 && task->rank == 0)
+                task->values[sample] = (now() - start) / task->iterations / 2;
+        }
+        for (int port = 0; port < ports; port++)
+            must(routine.bulk ? weft_portal_unlink(more[port]) : weft_mailbox_unlink(more[port]));
+#endif
+        close_ends(&routine);
+        free(routine.in);
+        free(routine.out);
+    }
+    free(more);
+}

@@ -1,6 +1,7 @@
 //! Part A: the routines of the first source through mailboxes and portals, and over MPI.
 
 use super::budget;
+use crate::device::Device;
 use crate::experiment::{
     Budget, Build, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
 };
@@ -184,7 +185,86 @@ fn portals(cast: &Cast, effort: Effort) -> Plan {
             lines.push(published(call, cells.collect()));
         }
     }
+    lines.extend(one_way(cast, "portal", &[65_536], |size| {
+        Convert::Mebibytes(size as f64)
+    }));
     plan(effort, lines)
+}
+
+/// One node to one other: the services with few and many ports and peers, and what bounds them.
+fn one_way(
+    cast: &Cast,
+    service: &str,
+    sizes: &[usize],
+    convert: impl Fn(usize) -> Convert,
+) -> Vec<Line> {
+    let panel = "one way";
+    // The place on the axis is that of the routines: KiB, or one slave.
+    let place = |size: usize| {
+        if service == "portal" {
+            size as f64 / 1024.0
+        } else {
+            1.0
+        }
+    };
+    let mut lines = Vec::new();
+    for member in cast
+        .members
+        .iter()
+        .filter(|member| member.role == Role::Ours)
+    {
+        for (variant, ranks, ports) in [
+            ("services", 2, 0),
+            ("services, 200 ports more", 2, 200),
+            ("services, 15 idle peers more", NODES + 1, 0),
+        ] {
+            let job = JobKey {
+                implementation: member.index,
+                ranks,
+                multiple: false,
+            };
+            let task = |&size: &usize| {
+                let request = format!("oneway service={service} size={size} ports={ports}");
+                let repeat = Repeat::Timed;
+                let convert = convert(size);
+                (
+                    place(size),
+                    Task::Request {
+                        job,
+                        request,
+                        repeat,
+                        convert,
+                    },
+                )
+            };
+            lines.push(Line {
+                role: member.role,
+                subject: member.name.clone(),
+                variant: variant.into(),
+                panel: panel.into(),
+                cells: sizes.iter().map(task).collect(),
+            });
+        }
+    }
+    let (device, bound) = match service {
+        "portal" => (Device::Memcpy, 65_536),
+        _ => (Device::CacheLine, 8),
+    };
+    lines.push(Line {
+        role: Role::Device,
+        subject: device.name().into(),
+        variant: String::new(),
+        panel: panel.into(),
+        cells: vec![(
+            place(bound),
+            Task::Device {
+                device,
+                size: bound,
+                convert: convert(bound),
+            },
+        )],
+    });
+    lines
 }
 
 fn mailboxes(cast: &Cast, effort: Effort) -> Plan {
@@ -208,5 +288,6 @@ fn mailboxes(cast: &Cast, effort: Effort) -> Plan {
         let cells = cells.map(|(place, mean)| (f64::from(place), Task::Published(mean)));
         lines.push(published(call, cells.collect()));
     }
+    lines.extend(one_way(cast, "mailbox", &[120], |_| Convert::Microseconds));
     plan(effort, lines)
 }

@@ -4,14 +4,12 @@
  * As there: a barrier, then the exchange, and the time is the longest of those who matter: the slaves
  * of a broadcast, the master of a gather, everybody else otherwise. It is the wall clock from the
  * barrier to the end of the exchange, or, of the services, what the input's own counter adds up.
- * The first DISCARDED iterations of each sample do not count. Data are proven once, untimed. */
+ * The first iterations of each sample (10 as there, unless the request says otherwise) do not count. Data are proven once, untimed. */
 #include "measure.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define DISCARDED 10
 
 enum call { BROADCAST, GATHER, ALLGATHER, BRUCK, PINGPONG };
 
@@ -359,7 +357,7 @@ void routine(struct task *task)
         .size = (int)task_number(task, "size", 120),
         .bulk = task_is(task, "service", "portal"),
     };
-    int found = 0;
+    int found = 0, discarded = (int)task_number(task, "discard", 10);
     double *times, *longest;
 
     for (int index = 0; index < 5; index++)
@@ -380,7 +378,7 @@ void routine(struct task *task)
         prove(&routine, services);
         for (int sample = 0; sample < task->samples; sample++) {
             double sum = 0;
-            for (int index = -DISCARDED; index < task->iterations; index++) {
+            for (int index = -discarded; index < task->iterations; index++) {
                 double time = once(&routine, services, counted);
                 if (index >= 0)
                     times[index] = counts(&routine) ? time : 0;

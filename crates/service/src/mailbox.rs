@@ -11,7 +11,6 @@
 //! to or unread at one port of one node; then its writes wait. Ports do not hold each other up.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
 
 use weft_fabric::{Fabric, Peer, Posted, Region, SharedBytes};
 
@@ -102,7 +101,7 @@ struct Input {
     source: Option<(u32, u8)>,
     /// Deaths that readers were told of.
     told: usize,
-    spent: Duration,
+    spent: u64,
     meter: Meter,
 }
 
@@ -120,7 +119,7 @@ struct Output {
     /// Its node has died since: what comes next is told so, once. A process that was started anew
     /// knows nothing of what was written before.
     broken: Option<Error>,
-    spent: Duration,
+    spent: u64,
     meter: Meter,
 }
 
@@ -333,7 +332,7 @@ impl Core {
             into: None,
             source: None,
             told,
-            spent: Duration::ZERO,
+            spent: 0,
             meter: Meter::default(),
         }))?;
         mailboxes.port(number).input = true;
@@ -366,7 +365,7 @@ impl Core {
             size: 0,
             error: None,
             broken: None,
-            spent: Duration::ZERO,
+            spent: 0,
             meter: Meter::default(),
         }));
         match opened {
@@ -417,7 +416,7 @@ impl Core {
         id: i32,
         body: &[u8],
         waited: bool,
-        start: Duration,
+        start: u64,
     ) -> Result<()> {
         let output = self.mailboxes.output(id)?;
         check_size(body.len())?;
@@ -439,7 +438,7 @@ impl Core {
         let output = self.mailboxes.output(id)?;
         output.stage = if waited { Stage::Waited } else { Stage::Begun };
         if !waited {
-            output.spent = fabric.now().saturating_sub(start);
+            output.spent = self.clock.read(fabric).saturating_sub(start);
         }
         Ok(())
     }
@@ -471,9 +470,9 @@ impl Core {
     #[inline]
     pub(crate) fn mailbox_poll_write(
         &mut self,
+        fabric: &dyn Fabric,
         id: i32,
-        now: impl FnOnce() -> Duration,
-        start: Duration,
+        start: u64,
     ) -> Option<Result<usize>> {
         let output = match self.mailboxes.output(id) {
             Ok(output) => output,
@@ -483,7 +482,8 @@ impl Core {
             return None;
         }
         output.stage = Stage::Idle;
-        let spent = std::mem::take(&mut output.spent) + now().saturating_sub(start);
+        let spent =
+            std::mem::take(&mut output.spent) + self.clock.read(fabric).saturating_sub(start);
         if let Some(error) = output.error.take() {
             return Some(Err(error));
         }
@@ -538,7 +538,7 @@ impl Core {
         id: i32,
         into: Region,
         waited: bool,
-        start: Duration,
+        start: u64,
     ) -> Result<()> {
         let input = self.mailboxes.input(id)?;
         check_size(into.len())?;
@@ -548,7 +548,7 @@ impl Core {
         input.into = Some(into);
         input.stage = if waited { Stage::Waited } else { Stage::Begun };
         if !waited {
-            input.spent = fabric.now().saturating_sub(start);
+            input.spent = self.clock.read(fabric).saturating_sub(start);
         }
         Ok(())
     }
@@ -559,7 +559,7 @@ impl Core {
         &mut self,
         fabric: &mut dyn Fabric,
         id: i32,
-        start: Duration,
+        start: u64,
     ) -> Option<Result<usize>> {
         let mailboxes = &mut self.mailboxes;
         let (number, filter, into) = match mailboxes.input(id) {
@@ -596,7 +596,7 @@ impl Core {
             port.letters.remove(place);
         }
         self.acknowledge(fabric, number, from);
-        let now = fabric.now();
+        let now = self.clock.read(fabric);
         let input = self.mailboxes.input(id).ok()?;
         input.source = Some((from, source));
         input.meter.volume += length as u64;
@@ -633,7 +633,7 @@ impl Core {
             input.stage = Stage::Idle;
             input.into = None;
             input.filter = Filter::default();
-            input.spent = Duration::ZERO;
+            input.spent = 0;
         }
     }
 

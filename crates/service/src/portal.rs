@@ -19,7 +19,6 @@
 //! operation ends.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use weft_fabric::{
     Fabric, FabricError, GUEST_OPERATION, Operation, Peer, Posted, Region, Rights, SharedBytes,
@@ -73,7 +72,7 @@ struct Transfer {
     stale: Option<Token>,
     result: Option<Result<usize>>,
     waited: bool,
-    spent: Duration,
+    spent: u64,
 }
 
 #[derive(Debug)]
@@ -320,7 +319,7 @@ impl Transfer {
             stale: None,
             result: None,
             waited,
-            spent: Duration::ZERO,
+            spent: 0,
         }
     }
 
@@ -482,7 +481,7 @@ impl Core {
         input: bool,
         region: Region,
         waited: bool,
-        start: Duration,
+        start: u64,
     ) -> Result<()> {
         let end = self.portals.ends.get(id)?;
         match (&end.side, input) {
@@ -523,7 +522,11 @@ impl Core {
         }
         self.portals.ends.get(id)?.transfer = Some(transfer);
         self.advance_portal(fabric, id);
-        let now = if waited { start } else { fabric.now() };
+        let now = if waited {
+            start
+        } else {
+            self.clock.read(fabric)
+        };
         if let Some(transfer) = &mut self.portals.ends.get(id)?.transfer {
             transfer.spent = now.saturating_sub(start);
         }
@@ -726,7 +729,7 @@ impl Core {
         &mut self,
         fabric: &dyn Fabric,
         id: i32,
-        start: Duration,
+        start: u64,
     ) -> Option<Result<usize>> {
         let end = match self.portals.ends.get(id) {
             Ok(end) => end,
@@ -737,7 +740,7 @@ impl Core {
             return None;
         }
         let result = transfer.result.take()?;
-        let spent = transfer.spent + fabric.now().saturating_sub(start);
+        let spent = transfer.spent + self.clock.read(fabric).saturating_sub(start);
         end.transfer = None;
         if let Side::In(reader) = &mut end.side {
             reader.allowed = None;

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use weft_fabric::{Fabric, Guest, Head, Limits, Operation, Peer, SharedBytes, Sink, SyncKey};
 
+use crate::counters::Clock;
 use crate::error::{Code, Error, Result, lost};
 use crate::frame::{Frame, Kind};
 use crate::mailbox::Mailboxes;
@@ -38,6 +39,7 @@ pub struct Core {
     pub(crate) me: u32,
     pub(crate) nodes: u32,
     pub(crate) limits: Limits,
+    pub(crate) clock: Clock,
     pub(crate) outbox: Outbox,
     pub(crate) mailboxes: Mailboxes,
     pub(crate) portals: Portals,
@@ -62,6 +64,7 @@ impl Core {
             me: fabric.me().0,
             nodes,
             limits: fabric.limits(),
+            clock: Clock::of(fabric),
             outbox: Outbox::new(nodes),
             mailboxes: Mailboxes::new(nodes),
             portals: Portals::new(),

@@ -18,7 +18,6 @@ mod job;
 
 pub use job::{Services, init};
 pub use weft_service::{
-    Code, Counts, Error, Inbox, Inportal, Mail, Meter, Node, Outbox, Outportal, PORTS, Result,
-    Signaller, Waiter,
+    Code, Error, Inbox, Inportal, Mail, Node, Outbox, Outportal, PORTS, Result, Signaller, Waiter,
 };
 pub use weft_service::{mailbox, name, portal, sync};

@@ -34,7 +34,6 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
             let value = match row.does {
                 Effect::Ranks => "3",
                 Effect::Timeout | Effect::Heartbeat => "1.5",
-                Effect::Timeout => "1.5",
                 Effect::OnDeath => "report",
                 Effect::Input => "none",
                 Effect::Hosts => "localhost,127.0.0.1",

@@ -109,10 +109,8 @@ impl Ranks {
 
     /// Tells the other ranks that one has died.
     pub fn tell_of_death(&self, index: usize) {
-        if let Some(status) = self.status(index) {
-            if let Some(watch) = &self.watch {
-                watch.tell_of_death(index as u32, status.into_raw());
-            }
+        if let (Some(status), Some(watch)) = (self.status(index), &self.watch) {
+            watch.tell_of_death(index as u32, status.into_raw());
         }
     }
 

@@ -1,6 +1,10 @@
 //! C programs of `tests/programs`, built with `mpicc`, under `mpiexec` with few and many ranks.
 #![allow(missing_docs)]
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
 use weft_tests::{Ended, build, mpiexec, run, tool};
 
 fn passes(name: &str, ranks: &[u32], arguments: &[&str]) {
@@ -51,6 +55,63 @@ fn services_alone_and_beside_mpi() {
     passes("services", &[1, 2, 17], &["mpi"]);
 }
 
+/// The server is killed twice in the middle: all clients hear of it, by its number, and finish with the
+/// one that was started anew.
+#[test]
+fn a_server_that_is_killed_is_started_anew_and_nothing_hangs() {
+    let program = build("examples/key_value.c", &[]);
+    let mut command = tool("mpiexec");
+    command.args(["--on-death=restart", "--timeout=60", "-v", "-n", "17"]);
+    command.arg(&program).arg("10000");
+    let mut job = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let out = job.stdout.take().expect("piped");
+    let out = std::thread::spawn(move || std::io::read_to_string(out));
+    let (mut said, mut killed) = (String::new(), 0);
+    for line in BufReader::new(job.stderr.take().expect("piped")).lines() {
+        let line = line.expect("text");
+        let server = [
+            "weft: rank 0 is process ",
+            "weft: rank 0 killed by signal 9 (SIGKILL); started anew as process ",
+        ];
+        let number = server.iter().find_map(|start| line.strip_prefix(start));
+        if let (Some(number), true) = (number, killed < 2) {
+            killed += 1;
+            let number = number.split(':').next().unwrap_or(number).to_owned();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(200));
+                let killed = Command::new("kill").args(["-9", &number]).status();
+                assert!(killed.expect("kill exists").success(), "it serves still");
+            });
+        }
+        said += &line;
+        said.push('\n');
+    }
+    let status = job.wait().expect("ends");
+    let out = out.join().expect("reads").expect("text");
+    assert!(status.success(), "{status}\n{said}\n{out}");
+    assert_eq!(out.matches(": 10000 rounds, ").count(), 16, "{out}");
+    let told =
+        (1..17).filter(|client| said.contains(&format!("client {client}: node 0 is lost: ")));
+    // One that is quick may have finished before.
+    assert!(told.count() >= 8, "{said}");
+}
+
+/// With `report` the others are told and end as they like; the exit code is that of the death.
+#[test]
+fn a_death_that_is_reported_ends_nobody_else() {
+    let program = build("tests/programs/mourners.c", &[]);
+    let mut command = tool("mpiexec");
+    command.args(["--on-death=report", "--timeout=30", "-n", "5"]);
+    let ended: Ended = run(command.arg(program), Duration::from_secs(40));
+    assert_eq!(ended.code(), Some(128 + 9), "{ended:?}");
+    assert_eq!(ended.out.matches("mourned node 4").count(), 4, "{ended:?}");
+    assert!(ended.err.contains("rank 4 killed by signal 9"), "{ended:?}");
+}
+
 #[test]
 fn requests() {
     passes("requests", &[1, 2, 4], &[]);
@@ -89,11 +150,7 @@ fn fibers_of_the_examples() {
 #[test]
 fn singleton_needs_no_launcher() {
     let program = build("tests/programs/ring.c", &["-pthread"]);
-    run(
-        &mut std::process::Command::new(program),
-        std::time::Duration::from_secs(20),
-    )
-    .expect_success();
+    run(&mut Command::new(program), Duration::from_secs(20)).expect_success();
 }
 
 #[test]
@@ -110,7 +167,7 @@ fn a_profiling_library_intercepts() {
         ])
         .arg(program)
         .arg("10");
-    let ended: Ended = run(&mut command, std::time::Duration::from_secs(20));
+    let ended: Ended = run(&mut command, Duration::from_secs(20));
     ended.expect_success();
     for rank in 0..2 {
         assert!(

@@ -51,6 +51,8 @@ void copy(struct task *task);
 void stream(struct task *task);
 void exchange(struct task *task);
 void collective(struct task *task);
+void routine(struct task *task);
+void oneway(struct task *task);
 void matching(struct task *task);
 void idle(struct task *task);
 void settle(struct task *task);

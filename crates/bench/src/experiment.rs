@@ -193,6 +193,8 @@ pub enum Task {
         /// From nanoseconds per operation to y.
         convert: Convert,
     },
+    /// A value that a source has published: nothing is measured.
+    Published(f64),
     /// Time of `mpiexec` from its start to its end, of a program that only initialises and finalises.
     Launch {
         /// Index in the cast.
@@ -225,6 +227,8 @@ pub enum Convert {
     Milliseconds,
     /// Operation moves so many bytes: MB/s, 10^6 bytes.
     Megabytes(f64),
+    /// Operation moves so many bytes: MiB/s, 2^20 bytes.
+    Mebibytes(f64),
     /// Operation is so many messages: million per second.
     Millions(f64),
     /// Operation moves so many bytes: Mbit/s with 2^20 bit, as a source defines it.
@@ -241,6 +245,7 @@ impl Convert {
             Convert::Microseconds => nanoseconds / 1e3,
             Convert::Milliseconds => nanoseconds / 1e6,
             Convert::Megabytes(bytes) => bytes * 1e3 / nanoseconds,
+            Convert::Mebibytes(bytes) => bytes / f64::from(1 << 20) / (nanoseconds / 1e9),
             Convert::Millions(messages) => messages * 1e3 / nanoseconds,
             Convert::BinaryMegabits(bytes) => {
                 8.0 * bytes / f64::from(1 << 20) / (nanoseconds / 1e9)
@@ -270,6 +275,7 @@ mod tests {
         assert_eq!(Convert::Microseconds.apply(240.0), 0.24);
         // 1 MiB in 100 µs: 10 485.76 MB/s.
         assert!((Convert::Megabytes(1_048_576.0).apply(100_000.0) - 10_485.76).abs() < 1e-9);
+        assert_eq!(Convert::Mebibytes(1_048_576.0).apply(1e9), 1.0);
         assert_eq!(Convert::Millions(64.0).apply(6_400.0), 10.0);
         // The source's formula: 8 * size * samples / (2^20 * (t2 - t1)); 131 072 B in 1 ms.
         assert!((Convert::BinaryMegabits(131_072.0).apply(1e6) - 1000.0).abs() < 1e-9);

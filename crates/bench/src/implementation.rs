@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The measuring program, carried along so that an installed `weft` needs no source tree.
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 8] = [
     ("measure.h", include_str!("../measure/measure.h")),
     ("main.c", include_str!("../measure/main.c")),
     ("point.c", include_str!("../measure/point.c")),
     ("stream.c", include_str!("../measure/stream.c")),
     ("collective.c", include_str!("../measure/collective.c")),
+    ("routine.c", include_str!("../measure/routine.c")),
     ("matching.c", include_str!("../measure/matching.c")),
     ("idle.c", include_str!("../measure/idle.c")),
 ];

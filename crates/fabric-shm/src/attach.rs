@@ -64,7 +64,18 @@ impl Shm {
         let mapping = MemoryFile::adopt(segment)
             .and_then(|file| file.map())
             .map_err(system)?;
-        Self::join(Segment::open(mapping)?, rank, options)
+        let segment = Segment::open(mapping)?;
+        if rank >= segment.members() {
+            return Err(FabricError::System {
+                what: format!(
+                    "rank {rank} was to join a job of {} ranks: the launcher and the environment \
+                     of this process disagree",
+                    segment.members()
+                ),
+            });
+        }
+        let seat = segment.seat_of(rank);
+        Self::join(segment, seat, options)
     }
 
     /// A job of one rank, with a segment of its own.
@@ -137,7 +148,7 @@ impl Shm {
         // they run; it saves each sender the wait until its slot has reached the cache. It pays as long
         // as ranks rarely sleep: while each can have a core.
         let cores = segment.header().cores.load(Ordering::Relaxed);
-        let registered = options.fences_on_others(shape.ranks <= cores)
+        let registered = options.fences_on_others(segment.members() <= cores)
             && membarrier::register_all().is_available();
         if registered {
             // Before we first sleep or demote a lane: see `news.rs`. SYNC rank.fences.
@@ -176,6 +187,7 @@ impl Shm {
             options_refuse: options.refuses_attach(),
             gone: HashMap::new(),
             abort_said: false,
+            changes_seen: 0,
             cold_first: false,
             turn: 0,
             registered,

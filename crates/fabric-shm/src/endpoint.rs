@@ -48,6 +48,8 @@ pub struct Shm {
     pub(crate) gone: HashMap<u32, String>,
     /// A rank has aborted, and we have said so.
     pub(crate) abort_said: bool,
+    /// How much of what the launcher says about the dead was heard.
+    pub(crate) changes_seen: u32,
     /// The next poll begins with the lanes that are not hot.
     pub(crate) cold_first: bool,
     /// Where the next poll begins among the hot lanes.
@@ -276,9 +278,13 @@ impl Fabric for Shm {
         };
         self.cancel_served(token);
         // A peer that is inside copies at most what was granted, then it is out. One that was killed
-        // inside never leaves; the job ends then, so it is enough not to wait for ever.
+        // inside never leaves: it is enough not to wait for ever.
         let patience = clock::deadline_after(Duration::from_secs(10));
-        while self.grants.busy(&self.segment, token) && clock::monotonic() < patience {
+        // The fate of a process is told after it is gone: what died inside of a grant moves nothing.
+        while self.gone.is_empty()
+            && self.grants.busy(&self.segment, token)
+            && clock::monotonic() < patience
+        {
             std::thread::yield_now();
         }
         self.grants.free(token);

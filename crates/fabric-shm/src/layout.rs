@@ -41,7 +41,7 @@ use crate::lane::{LaneHead, Slot};
 const MAGIC: u64 = u64::from_le_bytes(*b"weft shm");
 
 /// Changes whenever anything in the segment moves or changes its meaning.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// So many ranks fit the two-level news set with one summary word.
 pub const MAX_RANKS: u32 = 4096;
@@ -92,6 +92,10 @@ pub(crate) struct Header {
     pub cores: AtomicU32,
     /// The first rank that aborted, plus one. SYNC job.abort.
     pub aborted: AtomicU32,
+    /// Grows whenever the launcher has changed the fate of a seat. SYNC job.changes.
+    pub changes: AtomicU32,
+    /// Ranks of the job: seats below it are theirs from the start, the others are spare.
+    members: AtomicU32,
     /// Ranks that are awake: running, or wanting to.
     pub awake: CacheLine<AtomicU32>,
 }
@@ -131,6 +135,12 @@ pub(crate) struct Identity {
     /// What it aborted with, once [`Header::aborted`] or `abort_set` says so.
     pub abort_code: AtomicI32,
     pub abort_set: AtomicU32,
+    /// How its process ended, by the launcher: 0 while it has not, see `seats.rs`.
+    pub fate: AtomicU32,
+    /// The seat of the process that was started in its place, plus one.
+    pub successor: AtomicU32,
+    /// Of a spare seat: the rank that has it, plus one.
+    pub member: AtomicU32,
 }
 
 /// One grant of a rank: see `grants.rs` for the bits of `state`.
@@ -228,6 +238,21 @@ pub fn segment_size(ranks: u32) -> Option<usize> {
 /// # Errors
 /// If the mapping does not have the size that [`segment_size`] asks for.
 pub fn initialise(mapping: &Mapping, ranks: u32, cores: u32) -> Result<()> {
+    initialise_with_spares(mapping, ranks, 0, cores)
+}
+
+/// As [`initialise`], for a job of `members` ranks with `spares` seats more, so that as many processes
+/// can be started in place of others that died. The segment has the size for `members + spares`.
+///
+/// # Errors
+/// As [`initialise`].
+pub fn initialise_with_spares(
+    mapping: &Mapping,
+    members: u32,
+    spares: u32,
+    cores: u32,
+) -> Result<()> {
+    let ranks = members.saturating_add(spares);
     let shape = Shape::of(ranks).filter(|shape| shape.total == mapping.len());
     let Some(shape) = shape else {
         return Err(FabricError::System {
@@ -242,6 +267,7 @@ pub fn initialise(mapping: &Mapping, ranks: u32, cores: u32) -> Result<()> {
     let header = header_of(mapping)?;
     header.version.store(VERSION, Ordering::Relaxed);
     header.ranks.store(ranks, Ordering::Relaxed);
+    header.members.store(members, Ordering::Relaxed);
     header.total.store(shape.total as u64, Ordering::Relaxed);
     header.cores.store(cores.max(1), Ordering::Relaxed);
     // SYNC segment.ready.
@@ -267,6 +293,7 @@ fn header_of(mapping: &Mapping) -> Result<&Header> {
 pub(crate) struct Segment {
     mapping: Mapping,
     shape: Shape,
+    members: u32,
 }
 
 impl Segment {
@@ -285,6 +312,7 @@ impl Segment {
         let version = header.version.load(Ordering::Relaxed);
         let ranks = header.ranks.load(Ordering::Relaxed);
         let total = header.total.load(Ordering::Relaxed);
+        let members = header.members.load(Ordering::Relaxed);
         if version != VERSION {
             return refuse(format!(
                 "the launcher made a segment of layout {version}, this library knows layout \
@@ -292,8 +320,16 @@ impl Segment {
             ));
         }
         match Shape::of(ranks) {
-            Some(shape) if shape.total == mapping.len() && shape.total as u64 == total => {
-                Ok(Arc::new(Self { mapping, shape }))
+            Some(shape)
+                if shape.total == mapping.len()
+                    && shape.total as u64 == total
+                    && (1..=ranks).contains(&members) =>
+            {
+                Ok(Arc::new(Self {
+                    mapping,
+                    shape,
+                    members,
+                }))
             }
             _ => refuse(format!(
                 "the segment says that it holds {ranks} ranks in {total} bytes, but has {} bytes: \
@@ -305,6 +341,11 @@ impl Segment {
 
     pub fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// How many ranks the job has. More seats than that are spare.
+    pub fn members(&self) -> u32 {
+        self.members
     }
 
     pub fn header(&self) -> &Header {

@@ -24,6 +24,7 @@
 //! | `attach` | joining a job |
 //! | `endpoint`, `receive` | the [`Fabric`](weft_fabric::Fabric): sending and looking |
 //! | `watch` | what the launcher sees |
+//! | `seats`, `seated` | who died, and who was started in their place |
 //!
 //! # What is guaranteed
 //! Besides the contract of [`weft_fabric`]: no name in any file system, no port; nothing is left when
@@ -52,9 +53,12 @@ mod news;
 mod options;
 mod portal;
 mod receive;
+mod seated;
+mod seats;
 mod watch;
 
 pub use endpoint::{Shm, fences_probe};
-pub use layout::{MAX_RANKS, ProcessState, initialise, segment_size};
+pub use layout::{MAX_RANKS, ProcessState, initialise, initialise_with_spares, segment_size};
 pub use options::{Options, Use};
+pub use seated::{join, seated};
 pub use watch::{Abort, Watch};

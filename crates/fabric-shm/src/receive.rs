@@ -32,6 +32,7 @@ impl Shm {
             && !self.chunks.has_work()
             && self.helps.is_empty()
             && (self.segment.header().aborted.load(Ordering::Relaxed) == 0 || self.abort_said)
+            && self.segment.header().changes.load(Ordering::Relaxed) == self.changes_seen
     }
 
     /// One look at everything; at most about `budget` items.
@@ -55,8 +56,12 @@ impl Shm {
         } else if self.attention.waiting() > 0 || news::may_be(self.segment.control(self.me)) {
             done += self.receive_cold(sink, budget - done);
         }
-        if self.segment.header().aborted.load(Ordering::Relaxed) != 0 && !self.abort_said {
+        let header = self.segment.header();
+        if header.aborted.load(Ordering::Relaxed) != 0 && !self.abort_said {
             done += self.say_abort(sink);
+        }
+        if self.segment.header().changes.load(Ordering::Relaxed) != self.changes_seen {
+            done += self.hear_of_the_dead(sink);
         }
         done
     }
@@ -128,7 +133,7 @@ impl Shm {
 
     /// Hands out at most `share` messages of one lane.
     #[inline]
-    fn drain(&mut self, from: usize, sink: &mut dyn Sink, share: usize) -> usize {
+    pub(crate) fn drain(&mut self, from: usize, sink: &mut dyn Sink, share: usize) -> usize {
         let peer = Peer(from as u32);
         let mut done = 0;
         while done < share {

@@ -14,7 +14,7 @@ use crate::layout::{ProcessState, Segment};
 /// A look at the segment of a job, without being one of its ranks.
 #[derive(Debug, Clone)]
 pub struct Watch {
-    segment: Arc<Segment>,
+    pub(crate) segment: Arc<Segment>,
 }
 
 /// A rank that has called for the end of the job.
@@ -40,7 +40,7 @@ impl Watch {
     /// How many ranks the job has.
     #[must_use]
     pub fn ranks(&self) -> u32 {
-        self.segment.shape().ranks
+        self.segment.members()
     }
 
     /// How far a rank has come; absent if there is no such rank.
@@ -49,7 +49,11 @@ impl Watch {
         if rank >= self.ranks() {
             return ProcessState::Absent;
         }
-        let state = &self.segment.control(rank).identity.state;
+        let state = &self
+            .segment
+            .control(self.segment.seat_of(rank))
+            .identity
+            .state;
         // SYNC rank.joined.
         ProcessState::from_number(state.load(Ordering::Acquire))
     }
@@ -60,7 +64,11 @@ impl Watch {
         if self.state(rank) == ProcessState::Absent {
             return None;
         }
-        let process = &self.segment.control(rank).identity.process;
+        let process = &self
+            .segment
+            .control(self.segment.seat_of(rank))
+            .identity
+            .process;
         Some(process.load(Ordering::Relaxed))
     }
 
@@ -68,13 +76,13 @@ impl Watch {
     #[must_use]
     pub fn first_abort(&self) -> Option<Abort> {
         // SYNC job.abort.
-        let rank = self
+        let seat = self
             .segment
             .header()
             .aborted
             .load(Ordering::Acquire)
             .checked_sub(1)?;
-        self.abort_of(rank)
+        self.abort_of(self.segment.rank_of(seat)?)
     }
 
     /// What a rank aborted with, if it did.
@@ -83,7 +91,7 @@ impl Watch {
         if rank >= self.ranks() {
             return None;
         }
-        let identity = &self.segment.control(rank).identity;
+        let identity = &self.segment.control(self.segment.seat_of(rank)).identity;
         // SYNC job.abort.
         (identity.abort_set.load(Ordering::Acquire) != 0).then(|| Abort {
             rank,

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use crate::hosts::agents::is_here;
 use crate::hosts::place::{self, HostSlots, Place};
 use values::list;
-use values::{distance, hosts_in, hosts_of, ranks, seconds, variable};
+use values::{distance, hosts_in, hosts_of, on_death, ranks, seconds, variable};
 
 /// What an option does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -33,6 +33,7 @@ enum Effect {
     OnlyVariablesForAll,
     Tags,
     Timeout,
+    OnDeath,
     Input,
     Fabric,
     Encrypt,
@@ -97,6 +98,18 @@ pub enum Input {
     Nobody,
 }
 
+/// What the death of a process means to its job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnDeath {
+    /// The job ends.
+    #[default]
+    End,
+    /// The others are told and go on.
+    Report,
+    /// The others are told and go on, and a process is started in its place.
+    Restart,
+}
+
 /// One program of the command line, between two `:`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProgramLine {
@@ -121,6 +134,8 @@ pub struct CommandLine {
     pub tags: bool,
     /// After which time the job is ended.
     pub timeout: Option<Duration>,
+    /// What the death of a process means.
+    pub on_death: OnDeath,
     /// Who reads standard input.
     pub input: Input,
     /// Whether options that are ignored are not mentioned.
@@ -398,6 +413,7 @@ impl OptionRow {
             Effect::OnlyVariablesForAll => for_all.inherit = Some(Inherit::Only(list(&values[0]))),
             Effect::Tags => line.tags = true,
             Effect::Timeout => line.timeout = Some(seconds(name, &values[0])?),
+            Effect::OnDeath => line.on_death = on_death(name, &values[0])?,
             Effect::Input => {
                 line.input = match values[0].to_str() {
                     Some("0") => Input::First,

@@ -15,7 +15,11 @@ use rustix::fs::Access;
 use crate::bootstrap::foreign_variables;
 use crate::hosts::place::Place;
 use crate::linked;
-use crate::options::{CommandLine, Inherit, Input, ProgramLine};
+use crate::options::{CommandLine, Inherit, Input, OnDeath, ProgramLine};
+
+/// Processes that a job may start anew (`--on-death=restart`): enough for accidents, and an end to a
+/// program that dies at each start. Each costs address space for its lanes.
+const SPARES: u32 = 16;
 
 /// A job before its start.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +30,8 @@ pub struct Plan {
     pub tags: bool,
     /// After which time the job is ended.
     pub timeout: Option<Duration>,
+    /// What the death of a process means.
+    pub on_death: OnDeath,
     /// Who reads standard input.
     pub input: Input,
     /// Whether to tell what is started and how it ended.
@@ -50,6 +56,15 @@ impl Plan {
         programs
             .flat_map(|(appnum, program)| (0..program.ranks).map(move |_| appnum as u32))
             .collect()
+    }
+
+    /// How many processes may be started in place of dead ones.
+    #[must_use]
+    pub fn spares(&self) -> u32 {
+        match self.on_death {
+            OnDeath::Restart => SPARES.min(weft_fabric_shm::MAX_RANKS - self.ranks()),
+            OnDeath::End | OnDeath::Report => 0,
+        }
     }
 }
 
@@ -112,6 +127,14 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
             format!("{total} ranks were asked for; a job has at most {most}"),
         ));
     }
+    if line.on_death != OnDeath::End && line.place != Place::Here {
+        return Err(error(
+            2,
+            "a death can be survived (--on-death) only by a job on this host; leave out the hosts, or \
+             the option"
+                .into(),
+        ));
+    }
     let programs: Result<Vec<_>, _> = line.programs.into_iter().map(program).collect();
     let programs = programs?;
     if total > 1 {
@@ -121,6 +144,7 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
         programs,
         tags: line.tags,
         timeout: line.timeout,
+        on_death: line.on_death,
         input: line.input,
         verbose: line.verbose,
         place: line.place,

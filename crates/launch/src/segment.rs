@@ -14,12 +14,13 @@ pub struct Segment {
     pub watch: Watch,
 }
 
-/// Makes the segment of a job of so many ranks.
+/// Makes the segment of a job of so many ranks, of which `spares` may be started anew.
 ///
 /// # Errors
 /// If there are too many ranks, or the kernel refuses the memory.
-pub fn create(ranks: u32) -> io::Result<Segment> {
-    let size = weft_fabric_shm::segment_size(ranks).ok_or_else(|| {
+pub fn create(ranks: u32, spares: u32) -> io::Result<Segment> {
+    let seats = ranks.saturating_add(spares);
+    let size = weft_fabric_shm::segment_size(seats).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
@@ -31,7 +32,8 @@ pub fn create(ranks: u32) -> io::Result<Segment> {
     let file = MemoryFile::create("weft", size)?;
     let mapping = file.map()?;
     let cores = u32::try_from(cores::cores_available()).unwrap_or(u32::MAX);
-    weft_fabric_shm::initialise(&mapping, ranks, cores).map_err(io::Error::other)?;
+    weft_fabric_shm::initialise_with_spares(&mapping, ranks, spares, cores)
+        .map_err(io::Error::other)?;
     let watch = Watch::open(mapping).map_err(io::Error::other)?;
     Ok(Segment {
         descriptor: file.into_descriptor(),
@@ -46,10 +48,10 @@ mod tests {
 
     #[test]
     fn a_segment_is_ready_for_its_ranks() {
-        let segment = create(3).expect("memory files exist here");
+        let segment = create(3, 0).expect("memory files exist here");
         assert_eq!(segment.watch.ranks(), 3);
         assert_eq!(segment.watch.state(2), ProcessState::Absent);
         assert!(MemoryFile::adopt(segment.descriptor).is_ok());
-        assert!(create(0).is_err() && create(u32::MAX).is_err());
+        assert!(create(0, 0).is_err() && create(u32::MAX, 1).is_err());
     }
 }

@@ -1,22 +1,51 @@
 //! What services count about themselves, for `ioctl`.
 
-use std::time::Duration;
+use weft_fabric::Fabric;
+use weft_sys::clock::Stopwatch;
 
 use crate::error::{Code, Error, Result};
 
+/// Where latency comes from: virtual time in a simulation, else a counter that is cheap to read, for it
+/// is read twice in each call.
+#[derive(Debug)]
+pub(crate) struct Clock(Option<Stopwatch>);
+
+impl Clock {
+    pub(crate) fn of(fabric: &dyn Fabric) -> Self {
+        let simulated = fabric.bell().load().awake == 0;
+        Self((!simulated).then(Stopwatch::new))
+    }
+
+    /// Ticks since some fixed moment.
+    #[inline]
+    pub(crate) fn read(&self, fabric: &dyn Fabric) -> u64 {
+        match &self.0 {
+            Some(stopwatch) => stopwatch.read(),
+            None => u64::try_from(fabric.now().as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+
+    fn nanoseconds(&self, ticks: u64) -> u64 {
+        match &self.0 {
+            Some(stopwatch) => stopwatch.nanoseconds(ticks),
+            None => ticks,
+        }
+    }
+}
+
 /// Of one id, since it was created or opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Meter {
+pub(crate) struct Meter {
     /// Bytes of completed operations.
     pub volume: u64,
-    /// Time within calls that moved them: the `aread` or `awrite`, and the `wait`. The time between the
-    /// two is not counted.
-    pub latency: Duration,
+    /// Ticks within calls that moved them: the `aread` or `awrite`, and the `wait`. The time between
+    /// the two is not counted.
+    pub latency: u64,
 }
 
 /// Of one service, for all ids of the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Inputs created.
     pub creates: u64,
     /// Inputs ended.
@@ -34,11 +63,12 @@ pub struct Counts {
 /// What `ioctl` can be asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// [`Meter::volume`].
+    /// Bytes of completed operations of the id.
     Volume,
-    /// [`Meter::latency`] in nanoseconds.
+    /// Nanoseconds within the calls of the id that moved them.
     Latency,
-    /// One of [`Counts`], in its order.
+    /// One of the counts of the service, for all ids: creates, unlinks, opens, closes, reads (of sync:
+    /// waits), writes (of sync: signals).
     Count(u8),
 }
 
@@ -68,10 +98,10 @@ impl Request {
 
     /// The answer.
     #[must_use]
-    pub(crate) fn answer(self, meter: &Meter, counts: &Counts) -> u64 {
+    pub(crate) fn answer(self, meter: &Meter, counts: &Counts, clock: &Clock) -> u64 {
         match self {
             Self::Volume => meter.volume,
-            Self::Latency => u64::try_from(meter.latency.as_nanos()).unwrap_or(u64::MAX),
+            Self::Latency => clock.nanoseconds(meter.latency),
             Self::Count(which) => [
                 counts.creates,
                 counts.unlinks,

@@ -54,7 +54,7 @@ mod state;
 pub mod sync;
 mod table;
 
-pub use counters::{Counts, Meter, Request};
+pub use counters::Request;
 pub use ends::{Inbox, Inportal, Mail, Outbox, Outportal, Signaller, Waiter};
 pub use error::{Code, Error, Result};
 pub use frame::FIRST as FIRST_KIND;

@@ -11,7 +11,6 @@
 //! to or unread at one port of one node; then its writes wait. Ports do not hold each other up.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
 
 use weft_fabric::{Fabric, Peer, Posted, Region, SharedBytes};
 
@@ -102,7 +101,7 @@ struct Input {
     source: Option<(u32, u8)>,
     /// Deaths that readers were told of.
     told: usize,
-    spent: Duration,
+    spent: u64,
     meter: Meter,
 }
 
@@ -117,7 +116,10 @@ struct Output {
     stalled: Option<([u8; MAX], u8)>,
     size: usize,
     error: Option<Error>,
-    spent: Duration,
+    /// Its node has died since: what comes next is told so, once. A process that was started anew
+    /// knows nothing of what was written before.
+    broken: Option<Error>,
+    spent: u64,
     meter: Meter,
 }
 
@@ -234,11 +236,14 @@ impl Mailboxes {
     /// A node is gone: what waits for it alone ends, and a later node of this number starts afresh.
     pub(crate) fn lose(&mut self, node: u32, error: &Error, died: bool) {
         for (_, end) in self.ends.all() {
-            if let End::Out(output) = end
-                && output.node == node
-                && output.stalled.take().is_some()
-            {
+            let End::Out(output) = end else { continue };
+            if output.node != node {
+                continue;
+            }
+            if output.stalled.take().is_some() {
                 output.error = Some(error.clone());
+            } else if died {
+                output.broken = Some(error.clone());
             }
         }
         if !died {
@@ -327,7 +332,7 @@ impl Core {
             into: None,
             source: None,
             told,
-            spent: Duration::ZERO,
+            spent: 0,
             meter: Meter::default(),
         }))?;
         mailboxes.port(number).input = true;
@@ -359,7 +364,8 @@ impl Core {
             stalled: None,
             size: 0,
             error: None,
-            spent: Duration::ZERO,
+            broken: None,
+            spent: 0,
             meter: Meter::default(),
         }));
         match opened {
@@ -410,7 +416,7 @@ impl Core {
         id: i32,
         body: &[u8],
         waited: bool,
-        start: Duration,
+        start: u64,
     ) -> Result<()> {
         let output = self.mailboxes.output(id)?;
         check_size(body.len())?;
@@ -419,6 +425,9 @@ impl Core {
         }
         output.size = body.len();
         output.error = None;
+        if let Some(lost) = output.broken.take() {
+            return Err(lost);
+        }
         if !self.inject(fabric, id, body)? {
             let output = self.mailboxes.output(id)?;
             let mut copy = [0; MAX];
@@ -429,7 +438,7 @@ impl Core {
         let output = self.mailboxes.output(id)?;
         output.stage = if waited { Stage::Waited } else { Stage::Begun };
         if !waited {
-            output.spent = fabric.now().saturating_sub(start);
+            output.spent = self.clock.read(fabric).saturating_sub(start);
         }
         Ok(())
     }
@@ -461,9 +470,9 @@ impl Core {
     #[inline]
     pub(crate) fn mailbox_poll_write(
         &mut self,
+        fabric: &dyn Fabric,
         id: i32,
-        now: impl FnOnce() -> Duration,
-        start: Duration,
+        start: u64,
     ) -> Option<Result<usize>> {
         let output = match self.mailboxes.output(id) {
             Ok(output) => output,
@@ -473,7 +482,8 @@ impl Core {
             return None;
         }
         output.stage = Stage::Idle;
-        let spent = std::mem::take(&mut output.spent) + now().saturating_sub(start);
+        let spent =
+            std::mem::take(&mut output.spent) + self.clock.read(fabric).saturating_sub(start);
         if let Some(error) = output.error.take() {
             return Some(Err(error));
         }
@@ -528,7 +538,7 @@ impl Core {
         id: i32,
         into: Region,
         waited: bool,
-        start: Duration,
+        start: u64,
     ) -> Result<()> {
         let input = self.mailboxes.input(id)?;
         check_size(into.len())?;
@@ -538,7 +548,7 @@ impl Core {
         input.into = Some(into);
         input.stage = if waited { Stage::Waited } else { Stage::Begun };
         if !waited {
-            input.spent = fabric.now().saturating_sub(start);
+            input.spent = self.clock.read(fabric).saturating_sub(start);
         }
         Ok(())
     }
@@ -549,7 +559,7 @@ impl Core {
         &mut self,
         fabric: &mut dyn Fabric,
         id: i32,
-        start: Duration,
+        start: u64,
     ) -> Option<Result<usize>> {
         let mailboxes = &mut self.mailboxes;
         let (number, filter, into) = match mailboxes.input(id) {
@@ -586,7 +596,7 @@ impl Core {
             port.letters.remove(place);
         }
         self.acknowledge(fabric, number, from);
-        let now = fabric.now();
+        let now = self.clock.read(fabric);
         let input = self.mailboxes.input(id).ok()?;
         input.source = Some((from, source));
         input.meter.volume += length as u64;
@@ -623,7 +633,7 @@ impl Core {
             input.stage = Stage::Idle;
             input.into = None;
             input.filter = Filter::default();
-            input.spent = Duration::ZERO;
+            input.spent = 0;
         }
     }
 

@@ -102,18 +102,18 @@ impl Node {
     #[inline]
     fn block<T>(
         &self,
-        begin: impl FnOnce(&mut Core, &mut dyn Fabric, Duration) -> Result<()>,
-        poll: impl Fn(&mut Core, &mut dyn Fabric, Duration) -> Option<Result<T>>,
+        begin: impl FnOnce(&mut Core, &mut dyn Fabric, u64) -> Result<()>,
+        poll: impl Fn(&mut Core, &mut dyn Fabric, u64) -> Option<Result<T>>,
         undo: impl Fn(&mut Core, &mut dyn Fabric),
     ) -> Result<T> {
-        let (mut begin, mut answer, mut start) = (Some(begin), None, Duration::ZERO);
+        let (mut begin, mut answer, mut start) = (Some(begin), None, 0);
         let unwound = Unwound {
             host: &*self.host,
             undo,
         };
         self.host.wait(&mut |core, fabric| {
             if let Some(begin) = begin.take() {
-                start = fabric.now();
+                start = core.clock.read(fabric);
                 if let Err(error) = begin(core, fabric, start) {
                     answer = Some(Err(error));
                     return true;
@@ -168,7 +168,7 @@ impl Node {
     pub fn mailbox_write(&self, id: i32, body: &[u8]) -> Result<usize> {
         self.block(
             |core, fabric, start| core.mailbox_begin_write(fabric, id, body, true, start),
-            |core, fabric, start| core.mailbox_poll_write(id, || fabric.now(), start),
+            |core, fabric, start| core.mailbox_poll_write(fabric, id, start),
             |_, _| {},
         )
     }
@@ -179,7 +179,7 @@ impl Node {
     /// As [`Self::mailbox_write`].
     pub fn mailbox_awrite(&self, id: i32, body: &[u8]) -> Result<()> {
         self.with(|core, fabric| {
-            let start = fabric.now();
+            let start = core.clock.read(fabric);
             core.mailbox_begin_write(fabric, id, body, false, start)
         })
     }
@@ -206,7 +206,7 @@ impl Node {
     /// As [`Self::mailbox_read`].
     pub fn mailbox_aread(&self, id: i32, into: Region) -> Result<()> {
         self.with(|core, fabric| {
-            let start = fabric.now();
+            let start = core.clock.read(fabric);
             core.mailbox_begin_read(fabric, id, into, false, start)
         })
     }
@@ -226,7 +226,7 @@ impl Node {
                 if reads.get() {
                     core.mailbox_poll_read(fabric, id, start)
                 } else {
-                    core.mailbox_poll_write(id, || fabric.now(), start)
+                    core.mailbox_poll_write(fabric, id, start)
                 }
             },
             |core, _| core.mailbox_abandon(id),
@@ -265,7 +265,7 @@ impl Node {
     pub fn mailbox_ioctl(&self, id: i32, request: u32) -> Result<u64> {
         self.with(|core, _| {
             let (meter, counts) = core.mailbox_counters(id)?;
-            Ok(Request::of(request, false)?.answer(&meter, &counts))
+            Ok(Request::of(request, false)?.answer(&meter, &counts, &core.clock))
         })
     }
 
@@ -359,7 +359,7 @@ impl Node {
 
     fn portal_begin(&self, id: i32, input: bool, region: Region) -> Result<()> {
         self.with(|core, fabric| {
-            let start = fabric.now();
+            let start = core.clock.read(fabric);
             core.portal_begin(fabric, id, input, region, false, start)
         })
     }
@@ -391,7 +391,7 @@ impl Node {
     pub fn portal_ioctl(&self, id: i32, request: u32) -> Result<u64> {
         self.with(|core, _| {
             let (meter, counts) = core.portal_counters(id)?;
-            Ok(Request::of(request, false)?.answer(&meter, &counts))
+            Ok(Request::of(request, false)?.answer(&meter, &counts, &core.clock))
         })
     }
 
@@ -462,7 +462,7 @@ impl Node {
     pub fn sync_ioctl(&self, id: i32, request: u32) -> Result<u64> {
         self.with(|core, _| {
             let (meter, counts) = core.sync_counters(id)?;
-            Ok(Request::of(request, true)?.answer(&meter, &counts))
+            Ok(Request::of(request, true)?.answer(&meter, &counts, &core.clock))
         })
     }
 

@@ -19,7 +19,6 @@
 //! operation ends.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use weft_fabric::{
     Fabric, FabricError, GUEST_OPERATION, Operation, Peer, Posted, Region, Rights, SharedBytes,
@@ -73,7 +72,7 @@ struct Transfer {
     stale: Option<Token>,
     result: Option<Result<usize>>,
     waited: bool,
-    spent: Duration,
+    spent: u64,
 }
 
 #[derive(Debug)]
@@ -100,6 +99,8 @@ enum Side {
 struct End {
     side: Side,
     transfer: Option<Transfer>,
+    /// Of an output, whose node has died since: what comes next is told so, once.
+    broken: Option<Error>,
     meter: Meter,
 }
 
@@ -277,10 +278,19 @@ impl Portals {
         }
     }
 
-    /// A node is gone: every transfer with it ends.
-    pub(crate) fn lose(&mut self, fabric: &mut dyn Fabric, node: u32, error: &Error) {
+    /// A node is gone: what it has permitted and offered is void.
+    pub(crate) fn forget(&mut self, node: u32, error: &Error) {
+        for (_, end) in self.ends.all() {
+            if matches!(&end.side, Side::Out(writer) if writer.node == node) {
+                end.broken = Some(error.clone());
+            }
+        }
         self.permits.retain(|pair, _| pair.0 != node);
         self.offers.retain(|pair, _| pair.0 != node);
+    }
+
+    /// A node is gone: every transfer with it ends.
+    pub(crate) fn lose(&mut self, fabric: &mut dyn Fabric, node: u32, error: &Error) {
         for (_, end) in self.ends.all() {
             if end.pair().is_none_or(|pair| pair.0 != node) {
                 continue;
@@ -291,6 +301,7 @@ impl Portals {
             if let Step::Granted(token) = transfer.step {
                 fabric.revoke(token);
             }
+            end.broken = None;
             if transfer.result.is_none() {
                 transfer.end(Err(error.clone()));
             }
@@ -308,7 +319,7 @@ impl Transfer {
             stale: None,
             result: None,
             waited,
-            spent: Duration::ZERO,
+            spent: 0,
         }
     }
 
@@ -372,6 +383,7 @@ impl Core {
                 allowed: None,
             }),
             transfer: None,
+            broken: None,
             meter: Meter::default(),
         })?;
         portals.inputs[usize::from(number)] = Some(id);
@@ -397,6 +409,7 @@ impl Core {
         let opened = portals.ends.insert(End {
             side: Side::Out(Writer { node, port, source }),
             transfer: None,
+            broken: None,
             meter: Meter::default(),
         });
         match &opened {
@@ -468,7 +481,7 @@ impl Core {
         input: bool,
         region: Region,
         waited: bool,
-        start: Duration,
+        start: u64,
     ) -> Result<()> {
         let end = self.portals.ends.get(id)?;
         match (&end.side, input) {
@@ -479,6 +492,9 @@ impl Core {
         if end.transfer.is_some() {
             return Err(busy(id));
         }
+        if let Some(lost) = end.broken.take() {
+            return Err(lost);
+        }
         let Some(pair) = end.pair() else {
             return Err(Error::new(
                 Code::Access,
@@ -488,7 +504,13 @@ impl Core {
             ));
         };
         if input {
-            self.check_there(pair.0)?;
+            if let Err(lost) = self.check_there(pair.0) {
+                // The permission ends with the read that it was for.
+                if let Side::In(reader) = &mut self.portals.ends.get(id)?.side {
+                    reader.allowed = None;
+                }
+                return Err(lost);
+            }
         } else {
             self.check_reachable(pair.0)?;
         }
@@ -500,7 +522,11 @@ impl Core {
         }
         self.portals.ends.get(id)?.transfer = Some(transfer);
         self.advance_portal(fabric, id);
-        let now = if waited { start } else { fabric.now() };
+        let now = if waited {
+            start
+        } else {
+            self.clock.read(fabric)
+        };
         if let Some(transfer) = &mut self.portals.ends.get(id)?.transfer {
             transfer.spent = now.saturating_sub(start);
         }
@@ -703,7 +729,7 @@ impl Core {
         &mut self,
         fabric: &dyn Fabric,
         id: i32,
-        start: Duration,
+        start: u64,
     ) -> Option<Result<usize>> {
         let end = match self.portals.ends.get(id) {
             Ok(end) => end,
@@ -714,7 +740,7 @@ impl Core {
             return None;
         }
         let result = transfer.result.take()?;
-        let spent = transfer.spent + fabric.now().saturating_sub(start);
+        let spent = transfer.spent + self.clock.read(fabric).saturating_sub(start);
         end.transfer = None;
         if let Side::In(reader) = &mut end.side {
             reader.allowed = None;

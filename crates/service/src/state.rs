@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use weft_fabric::{Fabric, Guest, Head, Limits, Operation, Peer, SharedBytes, Sink, SyncKey};
 
+use crate::counters::Clock;
 use crate::error::{Code, Error, Result, lost};
 use crate::frame::{Frame, Kind};
 use crate::mailbox::Mailboxes;
@@ -38,6 +39,7 @@ pub struct Core {
     pub(crate) me: u32,
     pub(crate) nodes: u32,
     pub(crate) limits: Limits,
+    pub(crate) clock: Clock,
     pub(crate) outbox: Outbox,
     pub(crate) mailboxes: Mailboxes,
     pub(crate) portals: Portals,
@@ -47,8 +49,8 @@ pub struct Core {
     pub(crate) gone: BTreeMap<u32, Gone>,
     /// Every death so far, in order: inputs tell their readers once each.
     pub(crate) deaths: Vec<u32>,
-    /// What the fabric has said since the last `settle`.
-    newly_lost: Vec<(u32, String)>,
+    /// Whose transfers are to be ended.
+    newly_lost: Vec<(u32, Error)>,
     /// Frames that made no sense.
     refused: u64,
 }
@@ -62,6 +64,7 @@ impl Core {
             me: fabric.me().0,
             nodes,
             limits: fabric.limits(),
+            clock: Clock::of(fabric),
             outbox: Outbox::new(nodes),
             mailboxes: Mailboxes::new(nodes),
             portals: Portals::new(),
@@ -166,23 +169,25 @@ impl Core {
             || self.has_questions()
     }
 
+    /// A node is gone. What needs the fabric is done by `settle`; all else at once, so that what
+    /// arrives of a node that was started anew comes after it.
     #[cold]
-    fn lose(&mut self, fabric: &mut dyn Fabric, node: u32, reason: String, died: bool) {
-        let error = lost(node, &reason);
+    fn note_gone(&mut self, node: u32, reason: &str, died: bool) {
+        let error = lost(node, reason);
         self.gone.insert(
             node,
             Gone {
-                reason,
+                reason: reason.to_owned(),
                 left: !died,
             },
         );
         if died {
             self.deaths.push(node);
         }
-        self.outbox.drop_node(node);
         self.names.drop_node(node);
         self.mailboxes.lose(node, &error, died);
-        self.portals.lose(fabric, node, &error);
+        self.portals.forget(node, &error);
+        self.newly_lost.push((node, error));
     }
 }
 
@@ -217,7 +222,7 @@ impl Sink for Core {
             Kind::Unnamed => self.names.unnamed(node, data),
             Kind::Asked => self.names.asked(node, data),
             Kind::Left => {
-                self.newly_lost.push((node, String::new()));
+                self.note_gone(node, "it has left the job", false);
                 true
             }
         };
@@ -229,7 +234,10 @@ impl Sink for Core {
     }
 
     fn lost(&mut self, peer: Peer, reason: &str) {
-        self.newly_lost.push((peer.0, reason.to_owned()));
+        // What left in order may end as it likes.
+        if !self.gone.get(&peer.0).is_some_and(|gone| gone.left) {
+            self.note_gone(peer.0, reason, true);
+        }
     }
 
     fn signalled(&mut self, from: Peer, _key: SyncKey) {
@@ -245,13 +253,10 @@ impl Guest for Core {
             return false;
         }
         let mut moved = false;
-        for (node, reason) in std::mem::take(&mut self.newly_lost) {
+        for (node, error) in std::mem::take(&mut self.newly_lost) {
             moved = true;
-            if reason.is_empty() {
-                self.lose(fabric, node, "it has left the job".into(), false);
-            } else {
-                self.lose(fabric, node, reason, true);
-            }
+            self.outbox.drop_node(node);
+            self.portals.lose(fabric, node, &error);
         }
         if !self.outbox.is_empty() {
             moved |= self.outbox.flush(fabric);

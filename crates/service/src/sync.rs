@@ -5,8 +5,6 @@
 //! receiver has made the sync is kept by the fabric. Signals are counted per sender: a second one
 //! before the first was taken counts for the next wait.
 
-use std::time::Duration;
-
 use weft_fabric::{Fabric, GUEST_KEY, Peer, Posted, SyncKey};
 
 use crate::counters::{Counts, Meter};
@@ -296,7 +294,7 @@ impl Core {
         &mut self,
         fabric: &dyn Fabric,
         id: i32,
-        start: Duration,
+        start: u64,
     ) -> Option<Result<()>> {
         let end = match self.syncs.end(id, false) {
             Ok(end) => end,
@@ -306,7 +304,7 @@ impl Core {
             return None;
         }
         end.busy = false;
-        end.meter.latency += fabric.now().saturating_sub(start);
+        end.meter.latency += self.clock.read(fabric).saturating_sub(start);
         let result = end.error.take().map_or(Ok(()), Err);
         self.syncs.counts.writes += 1;
         Some(result)
@@ -328,7 +326,7 @@ impl Core {
         &mut self,
         fabric: &mut dyn Fabric,
         id: i32,
-        start: Duration,
+        start: u64,
     ) -> Option<Result<()>> {
         let end = match self.syncs.end(id, true) {
             Ok(end) => end,
@@ -353,7 +351,7 @@ impl Core {
                 .find_map(|node| self.check_there(node).err())?;
             Err(lost)
         };
-        let now = fabric.now();
+        let now = self.clock.read(fabric);
         let end = self.syncs.end(id, true).ok()?;
         end.busy = false;
         end.meter.latency += now.saturating_sub(start);

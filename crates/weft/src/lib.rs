@@ -1,1 +1,23 @@
 //! The face of Weft: the library and the command.
+//!
+//! A program joins its job by [`init`] and talks to the other nodes by [`mailbox`], [`portal`] and
+//! [`sync`]; [`name`] tells who is where. `weft run -n 17 ./program` starts it as 17 nodes; started
+//! alone it is a job of one.
+//!
+//! ```
+//! let node = weft::init()?;
+//! let inbox = node.inbox(0)?;
+//! node.outbox(node.me(), 0)?.write(b"to myself")?;
+//! let mut text = [0; weft::mailbox::MAX];
+//! let mail = inbox.read(&mut text)?;
+//! assert_eq!(&text[..mail.length], b"to myself");
+//! # Ok::<(), weft::Error>(())
+//! ```
+
+mod job;
+
+pub use job::{Services, init};
+pub use weft_service::{
+    Code, Error, Inbox, Inportal, Mail, Node, Outbox, Outportal, PORTS, Result, Signaller, Waiter,
+};
+pub use weft_service::{mailbox, name, portal, sync};

@@ -80,7 +80,7 @@ pub fn join(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
     let local = local.map_err(|error| error.to_string())?;
     local.set_state(ProcessState::Initialised);
     if launcher.size() == 1 || hosts.count() == 1 && !wishes.everywhere {
-        return Ok(Box::new(local));
+        return Ok(weft_fabric_shm::seated(local));
     }
     let here = hosts.host(launcher.rank());
     let places = Places::new(launcher.size(), hosts.ranks_of(here).collect());

@@ -1,12 +1,13 @@
 //! Every experiment that the project has or owes, in the order of the page.
 //!
-//! [`sources`] holds those of the five source documents that run today, [`beyond`] the project's own
+//! [`services`] holds part A, [`sources`] those of the five source documents that run today, [`beyond`] the project's own
 //! (some planned in [`scaling`]),
 //! [`owed`] those that are listed but wait for the part of Weft that they measure.
 
 mod beyond;
 mod owed;
 mod scaling;
+mod services;
 mod sources;
 
 use crate::experiment::{
@@ -17,6 +18,7 @@ use std::time::Duration;
 /// All experiments.
 pub fn all() -> Vec<Experiment> {
     let mut all = Vec::new();
+    all.extend(services::experiments());
     all.extend(sources::experiments());
     all.extend(beyond::experiments());
     all.extend(owed::experiments());

@@ -4,19 +4,7 @@ use crate::experiment::{Build, Experiment, Part};
 use crate::results::{Chart, Scale};
 
 /// Id, part, title, and what is missing.
-const OWED: [(&str, Part, &str, &str); 25] = [
-    (
-        "portal-throughput",
-        Part::A,
-        "Throughput of broadcast, gather, allgather, ping-pong through portals",
-        MAILBOX,
-    ),
-    (
-        "mailbox-latency",
-        Part::A,
-        "Latency of broadcast, gather, allgather, ping-pong through mailboxes",
-        MAILBOX,
-    ),
+const OWED: [(&str, Part, &str, &str); 23] = [
     (
         "hash-insert",
         Part::C,
@@ -137,7 +125,6 @@ const OWED: [(&str, Part, &str, &str); 25] = [
     ("net-tx-copy", Part::E, "Transmit copier", NET),
 ];
 
-const MAILBOX: &str = "the mailbox and portal commands of the library";
 const FIBERS: &str = "fibers";
 const TABLE: &str = "the compared structures from other packages";
 const NET: &str = "the network datapath";

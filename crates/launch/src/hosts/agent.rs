@@ -164,7 +164,7 @@ fn provide(assignment: &Assignment) -> io::Result<(HostMap, Segment)> {
     if limit.current.is_some_and(|limit| limit < wanted) {
         let _ = descriptor::raise_limit();
     }
-    Ok((hosts, segment::create(local)?))
+    Ok((hosts, segment::create(local, 0)?))
 }
 
 /// Waits for the head to say something.

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use weft_fabric_shm::{ProcessState, Watch};
@@ -104,6 +105,32 @@ impl Ranks {
             self.all[index].ended = Some(status);
         }
         first
+    }
+
+    /// Tells the other ranks that one has died.
+    pub fn tell_of_death(&self, index: usize) {
+        if let (Some(status), Some(watch)) = (self.status(index), &self.watch) {
+            watch.tell_of_death(index as u32, status.into_raw());
+        }
+    }
+
+    /// Prepares for another process of a rank that has died. False if there were too many.
+    pub fn seat_anew(&self, index: usize) -> bool {
+        self.watch
+            .as_ref()
+            .is_some_and(|watch| watch.seat_anew(index as u32))
+    }
+
+    /// Takes over the process that was started in place of one that died.
+    pub fn replace(&mut self, index: usize, process: u32, control: OwnedFd, lifeline: OwnedFd) {
+        self.all[index] = Rank {
+            process,
+            control: Some(File::from(control)),
+            _lifeline: Some(lifeline),
+            initialised: false,
+            finalised: false,
+            ended: None,
+        };
     }
 
     /// Notes the end of a process; answers which rank it was, if one.
@@ -255,12 +282,11 @@ impl Ranks {
 mod tests {
     use super::*;
     use crate::segment;
-    use std::os::unix::process::ExitStatusExt;
     use weft_sys::descriptor::{self, Carries};
 
     /// Ranks without processes, and their ends of the control sockets.
     fn ranks(count: u32) -> (Ranks, Vec<OwnedFd>) {
-        let segment = segment::create(count).expect("memory files exist here");
+        let segment = segment::create(count, 0).expect("memory files exist here");
         let mut ranks = Ranks::new(Some(segment.watch));
         let mut ends = Vec::new();
         for rank in 0..count {

@@ -18,7 +18,7 @@ use super::verdict::{Failure, how};
 use crate::control::Answer;
 use crate::exchange::Exchange;
 use crate::hosts::place::Place;
-use crate::options::Input;
+use crate::options::{Input, OnDeath};
 use crate::plan::Plan;
 use crate::segment;
 use crate::tree;
@@ -58,6 +58,8 @@ pub(super) struct Job<'a> {
     pub front: OwnedFd,
     /// The failure that counts.
     pub failure: Option<Failure>,
+    /// The first death that did not end the job, of a rank that was not started anew.
+    died: Option<Failure>,
     /// A signal was passed on: when it came, and when patience ends.
     leaving: Option<(Instant, Instant)>,
     deadline: Option<Instant>,
@@ -101,7 +103,7 @@ impl<'a> Job<'a> {
         let ranks = plan.ranks();
         // Four descriptors a rank, and more while one is started. Ranks inherit the limit, and some
         // programs mind a large one: only if it must be.
-        let wanted = 4 * u64::from(ranks) + 64;
+        let wanted = 4 * u64::from(ranks + plan.spares()) + 64;
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         if limit.current.is_some_and(|limit| limit < wanted) {
             // If it cannot be, the start of a rank will say so.
@@ -115,7 +117,7 @@ impl<'a> Job<'a> {
         let mut output = Output::new(sinks, plan.tags);
         let (mut memory, mut watch, mut remote) = (None, None, None);
         if plan.place == Place::Here {
-            let segment = segment::create(ranks)?;
+            let segment = segment::create(ranks, plan.spares())?;
             memory = Some(segment.descriptor);
             watch = Some(segment.watch);
         } else {
@@ -131,6 +133,7 @@ impl<'a> Job<'a> {
             signals,
             front,
             failure: None,
+            died: None,
             leaving: None,
             deadline: plan
                 .timeout
@@ -358,10 +361,73 @@ impl<'a> Job<'a> {
         if let Some(abort) = self.ranks.first_abort() {
             self.fail(abort);
         }
+        if self.plan.on_death != OnDeath::End && self.failure.is_none() && self.leaving.is_none() {
+            for index in ended {
+                match self.ranks.judge(index) {
+                    Some(failure) => self.survive(index, failure),
+                    // Whoever is started later is to know.
+                    None => self.ranks.tell_of_death(index),
+                }
+            }
+            return;
+        }
         let failures = ended.iter().filter_map(|&index| self.ranks.judge(index));
         if let Some(first) = failures.min_by_key(Failure::order) {
             self.fail(first);
         }
+    }
+
+    /// A rank has died, and the job goes on without it, or with another process of it.
+    fn survive(&mut self, index: usize, failure: Failure) {
+        self.ranks.tell_of_death(index);
+        let status = self.ranks.status(index);
+        let badly = status.is_some_and(|status| !status.success());
+        let how = status.map_or_else(String::new, how);
+        let anew = badly && self.plan.on_death == OnDeath::Restart;
+        let then = match anew.then(|| self.start_anew(index)) {
+            Some(Ok(process)) => format!("started anew as process {process}"),
+            Some(Err(reason)) => format!("not started anew: {reason}"),
+            None => "the others were told (--on-death)".into(),
+        };
+        if !then.starts_with("started") {
+            self.died.get_or_insert(failure);
+        }
+        self.output
+            .say(&format!("weft: rank {index} {how}; {then}"));
+    }
+
+    /// Starts another process of a rank that has died.
+    fn start_anew(&mut self, index: usize) -> Result<u32, String> {
+        let rank = index as u32;
+        let memory = self.memory.as_ref().ok_or("it is on another host")?;
+        let appnums = self.plan.appnums();
+        let appnum = appnums[index];
+        let size = self.plan.ranks();
+        let seat = Seat {
+            rank,
+            size,
+            local_rank: rank,
+            local_size: size,
+            appnum,
+        };
+        if !self.ranks.seat_anew(index) {
+            return Err(format!(
+                "{} processes of this job were started anew before",
+                self.plan.spares()
+            ));
+        }
+        let program = &self.plan.programs[appnum as usize];
+        let straight = size == 1 && !self.plan.tags;
+        let started = Spawner::new(memory, straight)
+            .and_then(|mut spawner| spawner.start(seat, program, Stdio::null()))
+            .map_err(|error| error.to_string())?;
+        if let Some(outputs) = started.outputs {
+            self.output.add(rank, outputs);
+        }
+        let process = started.process;
+        self.ranks
+            .replace(index, process, started.control, started.lifeline);
+        Ok(process)
     }
 
     /// Reads what a rank has to tell, and answers what it asks.
@@ -427,7 +493,7 @@ impl<'a> Job<'a> {
                 .say("weft: processes of the job that run as another user could not be ended");
         }
         let code = match &self.failure {
-            None => 0,
+            None => self.died.as_ref().map_or(0, Failure::code),
             Some(failure) => {
                 let others = ended.iter().filter(|rank| Some(**rank) != at_fault).count();
                 let line = failure.line(others);

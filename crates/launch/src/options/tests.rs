@@ -34,6 +34,7 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
             let value = match row.does {
                 Effect::Ranks => "3",
                 Effect::Timeout | Effect::Heartbeat => "1.5",
+                Effect::OnDeath => "report",
                 Effect::Input => "none",
                 Effect::Hosts => "localhost,127.0.0.1",
                 Effect::Hostfile => "/dev/null",
@@ -153,6 +154,7 @@ fn mistakes_are_named_with_a_remedy() {
         ("--frobnicate ./a", "no option --frobnicate"),
         ("--timeout never ./a", "'never'"),
         ("--timeout 0 ./a", "'0'"),
+        ("--on-death=later ./a", "'later'"),
         ("-l=yes ./a", "takes no value"),
         ("-host other:x ./a", "other:x"),
         ("-host other --listen 10.0.0.1:7000 ./a", "leave one out"),

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
+use super::OnDeath;
 use crate::hosts::place::HostSlots;
 
 /// A number of ranks.
@@ -30,6 +31,20 @@ pub fn seconds(name: &str, text: &OsStr) -> Result<Duration, String> {
                 text.display()
             )
         })
+}
+
+/// What the death of a process means.
+pub fn on_death(name: &str, text: &OsStr) -> Result<OnDeath, String> {
+    match text.to_str() {
+        Some("end") => Ok(OnDeath::End),
+        Some("report") => Ok(OnDeath::Report),
+        Some("restart") => Ok(OnDeath::Restart),
+        _ => Err(format!(
+            "{name} was given '{}'; end (the job ends), report (the others are told) and restart (and \
+             it is started anew) are possible",
+            text.display()
+        )),
+    }
 }
 
 /// The name and the value of a variable.

@@ -6,6 +6,7 @@ mod mail;
 mod names;
 mod portals;
 mod syncs;
+mod threads;
 
 use weft_fabric::Fabric;
 use weft_fabric::conformance::{Part, Stage, boxed};

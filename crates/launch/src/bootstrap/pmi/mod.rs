@@ -307,7 +307,7 @@ fn meet(
     let lowest = hosts.ranks_of(hosts.host(rank)).next().unwrap_or(rank);
     let memory = if lowest == rank {
         let local = hosts.local_size(hosts.host(rank));
-        let memory = segment::create(local).map_err(system)?.descriptor;
+        let memory = segment::create(local, 0).map_err(system)?.descriptor;
         door.hand_out(&memory, &key, local - 1)?;
         memory
     } else {

@@ -1,0 +1,56 @@
+//! Joining the job that `weft run` has started, for Rust programs.
+
+use std::ops::Deref;
+
+use weft_launch::bootstrap::{self, Launcher};
+use weft_service::{Code, Error, Node, Result};
+
+/// This process as a node of its job, until it is dropped: then it leaves in order.
+#[derive(Debug)]
+pub struct Services {
+    node: Node,
+    launcher: Box<dyn Launcher>,
+}
+
+/// Joins the job, or makes a job of one.
+///
+/// Once per process, and before it has threads that read or change its environment: the variables by
+/// which the launcher tells a node its place are removed, so that what this process starts is not
+/// taken for the same node.
+///
+/// # Errors
+/// [`Code::Io`] if the variables of the launcher make no sense, or this process is a node already.
+pub fn init() -> Result<Services> {
+    let failed = |text: String| Error::new(Code::Io, text);
+    let launcher = bootstrap::join().map_err(|error| failed(error.to_string()))?;
+    if launcher.hosts().count() > 1 {
+        return Err(failed(
+            "this job has several hosts; nodes that are Rust programs are joined on one host only: leave \
+             out the hosts, or use weft.h"
+                .into(),
+        ));
+    }
+    let fabric = weft_fabric_shm::join(launcher.segment(), launcher.rank())
+        .map_err(|error| failed(error.to_string()))?;
+    launcher.initialised();
+    let node = Node::alone(fabric);
+    Ok(Services { node, launcher })
+}
+
+impl Deref for Services {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl Drop for Services {
+    fn drop(&mut self) {
+        // One that panics has not finished what others count on: it dies, and they are told.
+        if !std::thread::panicking() {
+            self.node.leave();
+            self.launcher.finalised();
+        }
+    }
+}

@@ -15,7 +15,7 @@ use crate::stack::Stacks;
 use crate::worker::{self, Worker};
 
 /// From so many stacks on it pays to fetch the next fiber's frames ahead.
-const MANY: usize = 1024;
+const MANY: usize = 128;
 
 /// Whether stacks have guards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -156,7 +156,7 @@ impl Worker {
     }
 
     /// The next fiber to run, if any is ready.
-    #[inline]
+    #[inline(always)]
     fn pick(&self) -> Option<u32> {
         loop {
             let Some(number) = self.ready.next_of_hand() else {
@@ -197,7 +197,7 @@ impl Worker {
     }
 
     /// Takes what others signalled, and the next word of ready fibers into the hand.
-    #[inline]
+    #[inline(never)]
     fn refill(&self) -> bool {
         if self.shared.may_have_any() {
             self.shared

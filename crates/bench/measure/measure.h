@@ -52,6 +52,7 @@ void stream(struct task *task);
 void exchange(struct task *task);
 void collective(struct task *task);
 void matching(struct task *task);
+void threads(struct task *task);
 void idle(struct task *task);
 void settle(struct task *task);
 void burn(struct task *task);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The measuring program, carried along so that an installed `weft` needs no source tree.
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 8] = [
     ("measure.h", include_str!("../measure/measure.h")),
     ("main.c", include_str!("../measure/main.c")),
     ("point.c", include_str!("../measure/point.c")),
@@ -15,6 +15,7 @@ const SOURCES: [(&str, &str); 7] = [
     ("collective.c", include_str!("../measure/collective.c")),
     ("matching.c", include_str!("../measure/matching.c")),
     ("idle.c", include_str!("../measure/idle.c")),
+    ("threads.c", include_str!("../measure/threads.c")),
 ];
 
 /// Whose options a launcher understands.

@@ -8,6 +8,7 @@ mod beyond;
 mod owed;
 mod scaling;
 mod sources;
+mod threads;
 
 use crate::experiment::{
     Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Member, Repeat, Task,
@@ -18,6 +19,7 @@ use std::time::Duration;
 pub fn all() -> Vec<Experiment> {
     let mut all = Vec::new();
     all.extend(sources::experiments());
+    all.extend(threads::experiments());
     all.extend(beyond::experiments());
     all.extend(owed::experiments());
     all

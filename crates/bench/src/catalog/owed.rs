@@ -4,7 +4,7 @@ use crate::experiment::{Build, Experiment, Part};
 use crate::results::{Chart, Scale};
 
 /// Id, part, title, and what is missing.
-const OWED: [(&str, Part, &str, &str); 25] = [
+const OWED: [(&str, Part, &str, &str); 23] = [
     (
         "portal-throughput",
         Part::A,
@@ -46,18 +46,6 @@ const OWED: [(&str, Part, &str, &str); 25] = [
         Part::C,
         "Packet pool: get, sleep, return",
         TABLE,
-    ),
-    (
-        "latency-threads-size",
-        Part::C,
-        "Latency of 14 threads a side, against size",
-        FIBERS,
-    ),
-    (
-        "latency-threads-count",
-        Part::C,
-        "Latency of 64 B, against the number of threads",
-        FIBERS,
     ),
     (
         "net-asymmetric",

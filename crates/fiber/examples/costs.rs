@@ -1,8 +1,8 @@
 //! What fibers cost here: `cargo run --release -p weft-fiber --example costs`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
+use weft_atomic::{AtomicBool, AtomicU32, Ordering};
 
 use weft_fiber::{Builder, Config, Fiber, Runtime, current, park, spawn, yield_now};
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::io;
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 use std::thread;
+use weft_atomic::Ordering;
 
 use weft_atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use weft_sys::{Futex, Mapping, cores};

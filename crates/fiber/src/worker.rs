@@ -24,7 +24,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
+use weft_atomic::Ordering;
 
 use weft_atomic::bits::{Bits, summaries_for, words_for};
 use weft_atomic::{AtomicU64, CacheLine, FenceMode, spin_loop};

@@ -77,6 +77,10 @@ impl<T> Biased<T> {
     /// Takes it, asleep while another holds it for long. Not to be taken twice by one thread.
     #[inline]
     pub fn lock<'a, K: Kernel>(&'a self, kernel: &'a K) -> Guard<'a, T, K> {
+        if self.revoked.load(Ordering::Relaxed) != 0 {
+            // Whoever revoked held the lock until the owner was out, so holding it now is enough.
+            return self.guard(Some(self.lock.lock(kernel)));
+        }
         if self.owner.load(Ordering::Relaxed) == this_thread() {
             self.inside.store(1, Ordering::Relaxed);
             self.mode.light();

@@ -54,6 +54,7 @@ void collective(struct task *task);
 void routine(struct task *task);
 void oneway(struct task *task);
 void matching(struct task *task);
+void threads(struct task *task);
 void idle(struct task *task);
 void settle(struct task *task);
 void burn(struct task *task);

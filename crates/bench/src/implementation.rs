@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The measuring program, carried along so that an installed `weft` needs no source tree.
-const SOURCES: [(&str, &str); 8] = [
+const SOURCES: [(&str, &str); 9] = [
     ("measure.h", include_str!("../measure/measure.h")),
     ("main.c", include_str!("../measure/main.c")),
     ("point.c", include_str!("../measure/point.c")),
@@ -16,6 +16,7 @@ const SOURCES: [(&str, &str); 8] = [
     ("routine.c", include_str!("../measure/routine.c")),
     ("matching.c", include_str!("../measure/matching.c")),
     ("idle.c", include_str!("../measure/idle.c")),
+    ("threads.c", include_str!("../measure/threads.c")),
 ];
 
 /// Whose options a launcher understands.

@@ -1,8 +1,8 @@
 //! What fibers cost here: `cargo run --release -p weft-fiber --example costs`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
+use weft_atomic::{AtomicBool, AtomicU32, Ordering};
 
 use weft_fiber::{Builder, Config, Fiber, Runtime, current, park, spawn, yield_now};
 
@@ -126,6 +126,11 @@ fn signals(target: usize, count: usize) -> (f64, f64) {
 }
 
 fn main() {
+    // One figure alone, for looking at it with other tools.
+    if let Some(fibers) = std::env::args().nth(1).and_then(|word| word.parse().ok()) {
+        println!("yield among {fibers:8} fibers {:7.1} ns", yields(fibers));
+        return;
+    }
     for fibers in [2, 8, 64, 256, 512, 4096, 65_536, 1_000_000] {
         println!("yield among {fibers:8} fibers {:7.1} ns", yields(fibers));
     }

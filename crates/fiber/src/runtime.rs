@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::io;
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 use std::thread;
+use weft_atomic::Ordering;
 
 use weft_atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use weft_sys::{Futex, Mapping, cores};
@@ -15,7 +15,7 @@ use crate::stack::Stacks;
 use crate::worker::{self, Worker};
 
 /// From so many stacks on it pays to fetch the next fiber's frames ahead.
-const MANY: usize = 1024;
+const MANY: usize = 128;
 
 /// Whether stacks have guards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

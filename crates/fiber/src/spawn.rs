@@ -6,7 +6,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::Ordering;
+use weft_atomic::Ordering;
 
 use crate::completion::Completion;
 use crate::fiber::{Control, Fiber, owner_of};

@@ -5,7 +5,7 @@
 //!   ┌──────┬────────────────────────┬───────────┬────────┐
 //!   │guard │ … frames ◄──────────── │ closure   │Control │ colour   next stack …
 //!   └──────┴────────────────────────┴───────────┴────────┘
-//!     1 page                    payload of the fiber       0 to 15 cache lines
+//!     1 page                    payload of the fiber       0 to 63 cache lines
 //! ```
 //!
 //! * A number is the name of a fiber in every table of the runtime. Its stack is found by a shift and an
@@ -49,7 +49,7 @@ pub(crate) const BATCH: usize = 32;
 /// Bytes of a page of x86-64.
 const PAGE: usize = 4096;
 /// Colours, and the distance between two.
-const COLOURS: usize = 16;
+const COLOURS: usize = 64;
 const COLOUR: usize = 64;
 
 /// A size of stacks: 0 is the smallest.

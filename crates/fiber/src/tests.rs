@@ -1,7 +1,7 @@
 //! Fibers together.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use weft_atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::{Builder, Config, Order, Runtime, current, park, spawn, yield_now};
 

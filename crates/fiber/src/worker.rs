@@ -24,7 +24,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
+use weft_atomic::Ordering;
 
 use weft_atomic::bits::{Bits, summaries_for, words_for};
 use weft_atomic::{AtomicU64, CacheLine, FenceMode, spin_loop};
@@ -156,7 +156,7 @@ impl Worker {
     }
 
     /// The next fiber to run, if any is ready.
-    #[inline]
+    #[inline(always)]
     fn pick(&self) -> Option<u32> {
         loop {
             let Some(number) = self.ready.next_of_hand() else {
@@ -197,7 +197,7 @@ impl Worker {
     }
 
     /// Takes what others signalled, and the next word of ready fibers into the hand.
-    #[inline]
+    #[inline(never)]
     fn refill(&self) -> bool {
         if self.shared.may_have_any() {
             self.shared

@@ -170,6 +170,11 @@ impl Process {
         });
     }
 
+    /// Ends the sleep of whoever drives.
+    pub(crate) fn ring(&self) {
+        self.bell.ring();
+    }
+
     /// Exclusive use of the engine.
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_> {

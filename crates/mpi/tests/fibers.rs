@@ -280,3 +280,77 @@ fn threads_of_communicators_of_their_own_get_their_messages() {
         threads_play(threads, true);
     }
 }
+
+/// Runs a future on a loop over one descriptor, as an executor of one's own would.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let event = weft_sys::wake::EventWaker::new().unwrap();
+    let waker = event.waker();
+    let mut future = std::pin::pin!(future);
+    loop {
+        let polled = future
+            .as_mut()
+            .poll(&mut std::task::Context::from_waker(&waker));
+        if let std::task::Poll::Ready(answer) = polled {
+            return answer;
+        }
+        let interest = weft_sys::poll::Interest::Read;
+        let mut entries = [weft_sys::poll::Entry::new(&*event, interest)];
+        weft_sys::poll::wait(&mut entries, None).unwrap();
+        assert!(event.clear(), "it ends by a wake-up");
+    }
+}
+
+#[test]
+fn requests_are_awaited_through_a_descriptor() {
+    on_threads(2, |process| {
+        let world = process.world();
+        let peer = Target::Rank(1 - world.rank());
+        for round in 0..50 {
+            let mut into = [vec![0; 100], vec![0; 60_000]];
+            let mut out = [pattern(100, round), pattern(60_000, round)];
+            let receives: Vec<_> = (0..)
+                .zip(&mut into)
+                .map(|(tag, into)| {
+                    let id = world
+                        .irecv(over(into), Source::Any, TagPattern::Exact(tag))
+                        .unwrap();
+                    process.completion(id)
+                })
+                .collect();
+            let sends: Vec<_> = (0..)
+                .zip(&mut out)
+                .map(|(tag, out)| {
+                    let id = world
+                        .isend(SendMode::Standard, over(out), peer, tag)
+                        .unwrap();
+                    process.completion(id)
+                })
+                .collect();
+            block_on(async {
+                for (receive, size) in receives.into_iter().zip([100, 60_000]) {
+                    assert_eq!(receive.await.unwrap().bytes, size);
+                }
+                for send in sends {
+                    send.await.unwrap();
+                }
+            });
+            assert_eq!(into, [pattern(100, round), pattern(60_000, round)]);
+        }
+        // A future that is dropped lets the operation go on.
+        let mut late = [0; 4];
+        let id = world
+            .irecv(over(&mut late), Source::Any, TagPattern::Exact(9))
+            .unwrap();
+        drop(process.completion(id));
+        world
+            .send(SendMode::Standard, over(&mut [5; 4]), peer, 9)
+            .unwrap();
+        world
+            .sendrecv(
+                (over(&mut [0; 1]), peer, 10),
+                (over(&mut [0; 1]), Source::Any, TagPattern::Exact(10)),
+            )
+            .unwrap();
+        assert_eq!(late, [5; 4]);
+    });
+}

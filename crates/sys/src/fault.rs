@@ -9,7 +9,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use weft_atomic::{AtomicUsize, Ordering};
 
 use crate::error::{check, failed};
 use crate::memory::Mapping;

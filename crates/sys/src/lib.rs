@@ -15,7 +15,7 @@
 //!   fork        a second process of this program               environment: variables
 //!   cores       how many cores we really have
 //!   random      unpredictable bytes                            usage: what a thread has used
-//!   fault       a look at memory touched that may not be
+//!   fault       a look at memory touched that may not be       wake: tasks, through a descriptor
 //!   socket      streams and lent memory                        interfaces: addresses of this host
 //! ```
 //!
@@ -50,6 +50,7 @@ pub mod signal;
 pub mod socket;
 pub mod span;
 pub mod usage;
+pub mod wake;
 
 pub use error::SystemError;
 pub use futex::Futex;

@@ -21,3 +21,6 @@ pub use weft_service::{
     Code, Error, Inbox, Inportal, Mail, Node, Outbox, Outportal, PORTS, Result, Signaller, Waiter,
 };
 pub use weft_service::{mailbox, name, portal, sync};
+
+/// Fibers: threads of a program's own, of which a million may wait at once, in calls of MPI as well.
+pub use weft_fiber as fiber;

@@ -9,6 +9,7 @@ mod owed;
 mod scaling;
 mod services;
 mod sources;
+mod threads;
 
 use crate::experiment::{
     Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Member, Repeat, Task,
@@ -20,6 +21,7 @@ pub fn all() -> Vec<Experiment> {
     let mut all = Vec::new();
     all.extend(services::experiments());
     all.extend(sources::experiments());
+    all.extend(threads::experiments());
     all.extend(beyond::experiments());
     all.extend(owed::experiments());
     all

@@ -4,7 +4,7 @@ use crate::experiment::{Build, Experiment, Part};
 use crate::results::{Chart, Scale};
 
 /// Id, part, title, and what is missing.
-const OWED: [(&str, Part, &str, &str); 23] = [
+const OWED: [(&str, Part, &str, &str); 21] = [
     (
         "hash-insert",
         Part::C,
@@ -34,18 +34,6 @@ const OWED: [(&str, Part, &str, &str); 23] = [
         Part::C,
         "Packet pool: get, sleep, return",
         TABLE,
-    ),
-    (
-        "latency-threads-size",
-        Part::C,
-        "Latency of 14 threads a side, against size",
-        FIBERS,
-    ),
-    (
-        "latency-threads-count",
-        Part::C,
-        "Latency of 64 B, against the number of threads",
-        FIBERS,
     ),
     (
         "net-asymmetric",

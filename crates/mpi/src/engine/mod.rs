@@ -109,6 +109,15 @@ pub(crate) struct Core {
     pub guest_called: bool,
 }
 
+/// Requests that tasks of an executor await, see [`crate::p2p::future`].
+#[derive(Debug, Default)]
+pub(crate) struct Futures {
+    /// How many.
+    pub count: usize,
+    /// Whether a thread waits on their behalf.
+    pub is_driven: bool,
+}
+
 /// One rank's engine.
 pub(crate) struct Engine {
     pub fabric: Box<dyn Fabric>,
@@ -128,6 +137,7 @@ pub(crate) struct Engine {
     pub driven: bool,
     /// Those who wait while another drives.
     pub parked: Parked,
+    pub futures: Futures,
 }
 
 impl Engine {
@@ -161,6 +171,7 @@ impl Engine {
             retry_pulls: Vec::new(),
             driven: false,
             parked: Parked::default(),
+            futures: Futures::default(),
         }
     }
 

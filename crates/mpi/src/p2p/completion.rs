@@ -182,6 +182,18 @@ impl Guard<'_> {
     }
 }
 
+impl Engine {
+    /// Whether a request has ended; an error if it is stale.
+    pub(crate) fn has_ended(&self, id: RequestId) -> Result<bool> {
+        self.phase(id).map(|_| self.over(id))
+    }
+
+    /// Takes the outcome of an ended request.
+    pub(crate) fn take_outcome(&mut self, id: RequestId) -> Result<Status> {
+        outcome(self.take(id))
+    }
+}
+
 fn outcome(mut status: Status) -> Result<Status> {
     match status.error.take() {
         None => Ok(status),

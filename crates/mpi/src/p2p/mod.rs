@@ -2,6 +2,7 @@
 
 mod buffered;
 mod completion;
+pub mod future;
 mod pair;
 mod persistent;
 mod probe;

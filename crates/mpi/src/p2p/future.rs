@@ -1,0 +1,143 @@
+//! Requests as futures, for an executor of the caller's choice.
+//!
+//! A task that awaits a request leaves its waker with it, as a thread or fiber that waits leaves itself.
+//! Somebody has to drive progress meanwhile: while any future is pending, one thread of the process waits
+//! on their behalf like any other that waits (and drives if nobody else does). It exists only as long.
+//!
+//! An executor that is a loop over descriptors sleeps on the one of
+//! [`EventWaker`](weft_sys::wake::EventWaker) and polls its futures with that waker.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use weft_fiber::Waiter;
+
+use crate::engine::Interest;
+use crate::engine::request::{Phase, RequestId};
+use crate::error::{Error, ErrorClass, Result};
+use crate::{Process, Status};
+
+/// The end of a request. Dropping it before that lets the operation go on by itself, as
+/// `MPI_Request_free` does: its buffer stays in use.
+#[derive(Debug)]
+pub struct Completion {
+    process: Arc<Process>,
+    id: RequestId,
+    /// Whether it is counted among the pending.
+    counted: bool,
+    taken: bool,
+}
+
+impl Process {
+    /// The end of a request as a future; its output is that of [`Process::wait`].
+    #[must_use]
+    pub fn completion(self: &Arc<Self>, id: RequestId) -> Completion {
+        Completion {
+            process: Arc::clone(self),
+            id,
+            counted: false,
+            taken: false,
+        }
+    }
+}
+
+impl Completion {
+    /// From now on somebody has to drive.
+    fn count(&mut self) -> Result<()> {
+        if self.counted {
+            return Ok(());
+        }
+        let pending = &mut self.process.lock().futures;
+        pending.count += 1;
+        self.counted = true;
+        if std::mem::replace(&mut pending.is_driven, true) {
+            return Ok(());
+        }
+        let process = Arc::clone(&self.process);
+        let started = std::thread::Builder::new()
+            .name("weft futures".into())
+            .spawn(move || {
+                let mut engine = process.lock();
+                engine.wait_for(Interest::Arrivals, |engine| {
+                    (engine.futures.count == 0).then(|| engine.futures.is_driven = false)
+                });
+            });
+        match started {
+            Ok(_detached) => Ok(()),
+            Err(error) => {
+                pending.is_driven = false;
+                Err(Error::new(
+                    ErrorClass::Other,
+                    format!(
+                        "no thread could be started that drives progress for futures: {error}; raise the limit of threads, or wait in a call"
+                    ),
+                ))
+            }
+        }
+    }
+
+    fn discount(&mut self) {
+        if std::mem::take(&mut self.counted) {
+            let mut engine = self.process.lock();
+            engine.futures.count -= 1;
+            let last = engine.futures.count == 0;
+            if last {
+                // It may be parked behind another who drives.
+                engine.core.wake_probing();
+            }
+            drop(engine);
+            if last {
+                self.process.ring();
+            }
+        }
+    }
+}
+
+impl Future for Completion {
+    type Output = Result<Status>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        assert!(!this.taken, "a future is not polled after its end");
+        let mut engine = this.process.lock();
+        let mut ended = engine.has_ended(this.id);
+        if let Ok(false) = ended {
+            engine.look();
+            ended = engine.has_ended(this.id);
+        }
+        match ended {
+            Ok(false) => {
+                if let Some(slot) = engine.core.requests.get_mut(this.id)
+                    && slot.phase == Phase::Active
+                {
+                    slot.duties_mut().waiter = Some(Waiter::Task(context.waker().clone()));
+                }
+                drop(engine);
+                match this.count() {
+                    Ok(()) => Poll::Pending,
+                    Err(error) => Poll::Ready(Err(error)),
+                }
+            }
+            Ok(true) => {
+                let outcome = engine.take_outcome(this.id);
+                drop(engine);
+                this.taken = true;
+                this.discount();
+                Poll::Ready(outcome)
+            }
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        if !self.taken {
+            // A stale name was reported by `poll`.
+            _ = self.process.free_request(self.id);
+        }
+        self.discount();
+    }
+}

@@ -4,7 +4,7 @@ use crate::experiment::{Build, Experiment, Part};
 use crate::results::{Chart, Scale};
 
 /// Id, part, title, and what is missing.
-const OWED: [(&str, Part, &str, &str); 25] = [
+const OWED: [(&str, Part, &str, &str); 20] = [
     (
         "portal-throughput",
         Part::A,
@@ -16,36 +16,6 @@ const OWED: [(&str, Part, &str, &str); 25] = [
         Part::A,
         "Latency of broadcast, gather, allgather, ping-pong through mailboxes",
         MAILBOX,
-    ),
-    (
-        "hash-insert",
-        Part::C,
-        "Hash table: insert, no item with the key",
-        TABLE,
-    ),
-    (
-        "hash-match",
-        Part::C,
-        "Hash table: insert finds the item, then erase",
-        TABLE,
-    ),
-    (
-        "thread-scheduling",
-        Part::C,
-        "Yield among many threads",
-        FIBERS,
-    ),
-    (
-        "thread-signal",
-        Part::C,
-        "Signal to a thread of another worker",
-        FIBERS,
-    ),
-    (
-        "packet-pool",
-        Part::C,
-        "Packet pool: get, sleep, return",
-        TABLE,
     ),
     (
         "latency-threads-size",
@@ -139,7 +109,6 @@ const OWED: [(&str, Part, &str, &str); 25] = [
 
 const MAILBOX: &str = "the mailbox and portal commands of the library";
 const FIBERS: &str = "fibers";
-const TABLE: &str = "the compared structures from other packages";
 const NET: &str = "the network datapath";
 
 /// The experiments.

@@ -1,6 +1,7 @@
 //! Chores of the project: `cargo xtask <chore>`. One file for each.
 
 mod codegen;
+mod components;
 mod dist;
 mod layers;
 mod mpi4py;

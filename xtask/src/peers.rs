@@ -3,7 +3,8 @@
 //! Both come as packages of the Python registry (no root, no system packages) and go to
 //! `target/peers/mpich` and `target/peers/openmpi`, each a complete prefix with `bin`, `lib` and
 //! `include`. That they work is shown at once: each builds the measuring program with its own `mpicc`
-//! and starts it with two ranks.
+//! and starts it with two ranks. Beside them the programs of compared components are built
+//! ([`components`](crate::components)).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::components;
 use crate::dist::target;
 use crate::layers::root;
 
@@ -29,6 +31,9 @@ pub struct Arguments {
     /// The newest versions instead of those that the project's figures speak of.
     #[arg(long)]
     newest: bool,
+    /// Only the programs of compared components, not the implementations of MPI.
+    #[arg(long)]
+    components: bool,
 }
 
 /// Installs both and tries them.
@@ -36,6 +41,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let root = root()?;
     let peers = target(&root).join("peers");
     let wanted = |package: &str| arguments.only.as_ref().is_none_or(|only| only == package);
+    if arguments.only.is_none() {
+        components::build(&root, &peers)?;
+    }
+    if arguments.components {
+        return Ok(());
+    }
     for (package, version) in PEERS.into_iter().filter(|(package, _)| wanted(package)) {
         let prefix = peers.join(package);
         if arguments.again && prefix.exists() {

@@ -14,8 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -32,6 +34,18 @@ inline double now()
     timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return 1e9 * double(time.tv_sec) + double(time.tv_nsec);
+}
+
+// The cores that this process could use when it was first asked, before any thread was pinned.
+inline cpu_set_t allowed_cores()
+{
+    static const cpu_set_t found = [] {
+        cpu_set_t cores;
+        CPU_ZERO(&cores);
+        sched_getaffinity(0, sizeof cores, &cores);
+        return cores;
+    }();
+    return found;
 }
 
 // The keys and values of a request.
@@ -69,6 +83,7 @@ using Verbs = std::map<std::string, std::function<Samples(const Request &)>>;
 // Answers requests until standard input ends.
 inline int serve(const std::string &name, const std::string &version, const Verbs &verbs)
 {
+    allowed_cores();
     std::cout << "hello " << name << " " << version << std::endl;
     for (std::string line; std::getline(std::cin, line);) {
         try {
@@ -94,11 +109,16 @@ template <typename Body> double mean_of_threads(uint64_t threads, Body body)
     pthread_barrier_t start;
     pthread_barrier_init(&start, nullptr, unsigned(threads));
     std::vector<double> found(threads);
+    std::vector<std::exception_ptr> failed(threads);
     std::vector<std::thread> running;
     for (uint64_t thread = 0; thread < threads; thread++)
         running.emplace_back([&, thread] {
             pthread_barrier_wait(&start);
-            found[thread] = body(thread);
+            try {
+                found[thread] = body(thread);
+            } catch (...) {
+                failed[thread] = std::current_exception();
+            }
         });
     double sum = 0;
     for (uint64_t thread = 0; thread < threads; thread++) {
@@ -106,28 +126,17 @@ template <typename Body> double mean_of_threads(uint64_t threads, Body body)
         sum += found[thread];
     }
     pthread_barrier_destroy(&start);
+    for (const std::exception_ptr &one : failed)
+        if (one)
+            std::rethrow_exception(one);
     return sum / double(threads);
-}
-
-// Invalidates the caches by reading more than they hold.
-inline void sweep(uint64_t bytes)
-{
-    static std::vector<char> memory;
-    if (memory.size() < bytes)
-        memory.assign(bytes, 1);
-    uint64_t sum = 0;
-    for (uint64_t at = 0; at < bytes; at += 64)
-        sum += uint64_t(memory[at]);
-    volatile uint64_t kept = sum;
-    (void)kept;
 }
 
 // Keeps the calling thread on the n-th of the cores that this process may use.
 inline void pin(unsigned place)
 {
-    cpu_set_t allowed, one;
-    if (sched_getaffinity(getpid(), sizeof allowed, &allowed))
-        return;
+    const cpu_set_t allowed = allowed_cores();
+    cpu_set_t one;
     unsigned count = unsigned(CPU_COUNT(&allowed));
     unsigned wanted = count ? place % count : 0;
     for (int core = 0; core < CPU_SETSIZE; core++)
@@ -137,6 +146,28 @@ inline void pin(unsigned place)
             pthread_setaffinity_np(pthread_self(), sizeof one, &one);
             return;
         }
+}
+
+// Invalidates the caches of all cores, by reading on each more than they hold.
+inline void sweep(uint64_t bytes)
+{
+    static std::vector<char> memory;
+    if (memory.size() < bytes)
+        memory.assign(bytes, 1);
+    const cpu_set_t allowed = allowed_cores();
+    const unsigned cores = std::max(1u, unsigned(CPU_COUNT(&allowed)));
+    std::vector<std::thread> sweepers;
+    for (unsigned core = 0; core < cores; core++)
+        sweepers.emplace_back([core, bytes] {
+            pin(core);
+            uint64_t sum = 0;
+            for (uint64_t at = 0; at < bytes; at += 64)
+                sum += uint64_t(memory[at]);
+            volatile uint64_t kept = sum;
+            (void)kept;
+        });
+    for (std::thread &one : sweepers)
+        one.join();
 }
 
 } // namespace peer

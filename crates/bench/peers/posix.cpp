@@ -7,7 +7,6 @@ struct Posix {
     static double yield(uint64_t count, uint64_t rounds)
     {
         std::vector<double> begun(count), ended(count);
-        pin(0);
         mean(count, [&](uint64_t thread) {
             pin(0);
             begun[thread] = peer::now();
@@ -33,7 +32,6 @@ struct Posix {
     {
         std::unique_ptr<Waiter[]> waiters(new Waiter[count]);
         std::atomic<uint64_t> ready{0};
-        pin(0);
         std::vector<std::thread> threads;
         for (uint64_t thread = 0; thread < count; thread++)
             threads.emplace_back([&, thread] {
@@ -48,6 +46,7 @@ struct Posix {
                 }
                 ready++;
             });
+        pin(0);
         std::vector<double> samples;
         for (uint64_t round = 0; round < rounds; round++) {
             while (ready < (round + 1) * count)

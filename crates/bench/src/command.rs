@@ -1,10 +1,12 @@
 //! `weft bench`: finds the implementations, runs the experiments, writes results and page.
 
 use crate::catalog;
-use crate::experiment::{Build, Cast, Effort, Experiment, Member};
+use crate::components;
+use crate::experiment::{Build, Cast, Effort, Experiment, Member, Performer};
 use crate::harness::Harness;
 use crate::implementation::Implementation;
 use crate::machine::{self, Machine};
+use crate::program::Program;
 use crate::report;
 use crate::results::{Participant, Results, Role};
 use crate::summary::{self, Row, Verdict};
@@ -29,6 +31,7 @@ struct Options {
     #[arg(long, value_name = "DIR", default_value = "report")]
     out: PathBuf,
     /// Another implementation to measure: a name for the legend, and the folder with its bin, lib, include.
+    /// argobots=PATH is the library of light-weight threads, for thread-scheduling and thread-signal.
     #[arg(long = "peer", value_name = "NAME=PATH", value_parser = name_and_path)]
     peers: Vec<(String, PathBuf)>,
     /// Folder with the bin, lib, include of the Weft that is measured. Default: the one this program belongs to.
@@ -46,6 +49,9 @@ struct Options {
     /// Measures nothing: writes the page of an earlier results.json.
     #[arg(long, value_name = "FILE")]
     page_of: Option<PathBuf>,
+    /// Answers requests on standard input with measurements of Weft's components.
+    #[arg(long, hide = true)]
+    serve_components: bool,
 }
 
 fn name_and_path(text: &str) -> Result<(String, PathBuf), String> {
@@ -79,6 +85,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<()> {
+    if options.serve_components {
+        return components::serve();
+    }
     let all = catalog::all();
     if options.list {
         print!("{}", list(&all));
@@ -146,8 +155,21 @@ fn measure(
     let network = implementations.iter().map(Implementation::over_tcp);
     let both: Vec<Implementation> = implementations.iter().cloned().chain(network).collect();
     let mut harness = Harness::new(&both, cores, effort, seed);
+    let (programs, said) = programs(options, tree)?;
+    harness.programs = programs;
+    for remark in said {
+        eprintln!("weft bench: {remark}");
+        remarks.push(remark);
+    }
+    let performer = |(index, program): (usize, &Program)| Performer {
+        index,
+        stem: program.stem.clone(),
+        role: program.role,
+    };
     let mut cast = Cast {
         members: Vec::new(),
+        performers: harness.programs.iter().enumerate().map(performer).collect(),
+        cache: machine::largest_cache(),
         cores,
     };
     let mut participants = Vec::new();
@@ -287,10 +309,7 @@ fn implementations(
     options: &Options,
     tree: Option<&Path>,
 ) -> Result<(Vec<Implementation>, Vec<String>)> {
-    let work = match tree {
-        Some(tree) => target(tree).join("measure"),
-        None => std::env::temp_dir().join(format!("weft-measure-{}", std::process::id())),
-    };
+    let work = work(tree);
     let (mut found, mut remarks) = (Vec::new(), Vec::new());
     match ours(options, tree)
         .and_then(|prefix| Implementation::new("Weft", Role::Ours, &prefix, &work))
@@ -299,6 +318,7 @@ fn implementations(
         Err(error) => remarks.push(format!("Weft itself is not measured: {error:#}")),
     }
     let mut peers = options.peers.clone();
+    peers.retain(|(name, _)| !is_argobots(name));
     for (name, folder) in [("MPICH", "mpich"), ("Open MPI", "openmpi")] {
         let Some(prefix) = tree.map(|tree| target(tree).join("peers").join(folder)) else {
             continue;
@@ -320,6 +340,40 @@ fn implementations(
         }
     }
     Ok((found, remarks))
+}
+
+/// Whether a name given with `--peer` is that of a library of threads, not of an implementation of MPI.
+fn is_argobots(name: &str) -> bool {
+    name.eq_ignore_ascii_case("argobots")
+}
+
+/// The programs of components: ours, those that `cargo xtask peers` built, and Argobots where a user names
+/// it; what is missing, in sentences.
+fn programs(options: &Options, tree: Option<&Path>) -> Result<(Vec<Program>, Vec<String>)> {
+    let mut found = vec![Program::ours()?];
+    let mut remarks = Vec::new();
+    if let Some(tree) = tree {
+        found.extend(Program::peers_in(&target(tree).join("peers/components")));
+    }
+    if found.len() == 1 {
+        remarks.push(
+            "no other library's components are here to compare with; cargo xtask peers builds them under \
+             target/peers/components"
+                .into(),
+        );
+    }
+    for (_, prefix) in options.peers.iter().filter(|(name, _)| is_argobots(name)) {
+        found.push(Program::argobots(prefix, &work(tree))?);
+    }
+    Ok((found, remarks))
+}
+
+/// Where programs are built for a run.
+fn work(tree: Option<&Path>) -> PathBuf {
+    match tree {
+        Some(tree) => target(tree).join("measure"),
+        None => std::env::temp_dir().join(format!("weft-measure-{}", std::process::id())),
+    }
 }
 
 /// The prefix of the Weft to measure: the one named, the one this program stands in, or a new one that
@@ -488,7 +542,7 @@ mod tests {
                 .contains("nonsense")
         );
         assert!(
-            ids(&["packet-pool"])
+            ids(&["net-tx-copy"])
                 .expect_err("refused")
                 .to_string()
                 .contains("not built yet")

@@ -99,10 +99,25 @@ pub struct Member {
     pub role: Role,
 }
 
-/// The implementations of MPI that take part.
+/// A program that runs one library's component.
+#[derive(Clone, Debug)]
+pub struct Performer {
+    /// Where the harness has it.
+    pub index: usize,
+    /// `weft`, or the stem of its source in `crates/bench/peers`.
+    pub stem: String,
+    /// Ours or a peer.
+    pub role: Role,
+}
+
+/// What takes part: implementations of MPI, and programs of single components.
 pub struct Cast {
     /// Those that run.
     pub members: Vec<Member>,
+    /// The programs of components that run.
+    pub performers: Vec<Performer>,
+    /// Bytes of the largest cache; 0 if unknown.
+    pub cache: usize,
     /// Processors that the run may use.
     pub cores: usize,
 }
@@ -181,6 +196,17 @@ pub enum Task {
         request: String,
         /// Iterations of one sample.
         repeat: Repeat,
+        /// From nanoseconds per operation to y.
+        convert: Convert,
+    },
+    /// A loop in the program of a library, over one of its components.
+    Program {
+        /// Index in the cast.
+        program: usize,
+        /// Verb and keys of the request, without the number of runs: a sample each.
+        request: String,
+        /// Operations of one sample.
+        operations: u64,
         /// From nanoseconds per operation to y.
         convert: Convert,
     },

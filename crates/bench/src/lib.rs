@@ -7,6 +7,7 @@
 //!               cells         order
 //!                               │
 //!              job (a launched MPI job, asked over a socket) · device (threads of this process)
+//!              program (one library's component; ours: `components`)
 //! ```
 //!
 //! An [`experiment::Experiment`] is a value that plans *cells*: one series at one place of the x axis.
@@ -17,12 +18,14 @@
 
 pub mod catalog;
 pub mod command;
+mod components;
 pub mod device;
 pub mod experiment;
 pub mod harness;
 pub mod implementation;
 pub mod job;
 pub mod machine;
+pub mod program;
 pub mod report;
 pub mod results;
 pub mod schedule;

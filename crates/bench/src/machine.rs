@@ -61,6 +61,21 @@ impl Machine {
     }
 }
 
+/// Bytes of the largest cache; 0 if the kernel does not say.
+pub fn largest_cache() -> usize {
+    let of_text = |text: &String| {
+        let size = text.rsplit(' ').next()?;
+        let digits = size.trim_end_matches(char::is_alphabetic);
+        let factor = match &size[digits.len()..] {
+            "K" => 1 << 10,
+            "M" => 1 << 20,
+            _ => return None,
+        };
+        digits.parse::<usize>().ok()?.checked_mul(factor)
+    };
+    caches().iter().filter_map(of_text).max().unwrap_or(0)
+}
+
 /// Processes that wanted to run, on average over the last minute.
 pub fn load() -> f64 {
     trimmed("/proc/loadavg")

@@ -55,6 +55,8 @@ pub enum Chart {
     Line,
     /// Mean as a line, minimum and maximum beside it, as one of the sources draws it.
     Range,
+    /// A box plot at each place: quartiles, median, extremes.
+    Box,
     /// One horizontal box plot per series: there is no x axis.
     Bars,
 }

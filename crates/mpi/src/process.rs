@@ -106,11 +106,6 @@ impl Process {
         comm::ITSELF
     }
 
-    /// Wakes the thread of this rank that sleeps on the fabric, if one does.
-    pub(crate) fn ring(&self) {
-        self.bell.ring();
-    }
-
     /// Time since some fixed moment of the fabric: real, or virtual under simulation.
     #[must_use]
     pub fn now(&self) -> Duration {

@@ -1,10 +1,12 @@
 //! Every experiment that the project has or owes, in the order of the page.
 //!
-//! [`services`] holds part A, [`sources`] those of the five source documents that run today, [`beyond`] the project's own
+//! [`services`] holds part A, [`sources`] those of the other source documents, [`components`] those of single
+//! components, [`threads`] those of many threads in one rank, [`beyond`] the project's own
 //! (some planned in [`scaling`]),
 //! [`owed`] those that are listed but wait for the part of Weft that they measure.
 
 mod beyond;
+mod components;
 mod owed;
 mod scaling;
 mod services;
@@ -21,6 +23,7 @@ pub fn all() -> Vec<Experiment> {
     let mut all = Vec::new();
     all.extend(services::experiments());
     all.extend(sources::experiments());
+    all.extend(components::experiments());
     all.extend(threads::experiments());
     all.extend(beyond::experiments());
     all.extend(owed::experiments());
@@ -105,7 +108,7 @@ fn timed(implementation: usize, ranks: u32, request: String, convert: Convert) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Build;
+    use crate::experiment::{Build, Performer};
     use crate::results::Role;
     use std::collections::HashSet;
 
@@ -176,13 +179,31 @@ mod tests {
         };
         let ours = member(0, "Weft", Role::Ours);
         let peer = member(1, "MPICH", Role::Peer);
+        let performer = |(index, stem): (usize, &str)| Performer {
+            index,
+            stem: stem.into(),
+            role: if stem == "weft" {
+                Role::Ours
+            } else {
+                Role::Peer
+            },
+        };
+        let stems = [
+            "weft", "tbb", "cuckoo", "posix", "lockfree", "argobots", "unknown",
+        ];
         for members in [
             vec![],
             vec![ours.clone()],
             vec![peer.clone()],
             vec![ours, peer],
         ] {
-            let cast = Cast { members, cores: 2 };
+            let performers = stems.into_iter().enumerate().map(performer);
+            let cast = Cast {
+                performers: performers.take(4 * members.len()).collect(),
+                members,
+                cache: 1 << 25,
+                cores: 2,
+            };
             for experiment in all() {
                 let Build::Ready(plan) = experiment.build else {
                     continue;

@@ -4,37 +4,7 @@ use crate::experiment::{Build, Experiment, Part};
 use crate::results::{Chart, Scale};
 
 /// Id, part, title, and what is missing.
-const OWED: [(&str, Part, &str, &str); 21] = [
-    (
-        "hash-insert",
-        Part::C,
-        "Hash table: insert, no item with the key",
-        TABLE,
-    ),
-    (
-        "hash-match",
-        Part::C,
-        "Hash table: insert finds the item, then erase",
-        TABLE,
-    ),
-    (
-        "thread-scheduling",
-        Part::C,
-        "Yield among many threads",
-        FIBERS,
-    ),
-    (
-        "thread-signal",
-        Part::C,
-        "Signal to a thread of another worker",
-        FIBERS,
-    ),
-    (
-        "packet-pool",
-        Part::C,
-        "Packet pool: get, sleep, return",
-        TABLE,
-    ),
+const OWED: [(&str, Part, &str, &str); 16] = [
     (
         "net-asymmetric",
         Part::E,
@@ -113,8 +83,6 @@ const OWED: [(&str, Part, &str, &str); 21] = [
     ("net-tx-copy", Part::E, "Transmit copier", NET),
 ];
 
-const FIBERS: &str = "fibers";
-const TABLE: &str = "the compared structures from other packages";
 const NET: &str = "the network datapath";
 
 /// The experiments.

@@ -16,6 +16,24 @@ impl Harness<'_> {
                 repeat,
                 convert,
             } => self.request(cell, budget, *job, request, *repeat, *convert),
+            Task::Program {
+                program,
+                request,
+                operations,
+                convert,
+            } => {
+                cell.iterations = *operations;
+                let limit = Duration::from_secs(self.effort.pick(20, 120));
+                let warmup = usize::from(!cell.in_this_launch);
+                let request = format!("{request} runs={}", budget.turn + warmup);
+                let program = &mut self.programs[*program];
+                let samples = program.ask(&request, limit)?;
+                Ok(samples
+                    .into_iter()
+                    .skip(warmup)
+                    .map(|sample| convert.apply(sample))
+                    .collect())
+            }
             Task::Device {
                 device,
                 size,

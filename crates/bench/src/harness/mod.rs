@@ -17,6 +17,7 @@ mod outcome;
 use crate::experiment::{Budget, Effort, Experiment, JobKey, Line, Plan, Task};
 use crate::implementation::Implementation;
 use crate::job::Pool;
+use crate::program::Program;
 use crate::results::ExperimentResult;
 use crate::schedule::Schedule;
 use crate::statistics::Statistics;
@@ -34,6 +35,8 @@ pub struct Harness<'a> {
     pub effort: Effort,
     /// Seed of the order of turns.
     pub seed: u64,
+    /// The programs of components, in the order of the cast.
+    pub programs: Vec<Program>,
     pool: Pool,
 }
 
@@ -63,6 +66,7 @@ impl<'a> Harness<'a> {
             cores,
             effort,
             seed,
+            programs: Vec::new(),
             pool: Pool::default(),
         }
     }
@@ -104,6 +108,7 @@ impl<'a> Harness<'a> {
         for launch in 1..=budget.launches {
             if launch > 1 {
                 self.pool.retire(self.implementations);
+                self.programs.iter_mut().for_each(Program::stop);
             }
             for cell in &mut cells {
                 cell.in_this_launch = false;
@@ -126,6 +131,8 @@ impl<'a> Harness<'a> {
         if plan.alone || self.effort == Effort::Full {
             self.pool.retire(self.implementations);
         }
+        // A program that has ended holds no memory that the next experiment might miss.
+        self.programs.iter_mut().for_each(Program::stop);
         let mut notes: Vec<String> = experiment
             .notes
             .iter()

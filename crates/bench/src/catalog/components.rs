@@ -1,0 +1,316 @@
+//! Experiments of the third source document on single components: matching table, packet pool, scheduler
+//! of threads. Each runs the same loop in a program for each library (`crates/bench/peers`, ours in
+//! `crates/bench/src/components`).
+
+use super::budget;
+use crate::experiment::{
+    Budget, Build, Cast, Convert, Effort, Experiment, Line, Part, Performer, Plan, Task,
+};
+use crate::results::{Chart, Scale};
+use std::time::Duration;
+
+/// Slots that a table is made with, as the source has it.
+const TABLE: usize = 1 << 16;
+/// Insertions of all threads together: half of that, so that nothing grows.
+const INSERTS: usize = 1 << 15;
+/// Keys of a thread that come and go in steady use.
+const WINDOW: usize = 256;
+/// Packets of a pool.
+const PACKETS: usize = 4096;
+/// The seed of all keys, numbers and times.
+const SEED: u64 = 2018;
+
+/// Panel of what the source measures, where there is another beside it.
+const SOURCE: &str = "as the source";
+/// Panel of what the source does not measure.
+const STEADY: &str = "in steady use";
+
+/// Who takes part with which verb: stem of the program, name in the legend, verb, variant.
+type Part4 = (&'static str, &'static str, &'static str, &'static str);
+
+/// What all of them share; each changes what differs.
+fn base() -> Experiment {
+    Experiment {
+        id: "hash-insert",
+        part: Part::C,
+        title: "Hash table: insert, no item with the key",
+        x: "threads",
+        y: "time per operation [ns]",
+        unit: "ns",
+        scales: (Scale::Log, Scale::Log),
+        lower_is_better: true,
+        chart: Chart::Box,
+        notes: &[
+            "Table of 2^16 slots, 2^15 insertions divided among the threads, every thread its own keys; keys are \
+             random 64-bit numbers (source and tag), the same for each library, hashed by its own function. A sample \
+             is a run: the mean over its threads of the time of an operation, each by its own clock.",
+            "Caches are invalidated between runs: every core reads twice what the largest cache holds, after the table \
+             has been made.",
+            "\"handed in together\": Weft's insert_all, which fetches the buckets of the next eight keys; the others \
+             have no such call.",
+            "The source: flat at about 50 ns, libcuckoo and TBB above it and rising with the threads.",
+        ],
+        build: Build::Ready(hash_insert),
+    }
+}
+
+/// The experiments, in the order of the page.
+pub fn experiments() -> Vec<Experiment> {
+    vec![
+        base(),
+        Experiment {
+            id: "hash-match",
+            title: "Hash table: insert finds the item, then erase",
+            notes: &[
+                "The keys are there: each thread inserts each of its keys, which finds it, and erases it. Weft does both \
+                 in one call; libcuckoo has one for it too (uprase_fn), which is a line of its own. Else as \
+                 hash-insert.",
+                "In steady use: each thread inserts 256 keys and matches them, 40 times; time of one insertion or match, \
+                 caches warm.",
+            ],
+            build: Build::Ready(hash_match),
+            ..base()
+        },
+        Experiment {
+            id: "packet-pool",
+            title: "Packet pool: get, sleep, return",
+            y: "time per get and return [ns]",
+            notes: &[
+                "A pool of 4096 packets. Each thread takes a random number of packets, at most 4096 / threads, sleeps for \
+                 up to 20 µs, and returns them; 8 times a run. Sleep is not counted. Numbers from the same seed for \
+                 each library.",
+                "In steady use: each thread takes 8 and returns them, 5 000 times.",
+                "The source: 100 to 150 ns, flat; stack and queue rise with the threads.",
+            ],
+            build: Build::Ready(packet_pool),
+            ..base()
+        },
+        Experiment {
+            id: "thread-scheduling",
+            title: "Yield among many threads of one worker",
+            y: "time of a yield [µs]",
+            unit: "µs",
+            chart: Chart::Line,
+            notes: &[
+                "So many threads of one worker on one core give way in turn; time of all yields over their number. The \
+                 source's table (one figure each): POSIX threads 0.75, Argobots 0.08, its own 0.02 µs.",
+                "Argobots is in no package registry: --peer argobots=PREFIX measures a build of yours.",
+            ],
+            build: Build::Ready(thread_scheduling),
+            ..base()
+        },
+        Experiment {
+            id: "thread-signal",
+            title: "Signal to threads of another worker",
+            y: "time of a signal, at its sender [µs]",
+            unit: "µs",
+            chart: Chart::Line,
+            notes: &[
+                "So many threads wait on a worker of one core, a worker of another core signals each of them once; the \
+                 sender's time over their number. POSIX threads and Boost.Fiber: mutex and condition, Argobots: \
+                 eventual. The source's table: POSIX threads 1.15, Argobots 0.30, its own 0.01 µs.",
+            ],
+            build: Build::Ready(thread_signal),
+            ..base()
+        },
+    ]
+}
+
+/// Series of those that take part and are there.
+fn lines(
+    cast: &Cast,
+    panel: &str,
+    parts: &[Part4],
+    cells: impl Fn(&Performer, &str) -> Vec<(f64, Task)>,
+) -> Vec<Line> {
+    let of_part = |(stem, subject, verb, variant): &Part4| {
+        let performer = cast.performers.iter().find(|one| one.stem == *stem)?;
+        Some(Line {
+            role: performer.role,
+            subject: subject.to_string(),
+            variant: variant.to_string(),
+            panel: panel.into(),
+            cells: cells(performer, verb),
+        })
+    };
+    parts.iter().filter_map(of_part).collect()
+}
+
+/// A sample is a whole run, so there are few in a turn and many in all.
+fn runs(effort: Effort) -> Budget {
+    Budget {
+        least: effort.pick(6, 100),
+        most: effort.pick(12, 1000),
+        time: effort.pick(Duration::from_millis(150), Duration::from_secs(30)),
+        launches: effort.pick(1, 5),
+        ..budget(effort)
+    }
+}
+
+fn threads(effort: Effort) -> Vec<usize> {
+    effort.pick(vec![1, 2, 8, 32], vec![1, 2, 4, 8, 16, 32])
+}
+
+fn hash_lines(cast: &Cast, effort: Effort, panel: &str, mode: &str, parts: &[Part4]) -> Vec<Line> {
+    let steady = mode == "steady";
+    let sweep = match (steady, cast.cache) {
+        (true, _) => 64,
+        (_, 0) => 64 << 20,
+        (_, cache) => (2 * cache).min(256 << 20),
+    };
+    lines(cast, panel, parts, |performer, verb| {
+        let task = |threads: usize| {
+            let (inserts, rounds) = if steady {
+                (WINDOW * threads, 40)
+            } else {
+                (INSERTS, 1)
+            };
+            Task::Program {
+                program: performer.index,
+                request: format!(
+                    "{verb} mode={mode} threads={threads} size={TABLE} inserts={inserts} rounds={rounds} \
+                     sweep={sweep} seed={SEED}"
+                ),
+                operations: (inserts * if steady { 2 * rounds } else { 1 }) as u64,
+                convert: Convert::Nanoseconds,
+            }
+        };
+        let places = threads(effort);
+        places.into_iter().map(|x| (x as f64, task(x))).collect()
+    })
+}
+
+const TABLES: [Part4; 3] = [
+    ("weft", "Weft", "hash", ""),
+    ("cuckoo", "libcuckoo", "hash", ""),
+    ("tbb", "TBB concurrent_hash_map", "hash", ""),
+];
+const TOGETHER: Part4 = ("weft", "Weft", "hash-all", "handed in together");
+const ONE_CALL: Part4 = ("cuckoo", "libcuckoo uprase_fn", "hash-one-call", "");
+
+fn hash_insert(cast: &Cast, effort: Effort) -> Plan {
+    let mut parts = TABLES.to_vec();
+    parts.push(TOGETHER);
+    Plan {
+        budget: runs(effort),
+        lines: hash_lines(cast, effort, "", "insert", &parts),
+        alone: false,
+    }
+}
+
+fn hash_match(cast: &Cast, effort: Effort) -> Plan {
+    let mut parts = TABLES.to_vec();
+    parts.extend([TOGETHER, ONE_CALL]);
+    let mut lines = hash_lines(cast, effort, SOURCE, "match", &parts);
+    parts.retain(|part| *part != TOGETHER);
+    lines.extend(hash_lines(cast, effort, STEADY, "steady", &parts));
+    Plan {
+        budget: runs(effort),
+        lines,
+        alone: false,
+    }
+}
+
+fn packet_pool(cast: &Cast, effort: Effort) -> Plan {
+    let parts: [Part4; 3] = [
+        ("weft", "Weft", "pool", ""),
+        ("lockfree", "lock-free stack (Boost)", "pool-stack", ""),
+        ("lockfree", "lock-free queue (Boost)", "pool-queue", ""),
+    ];
+    let panel = |panel: &str, mode: &str, rounds: u64| {
+        lines(cast, panel, &parts, |performer, verb| {
+            let task = |threads: usize| Task::Program {
+                program: performer.index,
+                request: format!(
+                    "{verb} mode={mode} threads={threads} packets={PACKETS} rounds={rounds} sleep=20000 \
+                     seed={SEED}"
+                ),
+                operations: match mode {
+                    "steady" => 800 * rounds,
+                    _ => rounds * (PACKETS / threads) as u64 / 2,
+                },
+                convert: Convert::Nanoseconds,
+            };
+            let places = threads(effort);
+            places.into_iter().map(|x| (x as f64, task(x))).collect()
+        })
+    };
+    let mut lines = panel(SOURCE, "source", 8);
+    lines.extend(panel(STEADY, "steady", 50));
+    Plan {
+        budget: runs(effort),
+        lines,
+        alone: false,
+    }
+}
+
+/// Libraries of threads, each with how many threads it is measured at most (with --quick, and else).
+const SCHEDULERS: [(Part4, usize, usize); 3] = [
+    (("posix", "POSIX threads", "", ""), 512, 512),
+    (("boost_fiber", "Boost.Fiber", "", ""), 4096, 65_536),
+    (("argobots", "Argobots", "", ""), 65_536, 1 << 20),
+];
+
+fn scheduler_lines(
+    cast: &Cast,
+    effort: Effort,
+    places: &[usize],
+    task: impl Fn(&Performer, usize) -> Task,
+) -> Vec<Line> {
+    let mut all = Vec::new();
+    for (part, quick, full) in SCHEDULERS {
+        let most = effort.pick(quick, full);
+        all.extend(lines(cast, "", &[part], |performer, _| {
+            let places = places.iter().filter(|count| **count <= most);
+            places
+                .map(|&count| (count as f64, task(performer, count)))
+                .collect()
+        }));
+    }
+    all
+}
+
+fn thread_scheduling(cast: &Cast, effort: Effort) -> Plan {
+    let places = effort.pick(
+        vec![2, 8, 64, 512, 4096, 65_536],
+        vec![2, 8, 64, 512, 4096, 65_536, 262_144, 1 << 20],
+    );
+    let lines = scheduler_lines(cast, effort, &places, |performer, count| {
+        // The kernel's yields take a thousand times as long as others'.
+        let yields = if performer.stem == "posix" {
+            4_000
+        } else {
+            200_000
+        };
+        let rounds = (yields / count).max(2);
+        Task::Program {
+            program: performer.index,
+            request: format!("yield count={count} rounds={rounds}"),
+            operations: (count * rounds) as u64,
+            convert: Convert::Microseconds,
+        }
+    });
+    Plan {
+        budget: runs(effort),
+        lines,
+        alone: false,
+    }
+}
+
+fn thread_signal(cast: &Cast, effort: Effort) -> Plan {
+    let places = [1, 8, 64, 512, 4096, 16_384];
+    let lines = scheduler_lines(cast, effort, &places, |performer, count| Task::Program {
+        program: performer.index,
+        request: format!("signal count={count}"),
+        operations: count as u64,
+        convert: Convert::Microseconds,
+    });
+    Plan {
+        budget: Budget {
+            turn: 5,
+            ..runs(effort)
+        },
+        lines,
+        alone: false,
+    }
+}

@@ -1,0 +1,103 @@
+//! The part of `cargo xtask peers` that builds the programs of compared components: hash tables, packet
+//! pools, libraries of threads.
+//!
+//! Each source in `crates/bench/peers` becomes a program of the same name in `target/peers/components`,
+//! where `weft bench` looks for them. A library that is not here and cannot be installed is said to be
+//! missing, and the experiments run without it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// Stem of the source, Debian's package of the library, what to link.
+const COMPONENTS: [(&str, &str, &[&str]); 5] = [
+    ("cuckoo", "libcuckoo-dev", &[]),
+    ("tbb", "libtbb-dev", &["-ltbb", "-ltbbmalloc"]),
+    ("lockfree", "libboost-dev", &[]),
+    (
+        "boost_fiber",
+        "libboost-fiber-dev",
+        &["-lboost_fiber", "-lboost_context"],
+    ),
+    ("posix", "g++", &[]),
+];
+
+/// Builds and tries all that can be built; the others are named.
+pub fn build(root: &Path, peers: &Path) -> Result<()> {
+    let sources = root.join("crates/bench/peers");
+    let programs = peers.join("components");
+    fs::create_dir_all(&programs)
+        .with_context(|| format!("cannot make the folder {}", programs.display()))?;
+    for (stem, package, libraries) in COMPONENTS {
+        let source = sources.join(stem).with_extension("cpp");
+        let program = programs.join(stem);
+        // What an earlier run built may be of an older source.
+        if program.exists() {
+            fs::remove_file(&program)
+                .with_context(|| format!("cannot remove {}", program.display()))?;
+        }
+        let mut built = compile(&source, &program, libraries);
+        if built.is_err() && install(package) {
+            built = compile(&source, &program, libraries);
+        }
+        match built.and_then(|()| try_it(&program)) {
+            Ok(hello) => println!("{stem}: {hello}"),
+            Err(error) => {
+                let _ = fs::remove_file(&program);
+                println!(
+                    "{stem}: left out, experiments run without it; Debian's package is {package}: {error:#}"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn compile(source: &Path, program: &Path, libraries: &[&str]) -> Result<()> {
+    let output = Command::new("c++")
+        .args(["-std=c++17", "-O3", "-Wall", "-Wextra", "-o"])
+        .arg(program)
+        .arg(source)
+        .args(libraries)
+        .arg("-lpthread")
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot start c++")?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let first = said
+        .lines()
+        .find(|line| line.contains("error"))
+        .unwrap_or("it does not compile");
+    bail!("{first}")
+}
+
+/// Whether Debian's package could be installed.
+fn install(package: &str) -> bool {
+    println!("missing: {package}; trying apt-get install");
+    Command::new("apt-get")
+        .args(["install", "--yes", "--no-install-recommends", package])
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Starts the program without any request; what it says of itself.
+fn try_it(program: &Path) -> Result<String> {
+    let output = Command::new(program)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    match said.trim().strip_prefix("hello ") {
+        Some(hello) if output.status.success() => Ok(hello.to_string()),
+        _ => bail!("it is built but ends with {}", output.status),
+    }
+}

@@ -1,10 +1,11 @@
 //! Every experiment that the project has or owes, in the order of the page.
 //!
 //! [`sources`] holds those of the five source documents that run today, [`beyond`] the project's own
-//! (some planned in [`scaling`]),
+//! (some planned in [`scaling`]), [`net`] those of the datapath,
 //! [`owed`] those that are listed but wait for the part of Weft that they measure.
 
 mod beyond;
+mod net;
 mod owed;
 mod scaling;
 mod sources;
@@ -19,6 +20,7 @@ pub fn all() -> Vec<Experiment> {
     let mut all = Vec::new();
     all.extend(sources::experiments());
     all.extend(beyond::experiments());
+    all.extend(net::experiments());
     all.extend(owed::experiments());
     all
 }
@@ -204,7 +206,11 @@ mod tests {
                             experiment.id,
                             line.name()
                         );
-                        assert!(line.role == Role::Device || !cast.members.is_empty());
+                        let datapath = line
+                            .cells
+                            .iter()
+                            .all(|(_, task)| matches!(task, Task::Net { .. }));
+                        assert!(line.role == Role::Device || datapath || !cast.members.is_empty());
                     }
                 }
             }

@@ -22,7 +22,9 @@ use crate::schedule::Schedule;
 use crate::statistics::Statistics;
 use anyhow::Result;
 use indicatif::ProgressBar;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
+use weft_net::measure::Measured;
 
 /// What a run needs to measure.
 pub struct Harness<'a> {
@@ -35,6 +37,8 @@ pub struct Harness<'a> {
     /// Seed of the order of turns.
     pub seed: u64,
     pool: Pool,
+    /// Measurements of the datapath by setting: one serves all figures that are asked of it.
+    measured: HashMap<String, Vec<Measured>>,
 }
 
 /// One cell while it is measured.
@@ -64,6 +68,7 @@ impl<'a> Harness<'a> {
             effort,
             seed,
             pool: Pool::default(),
+            measured: HashMap::new(),
         }
     }
 
@@ -96,6 +101,7 @@ impl<'a> Harness<'a> {
         let budget = plan.budget;
         let mut schedule = Schedule::new(self.seed, experiment.id);
         let mut cells = cells_of(&plan.lines);
+        self.measured.clear();
         let began = Instant::now();
         bar.set_length(cells.len() as u64 * u64::from(budget.launches));
         if plan.alone {

@@ -45,6 +45,7 @@ const SAFE: &[(&str, &[&str])] = &[
     ),
     ("service", &["src/memory.rs"]),
     ("launch", &[]),
+    ("net", &["src/queue/", "src/buffers.rs"]),
     ("bench", &[]),
     ("weft", &[]),
     (

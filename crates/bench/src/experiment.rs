@@ -10,6 +10,7 @@
 use crate::device::Device;
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
+use weft_net::measure::{Measured, Setting};
 
 /// How thoroughly a run measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,6 +222,15 @@ pub enum Task {
     },
     /// A value that a source has published: nothing is measured.
     Published(f64),
+    /// A system of the datapath under load, in this process.
+    Net {
+        /// The system and its load.
+        setting: Box<Setting>,
+        /// What of it.
+        metric: Metric,
+        /// Length of one sample.
+        milliseconds: u64,
+    },
     /// Time of `mpiexec` from its start to its end, of a program that only initialises and finalises.
     Launch {
         /// Index in the cast.
@@ -240,6 +250,42 @@ pub enum Task {
         /// Length of one sample.
         milliseconds: u64,
     },
+}
+
+/// One figure of a measurement of the datapath.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Metric {
+    /// Payload that came back from a client, Mbit/s.
+    Rate(usize),
+    /// Payload that a client got, Mbit/s.
+    Received(usize),
+    /// Payload that came back from all, Mbit/s.
+    Together,
+    /// A quantile of a client's round trips, µs.
+    RoundTrip(usize, f64),
+    /// Processor time of all components, per cent of a core.
+    Utilisation,
+    /// Processor time of the whole process with the generator, per cent of a core.
+    Process,
+    /// Busy part of a core, per cent.
+    Core(usize),
+}
+
+impl Metric {
+    /// The figure.
+    pub fn of(self, found: &Measured) -> f64 {
+        match self {
+            Metric::Rate(client) => found.rate(client),
+            Metric::Received(client) => found.received(client),
+            Metric::Together => (0..found.reports.len())
+                .map(|client| found.rate(client))
+                .sum(),
+            Metric::RoundTrip(client, quantile) => found.round_trip(client, quantile),
+            Metric::Utilisation => found.utilisation(),
+            Metric::Process => 100.0 * found.process / found.seconds,
+            Metric::Core(core) => 100.0 * found.cores.get(core).copied().unwrap_or(0.0),
+        }
+    }
 }
 
 /// How y follows from the nanoseconds of one operation.

@@ -1,7 +1,7 @@
 //! The description of a system: wire, clients, policy, sizes. Read from TOML; a mistake is answered
 //! with its line and what to write instead.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,9 @@ pub struct Description {
     /// Cores on which the components run; all, if empty.
     #[serde(default)]
     pub cores: Cores,
+    /// Nice values of components by name, as in `cores`: more is less of the processor.
+    #[serde(default)]
+    pub nice: BTreeMap<String, i32>,
     /// The clients, in order.
     #[serde(default, rename = "client")]
     pub clients: Vec<ClientDescription>,
@@ -115,11 +118,10 @@ pub struct PolicyDescription {
 
 /// Which cores.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(transparent)]
 pub struct Cores {
     /// For components by name (`driver`, `rx-mux`, `tx-mux`, `rx-copier-NAME`, `NAME`).
-    #[serde(flatten)]
-    pub of: HashMap<String, usize>,
+    pub of: BTreeMap<String, usize>,
 }
 
 /// A client.
@@ -217,7 +219,7 @@ impl Description {
             line: error.span().map(|span| line_of(text, span.start)),
             message: format!(
                 "{}. The keys of a system are name, wire, run, queue, window, driver-threads, policy, \
-                 cores, [[client]]; docs/net.md has an example",
+                 cores, nice, [[client]]; docs/net.md has an example",
                 error.message().trim_end_matches('.')
             ),
         })?;
@@ -361,6 +363,7 @@ impl Description {
             driver_threads: DriverThreads::One,
             policy: PolicyDescription::default(),
             cores: Cores::default(),
+            nice: BTreeMap::new(),
             clients: works.iter().enumerate().map(client).collect(),
         }
     }
@@ -405,6 +408,7 @@ name = "lab"
 wire = { kind = "virtual", bits = 500_000_000 }
 run = "threads"
 policy = { order = "weighted" }
+cores = { driver = 1 }
 
 [[client]]
 name = "a"
@@ -431,6 +435,7 @@ name = "guest"
             Some(Work::ComputeHeavy { rounds: 10 })
         );
         assert_eq!(found.clients[2].work, None);
+        assert_eq!(found.cores.of["driver"], 1);
         let choice = found.choice();
         assert_eq!(choice.order, Order::Weighted);
         assert_eq!(choice.weights, [3, 1, 1]);
@@ -440,9 +445,9 @@ name = "guest"
     #[test]
     fn mistakes_name_their_line_and_a_remedy() {
         for (from, to, line, word) in [
-            ("weight = 3", "weight = 0", 10, "1 to 1000"),
-            ("weight = 3", "wait = 3", 10, "wait"),
-            ("rx-queue = 16", "rx-queue = 600", 15, "1 to queue (512)"),
+            ("weight = 3", "weight = 0", 11, "1 to 1000"),
+            ("weight = 3", "wait = 3", 11, "wait"),
+            ("rx-queue = 16", "rx-queue = 600", 16, "1 to queue (512)"),
             ("run = \"threads\"", "run = \"treads\"", 4, "processes"),
             ("run = \"threads\"", "queue = 500", 4, "power of two"),
             ("run = \"threads\"", "window = 513", 4, "64 is usual"),
@@ -452,8 +457,8 @@ name = "guest"
                 3,
                 "1000000000 is usual",
             ),
-            ("name = \"b\"", "name = \"a\"", 13, "another name"),
-            ("name = \"b\"", "name = \"b b\"", 13, "letters"),
+            ("name = \"b\"", "name = \"a\"", 14, "another name"),
+            ("name = \"b\"", "name = \"b b\"", 14, "letters"),
             ("\"weighted\" }", "\"wighted\" }", 5, "weighted"),
         ] {
             let text = GOOD.replace(from, to);

@@ -26,17 +26,27 @@ pub mod queue;
 #[cfg(not(loom))]
 pub mod board;
 #[cfg(not(loom))]
+pub mod broker;
+#[cfg(not(loom))]
 pub mod buffers;
 #[cfg(not(loom))]
 pub mod client;
+#[cfg(not(loom))]
+pub mod command;
 #[cfg(not(loom))]
 pub mod component;
 #[cfg(not(loom))]
 pub mod description;
 #[cfg(not(loom))]
+pub mod load;
+#[cfg(not(loom))]
+pub mod measure;
+#[cfg(not(loom))]
 pub mod plan;
 #[cfg(not(loom))]
 pub mod policy;
+#[cfg(not(loom))]
+pub mod socket;
 #[cfg(not(loom))]
 pub mod system;
 #[cfg(not(loom))]

@@ -26,6 +26,9 @@ use crate::buffers::BufferMemory;
 use crate::description::{ClientDescription, Description, DriverThreads};
 use crate::queue::ChannelMemory;
 
+/// Steps of [`System::renew`].
+pub const PHASES: usize = 2;
+
 /// A component of a system.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Id {
@@ -241,20 +244,32 @@ impl System {
         self.order(Id::TxMux);
     }
 
-    /// Prepares for a successor of a component that is gone: its channels go to their next generation
-    /// on the other sides, which take their buffers back. Answers whom to wait for until they have
-    /// [acknowledged](System::has_followed).
-    pub fn renew(&mut self, gone: Id) -> Vec<Id> {
-        let mut neighbours = Vec::new();
+    /// Prepares for a successor of a component that is gone: channels go to their next generation, on
+    /// both sides, and whoever owns buffers takes them back. To be called for each of [`PHASES`] in
+    /// turn; answers whom to wait for until they have [followed](System::has_followed).
+    ///
+    /// A buffer of the card must not be filled again while a copier still reads it: what copiers have
+    /// is forgotten before the driver takes buffers back, and before another driver begins.
+    pub fn renew(&mut self, gone: Id, phase: usize) -> Vec<Id> {
+        let mut orders = Vec::new();
         for link in &mut self.links {
-            if link.source.0 == gone || link.sink.0 == gone {
+            let touches = link.source.0 == gone || link.sink.0 == gone;
+            let to_copier = link.source.0 == Id::RxMux;
+            let due = match (gone, phase) {
+                (Id::Driver, 0) => touches || to_copier,
+                (Id::RxMux, 0) => to_copier,
+                (Id::RxMux, 1) => !to_copier && touches,
+                (_, 0) => touches,
+                _ => false,
+            };
+            if due {
                 link.generation += 1;
-                neighbours.push((link.source, link.generation));
-                neighbours.push((link.sink, link.generation));
+                orders.push((link.source, link.generation));
+                orders.push((link.sink, link.generation));
             }
         }
         let mut told = Vec::new();
-        for ((id, port), generation) in neighbours {
+        for ((id, port), generation) in orders {
             self.board(id).set_generation(port, generation);
             if id != gone && !told.contains(&id) {
                 told.push(id);

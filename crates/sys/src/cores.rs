@@ -91,6 +91,17 @@ pub fn pin(cores: &[usize]) -> io::Result<()> {
     .map(drop)
 }
 
+/// Lowers (or, with privilege, raises) the share of the processor of the calling thread: −20 to 19,
+/// more is less.
+///
+/// # Errors
+/// If the privilege is missing.
+pub fn set_nice(nice: i32) -> io::Result<()> {
+    // SAFETY: takes numbers; 0 is the calling thread.
+    let set = unsafe { libc::setpriority(libc::PRIO_PROCESS as _, 0, nice) };
+    check(set, "setpriority", || format!("run at nice {nice}")).map(drop)
+}
+
 /// The core that the caller runs on at this moment.
 #[must_use]
 pub fn current() -> Option<usize> {

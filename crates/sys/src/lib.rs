@@ -10,7 +10,7 @@
 //!   descriptor  pipes, socket pairs, inheritance               passing: over a socket
 //!   poll        wait for descriptors                           signal: as a descriptor
 //!   event       bells that wake who has them in its ear
-//!   packet      raw frames of an interface
+//!   packet      raw frames of an interface                 netns: network namespaces
 //!   process     who we are, who dies with whom, pidfd            lifeline: who dies with a pipe
 //!   fork        a second process of this program               environment: variables
 //!   cores       how many cores we really have
@@ -40,6 +40,7 @@ pub mod interfaces;
 pub mod lifeline;
 pub mod membarrier;
 pub mod memory;
+pub mod netns;
 pub mod packet;
 pub mod passing;
 pub mod poll;

@@ -95,6 +95,12 @@ impl PacketSocket {
         self.0.try_clone().map(Self)
     }
 
+    /// The descriptor, to be passed on.
+    #[must_use]
+    pub fn into_descriptor(self) -> OwnedFd {
+        self.0
+    }
+
     fn set(&self, level: i32, option: i32, value: i32, name: &'static str) -> io::Result<()> {
         // SAFETY: the kernel reads four bytes of `value`.
         let set = unsafe {

@@ -24,3 +24,8 @@ pub use weft_service::{mailbox, name, portal, sync};
 
 /// Fibers: threads of a program's own, of which a million may wait at once, in calls of MPI as well.
 pub use weft_fiber as fiber;
+
+/// Sockets of a program that is a client of a shared network card (`weft net`).
+pub mod net {
+    pub use weft_net::socket::{Network, TcpStream, UdpSocket};
+}

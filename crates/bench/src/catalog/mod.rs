@@ -1,13 +1,12 @@
 //! Every experiment that the project has or owes, in the order of the page.
 //!
 //! [`services`] holds part A, [`sources`] those of the other source documents, [`components`] those of single
-//! components, [`threads`] those of many threads in one rank, [`beyond`] the project's own
-//! (some planned in [`scaling`]),
-//! [`owed`] those that are listed but wait for the part of Weft that they measure.
+//! components, [`threads`] those of many threads in one rank, [`net`] those of the datapath, [`beyond`] the
+//! project's own (some planned in [`scaling`]).
 
 mod beyond;
 mod components;
-mod owed;
+mod net;
 mod scaling;
 mod services;
 mod sources;
@@ -26,7 +25,7 @@ pub fn all() -> Vec<Experiment> {
     all.extend(components::experiments());
     all.extend(threads::experiments());
     all.extend(beyond::experiments());
-    all.extend(owed::experiments());
+    all.extend(net::experiments());
     all
 }
 
@@ -229,7 +228,11 @@ mod tests {
                             experiment.id,
                             line.name()
                         );
-                        assert!(line.role == Role::Device || !cast.members.is_empty());
+                        let datapath = line
+                            .cells
+                            .iter()
+                            .all(|(_, task)| matches!(task, Task::Net { .. }));
+                        assert!(line.role == Role::Device || datapath || !cast.members.is_empty());
                     }
                 }
             }

@@ -54,6 +54,19 @@ impl Harness<'_> {
                 cell.iterations = 1;
                 Ok(vec![*value; budget.least])
             }
+            Task::Net {
+                setting,
+                metric,
+                milliseconds,
+            } => {
+                cell.iterations = 1;
+                let limit = Duration::from_millis(*milliseconds);
+                let known = self.measured.entry(format!("{setting:?}")).or_default();
+                if known.len() <= cell.samples.len() {
+                    known.push(weft_net::measure::measure(setting, limit)?);
+                }
+                Ok(vec![metric.of(&known[cell.samples.len()])])
+            }
             Task::Launch {
                 implementation,
                 ranks,

@@ -23,7 +23,9 @@ use crate::schedule::Schedule;
 use crate::statistics::Statistics;
 use anyhow::Result;
 use indicatif::ProgressBar;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
+use weft_net::measure::Measured;
 
 /// What a run needs to measure.
 pub struct Harness<'a> {
@@ -38,6 +40,8 @@ pub struct Harness<'a> {
     /// The programs of components, in the order of the cast.
     pub programs: Vec<Program>,
     pool: Pool,
+    /// Measurements of the datapath by setting: one serves all figures that are asked of it.
+    measured: HashMap<String, Vec<Measured>>,
 }
 
 /// One cell while it is measured.
@@ -68,6 +72,7 @@ impl<'a> Harness<'a> {
             seed,
             programs: Vec::new(),
             pool: Pool::default(),
+            measured: HashMap::new(),
         }
     }
 
@@ -100,6 +105,7 @@ impl<'a> Harness<'a> {
         let budget = plan.budget;
         let mut schedule = Schedule::new(self.seed, experiment.id);
         let mut cells = cells_of(&plan.lines);
+        self.measured.clear();
         let began = Instant::now();
         bar.set_length(cells.len() as u64 * u64::from(budget.launches));
         if plan.alone {

@@ -187,8 +187,11 @@ impl Component for TxDriver {
                     };
                     moved = true;
                     let ledger = self.ledgers.get_mut(usize::from(descriptor.tag));
-                    if !ledger.is_some_and(|ledger| ledger.accept(descriptor).is_ok()) {
+                    if ledger.is_none_or(|ledger| ledger.accept(descriptor).is_err()) {
+                        // Sent twice, as when its client was replaced while the first was on its way:
+                        // it goes back unsent, so that the multiplexer's count is right.
                         counters.faults += 1;
+                        mux.give_back(descriptor);
                         continue;
                     }
                     descriptor

@@ -58,8 +58,8 @@ impl RxMux {
         let changes = self.station.board().changes();
         for (port, generation) in self.station.renewals() {
             if port == 0 {
-                // The driver takes all of its buffers back by itself; copiers that still have some
-                // return what is no longer known, and it is ignored.
+                // The driver takes all of its buffers back by itself. The channels to the copiers are
+                // renewed along with it or before.
                 self.driver = self.driver.take().map(|driver| driver.renewed(generation));
                 self.ledger = Ledger::new(self.buffers.count(), SIZE);
             } else if let Some(client) = self.clients.get_mut(port - 1) {

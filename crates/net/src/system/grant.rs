@@ -379,9 +379,7 @@ impl Grant {
                 tx,
                 work,
             } => {
-                let (received, sent) = (taker.buffers(true)?, taker.buffers(true)?);
-                let (rx, tx) = (taker.sink(rx)?, taker.source(tx)?);
-                let port = Port::new(station(2), received, sent, rx, tx);
+                let port = build_port(&mut taker, &board, rx, tx)?;
                 let stack = Stack::new(port, index, now, now);
                 Box::new(Client::new(stack, work.unwrap_or(Work::Echo)))
             }
@@ -392,6 +390,37 @@ impl Grant {
             board,
         })
     }
+}
+
+impl Grant {
+    /// The port of a client that has a stack of its own, where it is rung, and its index.
+    ///
+    /// # Errors
+    /// If it is the grant of another component, or something cannot be mapped.
+    pub fn into_port(self) -> io::Result<(Port, Ear, usize)> {
+        let Role::Client { index, rx, tx, .. } = self.role else {
+            return Err(io::Error::other("this is not the grant of a client"));
+        };
+        let mut taker = Taker {
+            descriptors: self.descriptors.into_iter(),
+            silent: self.silent,
+        };
+        let board = Board::adopt(taker.next()?)?;
+        let ear = Ear::adopt(taker.next()?);
+        Ok((build_port(&mut taker, &board, rx, tx)?, ear, index))
+    }
+}
+
+fn build_port(taker: &mut Taker, board: &Board, rx: End, tx: End) -> io::Result<Port> {
+    let (received, sent) = (taker.buffers(true)?, taker.buffers(true)?);
+    let (rx, tx) = (taker.sink(rx)?, taker.source(tx)?);
+    Ok(Port::new(
+        Station::new(board.clone(), 2),
+        received,
+        sent,
+        rx,
+        tx,
+    ))
 }
 
 fn build_driver(

@@ -36,6 +36,11 @@ struct Simulation {
 
 impl Simulation {
     fn new(description: Description, flows: &[Flow]) -> Self {
+        Self::without(description, flows, None)
+    }
+
+    /// A system in which one component does nothing.
+    fn without(description: Description, flows: &[Flow], absent: Option<Id>) -> Self {
         let system = System::create(description).expect("memory files exist here");
         let (mut generator, reports) = Generator::new(flows);
         generator.begin(1_000_000);
@@ -45,6 +50,9 @@ impl Simulation {
             let tap = if id == Id::Driver { tap.take() } else { None };
             let mut grant = system.grant(id).expect("descriptors are left");
             grant.silent = true;
+            if Some(id) == absent {
+                continue;
+            }
             components.push(grant.build(tap).expect("built").component);
         }
         Self {
@@ -173,6 +181,86 @@ fn a_limited_receive_queue_limits_its_client_alone() {
     let reports = simulation.reports();
     assert_eq!(reports[0].replies, reports[0].sent);
     assert!(reports[1].replies <= reports[1].sent);
+}
+
+#[test]
+fn a_client_that_never_returns_buffers_costs_the_others_nothing() {
+    let description = Description::of(&[Work::Echo; 2]);
+    let flows = [flow(0, 450, 300), flow(1, 450, 300)];
+    let mut simulation = Simulation::without(description, &flows, Some(Id::Client(1)));
+    simulation.run(350);
+    let reports = simulation.reports();
+    assert_eq!(reports[0].replies, reports[0].sent);
+    assert_eq!(reports[1].replies, 0);
+    let counters = simulation.system.board(Id::RxCopier(1)).counters(1);
+    assert_eq!(counters.frames, 512, "as many as fit");
+    assert!(counters.full + counters.starved > 10_000, "{counters:?}");
+}
+
+/// Ten million hostile words in the channels of one client of a running system.
+#[test]
+fn a_hostile_client_harms_itself_alone() {
+    use rand::{RngCore, SeedableRng, rngs::StdRng};
+    use weft_atomic::Ordering;
+    let description = Description::of(&[Work::Echo; 2]);
+    let flows = [flow(0, 300, 100_000), flow(1, 100, 100_000)];
+    let mut simulation = Simulation::without(description, &flows, Some(Id::Client(1)));
+    let grant = simulation
+        .system
+        .grant(Id::Client(1))
+        .expect("descriptors are left");
+    let mut descriptors = grant.descriptors.into_iter();
+    // Board, ear, two regions; then memory and bell of each channel.
+    let mut channel = || {
+        let file = MemoryFile::adopt(descriptors.nth(if descriptors.len() > 4 { 4 } else { 1 })?);
+        Some(file.expect("sealed").map().expect("maps"))
+    };
+    let channels = [
+        channel().expect("the first"),
+        channel().expect("the second"),
+    ];
+    let mut random = StdRng::seed_from_u64(44);
+    let mut written = 0u64;
+    while written < 10_000_000 {
+        for _ in 0..1_000 {
+            let noise = random.next_u64();
+            let memory = &channels[(noise & 1) as usize];
+            let ring = memory.len() / 2 * (noise >> 1 & 1) as usize;
+            let (offset, word) = match noise >> 60 {
+                // Indices: tail, head, waiting; near the truth and far from it.
+                0..4 => (128 * (noise >> 8 & 1) as usize, noise >> 20 & 0x3ff),
+                4 => (128 * (noise >> 8 & 1) as usize, noise),
+                5 => (256, noise & 1),
+                // Descriptors: well-formed, and not.
+                6..12 => (
+                    384 + 8 * (noise >> 8 & 511) as usize,
+                    (noise >> 20 & 0x3ff) << 11 | 60 << 32,
+                ),
+                _ => (384 + 8 * (noise >> 8 & 511) as usize, noise.rotate_left(17)),
+            };
+            let word_there = memory.atomic_u64(ring + offset).expect("within");
+            word_there.store(word, Ordering::Relaxed);
+            written += 1;
+        }
+        for _ in 0..4 {
+            while simulation.all.step(simulation.now) && random.next_u32() % 64 != 0 {}
+            let next = simulation.all.deadline().unwrap_or(simulation.now);
+            simulation.now = next.max(simulation.now + 1_000);
+        }
+    }
+    let faults = simulation.system.board(Id::TxMux).counters(2).faults
+        + simulation.system.board(Id::RxCopier(1)).counters(1).faults;
+    assert!(faults > 1_000, "{faults}");
+    let reports = simulation.reports();
+    assert!(reports[0].sent > 1_000, "{:?}", reports[0].sent);
+    // The last few are on their way.
+    assert!(
+        reports[0].replies + 64 > reports[0].sent,
+        "{} of {}",
+        reports[0].replies,
+        reports[0].sent
+    );
+    assert_eq!((reports[0].corrupt, reports[0].reordered), (0, 0));
 }
 
 #[test]

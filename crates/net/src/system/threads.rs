@@ -9,7 +9,7 @@ use weft_sys::clock;
 use weft_sys::cores;
 use weft_sys::event::Ear;
 
-use super::{Id, System, Tap};
+use super::{Id, PHASES, System, Tap};
 use crate::component::{Fused, Runner};
 use crate::description::Run;
 
@@ -69,10 +69,14 @@ impl Threads {
         }
         let name = self.system.name(group[0]);
         let core = self.system.description.cores.of.get(&name).copied();
+        let nice = self.system.description.nice.get(&name).copied();
         let runner = fuse(runners)?;
         let handle = std::thread::Builder::new().name(name).spawn(move || {
             if let Some(core) = core {
                 cores::pin(&[core])?;
+            }
+            if let Some(nice) = nice {
+                cores::set_nice(nice)?;
             }
             runner.run()
         })?;
@@ -100,17 +104,19 @@ impl Threads {
     /// Starts a successor of a component that is gone.
     ///
     /// # Errors
-    /// If a neighbour does not follow within a second, or the kernel refuses.
+    /// If a neighbour does not follow within five seconds, or the kernel refuses.
     pub fn restart(&mut self, id: Id, tap: Option<Tap>) -> io::Result<()> {
-        let told = self.system.renew(id);
-        let end = clock::deadline_after(Duration::from_secs(1));
-        for neighbour in told {
-            // A client is not waited for: it need not behave.
-            while !matches!(neighbour, Id::Client(_)) && !self.system.has_followed(neighbour) {
-                if clock::monotonic() > end {
-                    return Err(io::Error::other(format!("{neighbour:?} does not follow")));
+        for phase in 0..PHASES {
+            let told = self.system.renew(id, phase);
+            let end = clock::deadline_after(Duration::from_secs(5));
+            for neighbour in told {
+                // A client is not waited for: it need not behave.
+                while !matches!(neighbour, Id::Client(_)) && !self.system.has_followed(neighbour) {
+                    if clock::monotonic() > end {
+                        return Err(io::Error::other(format!("{neighbour:?} does not follow")));
+                    }
+                    cores::give_way();
                 }
-                weft_sys::cores::give_way();
             }
         }
         self.start_group(&[id], tap)

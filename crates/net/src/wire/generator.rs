@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, IpProtocol,
     Ipv4Address, Ipv4Packet, UdpPacket,
@@ -13,7 +14,7 @@ use super::Far;
 use crate::plan::{self, FAR};
 
 /// What the load to one client is.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
     /// Index of the client.
     pub client: usize,
@@ -30,7 +31,7 @@ pub struct Flow {
 }
 
 /// How the frames of a flow are spread.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Pattern {
     /// At equal distances.
     Steady,
@@ -39,7 +40,7 @@ pub enum Pattern {
 }
 
 /// What came of a flow.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FlowReport {
     /// Frames sent.
     pub sent: u64,
@@ -57,6 +58,21 @@ pub struct FlowReport {
     pub reordered: u64,
     /// Round trips in nanoseconds.
     pub times: Histogram<u64>,
+}
+
+impl std::fmt::Debug for FlowReport {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            out,
+            "{} sent, {} replies, {} unasked, {} corrupt, {} reordered, {} ns at most",
+            self.sent,
+            self.replies,
+            self.unasked,
+            self.corrupt,
+            self.reordered,
+            self.times.max()
+        )
+    }
 }
 
 impl FlowReport {

@@ -2,10 +2,13 @@
 
 mod generator;
 mod packet;
+mod veth;
 mod virtual_wire;
 
-pub use generator::{Flow, FlowReport, Generator, Pattern};
+pub(crate) use generator::{FILL, interval, write_payload};
+pub use generator::{Flow, FlowReport, Generator, Pattern, Reports};
 pub use packet::{PacketRx, PacketTx};
+pub use veth::{HOST, NEAR, Veth};
 pub use virtual_wire::{Far, Shape, VirtualRx, VirtualTx, virtual_wire};
 
 use std::os::fd::BorrowedFd;

@@ -1,0 +1,439 @@
+//! The experiments of the datapath: systems of weft-net under UDP load of 1472 bytes.
+//!
+//! One measurement of a setting answers for throughput, processor time and round trips at once, so
+//! that the panels of a figure belong together.
+
+use std::time::Duration;
+
+use weft_net::client::Work;
+use weft_net::description::{Description, DriverThreads, Run};
+use weft_net::measure::{Ground, Setting};
+use weft_net::policy::Order;
+
+use crate::experiment::{Budget, Build, Cast, Effort, Experiment, Line, Metric, Part, Plan, Task};
+use crate::results::{Chart, Role, Scale};
+
+/// One system of an experiment: what it is called, and how it differs from equal echo clients.
+struct Variant {
+    name: &'static str,
+    clients: usize,
+    change: fn(&mut Description, u64),
+    /// Mbit/s towards each client, of the Mbit/s on the axis; `None`: the same for all.
+    rates: Option<fn(u64, usize) -> u64>,
+}
+
+const fn variant(name: &'static str, clients: usize, change: fn(&mut Description, u64)) -> Variant {
+    Variant {
+        name,
+        clients,
+        change,
+        rates: None,
+    }
+}
+
+/// Which figures are drawn beside throughput and processor time.
+#[derive(Clone, Copy, PartialEq)]
+enum Also {
+    Nothing,
+    RoundTrips,
+    Received,
+    Cores,
+}
+
+struct Row {
+    id: &'static str,
+    title: &'static str,
+    also: Also,
+    variants: &'static [Variant],
+}
+
+fn plain(_: &mut Description, _: u64) {}
+
+/// A's client and copier above B's: B's run at the lowest share that the scheduler has.
+fn a_over_b(description: &mut Description, _: u64) {
+    for name in ["rx-copier-b", "b"] {
+        description.nice.insert(name.into(), 19);
+    }
+}
+
+fn overload(description: &mut Description, x: u64) {
+    a_over_b(description, x);
+    for client in &mut description.clients {
+        client.work = Some(Work::ComputeHeavy { rounds: 10 });
+    }
+}
+
+/// All on core 0, but those named on core 1.
+fn on_second(description: &mut Description, second: &[&str]) {
+    let mut names = vec!["driver".to_owned(), "rx-mux".into(), "tx-mux".into()];
+    for client in &description.clients {
+        names.push(format!("rx-copier-{}", client.name));
+        names.push(client.name.clone());
+    }
+    for name in names {
+        let core = usize::from(second.iter().any(|word| name.starts_with(word)));
+        description.cores.of.insert(name, core);
+    }
+}
+
+static ROWS: [Row; 16] = [
+    Row {
+        id: "net-asymmetric",
+        title: "Receive-mostly, transmit-mostly, transmit-initiated client, beside echo",
+        also: Also::Received,
+        variants: &[
+            variant("echo", 1, plain),
+            variant("receive-mostly", 1, |description, _| {
+                description.clients[0].work = Some(Work::ReceiveMostly { every: 100 });
+            }),
+            Variant {
+                name: "transmit-mostly",
+                clients: 1,
+                change: |description, _| {
+                    description.clients[0].work = Some(Work::TransmitMostly { times: 10 });
+                },
+                rates: Some(|x, _| x.div_ceil(10)),
+            },
+            Variant {
+                name: "transmit-initiated",
+                clients: 1,
+                change: |description, x| {
+                    let bits = x * 1_000_000;
+                    description.clients[0].work = Some(Work::TransmitInitiated { bits });
+                },
+                rates: Some(|_, _| 0),
+            },
+        ],
+    },
+    Row {
+        id: "net-two-equal",
+        title: "Two equal echo clients",
+        also: Also::RoundTrips,
+        variants: &[variant("", 2, plain)],
+    },
+    Row {
+        id: "net-two-equal-rx16",
+        title: "Two equal clients, receive queue of B limited to 16",
+        also: Also::RoundTrips,
+        variants: &[variant("", 2, |description, _| {
+            description.clients[1].rx_queue = Some(16)
+        })],
+    },
+    Row {
+        id: "net-two-priority",
+        title: "Two clients, A over B",
+        also: Also::RoundTrips,
+        variants: &[variant("", 2, a_over_b)],
+    },
+    Row {
+        id: "net-two-overload",
+        title: "A over B, each packet copied and summed 10 times",
+        also: Also::RoundTrips,
+        variants: &[variant("", 2, overload)],
+    },
+    Row {
+        id: "net-two-overload-rx32",
+        title: "The same, receive queue of B limited to 32",
+        also: Also::RoundTrips,
+        variants: &[variant("", 2, |description, x| {
+            overload(description, x);
+            description.clients[1].rx_queue = Some(32);
+        })],
+    },
+    Row {
+        id: "net-two-rxtx16",
+        title: "A over B, both queues of B limited to 16",
+        also: Also::RoundTrips,
+        variants: &[variant("", 2, |description, x| {
+            a_over_b(description, x);
+            description.clients[1].rx_queue = Some(16);
+            description.clients[1].tx_queue = Some(16);
+        })],
+    },
+    Row {
+        id: "net-tx-limited",
+        title: "Transmit multiplexer that limits bandwidth: B to 100 Mbit/s",
+        also: Also::RoundTrips,
+        variants: &[variant("", 2, |description, _| {
+            // 100 Mbit/s of payload are so much of whole frames.
+            description.clients[1].limit = 100_000_000 * 1514 / 1472;
+        })],
+    },
+    Row {
+        id: "net-multicore",
+        title: "One core, two cores, one thread, Linux",
+        also: Also::RoundTrips,
+        variants: &[
+            variant("one core", 2, |description, _| on_second(description, &[])),
+            variant("two cores", 2, plain),
+            variant("fused in one thread", 2, |description, _| {
+                description.run = Run::Fused
+            }),
+        ],
+    },
+    Row {
+        id: "net-tx-round-robin",
+        title: "Round-robin transmit multiplexer",
+        also: Also::RoundTrips,
+        variants: &[variant("", 2, |description, _| {
+            description.policy.order = Order::RoundRobin
+        })],
+    },
+    Row {
+        id: "net-tx-priority",
+        title: "Priority transmit multiplexer: A over B",
+        also: Also::RoundTrips,
+        variants: &[variant("", 2, |description, _| {
+            description.policy.order = Order::Priority;
+            description.clients[1].level = 1;
+        })],
+    },
+    Row {
+        id: "net-core-allocation",
+        title: "Components alone on a second core",
+        also: Also::Cores,
+        variants: &[
+            variant("all on one", 2, |description, _| {
+                on_second(description, &[])
+            }),
+            variant("driver", 2, |description, _| {
+                on_second(description, &["driver"])
+            }),
+            variant("multiplexers", 2, |description, _| {
+                on_second(description, &["rx-mux", "tx-mux"])
+            }),
+            variant("copiers", 2, |description, _| {
+                on_second(description, &["rx-copier"])
+            }),
+            variant("clients", 2, |description, _| {
+                on_second(description, &["a", "b"])
+            }),
+        ],
+    },
+    Row {
+        id: "net-driver-two-threads",
+        title: "Driver of two threads",
+        also: Also::Nothing,
+        variants: &[
+            variant("one thread", 2, plain),
+            variant("two threads", 2, |description, _| {
+                description.driver_threads = DriverThreads::Two;
+            }),
+        ],
+    },
+    Row {
+        id: "net-four-clients",
+        title: "Four clients on several cores",
+        also: Also::Nothing,
+        variants: &[
+            variant("one thread", 4, plain),
+            variant("two threads", 4, |description, _| {
+                description.driver_threads = DriverThreads::Two;
+            }),
+        ],
+    },
+    Row {
+        id: "net-four-clients-cores",
+        title: "Four clients, utilisation of each core",
+        also: Also::Cores,
+        variants: &[
+            variant("one thread", 4, plain),
+            variant("two threads", 4, |description, _| {
+                description.driver_threads = DriverThreads::Two;
+            }),
+        ],
+    },
+    Row {
+        id: "net-tx-copy",
+        title: "Transmit copier",
+        also: Also::RoundTrips,
+        variants: &[
+            variant("in place", 2, plain),
+            variant("copied", 2, |description, _| {
+                description
+                    .clients
+                    .iter_mut()
+                    .for_each(|client| client.tx_copier = true);
+            }),
+        ],
+    },
+];
+
+/// What every reader of these must know.
+const NOTES: [&str; 3] = [
+    "x is what is asked of each client. Components run as threads of one process, with the memory and the queues that \
+     they have as processes.",
+    "virtual: a wire of 1 Gbit/s in the driver's thread; the generator at its far end is part of the processor time. \
+     veth: frames through packet sockets, load from the host's own stack.",
+    "A over B: the scheduler gives B's copier and client its smallest share (nice 19), which is no strict priority.",
+];
+
+/// The experiments.
+pub fn experiments() -> Vec<Experiment> {
+    let plans: [fn(&Cast, Effort) -> Plan; 16] = [
+        plan::<0>, plan::<1>, plan::<2>, plan::<3>, plan::<4>, plan::<5>, plan::<6>, plan::<7>,
+        plan::<8>, plan::<9>, plan::<10>, plan::<11>, plan::<12>, plan::<13>, plan::<14>,
+        plan::<15>,
+    ];
+    let experiment = |(row, plan): (&Row, fn(&Cast, Effort) -> Plan)| Experiment {
+        id: row.id,
+        part: Part::E,
+        title: row.title,
+        x: "asked of each client [Mbit/s]",
+        y: "Mbit/s, per cent of a core, or µs (see the panel)",
+        unit: "",
+        scales: (Scale::Linear, Scale::Linear),
+        lower_is_better: false,
+        chart: Chart::Line,
+        notes: &NOTES,
+        build: Build::Ready(plan),
+    };
+    ROWS.iter().zip(plans).map(experiment).collect()
+}
+
+fn plan<const ROW: usize>(_cast: &Cast, effort: Effort) -> Plan {
+    let row = &ROWS[ROW];
+    let most = if row.variants[0].clients > 2 {
+        240
+    } else {
+        480
+    };
+    let asked: Vec<u64> = effort.pick(
+        vec![most / 4, most],
+        vec![
+            most / 10,
+            most / 5,
+            most * 2 / 5,
+            most * 3 / 5,
+            most * 4 / 5,
+            most,
+            most * 5 / 4,
+        ],
+    );
+    let milliseconds = effort.pick(60, 1_000);
+    let mut lines = Vec::new();
+    for variant in row.variants {
+        lines.extend(lines_of(
+            row,
+            variant,
+            Ground::Virtual,
+            &asked,
+            milliseconds,
+        ));
+    }
+    // The same on a veth, beside a plain program; where the privilege is missing the notes say so.
+    if effort == Effort::Full || row.id == "net-multicore" {
+        for variant in row.variants {
+            lines.extend(lines_of(row, variant, Ground::Veth, &asked, milliseconds));
+        }
+        let first = &row.variants[0];
+        lines.extend(lines_of(row, first, Ground::Sockets, &asked, milliseconds));
+    }
+    Plan {
+        budget: Budget {
+            aim: 0.01,
+            least: effort.pick(2, 10),
+            most: effort.pick(2, 20),
+            time: effort.pick(Duration::from_millis(500), Duration::from_secs(30)),
+            sample: Duration::from_millis(milliseconds),
+            turn: 1,
+            launches: 1,
+        },
+        lines,
+        alone: true,
+    }
+}
+
+fn lines_of(
+    row: &Row,
+    variant: &Variant,
+    ground: Ground,
+    asked: &[u64],
+    milliseconds: u64,
+) -> Vec<Line> {
+    let sockets = ground == Ground::Sockets;
+    let (role, subject) = match ground {
+        Ground::Virtual => (Role::Ours, "Weft, virtual"),
+        Ground::Veth => (Role::Ours, "Weft, veth"),
+        Ground::Sockets => (Role::Device, "plain sockets, veth"),
+    };
+    let setting = |x: u64| {
+        let mut description = Description::of(&vec![Work::Echo; variant.clients]);
+        (variant.change)(&mut description, x);
+        let rate = |client| variant.rates.map_or(x, |rates| rates(x, client));
+        Setting {
+            description,
+            rates: (0..variant.clients).map(rate).collect(),
+            ground,
+        }
+    };
+    let line = |panel: &str, name: &str, metric: Metric| Line {
+        role,
+        subject: subject.into(),
+        variant: [variant.name, name]
+            .into_iter()
+            .filter(|part| !part.is_empty() && !(sockets && *part == variant.name))
+            .collect::<Vec<_>>()
+            .join(", "),
+        panel: panel.into(),
+        cells: asked
+            .iter()
+            .map(|&x| {
+                let setting = Box::new(setting(x));
+                (
+                    x as f64,
+                    Task::Net {
+                        setting,
+                        metric,
+                        milliseconds,
+                    },
+                )
+            })
+            .collect(),
+    };
+    let names = ["A", "B", "C", "D"];
+    let mut lines = Vec::new();
+    for (client, name) in names.iter().take(variant.clients).enumerate() {
+        lines.push(line("throughput [Mbit/s]", name, Metric::Rate(client)));
+        if row.also == Also::Received && !sockets {
+            lines.push(line("received [Mbit/s]", name, Metric::Received(client)));
+        }
+        if row.also == Also::RoundTrips {
+            lines.push(line(
+                "median round trip [µs]",
+                name,
+                Metric::RoundTrip(client, 0.5),
+            ));
+            lines.push(line(
+                "99th percentile [µs]",
+                name,
+                Metric::RoundTrip(client, 0.99),
+            ));
+        }
+    }
+    if variant.clients > 1 {
+        lines.push(line("throughput [Mbit/s]", "together", Metric::Together));
+    }
+    if !sockets {
+        lines.push(line(
+            "processor, components [% of a core]",
+            "",
+            Metric::Utilisation,
+        ));
+    }
+    lines.push(line(
+        "processor, whole process [% of a core]",
+        "",
+        Metric::Process,
+    ));
+    if row.also == Also::Cores {
+        for core in 0..2 {
+            lines.push(line(
+                "busy part of each core [%]",
+                ["core 0", "core 1"][core],
+                Metric::Core(core),
+            ));
+        }
+    }
+    lines
+}

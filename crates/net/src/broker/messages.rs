@@ -1,0 +1,173 @@
+//! Questions to a running system, and its answers: one line of JSON each, over its local socket.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::address;
+use super::process::{Letter, receive, send};
+use crate::policy::Choice;
+use crate::system::Grant;
+
+/// What can be asked.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Question {
+    /// How is everybody?
+    Status,
+    /// This policy from now on.
+    Policy(Choice),
+    /// End.
+    Down,
+    /// The place of this client for the program that asks.
+    Attach(String),
+}
+
+/// What comes back.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// To [`Question::Status`].
+    Status(Status),
+    /// Why not, and what to do.
+    Refused(String),
+}
+
+/// How everybody is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Of the system.
+    pub name: String,
+    /// Where the network namespace of a veth is opened: for `nsenter --net=…`.
+    pub namespace: Option<String>,
+    /// Frames that the card lost for want of buffers, since the driver started.
+    pub missed: u64,
+    /// Frames for an address that nobody has.
+    pub unknown: u64,
+    /// The policy now.
+    pub policy: Choice,
+    /// Those nearest the wire first.
+    pub components: Vec<ComponentStatus>,
+    /// In order.
+    pub clients: Vec<ClientStatus>,
+}
+
+/// How a component is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ComponentStatus {
+    /// Its name.
+    pub name: String,
+    /// Its process; 0 if none runs.
+    pub process: u32,
+    /// How often it was replaced.
+    pub restarts: u32,
+    /// Processor time that the one that runs has used.
+    pub seconds: f64,
+}
+
+/// How a client is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClientStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether somebody is there.
+    pub attached: bool,
+    /// Frames handed to it.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Frames sent for it.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Frames for it that were dropped because its queue was full.
+    pub dropped_full: u64,
+    /// Because it had not given buffers back.
+    pub dropped_starved: u64,
+    /// What it should not have written.
+    pub faults: u64,
+    /// Buffers taken back from it or its neighbours.
+    pub reclaimed: u64,
+    /// Frames that wait for it.
+    pub depth: u64,
+}
+
+fn connect(name: &str) -> io::Result<UnixStream> {
+    UnixStream::connect_addr(&address(name)?).map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("no system called {name:?} runs for this user ({error}): start one by weft net up FILE"),
+        )
+    })
+}
+
+/// Asks a running system.
+///
+/// # Errors
+/// If there is none of this name, or it does not answer within five seconds.
+pub fn ask(name: &str, question: &Question) -> io::Result<Answer> {
+    let stream = connect(name)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut text = serde_json::to_string(question)?;
+    text.push('\n');
+    (&stream).write_all(text.as_bytes())?;
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+/// Takes the place of a client: its grant, and the connection that keeps the place.
+///
+/// # Errors
+/// If there is no such place, or it is taken.
+pub fn attach(name: &str, client: &str) -> io::Result<(Grant, UnixStream)> {
+    let stream = connect(name)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut text = serde_json::to_string(&Question::Attach(client.into()))?;
+    text.push('\n');
+    (&stream).write_all(text.as_bytes())?;
+    // A grant begins with a byte of its own; a refusal is a line of JSON.
+    let mut first = [0; 1];
+    io::Read::read_exact(&mut &stream, &mut first)?;
+    if first != *b"G" {
+        let mut line = String::from_utf8_lossy(&first).into_owned();
+        BufReader::new(&stream).read_line(&mut line)?;
+        return Err(match serde_json::from_str(&line)? {
+            Answer::Refused(why) => io::Error::new(io::ErrorKind::PermissionDenied, why),
+            other => io::Error::other(format!("an unexpected answer: {other:?}")),
+        });
+    }
+    // The grant itself goes over a pair of sockets that keeps messages whole; one end comes first.
+    let (_, mut ends) = weft_sys::passing::receive(&stream, &mut first)?;
+    let end = ends
+        .pop()
+        .ok_or_else(|| io::Error::other("the broker broke off before its grant"))?;
+    let (letter, descriptors) = receive(&end)?;
+    let grant = Grant {
+        role: letter.role,
+        descriptors,
+        silent: false,
+    };
+    Ok((grant, stream))
+}
+
+/// Sends a grant to a program that attaches.
+pub(super) fn grant_message(stream: &UnixStream, grant: Grant) -> io::Result<()> {
+    use std::os::fd::AsFd;
+    use weft_sys::descriptor::{Carries, socket_pair};
+    let (ours, theirs) = socket_pair(Carries::Messages)?;
+    let mut writer = stream;
+    writer.write_all(b"G")?;
+    weft_sys::passing::send(stream, b"s", &[theirs.as_fd()])?;
+    let letter = Letter {
+        role: grant.role,
+        virtual_wire: None,
+        core: None,
+        nice: None,
+        descriptors: grant.descriptors.len(),
+        packet: false,
+    };
+    send(&ours, &letter, &grant.descriptors)
+}

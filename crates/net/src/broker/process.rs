@@ -1,0 +1,165 @@
+//! A component as a process: started with one socket, over which its grant comes.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+use weft_sys::descriptor::{self, Carries};
+use weft_sys::packet::PacketSocket;
+use weft_sys::process::{ProcessHandle, SIGKILL, child_dies_with_us};
+use weft_sys::{clock, cores, passing};
+
+use crate::system::{Grant, Role, Tap};
+use crate::wire::{Flow, Generator, Shape};
+
+/// How a component is started: this program with these words, and the number of the socket.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The program.
+    pub program: PathBuf,
+    /// Words before the number of the socket.
+    pub words: Vec<OsString>,
+}
+
+/// A wire on its way to a driver.
+pub(super) enum TapMessage {
+    None,
+    /// Rate, and what the generator at the far end sends.
+    Virtual(u64, Vec<Flow>),
+    Packet(PacketSocket),
+}
+
+/// What goes before the descriptors.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Letter {
+    pub(super) role: Role,
+    pub(super) virtual_wire: Option<(u64, Vec<Flow>)>,
+    pub(super) core: Option<usize>,
+    pub(super) nice: Option<i32>,
+    /// How many descriptors follow; the last is the packet socket, if there is one.
+    pub(super) descriptors: usize,
+    pub(super) packet: bool,
+}
+
+/// Sends a letter and its descriptors in messages of at most [`passing::MOST`].
+pub(super) fn send(socket: &impl AsFd, letter: &Letter, descriptors: &[OwnedFd]) -> io::Result<()> {
+    let text = serde_json::to_vec(letter)?;
+    let sent = passing::send(socket, &text, &[])?;
+    if sent != text.len() {
+        return Err(io::Error::other("a grant did not fit into one message"));
+    }
+    for part in descriptors.chunks(passing::MOST) {
+        let part: Vec<_> = part.iter().map(AsFd::as_fd).collect();
+        passing::send(socket, b"d", &part)?;
+    }
+    Ok(())
+}
+
+/// Receives what [`send`] sends.
+pub(super) fn receive(socket: &impl AsFd) -> io::Result<(Letter, Vec<OwnedFd>)> {
+    let mut text = vec![0; 128 << 10];
+    let (length, _) = passing::receive(socket, &mut text)?;
+    let letter: Letter = serde_json::from_slice(&text[..length])?;
+    let mut all = Vec::new();
+    while all.len() < letter.descriptors {
+        let (length, mut some) = passing::receive(socket, &mut [0; 8])?;
+        if length == 0 || some.is_empty() {
+            return Err(io::Error::other(
+                "the broker broke off in the middle of a grant",
+            ));
+        }
+        all.append(&mut some);
+    }
+    Ok((letter, all))
+}
+
+/// A started component.
+pub(super) struct Running {
+    pub(super) child: Child,
+    pub(super) handle: ProcessHandle,
+}
+
+impl Running {
+    pub(super) fn launch(
+        start: &Start,
+        name: &str,
+        grant: Grant,
+        tap: TapMessage,
+        (core, nice): (Option<usize>, Option<i32>),
+    ) -> io::Result<Self> {
+        let (ours, theirs) = descriptor::socket_pair(Carries::Messages)?;
+        let mut command = Command::new(&start.program);
+        let number = descriptor::hand_over(&mut command, theirs);
+        command
+            .args(&start.words)
+            .arg(number.to_string())
+            .arg(name)
+            .stdin(Stdio::null());
+        child_dies_with_us(&mut command, SIGKILL);
+        let child = command.spawn()?;
+        drop(command);
+        let handle = ProcessHandle::open(child.id())?;
+        let mut descriptors = grant.descriptors;
+        let mut letter = Letter {
+            role: grant.role,
+            virtual_wire: None,
+            core,
+            nice,
+            descriptors: 0,
+            packet: false,
+        };
+        match tap {
+            TapMessage::None => {}
+            TapMessage::Virtual(bits, flows) => letter.virtual_wire = Some((bits, flows)),
+            TapMessage::Packet(socket) => {
+                descriptors.push(socket.into_descriptor());
+                letter.packet = true;
+            }
+        }
+        letter.descriptors = descriptors.len();
+        send(&ours, &letter, &descriptors)?;
+        Ok(Self { child, handle })
+    }
+}
+
+/// The whole life of a component's process: takes its grant from the socket under this number, and
+/// runs until it is told to stop.
+///
+/// # Errors
+/// If the grant is not what the role needs, or the kernel refuses.
+pub fn component_main(number: i32) -> io::Result<()> {
+    let socket = descriptor::inherited(number)?;
+    let (letter, mut descriptors) = receive(&socket)?;
+    drop(socket);
+    if let Some(core) = letter.core {
+        cores::pin(&[core])?;
+    }
+    if let Some(nice) = letter.nice {
+        cores::set_nice(nice)?;
+    }
+    let tap = if letter.packet {
+        let socket = descriptors
+            .pop()
+            .ok_or_else(|| io::Error::other("the packet socket is missing from the grant"))?;
+        Some(Tap::packet(PacketSocket::adopt(socket))?)
+    } else {
+        letter.virtual_wire.map(|(bits, flows)| {
+            let (mut generator, _) = Generator::new(&flows);
+            generator.begin(clock::monotonic());
+            let shape = Shape {
+                bits,
+                ..Shape::default()
+            };
+            Tap::virtual_wire(shape, Box::new(generator))
+        })
+    };
+    let grant = Grant {
+        role: letter.role,
+        descriptors,
+        silent: false,
+    };
+    grant.build(tap)?.run()
+}

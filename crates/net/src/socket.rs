@@ -1,0 +1,365 @@
+//! Sockets of a program that is a client of a running system: unprivileged, with a stack of its own.
+//!
+//! ```no_run
+//! use std::io::{Read, Write};
+//! use weft_net::socket::Network;
+//!
+//! let network = Network::attach("weft", "guest")?;
+//! let socket = network.udp(7)?;
+//! let mut buffer = [0; 1500];
+//! let (length, from) = socket.recv_from(&mut buffer)?;
+//! socket.send_to(&buffer[..length], from)?;
+//!
+//! let mut stream = network.connect("10.77.0.1:8000".parse().unwrap())?;
+//! stream.write_all(b"hello")?;
+//! stream.read(&mut buffer)?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! All sockets of a [`Network`] share its stack. A call that waits keeps the stack until it is done:
+//! a program that wants to wait in several threads at once attaches several clients.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use smoltcp::iface::SocketHandle;
+use smoltcp::socket::{tcp, udp};
+use smoltcp::wire::{IpAddress, IpEndpoint};
+use weft_sys::event::Ear;
+use weft_sys::{clock, random};
+
+use crate::broker;
+use crate::client::Stack;
+use crate::plan;
+use crate::system::Grant;
+
+/// A place in a system.
+#[derive(Clone)]
+pub struct Network {
+    inner: Arc<Mutex<Inner>>,
+    client: usize,
+}
+
+struct Inner {
+    stack: Stack,
+    ear: Ear,
+    next_port: u16,
+    /// Keeps the place; `None` where there is no broker.
+    _place: Option<UnixStream>,
+}
+
+/// First port that is given to a socket which asks for none.
+const EPHEMERAL: u16 = 49_152;
+
+impl Network {
+    /// Takes the place of a client in a running system of this user.
+    ///
+    /// # Errors
+    /// If there is no such system or place, or it is taken.
+    pub fn attach(system: &str, client: &str) -> io::Result<Self> {
+        let (grant, place) = broker::attach(system, client)?;
+        Self::of(grant, Some(place))
+    }
+
+    /// From a grant of a client, for instance of a system in this process.
+    ///
+    /// # Errors
+    /// If it is the grant of another component.
+    pub fn of(grant: Grant, place: Option<UnixStream>) -> io::Result<Self> {
+        let (port, ear, client) = grant.into_port()?;
+        let mut seed = [0; 8];
+        random::fill(&mut seed)?;
+        let seed = u64::from_le_bytes(seed);
+        let inner = Inner {
+            stack: Stack::new(port, client, seed, clock::monotonic()),
+            ear,
+            next_port: EPHEMERAL + (seed % 8_192) as u16,
+            _place: place,
+        };
+        Ok(Self {
+            inner: Arc::new(Mutex::new(inner)),
+            client,
+        })
+    }
+
+    /// Our address.
+    #[must_use]
+    pub fn address(&self) -> Ipv4Addr {
+        Ipv4Addr::from(plan::ip(self.client))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A UDP socket on this port; 0: any.
+    ///
+    /// # Errors
+    /// Never today; kept for stacks that refuse a port that is taken.
+    pub fn udp(&self, port: u16) -> io::Result<UdpSocket> {
+        let mut inner = self.lock();
+        let port = if port == 0 { inner.port() } else { port };
+        let handle = inner.stack.udp(port).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::AddrInUse,
+                format!("port {port} cannot be bound"),
+            )
+        })?;
+        Ok(UdpSocket {
+            network: self.clone(),
+            handle,
+        })
+    }
+
+    /// A TCP connection.
+    ///
+    /// # Errors
+    /// If the other side refuses, or does not answer within ten seconds.
+    pub fn connect(&self, to: SocketAddrV4) -> io::Result<TcpStream> {
+        let mut inner = self.lock();
+        let local = inner.port();
+        let handle = inner.stack.tcp();
+        let stream = TcpStream {
+            network: self.clone(),
+            handle,
+        };
+        let connected = inner
+            .stack
+            .connect(handle, (to.ip().octets(), to.port()), local);
+        connected.map_err(|error| {
+            io::Error::new(io::ErrorKind::InvalidInput, format!("{to}: {error}"))
+        })?;
+        let limit = clock::deadline_after(Duration::from_secs(10));
+        inner.wait_for(Some(limit), |stack| {
+            let socket = stack.sockets.get_mut::<tcp::Socket>(handle);
+            match socket.state() {
+                tcp::State::Established => Some(Ok(())),
+                tcp::State::Closed => Some(Err(io::Error::new(
+                    io::ErrorKind::ConnectionRefused,
+                    format!("{to} refuses the connection"),
+                ))),
+                _ => None,
+            }
+        })?;
+        drop(inner);
+        Ok(stream)
+    }
+
+    /// Waits for one TCP connection on this port.
+    ///
+    /// # Errors
+    /// If the port is 0, or the kernel refuses to let it wait.
+    pub fn accept(&self, port: u16) -> io::Result<TcpStream> {
+        let mut inner = self.lock();
+        let handle = inner.stack.tcp();
+        let stream = TcpStream {
+            network: self.clone(),
+            handle,
+        };
+        let listening = inner
+            .stack
+            .sockets
+            .get_mut::<tcp::Socket>(handle)
+            .listen(port);
+        listening.map_err(|error| {
+            io::Error::new(io::ErrorKind::InvalidInput, format!("port {port}: {error}"))
+        })?;
+        inner.wait_for(None, |stack| {
+            let socket = stack.sockets.get_mut::<tcp::Socket>(handle);
+            socket.may_send().then_some(Ok(()))
+        })?;
+        drop(inner);
+        Ok(stream)
+    }
+}
+
+impl Inner {
+    fn port(&mut self) -> u16 {
+        let port = self.next_port;
+        self.next_port = if port == u16::MAX {
+            EPHEMERAL
+        } else {
+            port + 1
+        };
+        port
+    }
+
+    /// Drives the stack until `look` finds what it waits for.
+    fn wait_for<T>(
+        &mut self,
+        limit: Option<u64>,
+        mut look: impl FnMut(&mut Stack) -> Option<io::Result<T>>,
+    ) -> io::Result<T> {
+        loop {
+            let now = clock::monotonic();
+            let moved = self.stack.poll(now);
+            let found = look(&mut self.stack);
+            let moved = self.stack.send(now) || moved;
+            if let Some(found) = found {
+                return found;
+            }
+            if limit.is_some_and(|limit| now >= limit) {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody answered"));
+            }
+            if moved || self.stack.port.announce() {
+                continue;
+            }
+            let own = self.stack.deadline(now);
+            let deadline = match (own, limit) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            };
+            self.ear.wait(deadline)?;
+        }
+    }
+}
+
+/// A UDP socket of a [`Network`].
+pub struct UdpSocket {
+    network: Network,
+    handle: SocketHandle,
+}
+
+impl UdpSocket {
+    /// Sends a datagram; waits while there is no room.
+    ///
+    /// # Errors
+    /// If the address cannot be sent to.
+    pub fn send_to(&self, bytes: &[u8], to: SocketAddrV4) -> io::Result<usize> {
+        let to = IpEndpoint::new(IpAddress::Ipv4(*to.ip()), to.port());
+        self.network.lock().wait_for(None, |stack| {
+            let socket = stack.sockets.get_mut::<udp::Socket>(self.handle);
+            match socket.send_slice(bytes, to) {
+                Ok(()) => Some(Ok(bytes.len())),
+                Err(udp::SendError::BufferFull) => None,
+                Err(error) => Some(Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    format!("{to}: {error}"),
+                ))),
+            }
+        })
+    }
+
+    /// Waits for a datagram; what does not fit is cut off.
+    ///
+    /// # Errors
+    /// If the kernel refuses to let it wait.
+    pub fn recv_from(&self, bytes: &mut [u8]) -> io::Result<(usize, SocketAddrV4)> {
+        self.receive(bytes, None)
+    }
+
+    /// As [`recv_from`](Self::recv_from), but not longer than this.
+    ///
+    /// # Errors
+    /// Of kind `TimedOut` if nothing came.
+    pub fn recv_within(
+        &self,
+        bytes: &mut [u8],
+        limit: Duration,
+    ) -> io::Result<(usize, SocketAddrV4)> {
+        self.receive(bytes, Some(clock::deadline_after(limit)))
+    }
+
+    fn receive(&self, bytes: &mut [u8], limit: Option<u64>) -> io::Result<(usize, SocketAddrV4)> {
+        self.network.lock().wait_for(limit, |stack| {
+            let socket = stack.sockets.get_mut::<udp::Socket>(self.handle);
+            let (data, from) = socket.recv().ok()?;
+            let length = data.len().min(bytes.len());
+            bytes[..length].copy_from_slice(&data[..length]);
+            let IpAddress::Ipv4(ip) = from.endpoint.addr;
+            Some(Ok((length, SocketAddrV4::new(ip, from.endpoint.port))))
+        })
+    }
+}
+
+impl Drop for UdpSocket {
+    fn drop(&mut self) {
+        self.network.lock().stack.sockets.remove(self.handle);
+    }
+}
+
+/// A TCP connection of a [`Network`].
+pub struct TcpStream {
+    network: Network,
+    handle: SocketHandle,
+}
+
+impl Read for TcpStream {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        self.network.lock().wait_for(None, |stack| {
+            let socket = stack.sockets.get_mut::<tcp::Socket>(self.handle);
+            match socket.recv_slice(bytes) {
+                Ok(0) => None,
+                Ok(count) => Some(Ok(count)),
+                Err(tcp::RecvError::Finished) => Some(Ok(0)),
+                Err(tcp::RecvError::InvalidState) => {
+                    Some(Err(io::ErrorKind::ConnectionReset.into()))
+                }
+            }
+        })
+    }
+}
+
+impl Write for TcpStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        self.network.lock().wait_for(None, |stack| {
+            let socket = stack.sockets.get_mut::<tcp::Socket>(self.handle);
+            match socket.send_slice(bytes) {
+                Ok(0) => None,
+                Ok(count) => Some(Ok(count)),
+                Err(_) => Some(Err(io::ErrorKind::BrokenPipe.into())),
+            }
+        })
+    }
+
+    /// Waits until the other side has confirmed everything.
+    fn flush(&mut self) -> io::Result<()> {
+        self.network.lock().wait_for(None, |stack| {
+            let socket = stack.sockets.get_mut::<tcp::Socket>(self.handle);
+            (socket.send_queue() == 0 || !socket.is_open()).then_some(Ok(()))
+        })
+    }
+}
+
+impl TcpStream {
+    /// Says that nothing more will be sent, and waits until the other side has everything.
+    ///
+    /// # Errors
+    /// If the kernel refuses to let it wait.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let handle = self.handle;
+        let mut inner = self.network.lock();
+        inner.stack.sockets.get_mut::<tcp::Socket>(handle).close();
+        inner.wait_for(None, |stack| {
+            let socket = stack.sockets.get_mut::<tcp::Socket>(handle);
+            use tcp::State::{Closed, Closing, FinWait2, TimeWait};
+            matches!(socket.state(), Closed | Closing | FinWait2 | TimeWait).then_some(Ok(()))
+        })
+    }
+}
+
+impl Drop for TcpStream {
+    fn drop(&mut self) {
+        let mut inner = self.network.lock();
+        let now = clock::monotonic();
+        // What was written and not flushed goes out once; the other side is told that we are gone.
+        inner.stack.poll(now);
+        inner.stack.send(now);
+        inner
+            .stack
+            .sockets
+            .get_mut::<tcp::Socket>(self.handle)
+            .abort();
+        inner.stack.send(now);
+        inner.stack.sockets.remove(self.handle);
+    }
+}

@@ -1,0 +1,129 @@
+//! A pair of interfaces in a network namespace without a name: made for a run, gone with it.
+//!
+//! The namespace has both ends. `weft-far` is an ordinary interface of the host's own stack with the
+//! address of the far end; `weft-near` has no address and is read by the driver alone. Programs that
+//! talk to the clients run in the namespace.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::process::Command;
+
+use weft_sys::netns::{self, NetworkNamespace};
+use weft_sys::packet::PacketSocket;
+
+use crate::plan::{self, FAR, PREFIX};
+
+/// The driver's end.
+pub const NEAR: &str = "weft-near";
+/// The host's end.
+pub const HOST: &str = "weft-far";
+
+/// The namespace with its pair of interfaces, and the driver's socket.
+pub struct Veth {
+    /// Where programs that talk to the clients run.
+    pub namespace: NetworkNamespace,
+    /// On the driver's end.
+    pub socket: PacketSocket,
+}
+
+impl Veth {
+    /// Makes it. Needs CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW and the program `ip`.
+    ///
+    /// # Errors
+    /// If a privilege or the program is missing; it says which.
+    pub fn create() -> io::Result<Self> {
+        let namespace = NetworkNamespace::create()?;
+        let socket = namespace.run(|| {
+            let [a, b, c, d] = FAR.ip;
+            let mac: Vec<String> = FAR
+                .address
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            ip(&["link", "add", NEAR, "type", "veth", "peer", "name", HOST])?;
+            ip(&["link", "set", HOST, "address", &mac.join(":")])?;
+            for end in [NEAR, HOST] {
+                // No address of the other protocol: nobody speaks unasked.
+                ip(&["link", "set", end, "addrgenmode", "none"])?;
+            }
+            ip(&[
+                "addr",
+                "add",
+                &format!("{a}.{b}.{c}.{d}/{PREFIX}"),
+                "dev",
+                HOST,
+            ])?;
+            ip(&["link", "set", "lo", "up"])?;
+            ip(&["link", "set", HOST, "up"])?;
+            ip(&["link", "set", NEAR, "up"])?;
+            netns::disable_checksum_offload(HOST)?;
+            PacketSocket::open(NEAR)
+        })?;
+        Ok(Self { namespace, socket })
+    }
+}
+
+impl Veth {
+    /// Moves the driver's end into another namespace, with the addresses of so many clients: for a
+    /// plain program in the system's place.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn hand_over(&self, other: &NetworkNamespace, clients: usize) -> io::Result<()> {
+        let number = other.as_fd().as_raw_fd();
+        let path = format!("/proc/{}/fd/{number}", std::process::id());
+        self.namespace
+            .run(|| ip(&["link", "set", NEAR, "netns", &path]))?;
+        other.run(|| {
+            for client in 0..clients {
+                let [a, b, c, d] = plan::ip(client);
+                ip(&[
+                    "addr",
+                    "add",
+                    &format!("{a}.{b}.{c}.{d}/{PREFIX}"),
+                    "dev",
+                    NEAR,
+                ])?;
+            }
+            ip(&["link", "set", "lo", "up"])?;
+            ip(&["link", "set", NEAR, "up"])
+        })
+    }
+}
+
+fn ip(words: &[&str]) -> io::Result<()> {
+    let output = Command::new("ip").args(words).output().map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("could not run ip (package iproute2), which makes the interfaces: {error}"),
+        )
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "ip {}: {}",
+        words.join(" "),
+        String::from_utf8_lossy(&output.stderr).trim()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_is_made_or_the_missing_privilege_is_named() {
+        match Veth::create() {
+            Ok(veth) => {
+                let inside = veth.namespace.run(|| ip(&["link", "show", HOST]));
+                assert!(inside.is_ok(), "{inside:?}");
+                assert!(ip(&["link", "show", HOST]).is_err(), "not where we are");
+            }
+            Err(error) => assert!(
+                error.to_string().contains("CAP_") || error.to_string().contains("ip"),
+                "{error}"
+            ),
+        }
+    }
+}

@@ -221,6 +221,13 @@ fn input_and_output_pass_between_hosts() {
         ended.out.len(),
         text.len()
     );
+    // Input that nobody reads holds nothing up.
+    let huge = network.file("huge");
+    std::fs::write(&huge, vec![b'x'; 8 << 20]).expect("writes");
+    let ended = job(&network, &words(&start, &[&rank, "exchange"]))
+        .input(&huge)
+        .run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
     // Whole lines, each rank's in order.
     let ended = job(&network, &words(&start, &[&rank, "burst", "5000"])).run();
     assert_eq!(ended.code(), Some(0), "{}", ended.error);

@@ -1,6 +1,6 @@
 //! What arrives: the [`Sink`] of the engine. Nothing here calls the fabric (it is being polled).
 
-use weft_fabric::{Head, Operation, Peer, SharedBytes, Sink, SyncKey};
+use weft_fabric::{GUEST_KEY, Head, Operation, Peer, SharedBytes, Sink, SyncKey};
 use weft_matching::{Arrival, Context, Source, Tag};
 
 use super::envelope::{Envelope, Kind};
@@ -18,7 +18,7 @@ impl Sink for Core {
                 ..
             }) => self.sent(from, request),
             Some(envelope) => self.arrive(from, envelope, data),
-            None => self.refused += 1,
+            None => self.message_of_guest(from, head, data),
         }
     }
 
@@ -28,6 +28,10 @@ impl Sink for Core {
             .iter()
             .position(|(other, ..)| *other == operation)
         else {
+            if let Some(guest) = &mut self.guest {
+                self.guest_called = true;
+                guest.moved(operation, result);
+            }
             return;
         };
         let (_, request, pulling) = self.pulling.swap_remove(place);
@@ -46,14 +50,37 @@ impl Sink for Core {
             peer,
             reason: reason.to_owned(),
         });
+        if let Some(guest) = &mut self.guest {
+            self.guest_called = true;
+            guest.lost(peer, reason);
+        }
     }
 
-    fn signalled(&mut self, _from: Peer, _key: SyncKey) {
-        // Counted by the fabric; the runs that wait for signals look after each poll.
+    fn signalled(&mut self, from: Peer, key: SyncKey) {
+        // Counted by the fabric; the runs that wait for signals look after the poll.
+        self.runs.signalled = true;
+        if let Some(guest) = &mut self.guest
+            && key.0 & GUEST_KEY == GUEST_KEY
+        {
+            self.guest_called = true;
+            guest.signalled(from, key);
+        }
     }
 }
 
 impl Core {
+    /// A head that is no envelope of ours is the guest's.
+    #[cold]
+    fn message_of_guest(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
+        match &mut self.guest {
+            Some(guest) => {
+                self.guest_called = true;
+                guest.message(from, head, data);
+            }
+            None => self.refused += 1,
+        }
+    }
+
     #[inline]
     fn arrive(&mut self, from: Peer, mut envelope: Envelope, data: SharedBytes<'_>) {
         let pull = envelope.kind == Kind::Ready;

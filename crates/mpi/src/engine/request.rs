@@ -3,9 +3,9 @@
 
 use std::mem::{forget, replace};
 use std::sync::Arc;
-use std::thread::Thread;
 
 use weft_fabric::{Peer, Token};
+use weft_fiber::Waiter;
 
 use crate::buffer::Buffer;
 use crate::engine::schedule::{Place, Schedule, ScheduleId};
@@ -203,8 +203,8 @@ pub(crate) struct Duties {
     pub follower: Option<RequestId>,
     /// How many requests must end before this one does, which they carry out together; 0 for one.
     pub legs: u8,
-    /// The thread asleep for it.
-    pub waiter: Option<Thread>,
+    /// Who waits for it.
+    pub waiter: Option<Waiter>,
     pub recipe: Option<Box<Recipe>>,
 }
 

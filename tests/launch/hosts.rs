@@ -171,22 +171,22 @@ fn ends_of_every_kind_are_those_of_a_job_on_one_host() {
         (
             &[&*rank, "leave", "3", "7"][..],
             7,
-            "weft: rank 3 failed first: exited with code 7 before MPI_Finalize; 3 other ranks were ended",
+            "weft: rank 3 on HOST failed first: exited with code 7 before MPI_Finalize; 3 other ranks were ended",
         ),
         (
             &[&rank, "abort", "2", "5", "no luck"],
             5,
-            "weft: rank 2 failed first: called MPI_Abort with code 5: no luck; 3 other ranks were ended",
+            "weft: rank 2 on HOST failed first: called MPI_Abort with code 5: no luck; 3 other ranks were ended",
         ),
         (
             &[&rank, "abort-by-fabric", "3", "6"],
             6,
-            "weft: rank 3 failed first: called MPI_Abort with code 6; 3 other ranks were ended",
+            "weft: rank 3 on HOST failed first: called MPI_Abort with code 6; 3 other ranks were ended",
         ),
         (
             &[&rank, "kill", "2", "11"],
             139,
-            "weft: rank 2 failed first: killed by signal 11 (SIGSEGV) before MPI_Finalize; 3 other ranks were ended",
+            "weft: rank 2 on HOST failed first: killed by signal 11 (SIGSEGV) before MPI_Finalize; 3 other ranks were ended",
         ),
     ] {
         let ended = job(&network, &words(&start, program)).run();

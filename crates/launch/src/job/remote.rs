@@ -95,6 +95,12 @@ impl Remote {
         found
     }
 
+    /// The name of the host of a rank, once it has one.
+    pub fn host(&self, rank: u32) -> Option<&str> {
+        let agent = self.seats.iter().position(|seats| seats.contains(&rank))?;
+        Some(&self.agents.agent(agent).name)
+    }
+
     /// Hands a signal on to all ranks.
     pub fn signal(&mut self, number: i32) {
         self.agents.say_to_all(&ToAgent::Signal { number });
@@ -400,7 +406,6 @@ impl Job<'_> {
                     .say(&format!("weft: rank {rank} is process {process} on {name}"));
             }
             FromAgent::NotStarted { rank, reason } => {
-                let reason = format!("on {}: {reason}", self.name(agent));
                 self.fail(Failure::NotStarted { rank, reason });
             }
             FromAgent::Output { rank, error, bytes } if self.owns(agent, rank) => {

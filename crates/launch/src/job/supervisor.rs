@@ -430,7 +430,8 @@ impl<'a> Job<'a> {
             None => 0,
             Some(failure) => {
                 let others = ended.iter().filter(|rank| Some(**rank) != at_fault).count();
-                let line = failure.line(others);
+                let host = at_fault.and_then(|rank| self.remote.as_ref()?.host(rank));
+                let line = failure.line(host, others);
                 self.output.say(&line);
                 failure.code()
             }

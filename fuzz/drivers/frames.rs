@@ -133,8 +133,12 @@ pub fn run(bytes: &[u8]) {
         let outcome = [Outcome::Done, Outcome::NotGranted, Outcome::Outside][small as usize % 3];
         let ask = Ask {
             transfer,
-            token: if script.byte() % 4 == 0 { any } else { token.0 },
-            offset: if script.byte() % 4 == 0 {
+            token: if script.byte().is_multiple_of(4) {
+                any
+            } else {
+                token.0
+            },
+            offset: if script.byte().is_multiple_of(4) {
                 any
             } else {
                 small * 8
@@ -172,7 +176,7 @@ pub fn run(bytes: &[u8]) {
             processed: small / 64,
         };
         let mut frame = [&header.emit()[..], &body].concat();
-        if script.byte() % 16 == 0 {
+        if script.byte().is_multiple_of(16) {
             let place = script.byte() as usize % frame.len();
             frame[place] ^= script.byte();
         }

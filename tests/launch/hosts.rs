@@ -171,28 +171,30 @@ fn ends_of_every_kind_are_those_of_a_job_on_one_host() {
         (
             &[&*rank, "leave", "3", "7"][..],
             7,
-            "weft: rank 3 failed first: exited with code 7 before MPI_Finalize; 3 other ranks were ended",
+            "weft: rank 3 on HOST failed first: exited with code 7 before MPI_Finalize; 3 other ranks were ended",
         ),
         (
             &[&rank, "abort", "2", "5", "no luck"],
             5,
-            "weft: rank 2 failed first: called MPI_Abort with code 5: no luck; 3 other ranks were ended",
+            "weft: rank 2 on HOST failed first: called MPI_Abort with code 5: no luck; 3 other ranks were ended",
         ),
         (
             &[&rank, "abort-by-fabric", "3", "6"],
             6,
-            "weft: rank 3 failed first: called MPI_Abort with code 6; 3 other ranks were ended",
+            "weft: rank 3 on HOST failed first: called MPI_Abort with code 6; 3 other ranks were ended",
         ),
         (
             &[&rank, "kill", "2", "11"],
             139,
-            "weft: rank 2 failed first: killed by signal 11 (SIGSEGV) before MPI_Finalize; 3 other ranks were ended",
+            "weft: rank 2 on HOST failed first: killed by signal 11 (SIGSEGV) before MPI_Finalize; 3 other ranks were ended",
         ),
     ] {
         let ended = job(&network, &words(&start, program)).run();
+        // All of these are on the second host.
+        let last = last.replace("HOST", &network.hosts[1]);
         assert_eq!(
             (ended.code(), ended.last()),
-            (Some(code), last),
+            (Some(code), &*last),
             "{ended:?}"
         );
     }
@@ -221,6 +223,13 @@ fn input_and_output_pass_between_hosts() {
         ended.out.len(),
         text.len()
     );
+    // Input that nobody reads holds nothing up.
+    let huge = network.file("huge");
+    std::fs::write(&huge, vec![b'x'; 8 << 20]).expect("writes");
+    let ended = job(&network, &words(&start, &[&rank, "exchange"]))
+        .input(&huge)
+        .run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
     // Whole lines, each rank's in order.
     let ended = job(&network, &words(&start, &[&rank, "burst", "5000"])).run();
     assert_eq!(ended.code(), Some(0), "{}", ended.error);

@@ -120,7 +120,10 @@ fn the_code_of_an_abort_is_that_of_the_job() {
     let Some(ranks) = job(&["-n", "3", &rank(), "abort", "1", "7", "no luck"]) else {
         return;
     };
-    let ended = ranks.run();
+    // It does not wait for those that it ends.
+    let mut running = ranks.start();
+    let ended = running.end();
+    assert!(running.until_nothing().is_some(), "{:?}", running.left());
     assert_eq!(ended.code(), Some(7), "{ended:?}");
     assert!(
         ended

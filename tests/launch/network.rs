@@ -1,6 +1,8 @@
 //! Hosts made of network namespaces: joined by a bridge, each with an address of its own, removed at the
 //! end however the test ends.
 
+#![allow(dead_code, reason = "each test program uses its part")]
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

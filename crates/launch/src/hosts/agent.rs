@@ -31,8 +31,6 @@ use crate::tree;
 const END: Duration = Duration::from_secs(2);
 /// How long we wait for the last word of the head.
 const LAST_WORD: Duration = Duration::from_secs(10);
-/// Bytes that the head has sent for rank 0 and that it has not read: the head waits then.
-const INPUT: usize = 1 << 20;
 
 /// How an agent ends.
 #[derive(Debug)]
@@ -295,11 +293,7 @@ impl Agent {
             Entry::new(&self.signals, Interest::Read),
             Entry::new(&self.guard, Interest::Nothing),
         ];
-        // Rank 0 does not read: the head is to wait, once a good deal is here.
-        let hears = self.input.held.len() < INPUT;
-        if hears {
-            entries.push(self.link.reading());
-        }
+        entries.push(self.link.reading());
         let streams_at = entries.len();
         if !full {
             let streams = self.streams.iter();
@@ -325,7 +319,7 @@ impl Agent {
         }
         poll::wait(&mut entries, Some(until.saturating_duration_since(now)))?;
         let (signalled, orphaned) = (entries[0].readable(), entries[1].ended());
-        let hearing = hears && entries[2].is_ready();
+        let hearing = entries[2].is_ready();
         let streams: Vec<bool> = entries[streams_at..controls_at]
             .iter()
             .map(Entry::is_ready)
@@ -349,8 +343,6 @@ impl Agent {
                 }
             }
             filled?;
-        } else if !hears {
-            self.link.excuse();
         }
         self.feed_input();
         self.read_streams(&streams);
@@ -400,25 +392,29 @@ impl Agent {
         None
     }
 
-    /// Passes on what rank 0 is to read.
+    /// Passes on what rank 0 is to read. The head sends more as it is taken: what it sends otherwise
+    /// must never wait behind it.
     fn feed_input(&mut self) {
-        let Some(pipe) = &mut self.input.pipe else {
-            self.input.held.clear();
-            return;
-        };
+        let mut taken = 0;
         while !self.input.held.is_empty() {
-            match pipe.write(self.input.held.as_slices().0) {
-                Ok(count) => drop(self.input.held.drain(..count)),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(_) => {
-                    // It has closed its input: nobody wants it.
-                    self.input.ended = true;
-                    self.input.held.clear();
+            let first = self.input.held.as_slices().0;
+            let count = match self.input.pipe.as_mut().map(|pipe| pipe.write(first)) {
+                Some(Ok(count)) => count,
+                Some(Err(error)) if error.kind() == ErrorKind::Interrupted => 0,
+                Some(Err(error)) if error.kind() == ErrorKind::WouldBlock => break,
+                // It has closed its input: nobody wants it.
+                Some(Err(_)) | None => {
+                    self.input.pipe = None;
+                    self.input.held.len()
                 }
-            }
+            };
+            self.input.held.drain(..count);
+            taken += count as u64;
         }
-        if self.input.ended {
+        if taken > 0 {
+            self.link.say(&FromAgent::InputTaken { bytes: taken });
+        }
+        if self.input.ended && self.input.held.is_empty() {
             self.input.pipe = None;
         }
     }

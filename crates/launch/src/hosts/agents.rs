@@ -214,11 +214,6 @@ impl Agents {
         self.reception.take().map_or(0, |found| found.turned_away)
     }
 
-    /// Whether so much waits to be sent to an agent that what can wait should.
-    pub fn is_full(&self, agent: usize) -> bool {
-        matches!(&self.all[agent].phase, Phase::Linked(link) if link.is_full())
-    }
-
     /// Says something to an agent; one that is gone does not hear it.
     pub fn say(&mut self, agent: usize, message: &ToAgent) {
         if let Phase::Linked(link) = &mut self.all[agent].phase {

@@ -96,6 +96,11 @@ pub enum FromAgent {
         /// As the kernel gives it.
         status: i32,
     },
+    /// Rank 0 has taken so many bytes of what the head has sent for it.
+    InputTaken {
+        /// How many.
+        bytes: u64,
+    },
     /// All ranks of this host have come to the fence; what they put since the last one.
     Fence {
         /// What was put.

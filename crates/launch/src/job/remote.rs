@@ -29,6 +29,9 @@ const END: Duration = Duration::from_secs(3);
 /// How long the last word to each may take.
 const LAST_WORD: Duration = Duration::from_millis(500);
 
+/// Bytes for rank 0 that may be under way: it may never read them.
+const INPUT: u64 = 256 << 10;
+
 /// One thing to wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
@@ -50,7 +53,8 @@ pub struct Remote {
     /// The key of the fabric.
     key: Key,
     input: Option<File>,
-    listening: bool,
+    /// Bytes that were sent to rank 0 and that it has not taken.
+    untaken: u64,
 }
 
 impl Remote {
@@ -67,7 +71,7 @@ impl Remote {
             first: 0,
             key: Key::random()?,
             input: None,
-            listening: true,
+            untaken: 0,
         })
     }
 
@@ -84,11 +88,17 @@ impl Remote {
             .map(|(token, entry)| (Source::Agents(token), entry))
             .collect();
         if let Some(input) = self.input.as_ref().filter(|_| self.complete)
-            && !self.agents.is_full(self.first)
+            && self.untaken < INPUT
         {
             found.push((Source::Input, Entry::new(input, Interest::Read)));
         }
         found
+    }
+
+    /// The name of the host of a rank, once it has one.
+    pub fn host(&self, rank: u32) -> Option<&str> {
+        let agent = self.seats.iter().position(|seats| seats.contains(&rank))?;
+        Some(&self.agents.agent(agent).name)
     }
 
     /// Hands a signal on to all ranks.
@@ -115,6 +125,7 @@ impl Remote {
         if count == 0 {
             self.input = None;
         }
+        self.untaken += count as u64;
         let bytes = bytes[..count].to_vec();
         self.agents.say(self.first, &ToAgent::Input { bytes });
     }
@@ -256,7 +267,6 @@ impl Job<'_> {
             Source::Input => None,
         });
         let tokens: Vec<_> = tokens.collect();
-        remote.listening = listening;
         let mut events: VecDeque<Event> = remote.agents.proceed(&tokens, listening);
         while let Some(event) = events.pop_front() {
             self.handle(event);
@@ -396,7 +406,6 @@ impl Job<'_> {
                     .say(&format!("weft: rank {rank} is process {process} on {name}"));
             }
             FromAgent::NotStarted { rank, reason } => {
-                let reason = format!("on {}: {reason}", self.name(agent));
                 self.fail(Failure::NotStarted { rank, reason });
             }
             FromAgent::Output { rank, error, bytes } if self.owns(agent, rank) => {
@@ -426,6 +435,11 @@ impl Job<'_> {
                     if let Some(failure) = self.ranks.judge(rank as usize) {
                         self.fail(failure);
                     }
+                }
+            }
+            FromAgent::InputTaken { bytes } => {
+                if let Some(remote) = &mut self.remote {
+                    remote.untaken = remote.untaken.saturating_sub(bytes);
                 }
             }
             FromAgent::Fence { entries } => {

@@ -496,7 +496,8 @@ impl<'a> Job<'a> {
             None => self.died.as_ref().map_or(0, Failure::code),
             Some(failure) => {
                 let others = ended.iter().filter(|rank| Some(**rank) != at_fault).count();
-                let line = failure.line(others);
+                let host = at_fault.and_then(|rank| self.remote.as_ref()?.host(rank));
+                let line = failure.line(host, others);
                 self.output.say(&line);
                 failure.code()
             }

@@ -86,8 +86,10 @@ impl Failure {
         }
     }
 
-    /// The last line, without the end of the line. `ended` other ranks were ended because of it.
-    pub fn line(&self, ended: usize) -> String {
+    /// The last line, without the end of the line. `host` is where the rank at fault ran, if that is
+    /// worth saying; `ended` other ranks were ended because of it.
+    pub fn line(&self, host: Option<&str>, ended: usize) -> String {
+        let on = host.map_or(String::new(), |host| format!(" on {host}"));
         let others = match ended {
             0 => String::new(),
             1 => "; 1 other rank was ended".into(),
@@ -111,26 +113,28 @@ impl Failure {
                     }
                     _ => "",
                 };
-                format!("weft: rank {rank} failed first: {how}{place}{others}{hint}")
+                format!("weft: rank {rank}{on} failed first: {how}{place}{others}{hint}")
             }
             Self::NotFinalised { rank } => format!(
-                "weft: rank {rank} failed first: exited with code 0 after MPI_Init, but without \
+                "weft: rank {rank}{on} failed first: exited with code 0 after MPI_Init, but without \
                  MPI_Finalize{others}"
             ),
             Self::NotInitialised { rank, other } => format!(
-                "weft: rank {rank} failed first: exited with code 0 without MPI_Init, while rank \
+                "weft: rank {rank}{on} failed first: exited with code 0 without MPI_Init, while rank \
                  {other} has initialised MPI and counts on it{others}"
             ),
             Self::Aborted { rank, code, text } if text.is_empty() => {
-                format!("weft: rank {rank} failed first: called MPI_Abort with code {code}{others}")
+                format!(
+                    "weft: rank {rank}{on} failed first: called MPI_Abort with code {code}{others}"
+                )
             }
             Self::Aborted { rank, code, text } => {
                 format!(
-                    "weft: rank {rank} failed first: called MPI_Abort with code {code}: {text}{others}"
+                    "weft: rank {rank}{on} failed first: called MPI_Abort with code {code}: {text}{others}"
                 )
             }
             Self::NotStarted { rank, reason } => {
-                format!("weft: rank {rank} could not be started: {reason}{others}")
+                format!("weft: rank {rank}{on} could not be started: {reason}{others}")
             }
             Self::HostLost {
                 host,
@@ -269,7 +273,7 @@ mod tests {
     #[test]
     fn the_line_names_the_rank_and_the_cause() {
         assert_eq!(
-            ended(libc::SIGSEGV).line(7),
+            ended(libc::SIGSEGV).line(None, 7),
             "weft: rank 3 failed first: killed by signal 11 (SIGSEGV) before MPI_Finalize; 7 other ranks were ended"
         );
         let abort = Failure::Aborted {
@@ -278,8 +282,13 @@ mod tests {
             text: "bad input".into(),
         };
         assert_eq!(
-            abort.line(1),
+            abort.line(None, 1),
             "weft: rank 2 failed first: called MPI_Abort with code 5: bad input; 1 other rank was ended"
+        );
+        assert!(
+            abort
+                .line(Some("b"), 1)
+                .starts_with("weft: rank 2 on b failed first: called")
         );
         let lost = |ranks| Failure::HostLost {
             host: "b".into(),
@@ -287,11 +296,11 @@ mod tests {
             reason: "the connection was closed".into(),
         };
         assert_eq!(
-            lost(vec![2, 3]).line(2),
+            lost(vec![2, 3]).line(None, 2),
             "weft: host b failed first: it is lost with ranks 2, 3: the connection was closed; 2 other ranks were ended"
         );
         assert_eq!(
-            lost(vec![]).line(0),
+            lost(vec![]).line(None, 0),
             "weft: host b cannot be reached: the connection was closed"
         );
         let late = Failure::Timeout {
@@ -299,7 +308,7 @@ mod tests {
             running: vec![0, 2],
         };
         assert_eq!(
-            late.line(2),
+            late.line(None, 2),
             "weft: the job did not end within 1.5 s (--timeout): ranks 0, 2 were still running and were ended"
         );
     }

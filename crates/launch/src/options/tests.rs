@@ -38,6 +38,7 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
                 Effect::Input => "none",
                 Effect::Hosts => "localhost,127.0.0.1",
                 Effect::Hostfile => "/dev/null",
+                Effect::Fabric => "tcp",
                 _ => "word",
             };
             let more = match row.does {

@@ -134,7 +134,11 @@ pub fn run(bytes: &[u8]) {
         let ask = Ask {
             transfer,
             token: if script.byte() % 4 == 0 { any } else { token.0 },
-            offset: if script.byte() % 4 == 0 { any } else { small * 8 },
+            offset: if script.byte() % 4 == 0 {
+                any
+            } else {
+                small * 8
+            },
             length: length as u64,
         };
         let (kind, body) = match script.byte() % 9 {

@@ -372,11 +372,15 @@ impl Outgoing {
             }
         }
         let total: usize = parts[..count].iter().map(Part::len).sum();
-        let sent = socket::send(&link.socket, &parts[..count])?;
+        let sent = socket::send(&link.socket, &parts[..count]);
         let ring = first.len() + second.len();
-        let Some(mut sent) = sent else {
-            self.put_back(next, resent);
-            return Ok(false);
+        let mut sent = match sent {
+            Ok(Some(sent)) => sent,
+            none => {
+                // Also when the connection is broken: it is to be sent by the next one.
+                self.put_back(next, resent);
+                return none.map(|_| false);
+            }
         };
         let all = sent == total;
         if let Some(current) = &mut self.current {

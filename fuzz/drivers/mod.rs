@@ -5,6 +5,7 @@
 pub mod datatype;
 pub mod engine;
 pub mod frames;
+pub mod launch;
 pub mod options;
 pub mod script;
 pub mod secure;

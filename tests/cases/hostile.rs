@@ -33,12 +33,34 @@ fn words() -> impl Strategy<Value = Vec<u8>> {
         "-h",
         "--version",
         "-ppn",
+        "--listen",
+        "a:1,b:2",
+        "--launch-command",
     ]);
     let word = prop_oneof![
         9 => known.prop_map(|word| word.as_bytes().to_vec()),
         1 => vec(any::<u8>(), 0..6),
     ];
     vec(word, 0..9).prop_map(|words| words.join(&b'\n'))
+}
+
+/// Parts of lines as launchers say them, and anything.
+fn said() -> impl Strategy<Value = Vec<u8>> {
+    let known = prop::sample::select(vec![
+        "cmd=response_to_init rc=0 pmi_version=1\n",
+        "cmd=maxes rc=0 keylen_max=64 vallen_max=1024\n",
+        "cmd=barrier_out\n",
+        "cmd=",
+        " rc=1",
+        "host:4",
+        ",",
+        "[a:b]:2",
+    ]);
+    let part = prop_oneof![
+        4 => known.prop_map(|part| part.as_bytes().to_vec()),
+        1 => vec(any::<u8>(), 0..9),
+    ];
+    vec(part, 0..6).prop_map(|parts| parts.concat())
 }
 
 proptest! {
@@ -60,6 +82,11 @@ proptest! {
     #[test]
     fn any_command_line(bytes in words()) {
         drivers::options::run(&bytes);
+    }
+
+    #[test]
+    fn what_launchers_say_to_each_other(which in 0_u8..4, bytes in said()) {
+        drivers::launch::run(&[&[which], &bytes[..]].concat());
     }
 
     #[test]

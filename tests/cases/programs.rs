@@ -36,6 +36,22 @@ fn collectives() {
 }
 
 #[test]
+fn intercommunicators() {
+    passes("intercommunicators", &[1, 2, 3, 4, 9], &[]);
+}
+
+#[test]
+fn topologies() {
+    passes("topologies", &[1, 2, 3, 4, 6, 12], &[]);
+}
+
+#[test]
+fn services_alone_and_beside_mpi() {
+    passes("services", &[1, 2, 3, 17], &[]);
+    passes("services", &[1, 2, 17], &["mpi"]);
+}
+
+#[test]
 fn wrong_arguments_give_the_right_class() {
     passes("errors", &[1, 2], &[]);
 }
@@ -44,6 +60,25 @@ fn wrong_arguments_give_the_right_class() {
 fn threads_of_both_kinds() {
     passes("threads", &[2, 4], &["16"]);
     passes("threads", &[2], &["64"]);
+}
+
+#[test]
+fn fibers_of_c() {
+    passes("fibers", &[1, 2, 3], &[]);
+}
+
+/// The examples as they say that they are started, smaller.
+#[test]
+fn fibers_of_the_examples() {
+    let of = |name: &str, argument: &str, expected: &str| {
+        let program = build(&format!("examples/fibers/{name}.c"), &[]);
+        let ended = mpiexec(2, &program, &[argument]);
+        ended.expect_success();
+        assert!(ended.out.contains(expected), "{ended:?}");
+    };
+    of("ring", "500", "passed 1000 fibers");
+    of("echo", "5000", "5000 clients");
+    of("million", "16384", "all have received theirs");
 }
 
 #[test]

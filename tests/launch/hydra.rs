@@ -1,10 +1,12 @@
 //! Under Hydra, the `mpiexec` of MPICH: it starts our ranks, and they make a job.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use crate::harness::{Job, Running, rank, signal};
+use crate::network::Network;
 
 /// Hydra's launcher, where `cargo xtask peers` puts it; says so if it is not there.
 pub fn hydra() -> Option<PathBuf> {
@@ -60,6 +62,44 @@ fn its_ranks_are_ranks_of_a_job() {
         let ended = job(words).expect("it is there").run();
         assert_eq!((ended.code(), ended.sorted()), (Some(0), expected.to_vec()));
     }
+}
+
+/// By which Hydra reaches a host: the namespace of that name.
+const REACH: &str = "#!/bin/sh\nhost=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
+
+#[test]
+fn its_ranks_on_several_hosts_find_each_other() {
+    let Some(hydra) = hydra() else {
+        return;
+    };
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let reach = network.file("reach");
+    std::fs::write(&reach, REACH).expect("writes");
+    std::fs::set_permissions(&reach, PermissionsExt::from_mode(0o755)).expect("ours");
+    let hosts: Vec<String> = network
+        .hosts
+        .iter()
+        .map(|host| format!("{host}:4"))
+        .collect();
+    let mut command = network.on(0, &hydra.to_string_lossy());
+    command
+        .args([
+            "-launcher",
+            "rsh",
+            "-localhost",
+            &network.address(0),
+            "-launcher-exec",
+        ])
+        .arg(&reach)
+        .args(["-hosts", &hosts.join(","), "-n", "8", &rank(), "exchange"]);
+    let ended = Job::of(command).run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let expected: Vec<_> = (0..8)
+        .map(|rank| format!("rank {rank} heard all, is {} of 4 on one of 2", rank % 4))
+        .collect();
+    assert_eq!(ended.sorted(), expected);
 }
 
 #[test]

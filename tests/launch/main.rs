@@ -4,6 +4,8 @@ mod bootstrap;
 mod ends;
 mod failures;
 mod harness;
+mod hosts;
 mod hydra;
 mod lines;
+mod network;
 mod output;

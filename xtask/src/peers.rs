@@ -55,6 +55,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// Installs MPICH if it is not there: its launcher starts our programs in the tests.
+pub fn launcher() -> Result<()> {
+    let (package, version) = PEERS[0];
+    let prefix = target(&root()?).join("peers").join(package);
+    if prefix.join("bin/mpiexec.hydra").exists() {
+        return Ok(());
+    }
+    install(&format!("{package}=={version}"), &prefix)
+}
+
 /// Makes a virtual environment, which is the prefix, and installs the package in it.
 fn install(package: &str, prefix: &Path) -> Result<()> {
     println!("{package}: installing in {}", prefix.display());

@@ -72,7 +72,7 @@ const STEPS: &[Step] = &[
         ],
         ..Step::new(
             "loom",
-            "cargo test --release -p weft-atomic -p weft-pool --lib",
+            "cargo test --release -p weft-atomic -p weft-pool -p weft-matching -p weft-net --lib",
         )
     },
     Step {
@@ -186,6 +186,7 @@ fn prepare() -> Result<()> {
     if !quietly("python3", &["-c", headers]) {
         missing.push("python3-dev");
     }
+    useful();
     if missing.is_empty() {
         return Ok(());
     }
@@ -197,6 +198,35 @@ fn prepare() -> Result<()> {
         return Ok(());
     }
     bail!("the tests need {packages} (names of Debian's packages); install them and start again")
+}
+
+/// Installs what some tests want, and say so when they have to do without: the launcher of MPICH; for
+/// jobs on several hosts namespaces, a server in each, ports that can be shut.
+fn useful() {
+    let mut missing = Vec::new();
+    for (file, package) in [
+        ("/usr/sbin/sshd", "openssh-server"),
+        ("/usr/bin/ssh", "openssh-client"),
+        ("/usr/sbin/iptables", "iptables"),
+    ] {
+        if !std::path::Path::new(file).exists() {
+            missing.push(package);
+        }
+    }
+    if !quietly("ip", &["-V"]) {
+        missing.push("iproute2");
+    }
+    if !missing.is_empty() {
+        let mut install = vec!["install", "--yes", "--no-install-recommends"];
+        install.extend(&missing);
+        println!("missing: {}; trying apt-get install", missing.join(" "));
+        if !quietly("apt-get", &["update"]) || !quietly("apt-get", &install) {
+            println!("not installed: some tests of jobs on several hosts will be skipped");
+        }
+    }
+    if let Err(error) = crate::peers::launcher() {
+        println!("no launcher of MPICH: jobs under it will not be tested: {error:#}");
+    }
 }
 
 /// Miri needs a nightly compiler and its component.

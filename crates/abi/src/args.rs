@@ -242,6 +242,12 @@ impl StatusesOut {
         Self { address, length }
     }
 
+    /// Whether the caller wants them.
+    #[inline]
+    pub const fn are_wanted(&self) -> bool {
+        !self.address.is_null()
+    }
+
     /// Stores a status; its `MPI_ERROR` only if `errors` (when the call returns
     /// `MPI_ERR_IN_STATUS`).
     pub fn set(&mut self, place: usize, status: &weft_mpi::Status, errors: bool) {

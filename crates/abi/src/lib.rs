@@ -24,8 +24,10 @@ mod calls;
 mod check;
 mod entry;
 mod fault;
+mod fibers;
 pub mod generated;
 mod handle;
+mod services;
 mod state;
 
 /// Defines `MPI_X` as a jump to `PMPI_X`. A tool that defines `MPI_X` itself and calls `PMPI_X` is

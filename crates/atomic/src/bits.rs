@@ -86,9 +86,45 @@ impl<'a> Bits<'a> {
         // Release: SYNC bits.add. Acquire orders the OR on the summary after it for takers.
         let before = self.words[word].fetch_or(bit, Ordering::AcqRel);
         if before == 0 {
-            self.mark(word);
+            _ = self.mark(word);
         }
         before & bit == 0
+    }
+
+    /// As [`set`](Self::set), for a set that is itself a word of a larger one: true if the group of
+    /// 4096 numbers around this one was empty, so that somebody has to be told of the group.
+    #[inline]
+    pub fn set_in_group(&self, number: usize) -> bool {
+        if number >= self.length {
+            return false;
+        }
+        let (word, bit) = (number / WORD, 1 << (number % WORD));
+        // Release: SYNC bits.add.
+        let before = self.words[word].fetch_or(bit, Ordering::AcqRel);
+        before == 0 && self.mark(word) == 0
+    }
+
+    /// Takes everything of the 4096 numbers from `4096 * group` on, a word at a time: `visit` gets
+    /// the index of the word and its bits.
+    #[inline]
+    pub fn take_group(&self, group: usize, mut visit: impl FnMut(usize, u64)) {
+        let Some(summary) = self.summaries.get(group) else {
+            return;
+        };
+        // Acquire: SYNC bits.mark. All marks go first, then the words: see the module page.
+        let mut marks = summary.swap(0, Ordering::AcqRel);
+        while marks != 0 {
+            let word = group * WORD + marks.trailing_zeros() as usize;
+            marks &= marks - 1;
+            let Some(valid) = self.valid(word) else {
+                continue;
+            };
+            // Acquire: SYNC bits.add.
+            let bits = self.words[word].swap(0, Ordering::AcqRel) & valid;
+            if bits != 0 {
+                visit(word, bits);
+            }
+        }
     }
 
     /// Takes the lowest number.
@@ -157,7 +193,7 @@ impl<'a> Bits<'a> {
             // Another taker was quicker: try what is left.
         }
         if left != 0 {
-            self.mark(word);
+            _ = self.mark(word);
         }
         taken
     }
@@ -171,10 +207,10 @@ impl<'a> Bits<'a> {
         self.words[word].swap(0, Ordering::AcqRel) & valid
     }
 
-    /// Sets the summary bit of a word.
-    fn mark(&self, word: usize) {
+    /// Sets the summary bit of a word; answers which were set before.
+    fn mark(&self, word: usize) -> u64 {
         // Release: SYNC bits.mark.
-        self.summaries[word / WORD].fetch_or(1 << (word % WORD), Ordering::AcqRel);
+        self.summaries[word / WORD].fetch_or(1 << (word % WORD), Ordering::AcqRel)
     }
 
     /// Clears the summary bit of a word; answers which of the word's bits can be numbers, or `None`
@@ -184,6 +220,11 @@ impl<'a> Bits<'a> {
         self.summaries
             .get(word / WORD)?
             .fetch_and(!(1 << (word % WORD)), Ordering::AcqRel);
+        self.valid(word)
+    }
+
+    /// Which of a word's bits can be numbers.
+    fn valid(&self, word: usize) -> Option<u64> {
         let rest = self.length.checked_sub(word * WORD)?;
         match rest {
             0 => None,
@@ -267,6 +308,22 @@ mod tests {
         let taken: Vec<_> = std::iter::from_fn(|| bits.take_lowest()).take(10).collect();
         assert_eq!(taken, [64, 65]);
         assert!(Bits::over(&summaries, &words, 200).is_none());
+    }
+
+    #[test]
+    fn a_group_is_told_once_and_taken_whole() {
+        let set = BitSet::new(3 * 4096);
+        let bits = set.bits();
+        assert!(bits.set_in_group(5_000), "the group was empty");
+        assert!(!bits.set_in_group(5_001) && !bits.set_in_group(8_000));
+        assert!(bits.set_in_group(12_000), "another group");
+        let mut taken = Vec::new();
+        bits.take_group(1, |word, bits| taken.push((word, bits.count_ones())));
+        assert_eq!(taken, [(78, 2), (125, 1)]);
+        bits.take_group(1, |_, _| panic!("nothing is left"));
+        bits.take_group(7, |_, _| panic!("there is no such group"));
+        assert!(bits.set_in_group(4_096), "empty again");
+        assert!(!bits.set_in_group(3 * 4096), "no such number");
     }
 
     #[test]

@@ -47,6 +47,7 @@
 
 use weft_atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_fabric::{HEAD, Head, SharedBytes};
+use weft_sys::span::copy_short;
 
 use crate::layout::{Segment, Shape};
 
@@ -399,6 +400,16 @@ impl InLane {
             .store(u32::from(hot), Ordering::Release);
     }
 
+    /// Whether the next slot holds nothing new.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        let slot = self.parts.slot(self.next);
+        // SAFETY: from `Parts::slot`; whoever holds the lane holds the segment.
+        let (word, _) = unsafe { atomics(slot) };
+        // What is behind the word is looked at by `peek` only.
+        (word.load(Ordering::Relaxed) >> 32) as u32 != self.next.wrapping_add(1) || self.closed
+    }
+
     /// Looks at the next slot. The lifetime of the answer is the caller's to bound: the view of the
     /// data holds until [`consume`](Self::consume).
     ///
@@ -478,37 +489,6 @@ impl InLane {
             .head()
             .progress
             .store(progress, Ordering::Release);
-    }
-}
-
-/// Copies a few bytes without a call for the usual sizes.
-///
-/// # Safety
-/// As `copy_nonoverlapping`.
-#[inline]
-unsafe fn copy_short(from: *const u8, to: *mut u8, length: usize) {
-    // SAFETY: each access lies within the first `length` bytes of both sides, valid by the caller's
-    // promise; both may be unaligned.
-    unsafe {
-        match length {
-            8 => to
-                .cast::<u64>()
-                .write_unaligned(from.cast::<u64>().read_unaligned()),
-            0 => {}
-            9..=16 => {
-                let first = from.cast::<u64>().read_unaligned();
-                let last = from.add(length - 8).cast::<u64>().read_unaligned();
-                to.cast::<u64>().write_unaligned(first);
-                to.add(length - 8).cast::<u64>().write_unaligned(last);
-            }
-            4..=7 => {
-                let first = from.cast::<u32>().read_unaligned();
-                let last = from.add(length - 4).cast::<u32>().read_unaligned();
-                to.cast::<u32>().write_unaligned(first);
-                to.add(length - 4).cast::<u32>().write_unaligned(last);
-            }
-            _ => std::ptr::copy_nonoverlapping(from, to, length),
-        }
     }
 }
 

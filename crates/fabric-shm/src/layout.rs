@@ -314,6 +314,7 @@ impl Segment {
 
     /// The control block of a rank. Panics if there is no such rank: callers check what they get
     /// from outside.
+    #[inline]
     pub fn control(&self, rank: u32) -> &Control {
         assert!(rank < self.shape.ranks);
         // SAFETY: `Shape` places the block within `total`, which `open` compared with the mapping;

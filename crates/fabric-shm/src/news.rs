@@ -135,6 +135,12 @@ impl Attention {
         self.length
     }
 
+    /// The lanes that are hot.
+    #[inline]
+    pub fn hot_lanes(&self) -> &[u32] {
+        &self.hot[..self.length]
+    }
+
     /// The lane at a hot place.
     #[inline]
     pub fn hot_lane(&self, place: usize) -> usize {

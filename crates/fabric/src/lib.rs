@@ -30,6 +30,7 @@
 mod boxed;
 pub mod conformance;
 pub mod fault;
+mod guest;
 mod signals;
 pub mod trace;
 pub mod waiting;
@@ -38,6 +39,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use guest::{GUEST_KEY, GUEST_OPERATION, Guest};
 pub use signals::SignalTable;
 pub use weft_sys::span::{Region, SharedBytes};
 

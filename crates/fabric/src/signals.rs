@@ -8,7 +8,8 @@ use crate::{Peer, SyncKey};
 /// first signal, so an early signal is kept.
 #[derive(Default, Debug)]
 pub struct SignalTable {
-    counts: HashMap<(SyncKey, Peer), u64>,
+    /// Keys of a job's own peers: a hash that withstands an attacker is not needed, a fast one is.
+    counts: HashMap<(SyncKey, Peer), u64, foldhash::fast::RandomState>,
 }
 
 impl SignalTable {

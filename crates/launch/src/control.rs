@@ -12,7 +12,9 @@ use std::os::fd::AsFd;
 use weft_sys::passing;
 
 use crate::bootstrap::{HostMap, NAME_LIMIT, VALUE_LIMIT};
-use crate::key::{JobKey, hex, unhex};
+use weft_secure::Key;
+
+use crate::hex::{hex, unhex};
 
 /// Longest message in bytes.
 pub const LONGEST: usize = 3 * VALUE_LIMIT;
@@ -65,7 +67,7 @@ pub enum Answer {
     /// Where the ranks are.
     Places {
         /// The key of the job.
-        key: JobKey,
+        key: Key,
         /// The host of each rank.
         hosts: HostMap,
     },
@@ -121,7 +123,7 @@ impl Answer {
             "places" => {
                 let (key, hosts) = rest.split_once(' ')?;
                 Some(Self::Places {
-                    key: JobKey::from_text(key)?,
+                    key: key.parse().ok()?,
                     hosts: HostMap::decode(hosts, ranks)?,
                 })
             }
@@ -224,7 +226,7 @@ mod tests {
             assert!(message.encode().len() <= LONGEST);
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }
-        let key = JobKey::generate().expect("random");
+        let key = Key::random().expect("random");
         for answer in [
             Answer::Taken,
             Answer::Value(None),

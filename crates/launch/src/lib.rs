@@ -17,7 +17,7 @@
 //! | `tree` | all processes that descend from us, and their end |
 //! | `segment` | the shared memory that the ranks of a host start with |
 //! | `exchange` | values that ranks exchange through their launchers |
-//! | [`key`] | the key of a job |
+//! | `hosts` | jobs on several hosts: head, agents, `weft join` |
 //! | [`wrapper`] | `mpicc`, `mpicxx` |
 //! | [`bootstrap`] | the other side: how a process learns which rank it is |
 //!
@@ -34,8 +34,10 @@ pub mod bootstrap;
 pub mod command;
 mod control;
 mod exchange;
+mod hex;
+pub mod hosts;
 mod job;
-pub mod key;
+
 mod linked;
 pub mod options;
 pub mod plan;

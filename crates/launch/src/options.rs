@@ -12,7 +12,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use values::{distance, hosts_of, list, only_this_host, ranks, seconds, variable};
+use crate::hosts::agents::is_here;
+use crate::hosts::place::{self, HostSlots, Place};
+use values::list;
+use values::{distance, hosts_in, hosts_of, ranks, seconds, variable};
 
 /// What an option does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -39,6 +42,10 @@ enum Effect {
     Version,
     Hosts,
     Hostfile,
+    LaunchCommand,
+    Listen,
+    TokenFile,
+    Heartbeat,
     Nothing,
     Ignored,
     Refused,
@@ -126,7 +133,22 @@ pub struct CommandLine {
     pub version: bool,
     /// Options that are ignored, with reason: one line each.
     pub ignored: Vec<String>,
+    /// Where the ranks come from.
+    pub place: Place,
+    /// After so long without a word the other side of a connection between hosts is dead.
+    pub heartbeat: Option<Duration>,
 }
+
+/// By which another host is reached unless the user names another command. Nobody can answer questions,
+/// and a host that does not answer is an error, not a wait for minutes.
+const SSH: [&str; 6] = [
+    "ssh",
+    "-x",
+    "-o",
+    "BatchMode=yes",
+    "-o",
+    "ConnectTimeout=10",
+];
 
 /// Settings that hold for all programs, wherever on the line they stand.
 #[derive(Default)]
@@ -134,6 +156,38 @@ struct ForAll {
     folder: Option<PathBuf>,
     inherit: Option<Inherit>,
     variables: Vec<(OsString, OsString)>,
+    hosts: Vec<HostSlots>,
+    command: Option<Vec<OsString>>,
+    listen: Option<String>,
+    token_file: Option<OsString>,
+}
+
+impl ForAll {
+    /// Where the ranks come from.
+    fn place(&mut self) -> Result<Place, String> {
+        let hosts = std::mem::take(&mut self.hosts);
+        let elsewhere = !hosts.iter().all(|host| is_here(&host.name));
+        match self.listen.take() {
+            Some(_) if elsewhere => Err(
+                "ranks are either started on --hosts or brought in by weft join (--listen): leave one out"
+                    .into(),
+            ),
+            Some(listen) => Ok(Place::Joined {
+                listen,
+                token_file: self.token_file.take(),
+            }),
+            None if self.token_file.is_some() => {
+                Err("--token-file belongs to --listen ADDRESS:PORT, which is missing".into())
+            }
+            // A command that was named is used, whatever the hosts are called.
+            None if elsewhere || (self.command.is_some() && !hosts.is_empty()) => {
+                let ssh = || SSH.iter().map(OsString::from).collect();
+                let command = self.command.take().unwrap_or_else(ssh);
+                Ok(Place::Hosts { hosts, command })
+            }
+            None => Ok(Place::Here),
+        }
+    }
 }
 
 impl Table {
@@ -195,11 +249,21 @@ impl Table {
                 return Ok(line);
             }
         }
+        let slots = place::slots(&for_all.hosts).filter(|_| !for_all.hosts.is_empty());
+        line.place = for_all.place()?;
+        if line.programs.is_empty() && matches!(line.place, Place::Joined { .. }) {
+            // Those who join bring it.
+            line.programs.push(std::mem::take(&mut current));
+        }
         if line.programs.is_empty() {
             return Err("there is no program to start; for example: mpiexec -n 4 ./program".into());
         }
         if current != ProgramLine::default() {
             return Err("there are options, but no program, at the end of the command line".into());
+        }
+        // Who says how many ranks each host takes needs no -n.
+        if let ([only], Some(slots)) = (&mut line.programs[..], slots) {
+            only.ranks = only.ranks.or(Some(slots));
         }
         for program in &mut line.programs {
             if program.folder.is_none() {
@@ -255,7 +319,7 @@ impl Table {
     #[must_use]
     pub fn help(&self, launcher: &str) -> String {
         let mut text = format!(
-            "Starts MPI programs on this host.\n\n\
+            "Starts MPI programs.\n\n\
              Usage: {launcher} [OPTIONS] PROGRAM [ARGUMENTS…] [: [OPTIONS] PROGRAM [ARGUMENTS…]]…\n\n\
              Options (one or two hyphens; --option=value or --option value):\n"
         );
@@ -362,8 +426,21 @@ impl OptionRow {
             Effect::Verbose => line.verbose = true,
             Effect::Help => line.help = true,
             Effect::Version => line.version = true,
-            Effect::Hosts => only_this_host(name, list(&values[0]))?,
-            Effect::Hostfile => only_this_host(name, hosts_of(name, Path::new(&values[0]))?)?,
+            Effect::Hosts => for_all.hosts.extend(hosts_in(name, &values[0])?),
+            Effect::Hostfile => for_all.hosts.extend(hosts_of(name, Path::new(&values[0]))?),
+            Effect::LaunchCommand => {
+                let words = values[0].to_string_lossy();
+                let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
+                if words.is_empty() {
+                    return Err(format!(
+                        "{name} needs the command that reaches a host, such as 'ssh -p 2222'"
+                    ));
+                }
+                for_all.command = Some(words);
+            }
+            Effect::Listen => for_all.listen = Some(values[0].to_string_lossy().into_owned()),
+            Effect::TokenFile => for_all.token_file = Some(values[0].clone()),
+            Effect::Heartbeat => line.heartbeat = Some(seconds(name, &values[0])?),
             Effect::Nothing => {}
             Effect::Ignored => {
                 let values: Vec<_> = values

@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::fs::Access;
 
 use crate::bootstrap::foreign_variables;
+use crate::hosts::place::Place;
 use crate::linked;
 use crate::options::{CommandLine, Inherit, Input, ProgramLine};
 
@@ -29,6 +30,10 @@ pub struct Plan {
     pub input: Input,
     /// Whether to tell what is started and how it ended.
     pub verbose: bool,
+    /// Where the ranks come from.
+    pub place: Place,
+    /// After so long without a word the other side of a connection between hosts is dead.
+    pub silence: Duration,
 }
 
 impl Plan {
@@ -37,7 +42,20 @@ impl Plan {
     pub fn ranks(&self) -> u32 {
         self.programs.iter().map(|program| program.ranks).sum()
     }
+
+    /// Which program each rank runs.
+    #[must_use]
+    pub fn appnums(&self) -> Vec<u32> {
+        let programs = self.programs.iter().enumerate();
+        programs
+            .flat_map(|(appnum, program)| (0..program.ranks).map(move |_| appnum as u32))
+            .collect()
+    }
 }
+
+/// How long silence means life, unless the user says otherwise: longer than a link is down while a
+/// switch starts anew, shorter than the patience of people.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// One program with all that its ranks have in common.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,14 +96,20 @@ fn error(code: u8, text: String) -> PlanError {
 ///
 /// # Errors
 /// If a program cannot be found or executed, a folder does not exist, or there are too many ranks.
-pub fn make(line: CommandLine) -> Result<Plan, PlanError> {
+pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
+    if let (Place::Hosts { hosts, .. }, [only]) = (&line.place, &mut line.programs[..])
+        && only.ranks.is_none()
+    {
+        // One on each, if nobody says how many.
+        only.ranks = Some(hosts.len() as u32);
+    }
     let most = weft_fabric_shm::MAX_RANKS;
     let ranks = |program: &ProgramLine| u64::from(program.ranks.unwrap_or(1));
     let total: u64 = line.programs.iter().map(ranks).sum();
     if total > u64::from(most) {
         return Err(error(
             2,
-            format!("{total} ranks were asked for; a job on one host has at most {most}"),
+            format!("{total} ranks were asked for; a job has at most {most}"),
         ));
     }
     let programs: Result<Vec<_>, _> = line.programs.into_iter().map(program).collect();
@@ -99,11 +123,16 @@ pub fn make(line: CommandLine) -> Result<Plan, PlanError> {
         timeout: line.timeout,
         input: line.input,
         verbose: line.verbose,
+        place: line.place,
+        silence: line.heartbeat.unwrap_or(SILENCE),
     })
 }
 
 /// A program of another implementation does not know our job: each rank would be a rank 0 of its own.
 fn refuse_foreign(program: &Program) -> Result<(), PlanError> {
+    if program.words.is_empty() {
+        return Ok(());
+    }
     let Some((library, who)) = linked::foreign_library(&program.executable) else {
         return Ok(());
     };
@@ -120,6 +149,16 @@ fn refuse_foreign(program: &Program) -> Result<(), PlanError> {
 
 fn program(line: ProgramLine) -> Result<Program, PlanError> {
     let environment = environment(&line);
+    // Ranks that join bring their own.
+    if line.words.is_empty() {
+        return Ok(Program {
+            executable: PathBuf::new(),
+            words: Vec::new(),
+            folder: None,
+            environment: BTreeMap::new(),
+            ranks: line.ranks.unwrap_or(1),
+        });
+    }
     if let Some(folder) = &line.folder
         && !folder.is_dir()
     {

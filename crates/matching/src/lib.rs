@@ -23,9 +23,13 @@
 //!
 //! The idea of the table (in the common case two writes a message) is that of the matching table of LCI
 //! (Dang, Snir and others), to which this adds order and wildcards.
+//!
+//! For many threads at once, exact keys and no engine there is [`concurrent`], a table of its own.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+#[allow(unsafe_code)] // in `memory` alone, as `cargo xtask layers` checks
+pub mod concurrent;
 mod index;
 mod key;
 mod matching;

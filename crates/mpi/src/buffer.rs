@@ -39,6 +39,7 @@ impl Buffer {
     /// `datatype` cover from `address` must be valid for reads (and writes, for a receive), and the
     /// rules of the standard on access by others hold (MPI 5.0, sections 3.7.2 and 3.7.3).
     #[must_use]
+    #[inline]
     pub unsafe fn new(address: *mut u8, count: usize, datatype: &Arc<Datatype>) -> Self {
         match datatype.flat(count) {
             Some((offset, bytes)) => {
@@ -56,6 +57,7 @@ impl Buffer {
 
     /// Bytes of data, without gaps.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> usize {
         match self {
             Self::Flat(region) => region.len(),
@@ -64,6 +66,7 @@ impl Buffer {
     }
 
     /// Writes arriving data; answers how many bytes fitted.
+    #[inline]
     pub(crate) fn fill(&self, data: SharedBytes<'_>) -> usize {
         match self {
             Self::Flat(region) => data.copy_to_region(region),

@@ -31,5 +31,5 @@ pub use engine::schedule;
 pub use error::{Error, ErrorClass, Result};
 pub use group::Group;
 pub use op::Op;
-pub use p2p::{Message, SendMode, Source, TagPattern, Target};
+pub use p2p::{Message, RequestList, SendMode, Source, TagPattern, Target};
 pub use process::Process;

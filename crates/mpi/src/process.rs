@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use weft_atomic::AtomicU32;
-use weft_fabric::{Bell, Fabric, Load, Peer};
+use weft_fabric::{Bell, Fabric, Guest, Load, Peer};
 
 use crate::coll;
-use crate::comm::{self, Comm};
+use crate::comm::{self, Comm, Shape};
 use crate::engine::{Guard, Interest, Shared};
 use crate::error::Result;
 use crate::group::Group;
@@ -68,7 +68,7 @@ impl Process {
     pub fn world(self: &Arc<Self>) -> Arc<Comm> {
         let group = || Arc::new(Group::identity(self.peers));
         let world = || {
-            let world = Comm::assemble(self, comm::WORLD, group(), None)
+            let world = Comm::assemble(self, comm::WORLD, group(), Shape::Plain)
                 .expect("everybody is in the world");
             world.extras().set_name("MPI_COMM_WORLD");
             world
@@ -81,7 +81,7 @@ impl Process {
     pub fn itself(self: &Arc<Self>) -> Arc<Comm> {
         let group = || Arc::new(Group::of(vec![self.me]));
         let itself = || {
-            let itself = Comm::assemble(self, comm::ITSELF, group(), None)
+            let itself = Comm::assemble(self, comm::ITSELF, group(), Shape::Plain)
                 .expect("a process is its own member");
             itself.extras().set_name("MPI_COMM_SELF");
             itself
@@ -119,6 +119,39 @@ impl Process {
         world.run(coll::barrier(&coll::Members::of(&world))?)?;
         self.drain();
         Ok(())
+    }
+
+    /// Lets another layer use the endpoint, which this one goes on to drive. Once; what arrives for a
+    /// guest that is not there yet is lost, so invite it before the peers can know of it, or let them
+    /// wait.
+    pub fn invite(&self, make: impl FnOnce(&dyn Fabric) -> Box<dyn Guest>) {
+        let mut engine = self.lock();
+        let guest = make(&*engine.fabric);
+        engine.core.guest = Some(guest);
+    }
+
+    /// Runs `work` with exclusive use of the guest and the endpoint.
+    ///
+    /// # Panics
+    /// If nobody was [invited](Self::invite).
+    pub fn with_guest(&self, work: &mut dyn FnMut(&mut dyn Guest, &mut dyn Fabric)) {
+        let mut engine = self.lock();
+        let engine = &mut *engine;
+        engine.core.guest_called = true;
+        let guest = engine.core.guest.as_mut().expect("a guest was invited");
+        work(&mut **guest, &mut *engine.fabric);
+    }
+
+    /// Makes progress until `ready` answers true. Asks first, and after whatever has moved.
+    ///
+    /// # Panics
+    /// If nobody was [invited](Self::invite).
+    pub fn wait_guest(&self, ready: &mut dyn FnMut(&mut dyn Guest, &mut dyn Fabric) -> bool) {
+        self.lock().wait_for(Interest::Arrivals, |engine| {
+            engine.core.guest_called = true;
+            let guest = engine.core.guest.as_mut().expect("a guest was invited");
+            ready(&mut **guest, &mut *engine.fabric).then_some(())
+        });
     }
 
     /// Exclusive use of the engine.

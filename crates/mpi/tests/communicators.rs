@@ -4,9 +4,12 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{everywhere, over};
+use common::{everywhere, over, pattern};
+use weft_mpi::coll::inter::{Root, Sides};
+use weft_mpi::coll::{self, Blocks};
+use weft_mpi::comm::Bridge;
 use weft_mpi::group::Comparison;
-use weft_mpi::{Comm, Group, SendMode, Source, TagPattern, Target};
+use weft_mpi::{Comm, ErrorClass, Group, SendMode, Source, TagPattern, Target};
 
 /// Passes a byte around the ring of a communicator: everybody is reached, nobody else.
 fn ring(comm: &Comm) {
@@ -77,5 +80,169 @@ fn subgroups_get_communicators_with_and_without_the_others() {
             assert_eq!(comm.size(), 3);
             ring(&comm);
         }
+    });
+}
+
+/// An intercommunicator of the ranks below `first` and those from there on; leaders: the last of each.
+fn two_sides(world: &Comm, first: u32) -> Arc<Comm> {
+    let low = world.rank() < first;
+    let local = world.split(Some(i32::from(!low)), 0).unwrap().unwrap();
+    let leaders = (first - 1, world.size() - 1);
+    let local_leader = local.size() - 1;
+    let bridge = (local.rank() == local_leader).then_some(Bridge {
+        comm: world,
+        remote_leader: if low { leaders.1 } else { leaders.0 },
+        tag: 5,
+    });
+    local.connect(local_leader, bridge).unwrap()
+}
+
+/// Everybody tells everybody of the remote group its rank in the world.
+fn talk(comm: &Comm, world: &Comm) {
+    let remote = comm.remote_group().unwrap();
+    let size = remote.size();
+    for rank in 0..size {
+        let mut word = [world.rank() as u8, comm.rank() as u8];
+        comm.send(SendMode::Standard, over(&mut word), Target::Rank(rank), 3)
+            .unwrap();
+    }
+    let mut heard = Vec::new();
+    for _ in 0..size {
+        let mut word = [0; 2];
+        let status = comm
+            .recv(over(&mut word), Source::Any, TagPattern::Exact(3))
+            .unwrap();
+        assert_eq!(status.source, Some(u32::from(word[1])));
+        assert_eq!(remote.peer(u32::from(word[1])).0, u32::from(word[0]));
+        heard.push(word[1]);
+    }
+    heard.sort_unstable();
+    assert!(heard.iter().copied().eq(0..size as u8));
+}
+
+#[test]
+fn two_groups_talk_to_each_other() {
+    for (size, first) in [(2, 1), (3, 2), (7, 3)] {
+        everywhere(size, |process| {
+            let world = process.world();
+            let inter = two_sides(&world, first);
+            let low = world.rank() < first;
+            assert_eq!(inter.size(), if low { first } else { size - first });
+            talk(&inter, &world);
+            let twin = inter.dup().unwrap();
+            assert_eq!(twin.compare(&inter), Comparison::Congruent);
+            assert_eq!(twin.compare(&world), Comparison::Unequal);
+            talk(&twin, &world);
+        });
+    }
+}
+
+#[test]
+fn merged_groups_stand_in_the_order_asked_for() {
+    everywhere(5, |process| {
+        let world = process.world();
+        let inter = two_sides(&world, 2);
+        let low = world.rank() < 2;
+        for (high, expected) in [
+            (low, [2, 3, 4, 0, 1]),
+            (!low, [0, 1, 2, 3, 4]),
+            (true, [0, 1, 2, 3, 4]),
+            (false, [0, 1, 2, 3, 4]),
+        ] {
+            let merged = inter.merge(high).unwrap();
+            let order: Vec<u32> = merged.group().members().map(|peer| peer.0).collect();
+            assert_eq!(order, expected);
+            ring(&merged);
+        }
+        assert_eq!(world.merge(true).unwrap_err().class(), ErrorClass::Comm);
+    });
+}
+
+#[test]
+fn both_sides_are_split_and_cut() {
+    everywhere(7, |process| {
+        let world = process.world();
+        let inter = two_sides(&world, 3);
+        let low = world.rank() < 3;
+        // Color 1 is on the second side alone; -> none. Ranks count backwards.
+        let color = inter.rank() % 2;
+        let color = if low { 0 } else { color.cast_signed() };
+        let part = inter
+            .split(Some(color), -inter.rank().cast_signed())
+            .unwrap();
+        assert_eq!(part.is_some(), color == 0);
+        if let Some(part) = part {
+            assert_eq!(part.size(), if low { 3 } else { 2 });
+            assert_eq!(part.remote_group().unwrap().size(), if low { 2 } else { 3 });
+            talk(&part, &world);
+        }
+        let last = inter
+            .group()
+            .include(&[inter.size().cast_signed() - 1, 0])
+            .unwrap();
+        let cut = inter.create(&Arc::new(last)).unwrap();
+        let inside = [0, inter.size() - 1].contains(&inter.rank());
+        assert_eq!(cut.is_some(), inside);
+        if let Some(cut) = cut {
+            assert_eq!(
+                cut.rank() == 0,
+                inter.rank() != 0,
+                "in the order of the group"
+            );
+            talk(&cut, &world);
+        }
+        let nobody = inter.create(&Arc::new(Group::of(Vec::new()))).unwrap();
+        assert!(nobody.is_none());
+    });
+}
+
+#[test]
+fn collectives_change_sides() {
+    everywhere(5, |process| {
+        let world = process.world();
+        let inter = two_sides(&world, 2);
+        let sides = Sides::of(&inter).unwrap();
+        inter.run(coll::inter::barrier(&sides).unwrap()).unwrap();
+        // Rank 1 of the second side, rank 3 of the world, tells the first side.
+        let root = match world.rank() {
+            0 | 1 => Root::Rank(1),
+            3 => Root::Here,
+            _ => Root::Beside,
+        };
+        let mut word = pattern(5000, world.rank() as usize);
+        let schedule = coll::inter::bcast(&sides, Some(&over(&mut word)), root).unwrap();
+        inter.run(schedule).unwrap();
+        let expected = if world.rank() < 2 { 3 } else { world.rank() };
+        assert_eq!(word, pattern(5000, expected as usize));
+        let mut own = [inter.rank() as u8 + 10 * u8::from(world.rank() < 2)];
+        let mut all = vec![0; sides.remote];
+        // SAFETY: the memory holds the blocks and outlives the collective.
+        let blocks = unsafe { Blocks::even(all.as_mut_ptr(), 1, &common::bytes(), sides.remote) };
+        let schedule =
+            coll::inter::allgather("MPI_Allgather", &sides, &over(&mut own), &blocks.unwrap());
+        inter.run(schedule.unwrap()).unwrap();
+        let expected: &[u8] = if world.rank() < 2 {
+            &[0, 1, 2]
+        } else {
+            &[10, 11]
+        };
+        assert_eq!(all, expected);
+    });
+}
+
+#[test]
+fn a_process_is_on_one_side_only() {
+    everywhere(2, |process| {
+        let world = process.world();
+        let bridge = Bridge {
+            comm: &world,
+            remote_leader: 0,
+            tag: 0,
+        };
+        // Rank 0 leads and is its own remote leader: both hear of it.
+        let error = world.connect(0, Some(bridge)).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Comm);
+        let error = world.connect(7, None).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Rank);
     });
 }

@@ -56,7 +56,9 @@ fn more_messages_than_credit_keep_their_order() {
                     )
                 })
                 .collect();
-            process.wait_all(&requests, &mut Vec::new()).unwrap();
+            process
+                .wait_all(&mut (&requests[..], &mut Vec::new()))
+                .unwrap();
         } else {
             for number in 0..MANY {
                 let mut room = [0; 300];
@@ -93,7 +95,9 @@ fn both_ways_at_once_with_more_than_fits_anywhere() {
                     .unwrap(),
             ));
         }
-        process.wait_all(&requests, &mut Vec::new()).unwrap();
+        process
+            .wait_all(&mut (&requests[..], &mut Vec::new()))
+            .unwrap();
         for (from, room) in into.iter().enumerate() {
             assert_eq!(*room, pattern(200_000, from * 8 + world.rank() as usize));
         }
@@ -182,7 +186,7 @@ fn persistent_requests_start_again() {
                 ErrorClass::Request
             );
             process
-                .wait_all(&[Some(send), Some(receive)], &mut Vec::new())
+                .wait_all(&mut (&[Some(send), Some(receive)][..], &mut Vec::new()))
                 .unwrap();
             assert_eq!(into[..], pattern(5000, round));
         }

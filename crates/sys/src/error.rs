@@ -39,6 +39,18 @@ pub fn errno(error: &io::Error) -> Option<i32> {
     })
 }
 
+/// Calls `body` and leaves the calling thread's `errno` as it was before: for calls in which other code
+/// may run on this thread meanwhile, or which may come back on another.
+#[inline]
+pub fn keep_errno<T>(body: impl FnOnce() -> T) -> T {
+    // SAFETY: the address of this thread's `errno`, asked for anew after the body.
+    let errno = unsafe { *libc::__errno_location() };
+    let answer = body();
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    answer
+}
+
 /// The number that the last call of this thread left.
 pub(crate) fn last_errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)

@@ -9,10 +9,13 @@
 //!   attach      copy straight from or to another process
 //!   descriptor  pipes, socket pairs, inheritance               passing: over a socket
 //!   poll        wait for descriptors                           signal: as a descriptor
+//!   event       bells that wake who has them in its ear
+//!   packet      raw frames of an interface
 //!   process     who we are, who dies with whom, pidfd            lifeline: who dies with a pipe
 //!   fork        a second process of this program               environment: variables
 //!   cores       how many cores we really have
 //!   random      unpredictable bytes                            usage: what a thread has used
+//!   fault       a look at memory touched that may not be
 //!   socket      streams and lent memory                        interfaces: addresses of this host
 //! ```
 //!
@@ -29,12 +32,15 @@ pub mod cores;
 pub mod descriptor;
 pub mod environment;
 pub mod error;
+pub mod event;
+pub mod fault;
 pub mod fork;
 pub mod futex;
 pub mod interfaces;
 pub mod lifeline;
 pub mod membarrier;
 pub mod memory;
+pub mod packet;
 pub mod passing;
 pub mod poll;
 pub mod probe;

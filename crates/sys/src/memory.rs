@@ -115,8 +115,41 @@ impl MemoryFile {
         Mapping::of(
             self.length,
             libc::MAP_SHARED | libc::MAP_NORESERVE,
+            libc::PROT_READ | libc::PROT_WRITE,
             Some(self.descriptor.as_fd()),
         )
+    }
+
+    /// Maps all of it for reading only: a write through this mapping would be a fault.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn map_readable(&self) -> io::Result<Mapping> {
+        Mapping::of(
+            self.length,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            libc::PROT_READ,
+            Some(self.descriptor.as_fd()),
+        )
+    }
+
+    /// A second descriptor of the same memory through which it can be mapped for reading only.
+    ///
+    /// # Errors
+    /// If `/proc` is not there, or no descriptors are left.
+    pub fn share_readable(&self) -> io::Result<OwnedFd> {
+        File::open(format!("/proc/self/fd/{}", self.descriptor.as_raw_fd())).map(OwnedFd::from)
+    }
+
+    /// A second handle of the same memory.
+    ///
+    /// # Errors
+    /// If no descriptors are left.
+    pub fn share(&self) -> io::Result<Self> {
+        Ok(Self {
+            descriptor: self.descriptor.try_clone()?,
+            length: self.length,
+        })
     }
 
     /// The descriptor, to be passed on.
@@ -170,17 +203,23 @@ impl Mapping {
         Self::of(
             length,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            libc::PROT_READ | libc::PROT_WRITE,
             None,
         )
     }
 
-    fn of(length: usize, flags: libc::c_int, file: Option<BorrowedFd<'_>>) -> io::Result<Self> {
+    fn of(
+        length: usize,
+        flags: libc::c_int,
+        protection: libc::c_int,
+        file: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Self> {
         // SAFETY: no address is asked for, so no mapping of ours is replaced.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 length,
-                libc::PROT_READ | libc::PROT_WRITE,
+                protection,
                 flags,
                 file.map_or(-1, |file| file.as_raw_fd()),
                 0,
@@ -263,6 +302,59 @@ impl Mapping {
         Some(unsafe { Doorbell::at(place.as_ptr()) })
     }
 
+    /// Makes `length` bytes at `offset` (both multiples of the page) inaccessible without a mapping of
+    /// their own: a guard that costs no more than its entry in the page table. Kernels from 6.13 on.
+    ///
+    /// # Errors
+    /// If they lie outside, or the kernel does not know such guards.
+    pub fn guard_lightly(&self, offset: usize, length: usize) -> io::Result<()> {
+        /// Not yet in the headers of the C library.
+        const MADV_GUARD_INSTALL: libc::c_int = 102;
+        let purpose = || format!("guard {length} bytes at {offset}");
+        let place = self
+            .place(offset, length, page_size())
+            .ok_or_else(|| with_errno("madvise", libc::EINVAL, purpose()))?;
+        // SAFETY: within this mapping; whoever calls gives up these bytes, and nothing else moves.
+        let made = unsafe { libc::madvise(place.as_ptr().cast(), length, MADV_GUARD_INSTALL) };
+        check(made, "madvise", purpose).map(drop)
+    }
+
+    /// As [`guard_lightly`](Self::guard_lightly), by cutting the mapping: works on every kernel, and
+    /// takes two of the mappings that a process may have (`vm.max_map_count`, usually 65 530).
+    ///
+    /// # Errors
+    /// If they lie outside, or there are too many mappings already.
+    pub fn guard_by_mapping(&self, offset: usize, length: usize) -> io::Result<()> {
+        let purpose = || format!("guard {length} bytes at {offset}");
+        let place = self
+            .place(offset, length, page_size())
+            .ok_or_else(|| with_errno("mprotect", libc::EINVAL, purpose()))?;
+        // SAFETY: within this mapping; whoever calls gives up these bytes.
+        let made = unsafe { libc::mprotect(place.as_ptr().cast(), length, libc::PROT_NONE) };
+        check(made, "mprotect", purpose).map(drop)
+    }
+
+    /// Gives the memory of `length` bytes at `offset` (multiples of the page) back; they read as zeros.
+    /// What lies outside of the mapping is left alone.
+    pub fn discard(&self, offset: usize, length: usize) {
+        if let Some(place) = self.place(offset, length, page_size()) {
+            // SAFETY: within this private mapping, whose bytes the caller gives up.
+            unsafe { libc::madvise(place.as_ptr().cast(), length, libc::MADV_DONTNEED) };
+        }
+    }
+
+    /// Asks for small pages only: memory of which each page is touched by itself.
+    pub fn prefer_small_pages(&self) {
+        // SAFETY: advice about a mapping of ours; contents do not change.
+        unsafe {
+            libc::madvise(
+                self.start.as_ptr().cast(),
+                self.length,
+                libc::MADV_NOHUGEPAGE,
+            )
+        };
+    }
+
     /// Asks for large pages. Whether it gets them only changes the speed.
     pub fn prefer_large_pages(&self) {
         // SAFETY: advice about a mapping of ours; contents do not change.
@@ -310,6 +402,37 @@ mod tests {
         assert!(memory.atomic_u64s(0, usize::MAX).is_none());
         assert_eq!(memory.atomic_u64s(8, 511).map(<[_]>::len), Some(511));
         assert!(Mapping::private(0).is_err());
+    }
+
+    #[test]
+    fn guards_lie_within_and_memory_is_given_back() {
+        let page = page_size();
+        let memory = Mapping::private(4 * page).expect("maps");
+        let word = memory.atomic_u64(3 * page).expect("within");
+        word.store(5, Ordering::Relaxed);
+        memory.discard(3 * page, page);
+        assert_eq!(word.load(Ordering::Relaxed), 0);
+        memory.guard_by_mapping(page, page).expect("cuts");
+        assert!(memory.guard_by_mapping(4 * page, page).is_err());
+        assert!(memory.guard_lightly(4 * page, page).is_err());
+        if let Err(error) = memory.guard_lightly(0, page) {
+            assert!(error.to_string().contains("madvise"), "{error}");
+        }
+        word.store(6, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn what_is_shared_for_reading_cannot_be_mapped_for_writing() {
+        let file = MemoryFile::create("weft-test", 4096).expect("memory files exist here");
+        let readable = file.share_readable().expect("opens");
+        let readable = MemoryFile::adopt(readable).expect("its size is sealed");
+        assert!(readable.map().is_err());
+        let (one, two) = (file.map(), readable.map_readable().expect("maps"));
+        one.expect("maps")
+            .atomic_u32(8)
+            .expect("within")
+            .store(5, Ordering::Release);
+        assert_eq!(two.bytes(8, 1).expect("within").read(), Some([5]));
     }
 
     #[test]

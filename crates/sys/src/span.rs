@@ -87,11 +87,12 @@ impl<'a> SharedBytes<'a> {
     }
 
     /// Copies as many bytes as both sides hold into a lent region; answers how many.
+    #[inline]
     pub fn copy_to_region(&self, into: &Region) -> usize {
         let length = self.length.min(into.length);
         // SAFETY: `self` is readable by its maker's promise, `into` writable by its maker's promise.
-        // They may overlap when a rank sends to itself in place, hence `copy`.
-        unsafe { std::ptr::copy(self.start, into.start, length) };
+        // They may overlap when a rank sends to itself in place, which `copy_short` allows.
+        unsafe { copy_short(self.start, into.start, length) };
         read_once();
         length
     }
@@ -114,6 +115,37 @@ impl<'a> SharedBytes<'a> {
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
         self.start
+    }
+}
+
+/// Copies bytes, the usual small numbers of them without a call.
+///
+/// # Safety
+/// As [`std::ptr::copy`]: the spans may overlap.
+#[inline]
+pub unsafe fn copy_short(from: *const u8, to: *mut u8, length: usize) {
+    // SAFETY: each access lies within the first `length` bytes of both sides, valid by the caller's
+    // promise; both may be unaligned. All is read before anything is written.
+    unsafe {
+        match length {
+            8 => to
+                .cast::<u64>()
+                .write_unaligned(from.cast::<u64>().read_unaligned()),
+            0 => {}
+            9..=16 => {
+                let first = from.cast::<u64>().read_unaligned();
+                let last = from.add(length - 8).cast::<u64>().read_unaligned();
+                to.cast::<u64>().write_unaligned(first);
+                to.add(length - 8).cast::<u64>().write_unaligned(last);
+            }
+            4..=7 => {
+                let first = from.cast::<u32>().read_unaligned();
+                let last = from.add(length - 4).cast::<u32>().read_unaligned();
+                to.cast::<u32>().write_unaligned(first);
+                to.add(length - 4).cast::<u32>().write_unaligned(last);
+            }
+            _ => std::ptr::copy(from, to, length),
+        }
     }
 }
 

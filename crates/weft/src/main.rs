@@ -29,6 +29,9 @@ enum Subcommands {
     /// Starts an MPI program: the same as mpiexec. `weft run --help` lists the options.
     #[command(disable_help_flag = true)]
     Run(Rest),
+    /// Brings ranks into a job that waits for them. `weft join --help` lists the options.
+    #[command(disable_help_flag = true)]
+    Join(Rest),
     /// Measures Weft beside other implementations, and writes a page of plots.
     #[command(disable_help_flag = true)]
     Bench(Rest),
@@ -58,12 +61,16 @@ fn main() -> ExitCode {
     // The options of these are not those of this command: handed on before anybody else reads them.
     match words.next().as_deref().and_then(OsStr::to_str) {
         Some("run" | "mpiexec" | "mpirun") => weft_launch::command::main("weft run", words),
+        Some("join") => weft_launch::hosts::join::main(words),
+        // By which a job reaches another host: see `weft_launch::hosts`.
+        Some("agent") => weft_launch::hosts::join::agent(),
         Some("bench") => weft_bench::command::main(words),
         Some(name @ ("mpicc" | "mpicxx")) => wrapper(name, words),
         Some(proof::HIDDEN) => proof::main(words),
         _ => match Command::parse().subcommand {
             Subcommands::Info(arguments) => info::run(&arguments),
             Subcommands::Run(Rest { words }) => weft_launch::command::main("weft run", words),
+            Subcommands::Join(Rest { words }) => weft_launch::hosts::join::main(words),
             Subcommands::Bench(Rest { words }) => weft_bench::command::main(words),
             Subcommands::Net(Rest { words }) => {
                 drop(words);

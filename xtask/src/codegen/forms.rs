@@ -223,6 +223,9 @@ fn rule(
                 (kind, _) if kind.contains("NUM_BYTES") || kind.ends_with("PACK_SIZE") => {
                     checked(format!("check::bytes({name} as i64, \"{name}\")?"))
                 }
+                _ if parameter.kind != "ARGUMENT_COUNT" && is_length(function, name) => {
+                    checked(format!("check::length({name}.into(), \"{name}\")?"))
+                }
                 _ if parameter.is_poly() => checked(format!("{name} as c::Count")),
                 _ => plain(),
             },
@@ -280,6 +283,14 @@ fn rule(
             parameter.kind
         ),
     })
+}
+
+/// Whether an array of the function is as long as this parameter says.
+fn is_length(function: &Function, name: &str) -> bool {
+    function
+        .parameters
+        .iter()
+        .any(|parameter| parameter.length.as_deref() == Some(name))
 }
 
 fn has(function: &Function, kind: &str) -> bool {

@@ -222,10 +222,10 @@ impl Function {
 
     /// The prototype in C, without semicolon.
     pub fn prototype(&self, form: Form, prefix: &str) -> String {
-        let parameters: Vec<&str> = self
+        let parameters: Vec<String> = self
             .parameters
             .iter()
-            .filter_map(|parameter| parameter.text(form))
+            .filter_map(|parameter| parameter.in_header(form))
             .collect();
         let parameters = if parameters.is_empty() {
             "void".to_owned()
@@ -247,6 +247,17 @@ impl Parameter {
             Form::Large => Some(self.large.as_deref().unwrap_or(&self.c)),
             Form::Small => Some(&self.c),
         }
+    }
+
+    /// The declaration in the header. Weights are addresses there, not arrays, which is the same type:
+    /// of an array compilers expect an element, and warn of `MPI_UNWEIGHTED`.
+    fn in_header(&self, form: Form) -> Option<String> {
+        let text = self.text(form)?;
+        let array = text.strip_suffix("[]").filter(|_| self.kind == "WEIGHT");
+        Some(match array.and_then(|array| array.rsplit_once(' ')) {
+            Some((base, name)) => format!("{base} *{name}"),
+            None => text.to_owned(),
+        })
     }
 
     /// The declaration in a form; `None` if the form does not have the parameter, or it is `...`.

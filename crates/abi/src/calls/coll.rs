@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use weft_mpi::coll::inter::Root;
 use weft_mpi::{Comm, Datatype, Op};
 
 use super::collectives::{self, received, received_typed, sent, sent_typed};
@@ -91,7 +92,7 @@ pub fn barrier(comm: &'static Arc<Comm>) -> Checked<()> {
 }
 
 /// `MPI_Bcast`.
-pub fn bcast(buffer: Place, root: u32, comm: &'static Arc<Comm>) -> Checked<()> {
+pub fn bcast(buffer: Place, root: Root, comm: &'static Arc<Comm>) -> Checked<()> {
     Ok(comm.run(collectives::bcast(buffer, root, comm)?)?)
 }
 
@@ -106,7 +107,7 @@ pub fn exscan(
 }
 
 /// `MPI_Gather`.
-pub fn gather(send: Place, receive: Place, root: u32, comm: &'static Arc<Comm>) -> Checked<()> {
+pub fn gather(send: Place, receive: Place, root: Root, comm: &'static Arc<Comm>) -> Checked<()> {
     Ok(comm.run(collectives::gather(send, receive, root, comm)?)?)
 }
 
@@ -117,7 +118,7 @@ pub fn gatherv(
     counts: Counts,
     displs: Counts,
     datatype: c::Datatype,
-    root: u32,
+    root: Root,
     comm: &'static Arc<Comm>,
 ) -> Checked<()> {
     Ok(comm.run(collectives::gatherv(
@@ -133,7 +134,7 @@ pub fn reduce(
     send: *const c_void,
     receive: Place,
     op: &'static Arc<Op>,
-    root: u32,
+    root: Root,
     comm: &'static Arc<Comm>,
 ) -> Checked<()> {
     Ok(comm.run(collectives::reduce(send, receive, op, root, comm)?)?)
@@ -174,7 +175,7 @@ pub fn scan(
 }
 
 /// `MPI_Scatter`.
-pub fn scatter(send: Place, receive: Place, root: u32, comm: &'static Arc<Comm>) -> Checked<()> {
+pub fn scatter(send: Place, receive: Place, root: Root, comm: &'static Arc<Comm>) -> Checked<()> {
     Ok(comm.run(collectives::scatter(send, receive, root, comm)?)?)
 }
 
@@ -185,7 +186,7 @@ pub fn scatterv(
     displs: Counts,
     datatype: c::Datatype,
     receive: Place,
-    root: u32,
+    root: Root,
     comm: &'static Arc<Comm>,
 ) -> Checked<()> {
     Ok(comm.run(collectives::scatterv(

@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use weft_mpi::coll::inter::Root;
 use weft_mpi::{Comm, Datatype, Op};
 
 use super::collectives::{self, received, received_typed, sent, sent_typed};
@@ -121,7 +122,7 @@ pub fn ibarrier(comm: &'static Arc<Comm>, mut request: Out<c::Request>) -> Check
 /// `MPI_Ibcast`.
 pub fn ibcast(
     buffer: Place,
-    root: u32,
+    root: Root,
     comm: &'static Arc<Comm>,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
@@ -147,7 +148,7 @@ pub fn iexscan(
 pub fn igather(
     send: Place,
     receive: Place,
-    root: u32,
+    root: Root,
     comm: &'static Arc<Comm>,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
@@ -164,7 +165,7 @@ pub fn igatherv(
     counts: Counts,
     displs: Counts,
     datatype: c::Datatype,
-    root: u32,
+    root: Root,
     comm: &'static Arc<Comm>,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
@@ -182,7 +183,7 @@ pub fn ireduce(
     send: *const c_void,
     receive: Place,
     op: &'static Arc<Op>,
-    root: u32,
+    root: Root,
     comm: &'static Arc<Comm>,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
@@ -240,7 +241,7 @@ pub fn iscan(
 pub fn iscatter(
     send: Place,
     receive: Place,
-    root: u32,
+    root: Root,
     comm: &'static Arc<Comm>,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
@@ -257,7 +258,7 @@ pub fn iscatterv(
     displs: Counts,
     datatype: c::Datatype,
     receive: Place,
-    root: u32,
+    root: Root,
     comm: &'static Arc<Comm>,
     mut request: Out<c::Request>,
 ) -> Checked<()> {

@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use weft_mpi::coll::inter::Root;
 use weft_mpi::{Comm, Datatype, Op};
 
 use super::collectives::{self, received, received_typed, sent, sent_typed};
@@ -132,7 +133,7 @@ pub fn barrier_init(
 /// `MPI_Bcast_init`.
 pub fn bcast_init(
     buffer: Place,
-    root: u32,
+    root: Root,
     comm: &'static Arc<Comm>,
     _info: Option<&'static InfoObject>,
     mut request: Out<c::Request>,
@@ -160,7 +161,7 @@ pub fn exscan_init(
 pub fn gather_init(
     send: Place,
     receive: Place,
-    root: u32,
+    root: Root,
     comm: &'static Arc<Comm>,
     _info: Option<&'static InfoObject>,
     mut request: Out<c::Request>,
@@ -178,7 +179,7 @@ pub fn gatherv_init(
     counts: Counts,
     displs: Counts,
     datatype: c::Datatype,
-    root: u32,
+    root: Root,
     comm: &'static Arc<Comm>,
     _info: Option<&'static InfoObject>,
     mut request: Out<c::Request>,
@@ -197,7 +198,7 @@ pub fn reduce_init(
     send: *const c_void,
     receive: Place,
     op: &'static Arc<Op>,
-    root: u32,
+    root: Root,
     comm: &'static Arc<Comm>,
     _info: Option<&'static InfoObject>,
     mut request: Out<c::Request>,
@@ -259,7 +260,7 @@ pub fn scan_init(
 pub fn scatter_init(
     send: Place,
     receive: Place,
-    root: u32,
+    root: Root,
     comm: &'static Arc<Comm>,
     _info: Option<&'static InfoObject>,
     mut request: Out<c::Request>,
@@ -277,7 +278,7 @@ pub fn scatterv_init(
     displs: Counts,
     datatype: c::Datatype,
     receive: Place,
-    root: u32,
+    root: Root,
     comm: &'static Arc<Comm>,
     _info: Option<&'static InfoObject>,
     mut request: Out<c::Request>,

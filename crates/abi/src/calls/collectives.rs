@@ -7,6 +7,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use weft_mpi::coll::inter::{self, Root, Sides};
 use weft_mpi::coll::{self, Blocks, Members, Reduction};
 use weft_mpi::schedule::Schedule;
 use weft_mpi::{Buffer, Comm, Datatype, Op};
@@ -106,14 +107,26 @@ pub(crate) fn received_typed(
     }
 }
 
-fn members(comm: &Comm) -> Checked<Members> {
-    if comm.remote_group().is_some() {
-        return Err(Fault::new(
-            k::MPI_ERR_UNSUPPORTED_OPERATION,
-            "collectives on intercommunicators are not implemented yet; merge the two sides with MPI_Intercomm_merge",
-        ));
+/// The rank of a root within one group; elsewhere `MPI_ROOT` and `MPI_PROC_NULL` were refused.
+fn rank(root: Root) -> usize {
+    match root {
+        Root::Rank(rank) => rank,
+        Root::Here | Root::Beside => usize::MAX,
     }
-    Ok(Members::of(comm))
+}
+
+/// The error of a collective that is not defined between two groups.
+fn one_group(comm: &Comm) -> Checked<Members> {
+    if comm.remote_group().is_none() {
+        return Ok(Members::of(comm));
+    }
+    Err(Fault::argument(
+        k::MPI_ERR_COMM,
+        "comm",
+        "an intracommunicator",
+        "an intercommunicator, whose ranks have no order from which to begin",
+        "merge its two groups with MPI_Intercomm_merge",
+    ))
 }
 
 fn in_place(address: *const c_void) -> bool {
@@ -202,97 +215,135 @@ fn check_counts(counts: Counts, name: &'static str) -> Checked<()> {
 }
 
 pub(crate) fn barrier(comm: CommRef) -> Checked<Schedule> {
-    Ok(coll::barrier(&members(comm)?)?)
+    Ok(match Sides::of(comm) {
+        None => coll::barrier(&Members::of(comm))?,
+        Some(sides) => inter::barrier(&sides)?,
+    })
 }
 
-pub(crate) fn bcast(buffer: Place, root: u32, comm: CommRef) -> Checked<Schedule> {
+pub(crate) fn bcast(buffer: Place, root: Root, comm: CommRef) -> Checked<Schedule> {
+    if let Some(sides) = Sides::of(comm) {
+        let data = significant(root != Root::Beside, || buffer.buffer())?;
+        return Ok(inter::bcast(&sides, data.as_ref(), root)?);
+    }
     Ok(coll::bcast(
-        &members(comm)?,
+        &Members::of(comm),
         &buffer.buffer()?,
-        root as usize,
+        rank(root),
     )?)
+}
+
+/// What a call looks at on this process only if it is significant here.
+fn significant<T>(here: bool, look: impl FnOnce() -> Checked<T>) -> Checked<Option<T>> {
+    if here { look().map(Some) } else { Ok(None) }
 }
 
 /// The data that a rank contributes; `None` for `MPI_IN_PLACE`.
 fn contribution(send: &Place) -> Checked<Option<Buffer>> {
-    if send.is_in_place() {
-        Ok(None)
-    } else {
-        send.buffer().map(Some)
+    significant(!send.is_in_place(), || send.buffer())
+}
+
+/// Whether this process is of the group that the root talks to.
+fn is_asked(root: Root) -> bool {
+    matches!(root, Root::Rank(_))
+}
+
+/// A collective between the root and all ranks of one group: `coll::gather` and its like.
+type Rooted<A, B> = fn(&Members, Option<&A>, Option<&B>, usize) -> weft_mpi::Result<Schedule>;
+
+/// Gather and its form with counts: `blocks` makes the blocks at the root.
+fn collect(
+    name: &'static str,
+    within: Rooted<Buffer, Blocks>,
+    send: &Place,
+    blocks: impl FnOnce(usize) -> Checked<Blocks>,
+    root: Root,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    if let Some(sides) = Sides::of(comm) {
+        let out = significant(is_asked(root), || send.buffer())?;
+        let into = significant(root == Root::Here, || blocks(sides.remote))?;
+        return Ok(inter::gather(
+            name,
+            &sides,
+            out.as_ref(),
+            into.as_ref(),
+            root,
+        )?);
     }
+    let (members, root) = (Members::of(comm), rank(root));
+    let into = significant(members.rank == root, || blocks(members.size))?;
+    let out = contribution(send)?;
+    Ok(within(&members, out.as_ref(), into.as_ref(), root)?)
 }
 
-pub(crate) fn gather(send: Place, receive: Place, root: u32, comm: CommRef) -> Checked<Schedule> {
-    let members = members(comm)?;
-    let here = comm.rank() == root;
-    let blocks = if here {
-        Some(even(&receive, members.size)?)
-    } else {
-        None
-    };
-    Ok(coll::gather(
-        &members,
-        contribution(&send)?.as_ref(),
-        blocks.as_ref(),
-        root as usize,
-    )?)
+pub(crate) fn gather(send: Place, receive: Place, root: Root, comm: CommRef) -> Checked<Schedule> {
+    let blocks = |ranks| even(&receive, ranks);
+    collect("MPI_Gather", coll::gather, &send, blocks, root, comm)
 }
 
-pub(crate) fn gatherv(send: Place, receive: Listed, root: u32, comm: CommRef) -> Checked<Schedule> {
-    let members = members(comm)?;
-    let here = comm.rank() == root;
-    let blocks = if here {
-        Some(receive.blocks(members.size)?)
-    } else {
-        None
-    };
-    Ok(coll::gatherv(
-        &members,
-        contribution(&send)?.as_ref(),
-        blocks.as_ref(),
-        root as usize,
-    )?)
+pub(crate) fn gatherv(
+    send: Place,
+    receive: Listed,
+    root: Root,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    let blocks = |ranks| receive.blocks(ranks);
+    collect("MPI_Gatherv", coll::gatherv, &send, blocks, root, comm)
 }
 
-pub(crate) fn scatter(send: Place, receive: Place, root: u32, comm: CommRef) -> Checked<Schedule> {
-    let members = members(comm)?;
-    let here = comm.rank() == root;
-    let blocks = if here {
-        Some(even(&send, members.size)?)
-    } else {
-        None
-    };
-    Ok(coll::scatter(
-        &members,
-        blocks.as_ref(),
-        contribution(&receive)?.as_ref(),
-        root as usize,
-    )?)
+/// Scatter and its form with counts: `blocks` makes the blocks at the root.
+fn deal(
+    name: &'static str,
+    within: Rooted<Blocks, Buffer>,
+    blocks: impl FnOnce(usize) -> Checked<Blocks>,
+    receive: &Place,
+    root: Root,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    if let Some(sides) = Sides::of(comm) {
+        let into = significant(is_asked(root), || receive.buffer())?;
+        let out = significant(root == Root::Here, || blocks(sides.remote))?;
+        return Ok(inter::scatter(
+            name,
+            &sides,
+            out.as_ref(),
+            into.as_ref(),
+            root,
+        )?);
+    }
+    let (members, root) = (Members::of(comm), rank(root));
+    let out = significant(members.rank == root, || blocks(members.size))?;
+    let into = contribution(receive)?;
+    Ok(within(&members, out.as_ref(), into.as_ref(), root)?)
+}
+
+pub(crate) fn scatter(send: Place, receive: Place, root: Root, comm: CommRef) -> Checked<Schedule> {
+    let blocks = |ranks| even(&send, ranks);
+    deal("MPI_Scatter", coll::scatter, blocks, &receive, root, comm)
 }
 
 pub(crate) fn scatterv(
     send: Listed,
     receive: Place,
-    root: u32,
+    root: Root,
     comm: CommRef,
 ) -> Checked<Schedule> {
-    let members = members(comm)?;
-    let here = comm.rank() == root;
-    let blocks = if here {
-        Some(send.blocks(members.size)?)
-    } else {
-        None
-    };
-    Ok(coll::scatterv(
-        &members,
-        blocks.as_ref(),
-        contribution(&receive)?.as_ref(),
-        root as usize,
-    )?)
+    let blocks = |ranks| send.blocks(ranks);
+    deal("MPI_Scatterv", coll::scatterv, blocks, &receive, root, comm)
 }
 
 pub(crate) fn allgather(send: Place, receive: Place, comm: CommRef) -> Checked<Schedule> {
-    let members = members(comm)?;
+    if let Some(sides) = Sides::of(comm) {
+        let blocks = even(&receive, sides.remote)?;
+        return Ok(inter::allgather(
+            "MPI_Allgather",
+            &sides,
+            &send.buffer()?,
+            &blocks,
+        )?);
+    }
+    let members = Members::of(comm);
     let blocks = even(&receive, members.size)?;
     Ok(coll::allgather(
         &members,
@@ -302,7 +353,16 @@ pub(crate) fn allgather(send: Place, receive: Place, comm: CommRef) -> Checked<S
 }
 
 pub(crate) fn allgatherv(send: Place, receive: Listed, comm: CommRef) -> Checked<Schedule> {
-    let members = members(comm)?;
+    if let Some(sides) = Sides::of(comm) {
+        let blocks = receive.blocks(sides.remote)?;
+        return Ok(inter::allgather(
+            "MPI_Allgatherv",
+            &sides,
+            &send.buffer()?,
+            &blocks,
+        )?);
+    }
+    let members = Members::of(comm);
     let blocks = receive.blocks(members.size)?;
     Ok(coll::allgatherv(
         &members,
@@ -312,12 +372,12 @@ pub(crate) fn allgatherv(send: Place, receive: Listed, comm: CommRef) -> Checked
 }
 
 pub(crate) fn alltoall(send: Place, receive: Place, comm: CommRef) -> Checked<Schedule> {
-    let members = members(comm)?;
-    let out = if send.is_in_place() {
-        None
-    } else {
-        Some(even(&send, members.size)?)
-    };
+    if let Some(sides) = Sides::of(comm) {
+        let (out, into) = (even(&send, sides.remote)?, even(&receive, sides.remote)?);
+        return Ok(inter::alltoall("MPI_Alltoall", &sides, &out, &into)?);
+    }
+    let members = Members::of(comm);
+    let out = significant(!send.is_in_place(), || even(&send, members.size))?;
     Ok(coll::alltoall(
         &members,
         out.as_ref(),
@@ -325,34 +385,36 @@ pub(crate) fn alltoall(send: Place, receive: Place, comm: CommRef) -> Checked<Sc
     )?)
 }
 
-pub(crate) fn alltoallv(send: Listed, receive: Listed, comm: CommRef) -> Checked<Schedule> {
-    let members = members(comm)?;
-    let out = if in_place(send.address) {
-        None
-    } else {
-        Some(send.blocks(members.size)?)
-    };
+/// The forms of alltoall with blocks of any size.
+fn exchange(
+    name: &'static str,
+    send: *mut c_void,
+    out: impl FnOnce(usize) -> Checked<Blocks>,
+    into: impl FnOnce(usize) -> Checked<Blocks>,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    if let Some(sides) = Sides::of(comm) {
+        let (out, into) = (out(sides.remote)?, into(sides.remote)?);
+        return Ok(inter::alltoall(name, &sides, &out, &into)?);
+    }
+    let members = Members::of(comm);
+    let out = significant(!in_place(send), || out(members.size))?;
     Ok(coll::alltoallv(
-        "MPI_Alltoallv",
+        name,
         &members,
         out.as_ref(),
-        &receive.blocks(members.size)?,
+        &into(members.size)?,
     )?)
 }
 
+pub(crate) fn alltoallv(send: Listed, receive: Listed, comm: CommRef) -> Checked<Schedule> {
+    let (out, into) = (|ranks| send.blocks(ranks), |ranks| receive.blocks(ranks));
+    exchange("MPI_Alltoallv", send.address, out, into, comm)
+}
+
 pub(crate) fn alltoallw(send: Typed, receive: Typed, comm: CommRef) -> Checked<Schedule> {
-    let members = members(comm)?;
-    let out = if in_place(send.address) {
-        None
-    } else {
-        Some(send.blocks(members.size)?)
-    };
-    Ok(coll::alltoallv(
-        "MPI_Alltoallw",
-        &members,
-        out.as_ref(),
-        &receive.blocks(members.size)?,
-    )?)
+    let (out, into) = (|ranks| send.blocks(ranks), |ranks| receive.blocks(ranks));
+    exchange("MPI_Alltoallw", send.address, out, into, comm)
 }
 
 fn reduction(count: usize, datatype: DatatypeRef, op: OpRef) -> Reduction {
@@ -377,31 +439,48 @@ fn operand(
     unsafe { check::buffer(send.cast_mut(), count, datatype, "sendbuf") }
 }
 
+/// The send buffer of a reduction where nothing is in place.
+fn operand_apart(send: *const c_void, count: usize, datatype: DatatypeRef) -> Checked<Buffer> {
+    // SAFETY: the C binding promises the elements.
+    unsafe { check::buffer(send.cast_mut(), count, datatype, "sendbuf") }
+}
+
 pub(crate) fn reduce(
     send: *const c_void,
     receive: Place,
     op: OpRef,
-    root: u32,
+    root: Root,
     comm: CommRef,
 ) -> Checked<Schedule> {
-    let members = members(comm)?;
+    if let Some(sides) = Sides::of(comm) {
+        if root == Root::Beside {
+            return Ok(Schedule::of("MPI_Reduce", Vec::new()));
+        }
+        let (count, datatype) = receive.elements()?;
+        let out = significant(is_asked(root), || operand_apart(send, count, datatype))?;
+        let into = significant(root == Root::Here, || receive.buffer())?;
+        let reduction = reduction(count, datatype, op);
+        return Ok(inter::reduce(
+            &sides,
+            out.as_ref(),
+            into.as_ref(),
+            &reduction,
+            root,
+        )?);
+    }
+    let (members, root) = (Members::of(comm), rank(root));
     let (count, datatype) = receive.elements()?;
-    let into = if comm.rank() == root {
-        Some(receive.buffer()?)
-    } else {
-        None
-    };
+    let into = significant(members.rank == root, || receive.buffer())?;
     let own = match &into {
         Some(into) => operand(send, count, datatype, into)?,
-        // SAFETY: the C binding promises the elements.
-        None => unsafe { check::buffer(send.cast_mut(), count, datatype, "sendbuf") }?,
+        None => operand_apart(send, count, datatype)?,
     };
     Ok(coll::reduce(
         &members,
         &own,
         into.as_ref(),
         &reduction(count, datatype, op),
-        root as usize,
+        root,
     )?)
 }
 
@@ -413,13 +492,17 @@ pub(crate) fn allreduce(
 ) -> Checked<Schedule> {
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
-    let own = operand(send, count, datatype, &into)?;
-    Ok(coll::allreduce(
-        &members(comm)?,
-        &own,
-        &into,
-        &reduction(count, datatype, op),
-    )?)
+    let reduction = reduction(count, datatype, op);
+    Ok(match Sides::of(comm) {
+        None => {
+            let own = operand(send, count, datatype, &into)?;
+            coll::allreduce(&Members::of(comm), &own, &into, &reduction)?
+        }
+        Some(sides) => {
+            let own = operand_apart(send, count, datatype)?;
+            inter::allreduce(&sides, &own, &into, &reduction)?
+        }
+    })
 }
 
 pub(crate) fn scan(
@@ -428,11 +511,12 @@ pub(crate) fn scan(
     op: OpRef,
     comm: CommRef,
 ) -> Checked<Schedule> {
+    let members = one_group(comm)?;
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
     let own = operand(send, count, datatype, &into)?;
     Ok(coll::scan(
-        &members(comm)?,
+        &members,
         &own,
         &into,
         &reduction(count, datatype, op),
@@ -445,11 +529,12 @@ pub(crate) fn exscan(
     op: OpRef,
     comm: CommRef,
 ) -> Checked<Schedule> {
+    let members = one_group(comm)?;
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
     let own = operand(send, count, datatype, &into)?;
     Ok(coll::exscan(
-        &members(comm)?,
+        &members,
         &own,
         &into,
         &reduction(count, datatype, op),
@@ -462,24 +547,31 @@ pub(crate) fn reduce_scatter_block(
     op: OpRef,
     comm: CommRef,
 ) -> Checked<Schedule> {
-    let members = members(comm)?;
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
-    let all = count * members.size;
+    let size = comm.size() as usize;
+    let all = count * size;
+    let reduction = reduction(all, datatype, op);
+    if let Some(sides) = Sides::of(comm) {
+        let (own, counts) = (operand_apart(send, all, datatype)?, vec![count; size]);
+        let name = "MPI_Reduce_scatter_block";
+        return Ok(inter::reduce_scatter(
+            name, &sides, &own, &into, &counts, &reduction,
+        )?);
+    }
     // In place, the whole input stands in the receive buffer.
     let address = if in_place(send) {
-        receive.address()
+        receive.address().cast_const()
     } else {
-        send.cast_mut()
+        send
     };
-    // SAFETY: the C binding promises the elements of all ranks' parts.
-    let own = unsafe { check::buffer(address, all, datatype, "sendbuf") }?;
+    let own = operand_apart(address, all, datatype)?;
     Ok(coll::reduce_scatter_block(
-        &members,
+        &Members::of(comm),
         &own,
         &into,
         count,
-        &reduction(all, datatype, op),
+        &reduction,
     )?)
 }
 
@@ -491,28 +583,97 @@ pub(crate) fn reduce_scatter(
     op: OpRef,
     comm: CommRef,
 ) -> Checked<Schedule> {
-    let members = members(comm)?;
     check_lists(&[(counts, "recvcounts")])?;
     let counts = counts
-        .with_length(members.size)
+        .with_length(comm.size() as usize)
         .iter()
         .map(|count| check::count(count, "recvcounts"))
         .collect::<Checked<Vec<_>>>()?;
     let all = counts.iter().sum();
-    let address = if in_place(send) {
-        receive
-    } else {
-        send.cast_mut()
-    };
-    // SAFETY: the C binding promises the elements of all ranks' parts.
-    let own = unsafe { check::buffer(address, all, datatype, "sendbuf") }?;
+    let reduction = reduction(all, datatype, op);
+    let own_count = counts[comm.rank() as usize];
     // SAFETY: the C binding promises the elements of this rank's part.
-    let into = unsafe { check::buffer(receive, counts[members.rank], datatype, "recvbuf") }?;
+    let into = unsafe { check::buffer(receive, own_count, datatype, "recvbuf") }?;
+    if let Some(sides) = Sides::of(comm) {
+        let own = operand_apart(send, all, datatype)?;
+        let name = "MPI_Reduce_scatter";
+        return Ok(inter::reduce_scatter(
+            name, &sides, &own, &into, &counts, &reduction,
+        )?);
+    }
+    let address = if in_place(send) {
+        receive.cast_const()
+    } else {
+        send
+    };
+    let own = operand_apart(address, all, datatype)?;
     Ok(coll::reduce_scatter(
-        &members,
+        &Members::of(comm),
         &own,
         &into,
         &counts,
-        &reduction(all, datatype, op),
+        &reduction,
     )?)
+}
+
+pub(crate) fn neighbour_allgather(send: Place, receive: Place, comm: CommRef) -> Checked<Schedule> {
+    let neighbours = comm.neighbours()?;
+    let blocks = even(&receive, neighbours.sources.len())?;
+    let name = "MPI_Neighbor_allgather";
+    Ok(coll::neighbour_allgather(
+        name,
+        &neighbours,
+        &send.buffer()?,
+        &blocks,
+    )?)
+}
+
+pub(crate) fn neighbour_allgatherv(
+    send: Place,
+    receive: Listed,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    let neighbours = comm.neighbours()?;
+    let blocks = receive.blocks(neighbours.sources.len())?;
+    let name = "MPI_Neighbor_allgatherv";
+    Ok(coll::neighbour_allgather(
+        name,
+        &neighbours,
+        &send.buffer()?,
+        &blocks,
+    )?)
+}
+
+pub(crate) fn neighbour_alltoall(send: Place, receive: Place, comm: CommRef) -> Checked<Schedule> {
+    let out = |neighbours| even(&send, neighbours);
+    let into = |neighbours| even(&receive, neighbours);
+    among_neighbours("MPI_Neighbor_alltoall", out, into, comm)
+}
+
+pub(crate) fn neighbour_alltoallv(
+    send: Listed,
+    receive: Listed,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    let out = |neighbours| send.blocks(neighbours);
+    let into = |neighbours| receive.blocks(neighbours);
+    among_neighbours("MPI_Neighbor_alltoallv", out, into, comm)
+}
+
+pub(crate) fn neighbour_alltoallw(send: Typed, receive: Typed, comm: CommRef) -> Checked<Schedule> {
+    let out = |neighbours| send.blocks(neighbours);
+    let into = |neighbours| receive.blocks(neighbours);
+    among_neighbours("MPI_Neighbor_alltoallw", out, into, comm)
+}
+
+fn among_neighbours(
+    name: &'static str,
+    out: impl FnOnce(usize) -> Checked<Blocks>,
+    into: impl FnOnce(usize) -> Checked<Blocks>,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    let neighbours = comm.neighbours()?;
+    let out = out(neighbours.destinations.len())?;
+    let into = into(neighbours.sources.len())?;
+    Ok(coll::neighbour_alltoall(name, &neighbours, &out, &into)?)
 }

@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_int};
 use std::sync::Arc;
 
+use weft_mpi::comm::Bridge;
 use weft_mpi::{Comm, Group};
 
 use crate::args::{InOut, Out, TextOut, text_of};
@@ -15,7 +16,7 @@ use crate::state::{self, ErrhandlerObject, InfoObject};
 use crate::{c, check, entry, handle};
 
 /// The handle of a new communicator, which inherits the error handler of its parent.
-fn publish(comm: Arc<Comm>, parent: &Comm) -> Checked<c::Comm> {
+pub(crate) fn publish(comm: Arc<Comm>, parent: &Comm) -> Checked<c::Comm> {
     let handler = entry::handler_of(parent);
     ErrhandlerObject::retain(handler);
     comm.extras().set_errhandler(handler.0);
@@ -27,7 +28,7 @@ fn publish(comm: Arc<Comm>, parent: &Comm) -> Checked<c::Comm> {
 }
 
 /// The handle of a communicator that this process may have no part in.
-fn publish_some(comm: Option<Arc<Comm>>, parent: &Comm) -> Checked<c::Comm> {
+pub(crate) fn publish_some(comm: Option<Arc<Comm>>, parent: &Comm) -> Checked<c::Comm> {
     comm.map_or(Ok(k::MPI_COMM_NULL), |comm| publish(comm, parent))
 }
 
@@ -131,19 +132,119 @@ pub fn comm_create_from_group(
     errhandler: c::Errhandler,
     mut newcomm: Out<c::Comm>,
 ) -> Checked<()> {
-    let world = &state::runtime()
-        .ok_or_else(|| Fault::new(k::MPI_ERR_INTERN, "no runtime"))?
-        .world;
+    let world = world()?;
     let Some(comm) = world.create_group(group, tag_of(stringtag))? else {
         newcomm.set(k::MPI_COMM_NULL);
         return Ok(());
     };
+    newcomm.set(publish_from_groups(comm, world, info, errhandler)?);
+    Ok(())
+}
+
+fn world() -> Checked<&'static Arc<Comm>> {
+    state::world().ok_or_else(|| Fault::new(k::MPI_ERR_INTERN, "no runtime"))
+}
+
+/// The handle of a communicator that was made without a parent.
+fn publish_from_groups(
+    comm: Arc<Comm>,
+    world: &Comm,
+    info: Option<&InfoObject>,
+    errhandler: c::Errhandler,
+) -> Checked<c::Comm> {
     if let Some(info) = info {
         *comm.extras().info() = info.open().clone();
     }
-    let new = publish(Arc::clone(&comm), world)?;
+    let handle = publish(Arc::clone(&comm), world)?;
     crate::calls::errhandler::comm_set_errhandler(&comm, errhandler)?;
-    newcomm.set(new);
+    Ok(handle)
+}
+
+/// A rank of a group that leads it.
+fn leader(rank: c_int, size: u32, name: &'static str) -> Checked<u32> {
+    if rank.cast_unsigned() < size {
+        return Ok(rank.cast_unsigned());
+    }
+    Err(Fault::argument(
+        k::MPI_ERR_RANK,
+        name,
+        format!("a rank of its group from 0 to {}", i64::from(size) - 1),
+        rank.to_string(),
+        "pass the rank of the process that speaks for the group",
+    ))
+}
+
+pub fn intercomm_create(
+    local_comm: &Arc<Comm>,
+    local_leader: c_int,
+    peer_comm: c::Comm,
+    remote_leader: c_int,
+    tag: i32,
+    mut newintercomm: Out<c::Comm>,
+) -> Checked<()> {
+    let local_leader = leader(local_leader, local_comm.size(), "local_leader")?;
+    // Peer and remote leader are the leader's matter.
+    let bridge = if local_comm.rank() == local_leader {
+        let comm = check::communicator(peer_comm, "peer_comm")?;
+        let size = comm.remote_group().unwrap_or(comm.group()).size();
+        Some(Bridge {
+            comm,
+            remote_leader: leader(remote_leader, size, "remote_leader")?,
+            tag,
+        })
+    } else {
+        None
+    };
+    let comm = local_comm.connect(local_leader, bridge)?;
+    newintercomm.set(publish(comm, local_comm)?);
+    Ok(())
+}
+
+/// The local group meets over the world, then the leaders do.
+#[allow(clippy::too_many_arguments)]
+pub fn intercomm_create_from_groups(
+    local_group: &Arc<Group>,
+    local_leader: c_int,
+    remote_group: c::Group,
+    remote_leader: c_int,
+    stringtag: &CStr,
+    info: Option<&InfoObject>,
+    errhandler: c::Errhandler,
+    mut newintercomm: Out<c::Comm>,
+) -> Checked<()> {
+    let (world, tag) = (world()?, tag_of(stringtag));
+    let local_leader = leader(local_leader, local_group.size(), "local_leader")?;
+    let Some(local) = world.create_group(local_group, tag)? else {
+        return Err(Fault::argument(
+            k::MPI_ERR_GROUP,
+            "local_group",
+            "a group that this process is in",
+            "one that it is not in",
+            "only the members of the group make the call",
+        ));
+    };
+    let bridge = if local.rank() == local_leader {
+        let remote = check::group(remote_group, "remote_group")?;
+        let rank = leader(remote_leader, remote.size(), "remote_leader")?;
+        Some(Bridge {
+            comm: world,
+            remote_leader: remote.peer(rank).0,
+            tag,
+        })
+    } else {
+        None
+    };
+    let comm = local.connect(local_leader, bridge)?;
+    newintercomm.set(publish_from_groups(comm, world, info, errhandler)?);
+    Ok(())
+}
+
+pub fn intercomm_merge(
+    intercomm: &Arc<Comm>,
+    high: bool,
+    mut newintracomm: Out<c::Comm>,
+) -> Checked<()> {
+    newintracomm.set(publish(intercomm.merge(high)?, intercomm)?);
     Ok(())
 }
 

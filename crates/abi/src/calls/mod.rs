@@ -19,6 +19,7 @@ pub mod info;
 pub mod init;
 pub mod memory;
 pub mod misc;
+pub mod neighborhood;
 pub mod op;
 pub mod p2p;
 pub mod process;

@@ -81,19 +81,26 @@ pub fn find_datatype(handle: c::Datatype) -> Option<&'static Arc<Datatype>> {
 }
 
 /// A datatype that may be used for communication.
-#[inline]
+#[inline(always)]
 pub fn committed(handle: c::Datatype, name: &'static str) -> Checked<&'static Arc<Datatype>> {
-    let found = datatype(handle, name)?;
-    if found.is_committed() {
-        return Ok(found);
+    match find_datatype(handle) {
+        Some(found) if found.is_committed() => Ok(found),
+        _ => Err(not_committed(handle, name)),
     }
-    Err(Fault::argument(
-        k::MPI_ERR_TYPE,
-        name,
-        "a committed datatype",
-        "one that is not committed",
-        "call MPI_Type_commit before the datatype is used for communication",
-    ))
+}
+
+#[cold]
+fn not_committed(handle: c::Datatype, name: &'static str) -> Fault {
+    match datatype(handle, name) {
+        Err(fault) => fault,
+        Ok(_) => Fault::argument(
+            k::MPI_ERR_TYPE,
+            name,
+            "a committed datatype",
+            "one that is not committed",
+            "call MPI_Type_commit before the datatype is used for communication",
+        ),
+    }
 }
 
 /// An operation.

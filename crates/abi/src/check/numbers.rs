@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use weft_mpi::coll::inter::Root;
 use weft_mpi::{Comm, Source, TagPattern, Target};
 
 use crate::fault::{Checked, Fault};
@@ -97,28 +98,32 @@ fn special(value: c_int) -> String {
 
 /// The root of a collective.
 #[inline]
-pub fn root(rank: c_int, comm: &Comm, name: &'static str) -> Checked<u32> {
-    if rank.cast_unsigned() < comm.size() && comm.remote_group().is_none() {
-        return Ok(rank.cast_unsigned());
+pub fn root(rank: c_int, comm: &Comm, name: &'static str) -> Checked<Root> {
+    if rank.cast_unsigned() < peers(comm) {
+        return Ok(Root::Rank(rank as usize));
     }
-    Err(bad_root(rank, comm, name))
+    match rank {
+        k::MPI_ROOT if comm.remote_group().is_some() => Ok(Root::Here),
+        k::MPI_PROC_NULL if comm.remote_group().is_some() => Ok(Root::Beside),
+        _ => Err(bad_root(rank, comm, name)),
+    }
 }
 
 #[cold]
 fn bad_root(rank: c_int, comm: &Comm, name: &'static str) -> Fault {
-    if comm.remote_group().is_some() {
-        return Fault::new(
-            k::MPI_ERR_UNSUPPORTED_OPERATION,
-            "collectives on intercommunicators are not implemented yet; merge the two sides with MPI_Intercomm_merge",
-        );
-    }
-    Fault::argument(
-        k::MPI_ERR_ROOT,
-        name,
-        format!("a rank from 0 to {}", i64::from(comm.size()) - 1),
-        special(rank),
-        "pass the same rank of the communicator at all its processes",
-    )
+    let last = i64::from(peers(comm)) - 1;
+    let (expected, remedy) = if comm.remote_group().is_some() {
+        (
+            format!("a rank of the remote group from 0 to {last}, MPI_ROOT or MPI_PROC_NULL"),
+            "pass MPI_ROOT at the root, MPI_PROC_NULL at the others of its group, and its rank at all of the other group",
+        )
+    } else {
+        (
+            format!("a rank from 0 to {last}"),
+            "pass the same rank of the communicator at all its processes",
+        )
+    };
+    Fault::argument(k::MPI_ERR_ROOT, name, expected, special(rank), remedy)
 }
 
 /// A tag to send with.

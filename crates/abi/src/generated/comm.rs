@@ -352,7 +352,23 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
     tag: c_int,
     newintercomm: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Intercomm_create", Scope::Comm(local_comm))
+    entry::run("MPI_Intercomm_create", Scope::Comm(local_comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let local_comm = check::communicator(local_comm, "local_comm")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let newintercomm = check::out(newintercomm, "newintercomm")?;
+            calls::comm::intercomm_create(
+                local_comm,
+                local_leader,
+                peer_comm,
+                remote_leader,
+                tag,
+                newintercomm,
+            )
+        }
+    })
 }
 alias!(MPI_Intercomm_create => PMPI_Intercomm_create);
 
@@ -367,7 +383,27 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
     errhandler: c::Errhandler,
     newintercomm: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Intercomm_create_from_groups", Scope::None)
+    entry::run("MPI_Intercomm_create_from_groups", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let local_group = check::group(local_group, "local_group")?;
+            let stringtag = check::text(stringtag, "stringtag")?;
+            let info = check::info_or_null(info, "info")?;
+            let errhandler = check::errhandler(errhandler, "errhandler")?;
+            let newintercomm = check::out(newintercomm, "newintercomm")?;
+            calls::comm::intercomm_create_from_groups(
+                local_group,
+                local_leader,
+                remote_group,
+                remote_leader,
+                stringtag,
+                info,
+                errhandler,
+                newintercomm,
+            )
+        }
+    })
 }
 alias!(MPI_Intercomm_create_from_groups => PMPI_Intercomm_create_from_groups);
 
@@ -377,6 +413,14 @@ pub unsafe extern "C" fn PMPI_Intercomm_merge(
     high: c_int,
     newintracomm: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Intercomm_merge", Scope::Comm(intercomm))
+    entry::run("MPI_Intercomm_merge", Scope::Comm(intercomm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let intercomm = check::communicator(intercomm, "intercomm")?;
+            let newintracomm = check::out(newintracomm, "newintracomm")?;
+            calls::comm::intercomm_merge(intercomm, high != 0, newintracomm)
+        }
+    })
 }
 alias!(MPI_Intercomm_merge => PMPI_Intercomm_merge);

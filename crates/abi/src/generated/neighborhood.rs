@@ -21,7 +21,30 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Ineighbor_allgather", Scope::Comm(comm))
+    entry::run("MPI_Ineighbor_allgather", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::ineighbor_allgather(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                Place::new(
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    ["recvbuf", "recvcount", "recvtype"],
+                ),
+                comm,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Ineighbor_allgather => PMPI_Ineighbor_allgather);
 
@@ -36,7 +59,30 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Ineighbor_allgather_c", Scope::Comm(comm))
+    entry::run("MPI_Ineighbor_allgather_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::ineighbor_allgather(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                Place::new(
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    ["recvbuf", "recvcount", "recvtype"],
+                ),
+                comm,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Ineighbor_allgather_c => PMPI_Ineighbor_allgather_c);
 
@@ -52,7 +98,30 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Ineighbor_allgatherv", Scope::Comm(comm))
+    entry::run("MPI_Ineighbor_allgatherv", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let displs = check::counts(displs, "displs")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::ineighbor_allgatherv(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                recvbuf,
+                recvcounts,
+                displs,
+                recvtype,
+                comm,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Ineighbor_allgatherv => PMPI_Ineighbor_allgatherv);
 
@@ -68,7 +137,30 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Ineighbor_allgatherv_c", Scope::Comm(comm))
+    entry::run("MPI_Ineighbor_allgatherv_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let displs = check::counts(displs, "displs")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::ineighbor_allgatherv(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                recvbuf,
+                recvcounts,
+                displs,
+                recvtype,
+                comm,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Ineighbor_allgatherv_c => PMPI_Ineighbor_allgatherv_c);
 
@@ -83,7 +175,30 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Ineighbor_alltoall", Scope::Comm(comm))
+    entry::run("MPI_Ineighbor_alltoall", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::ineighbor_alltoall(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                Place::new(
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    ["recvbuf", "recvcount", "recvtype"],
+                ),
+                comm,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Ineighbor_alltoall => PMPI_Ineighbor_alltoall);
 
@@ -98,7 +213,30 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Ineighbor_alltoall_c", Scope::Comm(comm))
+    entry::run("MPI_Ineighbor_alltoall_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::ineighbor_alltoall(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                Place::new(
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    ["recvbuf", "recvcount", "recvtype"],
+                ),
+                comm,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Ineighbor_alltoall_c => PMPI_Ineighbor_alltoall_c);
 
@@ -115,7 +253,22 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Ineighbor_alltoallv", Scope::Comm(comm))
+    entry::run("MPI_Ineighbor_alltoallv", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendcounts = check::counts(sendcounts, "sendcounts")?;
+            let sdispls = check::counts(sdispls, "sdispls")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let rdispls = check::counts(rdispls, "rdispls")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::ineighbor_alltoallv(
+                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+                comm, request,
+            )
+        }
+    })
 }
 alias!(MPI_Ineighbor_alltoallv => PMPI_Ineighbor_alltoallv);
 
@@ -132,7 +285,22 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Ineighbor_alltoallv_c", Scope::Comm(comm))
+    entry::run("MPI_Ineighbor_alltoallv_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendcounts = check::counts(sendcounts, "sendcounts")?;
+            let sdispls = check::counts(sdispls, "sdispls")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let rdispls = check::counts(rdispls, "rdispls")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::ineighbor_alltoallv(
+                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+                comm, request,
+            )
+        }
+    })
 }
 alias!(MPI_Ineighbor_alltoallv_c => PMPI_Ineighbor_alltoallv_c);
 
@@ -149,7 +317,22 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Ineighbor_alltoallw", Scope::Comm(comm))
+    entry::run("MPI_Ineighbor_alltoallw", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendcounts = check::counts(sendcounts, "sendcounts")?;
+            let sdispls = check::counts(sdispls, "sdispls")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let rdispls = check::counts(rdispls, "rdispls")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::ineighbor_alltoallw(
+                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
+                comm, request,
+            )
+        }
+    })
 }
 alias!(MPI_Ineighbor_alltoallw => PMPI_Ineighbor_alltoallw);
 
@@ -166,7 +349,22 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Ineighbor_alltoallw_c", Scope::Comm(comm))
+    entry::run("MPI_Ineighbor_alltoallw_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendcounts = check::counts(sendcounts, "sendcounts")?;
+            let sdispls = check::counts(sdispls, "sdispls")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let rdispls = check::counts(rdispls, "rdispls")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::ineighbor_alltoallw(
+                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
+                comm, request,
+            )
+        }
+    })
 }
 alias!(MPI_Ineighbor_alltoallw_c => PMPI_Ineighbor_alltoallw_c);
 
@@ -180,7 +378,28 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather(
     recvtype: c::Datatype,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_allgather", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_allgather", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            calls::neighborhood::neighbor_allgather(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                Place::new(
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    ["recvbuf", "recvcount", "recvtype"],
+                ),
+                comm,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_allgather => PMPI_Neighbor_allgather);
 
@@ -194,7 +413,28 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
     recvtype: c::Datatype,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_allgather_c", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_allgather_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            calls::neighborhood::neighbor_allgather(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                Place::new(
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    ["recvbuf", "recvcount", "recvtype"],
+                ),
+                comm,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_allgather_c => PMPI_Neighbor_allgather_c);
 
@@ -210,7 +450,32 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_allgather_init", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_allgather_init", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let info = check::info_or_null(info, "info")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::neighbor_allgather_init(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                Place::new(
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    ["recvbuf", "recvcount", "recvtype"],
+                ),
+                comm,
+                info,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_allgather_init => PMPI_Neighbor_allgather_init);
 
@@ -226,7 +491,32 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_allgather_init_c", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_allgather_init_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let info = check::info_or_null(info, "info")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::neighbor_allgather_init(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                Place::new(
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    ["recvbuf", "recvcount", "recvtype"],
+                ),
+                comm,
+                info,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_allgather_init_c => PMPI_Neighbor_allgather_init_c);
 
@@ -241,7 +531,28 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
     recvtype: c::Datatype,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_allgatherv", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_allgatherv", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let displs = check::counts(displs, "displs")?;
+            calls::neighborhood::neighbor_allgatherv(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                recvbuf,
+                recvcounts,
+                displs,
+                recvtype,
+                comm,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_allgatherv => PMPI_Neighbor_allgatherv);
 
@@ -256,7 +567,28 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
     recvtype: c::Datatype,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_allgatherv_c", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_allgatherv_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let displs = check::counts(displs, "displs")?;
+            calls::neighborhood::neighbor_allgatherv(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                recvbuf,
+                recvcounts,
+                displs,
+                recvtype,
+                comm,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_allgatherv_c => PMPI_Neighbor_allgatherv_c);
 
@@ -273,7 +605,32 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_allgatherv_init", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_allgatherv_init", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let displs = check::counts(displs, "displs")?;
+            let info = check::info_or_null(info, "info")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::neighbor_allgatherv_init(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                recvbuf,
+                recvcounts,
+                displs,
+                recvtype,
+                comm,
+                info,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_allgatherv_init => PMPI_Neighbor_allgatherv_init);
 
@@ -290,7 +647,32 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_allgatherv_init_c", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_allgatherv_init_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let displs = check::counts(displs, "displs")?;
+            let info = check::info_or_null(info, "info")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::neighbor_allgatherv_init(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                recvbuf,
+                recvcounts,
+                displs,
+                recvtype,
+                comm,
+                info,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_allgatherv_init_c => PMPI_Neighbor_allgatherv_init_c);
 
@@ -304,7 +686,28 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
     recvtype: c::Datatype,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_alltoall", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_alltoall", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            calls::neighborhood::neighbor_alltoall(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                Place::new(
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    ["recvbuf", "recvcount", "recvtype"],
+                ),
+                comm,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_alltoall => PMPI_Neighbor_alltoall);
 
@@ -318,7 +721,28 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
     recvtype: c::Datatype,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_alltoall_c", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_alltoall_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            calls::neighborhood::neighbor_alltoall(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                Place::new(
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    ["recvbuf", "recvcount", "recvtype"],
+                ),
+                comm,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_alltoall_c => PMPI_Neighbor_alltoall_c);
 
@@ -334,7 +758,32 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_alltoall_init", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_alltoall_init", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let info = check::info_or_null(info, "info")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::neighbor_alltoall_init(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                Place::new(
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    ["recvbuf", "recvcount", "recvtype"],
+                ),
+                comm,
+                info,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_alltoall_init => PMPI_Neighbor_alltoall_init);
 
@@ -350,7 +799,32 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_alltoall_init_c", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_alltoall_init_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let info = check::info_or_null(info, "info")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::neighbor_alltoall_init(
+                Place::new(
+                    sendbuf.cast_mut(),
+                    sendcount.into(),
+                    sendtype,
+                    ["sendbuf", "sendcount", "sendtype"],
+                ),
+                Place::new(
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    ["recvbuf", "recvcount", "recvtype"],
+                ),
+                comm,
+                info,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_alltoall_init_c => PMPI_Neighbor_alltoall_init_c);
 
@@ -366,7 +840,21 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
     recvtype: c::Datatype,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_alltoallv", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_alltoallv", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendcounts = check::counts(sendcounts, "sendcounts")?;
+            let sdispls = check::counts(sdispls, "sdispls")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let rdispls = check::counts(rdispls, "rdispls")?;
+            calls::neighborhood::neighbor_alltoallv(
+                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+                comm,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_alltoallv => PMPI_Neighbor_alltoallv);
 
@@ -382,7 +870,21 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
     recvtype: c::Datatype,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_alltoallv_c", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_alltoallv_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendcounts = check::counts(sendcounts, "sendcounts")?;
+            let sdispls = check::counts(sdispls, "sdispls")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let rdispls = check::counts(rdispls, "rdispls")?;
+            calls::neighborhood::neighbor_alltoallv(
+                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+                comm,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_alltoallv_c => PMPI_Neighbor_alltoallv_c);
 
@@ -400,7 +902,23 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_alltoallv_init", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_alltoallv_init", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendcounts = check::counts(sendcounts, "sendcounts")?;
+            let sdispls = check::counts(sdispls, "sdispls")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let rdispls = check::counts(rdispls, "rdispls")?;
+            let info = check::info_or_null(info, "info")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::neighbor_alltoallv_init(
+                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+                comm, info, request,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_alltoallv_init => PMPI_Neighbor_alltoallv_init);
 
@@ -418,7 +936,23 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_alltoallv_init_c", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_alltoallv_init_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendcounts = check::counts(sendcounts, "sendcounts")?;
+            let sdispls = check::counts(sdispls, "sdispls")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let rdispls = check::counts(rdispls, "rdispls")?;
+            let info = check::info_or_null(info, "info")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::neighbor_alltoallv_init(
+                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+                comm, info, request,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_alltoallv_init_c => PMPI_Neighbor_alltoallv_init_c);
 
@@ -434,7 +968,21 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
     recvtypes: *const c::Datatype,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_alltoallw", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_alltoallw", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendcounts = check::counts(sendcounts, "sendcounts")?;
+            let sdispls = check::counts(sdispls, "sdispls")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let rdispls = check::counts(rdispls, "rdispls")?;
+            calls::neighborhood::neighbor_alltoallw(
+                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
+                comm,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_alltoallw => PMPI_Neighbor_alltoallw);
 
@@ -450,7 +998,21 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
     recvtypes: *const c::Datatype,
     comm: c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_alltoallw_c", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_alltoallw_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendcounts = check::counts(sendcounts, "sendcounts")?;
+            let sdispls = check::counts(sdispls, "sdispls")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let rdispls = check::counts(rdispls, "rdispls")?;
+            calls::neighborhood::neighbor_alltoallw(
+                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
+                comm,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_alltoallw_c => PMPI_Neighbor_alltoallw_c);
 
@@ -468,7 +1030,23 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_alltoallw_init", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_alltoallw_init", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendcounts = check::counts(sendcounts, "sendcounts")?;
+            let sdispls = check::counts(sdispls, "sdispls")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let rdispls = check::counts(rdispls, "rdispls")?;
+            let info = check::info_or_null(info, "info")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::neighbor_alltoallw_init(
+                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
+                comm, info, request,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_alltoallw_init => PMPI_Neighbor_alltoallw_init);
 
@@ -486,6 +1064,22 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Neighbor_alltoallw_init_c", Scope::Comm(comm))
+    entry::run("MPI_Neighbor_alltoallw_init_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let sendcounts = check::counts(sendcounts, "sendcounts")?;
+            let sdispls = check::counts(sdispls, "sdispls")?;
+            let recvcounts = check::counts(recvcounts, "recvcounts")?;
+            let rdispls = check::counts(rdispls, "rdispls")?;
+            let info = check::info_or_null(info, "info")?;
+            let request = check::out(request, "request")?;
+            calls::neighborhood::neighbor_alltoallw_init(
+                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
+                comm, info, request,
+            )
+        }
+    })
 }
 alias!(MPI_Neighbor_alltoallw_init_c => PMPI_Neighbor_alltoallw_init_c);

@@ -17,7 +17,16 @@ pub unsafe extern "C" fn PMPI_Cart_coords(
     maxdims: c_int,
     coords: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Cart_coords", Scope::Comm(comm))
+    entry::run("MPI_Cart_coords", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let maxdims = check::length(maxdims.into(), "maxdims")?;
+            let coords = check::slice_mut(coords, maxdims, "coords")?;
+            calls::topology::cart_coords(comm, rank, maxdims, coords)
+        }
+    })
 }
 alias!(MPI_Cart_coords => PMPI_Cart_coords);
 
@@ -30,7 +39,18 @@ pub unsafe extern "C" fn PMPI_Cart_create(
     reorder: c_int,
     comm_cart: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Cart_create", Scope::Comm(comm_old))
+    entry::run("MPI_Cart_create", Scope::Comm(comm_old), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm_old = check::communicator(comm_old, "comm_old")?;
+            let ndims = check::length(ndims.into(), "ndims")?;
+            let dims = check::slice(dims, ndims, "dims")?;
+            let periods = check::slice(periods, ndims, "periods")?;
+            let comm_cart = check::out(comm_cart, "comm_cart")?;
+            calls::topology::cart_create(comm_old, ndims, dims, periods, reorder != 0, comm_cart)
+        }
+    })
 }
 alias!(MPI_Cart_create => PMPI_Cart_create);
 
@@ -42,7 +62,18 @@ pub unsafe extern "C" fn PMPI_Cart_get(
     periods: *mut c_int,
     coords: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Cart_get", Scope::Comm(comm))
+    entry::run("MPI_Cart_get", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let maxdims = check::length(maxdims.into(), "maxdims")?;
+            let dims = check::slice_mut(dims, maxdims, "dims")?;
+            let periods = check::slice_mut(periods, maxdims, "periods")?;
+            let coords = check::slice_mut(coords, maxdims, "coords")?;
+            calls::topology::cart_get(comm, maxdims, dims, periods, coords)
+        }
+    })
 }
 alias!(MPI_Cart_get => PMPI_Cart_get);
 
@@ -54,7 +85,18 @@ pub unsafe extern "C" fn PMPI_Cart_map(
     periods: *const c_int,
     newrank: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Cart_map", Scope::Comm(comm))
+    entry::run("MPI_Cart_map", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let ndims = check::length(ndims.into(), "ndims")?;
+            let dims = check::slice(dims, ndims, "dims")?;
+            let periods = check::slice(periods, ndims, "periods")?;
+            let newrank = check::out(newrank, "newrank")?;
+            calls::topology::cart_map(comm, ndims, dims, periods, newrank)
+        }
+    })
 }
 alias!(MPI_Cart_map => PMPI_Cart_map);
 
@@ -64,7 +106,15 @@ pub unsafe extern "C" fn PMPI_Cart_rank(
     coords: *const c_int,
     rank: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Cart_rank", Scope::Comm(comm))
+    entry::run("MPI_Cart_rank", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let rank = check::out(rank, "rank")?;
+            calls::topology::cart_rank(comm, coords, rank)
+        }
+    })
 }
 alias!(MPI_Cart_rank => PMPI_Cart_rank);
 
@@ -76,7 +126,16 @@ pub unsafe extern "C" fn PMPI_Cart_shift(
     rank_source: *mut c_int,
     rank_dest: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Cart_shift", Scope::Comm(comm))
+    entry::run("MPI_Cart_shift", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let rank_source = check::out(rank_source, "rank_source")?;
+            let rank_dest = check::out(rank_dest, "rank_dest")?;
+            calls::topology::cart_shift(comm, direction, disp, rank_source, rank_dest)
+        }
+    })
 }
 alias!(MPI_Cart_shift => PMPI_Cart_shift);
 
@@ -86,13 +145,29 @@ pub unsafe extern "C" fn PMPI_Cart_sub(
     remain_dims: *const c_int,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Cart_sub", Scope::Comm(comm))
+    entry::run("MPI_Cart_sub", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let newcomm = check::out(newcomm, "newcomm")?;
+            calls::topology::cart_sub(comm, remain_dims, newcomm)
+        }
+    })
 }
 alias!(MPI_Cart_sub => PMPI_Cart_sub);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cartdim_get(comm: c::Comm, ndims: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Cartdim_get", Scope::Comm(comm))
+    entry::run("MPI_Cartdim_get", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let ndims = check::out(ndims, "ndims")?;
+            calls::topology::cartdim_get(comm, ndims)
+        }
+    })
 }
 alias!(MPI_Cartdim_get => PMPI_Cartdim_get);
 
@@ -122,7 +197,29 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
     reorder: c_int,
     comm_dist_graph: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Dist_graph_create", Scope::Comm(comm_old))
+    entry::run("MPI_Dist_graph_create", Scope::Comm(comm_old), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm_old = check::communicator(comm_old, "comm_old")?;
+            let n = check::length(n.into(), "n")?;
+            let sources = check::slice(sources, n, "sources")?;
+            let degrees = check::slice(degrees, n, "degrees")?;
+            let info = check::info_or_null(info, "info")?;
+            let comm_dist_graph = check::out(comm_dist_graph, "comm_dist_graph")?;
+            calls::topology::dist_graph_create(
+                comm_old,
+                n,
+                sources,
+                degrees,
+                destinations,
+                weights,
+                info,
+                reorder != 0,
+                comm_dist_graph,
+            )
+        }
+    })
 }
 alias!(MPI_Dist_graph_create => PMPI_Dist_graph_create);
 
@@ -139,7 +236,35 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
     reorder: c_int,
     comm_dist_graph: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Dist_graph_create_adjacent", Scope::Comm(comm_old))
+    entry::run(
+        "MPI_Dist_graph_create_adjacent",
+        Scope::Comm(comm_old),
+        || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let comm_old = check::communicator(comm_old, "comm_old")?;
+                let indegree = check::length(indegree.into(), "indegree")?;
+                let sources = check::slice(sources, indegree, "sources")?;
+                let outdegree = check::length(outdegree.into(), "outdegree")?;
+                let destinations = check::slice(destinations, outdegree, "destinations")?;
+                let info = check::info_or_null(info, "info")?;
+                let comm_dist_graph = check::out(comm_dist_graph, "comm_dist_graph")?;
+                calls::topology::dist_graph_create_adjacent(
+                    comm_old,
+                    indegree,
+                    sources,
+                    sourceweights,
+                    outdegree,
+                    destinations,
+                    destweights,
+                    info,
+                    reorder != 0,
+                    comm_dist_graph,
+                )
+            }
+        },
+    )
 }
 alias!(MPI_Dist_graph_create_adjacent => PMPI_Dist_graph_create_adjacent);
 
@@ -153,7 +278,26 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors(
     destinations: *mut c_int,
     destweights: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Dist_graph_neighbors", Scope::Comm(comm))
+    entry::run("MPI_Dist_graph_neighbors", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let maxindegree = check::length(maxindegree.into(), "maxindegree")?;
+            let sources = check::slice_mut(sources, maxindegree, "sources")?;
+            let maxoutdegree = check::length(maxoutdegree.into(), "maxoutdegree")?;
+            let destinations = check::slice_mut(destinations, maxoutdegree, "destinations")?;
+            calls::topology::dist_graph_neighbors(
+                comm,
+                maxindegree,
+                sources,
+                sourceweights,
+                maxoutdegree,
+                destinations,
+                destweights,
+            )
+        }
+    })
 }
 alias!(MPI_Dist_graph_neighbors => PMPI_Dist_graph_neighbors);
 
@@ -164,7 +308,17 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors_count(
     outdegree: *mut c_int,
     weighted: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Dist_graph_neighbors_count", Scope::Comm(comm))
+    entry::run("MPI_Dist_graph_neighbors_count", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let indegree = check::out(indegree, "indegree")?;
+            let outdegree = check::out(outdegree, "outdegree")?;
+            let weighted = check::out(weighted, "weighted")?;
+            calls::topology::dist_graph_neighbors_count(comm, indegree, outdegree, weighted)
+        }
+    })
 }
 alias!(MPI_Dist_graph_neighbors_count => PMPI_Dist_graph_neighbors_count);
 
@@ -177,7 +331,17 @@ pub unsafe extern "C" fn PMPI_Graph_create(
     reorder: c_int,
     comm_graph: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Graph_create", Scope::Comm(comm_old))
+    entry::run("MPI_Graph_create", Scope::Comm(comm_old), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm_old = check::communicator(comm_old, "comm_old")?;
+            let nnodes = check::length(nnodes.into(), "nnodes")?;
+            let index = check::slice(index, nnodes, "index")?;
+            let comm_graph = check::out(comm_graph, "comm_graph")?;
+            calls::topology::graph_create(comm_old, nnodes, index, edges, reorder != 0, comm_graph)
+        }
+    })
 }
 alias!(MPI_Graph_create => PMPI_Graph_create);
 
@@ -189,7 +353,18 @@ pub unsafe extern "C" fn PMPI_Graph_get(
     index: *mut c_int,
     edges: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Graph_get", Scope::Comm(comm))
+    entry::run("MPI_Graph_get", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let maxindex = check::length(maxindex.into(), "maxindex")?;
+            let maxedges = check::length(maxedges.into(), "maxedges")?;
+            let index = check::slice_mut(index, maxindex, "index")?;
+            let edges = check::slice_mut(edges, maxedges, "edges")?;
+            calls::topology::graph_get(comm, maxindex, maxedges, index, edges)
+        }
+    })
 }
 alias!(MPI_Graph_get => PMPI_Graph_get);
 
@@ -201,7 +376,17 @@ pub unsafe extern "C" fn PMPI_Graph_map(
     edges: *const c_int,
     newrank: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Graph_map", Scope::Comm(comm))
+    entry::run("MPI_Graph_map", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let nnodes = check::length(nnodes.into(), "nnodes")?;
+            let index = check::slice(index, nnodes, "index")?;
+            let newrank = check::out(newrank, "newrank")?;
+            calls::topology::graph_map(comm, nnodes, index, edges, newrank)
+        }
+    })
 }
 alias!(MPI_Graph_map => PMPI_Graph_map);
 
@@ -212,7 +397,16 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors(
     maxneighbors: c_int,
     neighbors: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Graph_neighbors", Scope::Comm(comm))
+    entry::run("MPI_Graph_neighbors", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let maxneighbors = check::length(maxneighbors.into(), "maxneighbors")?;
+            let neighbors = check::slice_mut(neighbors, maxneighbors, "neighbors")?;
+            calls::topology::graph_neighbors(comm, rank, maxneighbors, neighbors)
+        }
+    })
 }
 alias!(MPI_Graph_neighbors => PMPI_Graph_neighbors);
 
@@ -222,7 +416,15 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors_count(
     rank: c_int,
     nneighbors: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Graph_neighbors_count", Scope::Comm(comm))
+    entry::run("MPI_Graph_neighbors_count", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let nneighbors = check::out(nneighbors, "nneighbors")?;
+            calls::topology::graph_neighbors_count(comm, rank, nneighbors)
+        }
+    })
 }
 alias!(MPI_Graph_neighbors_count => PMPI_Graph_neighbors_count);
 
@@ -232,7 +434,16 @@ pub unsafe extern "C" fn PMPI_Graphdims_get(
     nnodes: *mut c_int,
     nedges: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Graphdims_get", Scope::Comm(comm))
+    entry::run("MPI_Graphdims_get", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let nnodes = check::out(nnodes, "nnodes")?;
+            let nedges = check::out(nedges, "nedges")?;
+            calls::topology::graphdims_get(comm, nnodes, nedges)
+        }
+    })
 }
 alias!(MPI_Graphdims_get => PMPI_Graphdims_get);
 

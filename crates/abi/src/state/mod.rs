@@ -22,6 +22,7 @@ use weft_atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use weft_fabric::Fabric;
 use weft_launch::bootstrap::{self, Launcher};
 use weft_mpi::{Comm, Process};
+use weft_service::Node;
 
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
@@ -50,6 +51,8 @@ pub struct Runtime {
     pub world: Arc<Comm>,
     /// `MPI_COMM_SELF`.
     pub itself: Arc<Comm>,
+    /// Mailbox, portal and sync at the same endpoint, driven by the engine.
+    pub services: Node,
     /// Who started us.
     pub launcher: Box<dyn Launcher>,
     /// Thread level provided.
@@ -175,6 +178,46 @@ pub fn end_session() {
     }
 }
 
+/// How often `weft_init` was called and not taken back.
+static SERVICES: AtomicU32 = AtomicU32::new(0);
+
+/// Begins to use the services.
+pub fn begin_services() -> Checked<()> {
+    let _change = open(&CHANGE);
+    ensure_runtime(k::MPI_THREAD_MULTIPLE)?
+        .launcher
+        .initialised();
+    SERVICES.fetch_add(1, Ordering::AcqRel);
+    Ok(())
+}
+
+/// The services, while they are in use.
+#[inline]
+pub fn services() -> Option<&'static Node> {
+    if SERVICES.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    runtime().map(|runtime| &runtime.services)
+}
+
+/// Ends the use of the services; false if they are not in use.
+pub fn end_services() -> bool {
+    let _change = open(&CHANGE);
+    let used = SERVICES.load(Ordering::Acquire);
+    let Some(runtime) = runtime().filter(|_| used > 0) else {
+        return false;
+    };
+    if used == 1 {
+        runtime.services.leave();
+        if phase() != Phase::Running && SESSIONS.load(Ordering::Acquire) == 0 {
+            runtime.process.drain();
+            runtime.launcher.finalised();
+        }
+    }
+    SERVICES.fetch_sub(1, Ordering::AcqRel);
+    true
+}
+
 /// The runtime, made if there is none. The caller holds `CHANGE`.
 fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     if let Some(runtime) = runtime() {
@@ -191,8 +234,10 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     let (world, itself) = (process.world(), process.itself());
     register_comm(&world, k::MPI_COMM_WORLD);
     register_comm(&itself, k::MPI_COMM_SELF);
+    let services = crate::services::move_in(&process);
     let runtime: &'static Runtime = Box::leak(Box::new(Runtime {
         process,
+        services,
         world,
         itself,
         launcher,

@@ -11,7 +11,7 @@ use super::environment::Place;
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher};
 use crate::control::{ANSWER, Answer, Message};
-use crate::key::JobKey;
+use weft_secure::Key;
 
 /// A rank that our own launcher started.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Builtin {
     place: Place,
     hosts: HostMap,
     /// `None` if all ranks are on one host.
-    key: Option<JobKey>,
+    key: Option<Key>,
     segment: Mutex<Option<OwnedFd>>,
     control: OwnedFd,
     /// One question at a time.
@@ -138,7 +138,7 @@ impl Launcher for Builtin {
         self.segment.lock().ok()?.take()
     }
 
-    fn key(&self) -> Option<JobKey> {
+    fn key(&self) -> Option<Key> {
         self.key.clone()
     }
 
@@ -222,7 +222,7 @@ impl Launcher for Singleton {
         None
     }
 
-    fn key(&self) -> Option<JobKey> {
+    fn key(&self) -> Option<Key> {
         None
     }
 

@@ -33,8 +33,9 @@ use std::os::fd::OwnedFd;
 pub use environment::VARIABLES;
 pub(crate) use environment::{Names, foreign_variables};
 pub use hosts::HostMap;
+pub(crate) use hosts::{name_of_this_host, one_word};
 
-use crate::key::JobKey;
+use weft_secure::Key;
 
 /// Longest name of a value that ranks exchange, in bytes; letters, digits, `-`, `_` and `.`.
 pub const NAME_LIMIT: usize = 32;
@@ -77,7 +78,7 @@ pub trait Launcher: fmt::Debug + Send + Sync {
 
     /// The key of the job, by which its ranks prove to each other that they belong to it. `None` if all
     /// are on one host and none is needed.
-    fn key(&self) -> Option<JobKey>;
+    fn key(&self) -> Option<Key>;
 
     /// Publishes a value of this rank: an address, for example. Others may read it after the next
     /// [`fence`](Self::fence). At most [`NAME_LIMIT`] and [`VALUE_LIMIT`] bytes.

@@ -35,6 +35,18 @@ const HANDED_ON: [i32; 8] = [
 /// # Errors
 /// If the two processes cannot be made; nothing was started then.
 pub fn run(plan: &Plan) -> io::Result<u8> {
+    // From a terminal only its foreground may read, and the ranks are not that: we read for them.
+    let pump = plan.input == Input::First && io::stdin().is_terminal();
+    guarded(pump, |vitals, input| supervisor::run(plan, vitals, input))
+}
+
+/// Runs `job` in a process of its own, with a guard before it: us. Whichever of the two is killed, the
+/// other ends all that is below it. `job` is given a pipe that closes when the guard is gone and, if
+/// `pump`, one through which the guard passes on its standard input; it answers the exit code.
+///
+/// # Errors
+/// If the processes cannot be made; nothing was started then.
+pub fn guarded(pump: bool, job: impl FnOnce(OwnedFd, Option<OwnedFd>) -> u8) -> io::Result<u8> {
     // Children that we had before are not of the job. (A shell that started something and then became
     // us by `exec`.) They must not be mixed up with it: a child of ours, without children, does it all.
     if tree::has_children() {
@@ -49,11 +61,11 @@ pub fn run(plan: &Plan) -> io::Result<u8> {
             .attend(),
             Fork::Child => {
                 process::die_with_parent(SIGKILL)?;
-                std::process::exit(alone(plan).map_or(1, i32::from));
+                std::process::exit(alone(pump, job).map_or(1, i32::from));
             }
         };
     }
-    alone(plan)
+    alone(pump, job)
 }
 
 fn signals() -> io::Result<Signals> {
@@ -61,12 +73,10 @@ fn signals() -> io::Result<Signals> {
     Signals::new(&wanted.chain([SIGCHLD]).collect::<Vec<_>>())
 }
 
-fn alone(plan: &Plan) -> io::Result<u8> {
+fn alone(pump: bool, job: impl FnOnce(OwnedFd, Option<OwnedFd>) -> u8) -> io::Result<u8> {
     process::adopt_orphans()?;
     let signals = signals()?;
     let (vitals, ours) = descriptor::pipe()?;
-    // From a terminal only its foreground may read, and the ranks are not that: we read for them.
-    let pump = plan.input == Input::First && io::stdin().is_terminal();
     let (input, terminal) = match pump.then(descriptor::pipe).transpose()? {
         Some((reading, writing)) => (Some(reading), Some(writing)),
         None => (None, None),
@@ -88,7 +98,7 @@ fn alone(plan: &Plan) -> io::Result<u8> {
         Fork::Child => {
             drop((ours, terminal, signals));
             let _ = rustix::thread::set_name(c"weft-supervisor");
-            std::process::exit(supervisor::run(plan, vitals, input).into());
+            std::process::exit(job(vitals, input).into());
         }
     }
 }

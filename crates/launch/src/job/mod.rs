@@ -15,13 +15,18 @@
 //! | supervisor | front, as its parent; ranks are handed to it as orphans | it ends them, exits 128 + n |
 //! | front's process group | supervisor, which is not in it | as for the front |
 //! | both at once | the kernel: parent-death signal, lifelines | ranks end |
+//!
+//! If the ranks run on other hosts, the supervisor starts agents instead, and hears from them what it
+//! would see itself: [`remote`], [`crate::hosts`].
 
 mod front;
 mod output;
-mod ranks;
+pub mod ranks;
+mod remote;
 mod sink;
-mod spawn;
+pub mod spawn;
 mod supervisor;
 mod verdict;
 
-pub use front::run;
+pub use front::{guarded, run};
+pub use supervisor::HANDLED;

@@ -42,13 +42,23 @@ pub enum Kind {
     Error,
 }
 
+/// Where the bytes of a stream come from.
+#[derive(Debug)]
+enum Source {
+    /// From a rank on this host.
+    Pipe(File),
+    /// From another host, by [`Output::feed`].
+    Fed,
+    /// It has ended.
+    Ended,
+}
+
 /// One output of one rank.
 #[derive(Debug)]
 struct Stream {
     rank: u32,
     kind: Kind,
-    /// `None` once it has ended.
-    pipe: Option<File>,
+    source: Source,
     /// What was read and not passed on.
     held: Vec<u8>,
     /// How much of `held` are complete lines.
@@ -58,6 +68,28 @@ struct Stream {
     /// When the oldest byte of `held` came, and the newest.
     first: Instant,
     last: Instant,
+}
+
+impl Stream {
+    fn is_open(&self) -> bool {
+        !matches!(self.source, Source::Ended)
+    }
+
+    fn is_fed(&self) -> bool {
+        matches!(self.source, Source::Fed)
+    }
+
+    /// Keeps what has come.
+    fn take(&mut self, came: &[u8], now: Instant) {
+        if self.held.is_empty() {
+            self.first = now;
+        }
+        if let Some(end) = came.iter().rposition(|&byte| byte == b'\n') {
+            self.complete = self.held.len() + end + 1;
+        }
+        self.held.extend_from_slice(came);
+        self.last = now;
+    }
 }
 
 /// The outputs of all ranks.
@@ -92,7 +124,7 @@ impl Output {
             self.streams.push(Stream {
                 rank,
                 kind,
-                pipe: Some(pipe),
+                source: Source::Pipe(pipe),
                 held: Vec::new(),
                 complete: 0,
                 begins: true,
@@ -100,6 +132,52 @@ impl Output {
                 last: now,
             });
         }
+    }
+
+    /// Makes room for the two outputs of each of so many ranks on other hosts.
+    pub fn add_remote(&mut self, ranks: u32) {
+        let now = Instant::now();
+        for rank in 0..ranks {
+            self.streams
+                .extend([Kind::Out, Kind::Error].map(|kind| Stream {
+                    rank,
+                    kind,
+                    source: Source::Fed,
+                    held: Vec::new(),
+                    complete: 0,
+                    begins: true,
+                    first: now,
+                    last: now,
+                }));
+        }
+    }
+
+    /// Takes what a rank on another host has written; no bytes: it has closed this output. False if
+    /// nobody listens any more: the rank is to be told, as by any pipe, when it next writes.
+    pub fn feed(&mut self, rank: u32, kind: Kind, bytes: &[u8]) -> bool {
+        let broken = self.sinks[self.sink_of(kind)].is_broken();
+        // Two of each rank, in order: see `add_remote`.
+        let index = 2 * rank as usize + usize::from(kind == Kind::Error);
+        let Some(stream) = self.streams.get_mut(index).filter(|stream| stream.is_fed()) else {
+            return true;
+        };
+        if bytes.is_empty() || broken {
+            stream.source = Source::Ended;
+        } else {
+            let now = Instant::now();
+            stream.take(bytes, now);
+            self.last = now;
+        }
+        !broken
+    }
+
+    /// Whether other hosts should wait with what they have to say, because nobody takes it.
+    pub fn is_held_up(&self) -> bool {
+        self.sinks.iter().any(Sink::is_full)
+            || self
+                .streams
+                .iter()
+                .any(|stream| stream.held.len() >= 2 * LONGEST)
     }
 
     fn sink_of(&self, kind: Kind) -> usize {
@@ -118,11 +196,10 @@ impl Output {
             .filter_map(|(index, stream)| {
                 let room = stream.held.len() < 2 * LONGEST
                     && !self.sinks[self.sink_of(stream.kind)].is_full();
-                stream
-                    .pipe
-                    .as_ref()
-                    .filter(|_| room)
-                    .map(|pipe| (index, pipe))
+                match &stream.source {
+                    Source::Pipe(pipe) if room => Some((index, pipe)),
+                    _ => None,
+                }
             })
     }
 
@@ -135,34 +212,26 @@ impl Output {
     pub fn read(&mut self, index: usize) -> bool {
         let broken = self.sinks[self.sink_of(self.streams[index].kind)].is_broken();
         let stream = &mut self.streams[index];
-        let Some(pipe) = &mut stream.pipe else {
+        let Source::Pipe(pipe) = &mut stream.source else {
             return false;
         };
         if broken {
             // Nobody listens any more: the rank is told as by any pipe, when it next writes.
-            stream.pipe = None;
+            stream.source = Source::Ended;
             stream.held.clear();
             stream.complete = 0;
             return true;
         }
         match pipe.read(&mut self.scratch) {
-            Ok(0) => stream.pipe = None,
+            Ok(0) => stream.source = Source::Ended,
             Ok(count) => {
                 let now = Instant::now();
-                let came = &self.scratch[..count];
-                if stream.held.is_empty() {
-                    stream.first = now;
-                }
-                if let Some(end) = came.iter().rposition(|&byte| byte == b'\n') {
-                    stream.complete = stream.held.len() + end + 1;
-                }
-                stream.held.extend_from_slice(came);
-                stream.last = now;
+                stream.take(&self.scratch[..count], now);
                 self.last = now;
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
-            Err(_) => stream.pipe = None,
+            Err(_) => stream.source = Source::Ended,
         }
         true
     }
@@ -181,12 +250,12 @@ impl Output {
             if self.sinks[sink].is_full() {
                 continue;
             }
-            let ended = stream.pipe.is_none();
+            let ended = !stream.is_open();
             if let Some((holder, since)) = self.open[sink]
                 && holder != index
             {
                 let until = since.max(self.streams[holder].last) + PATIENCE;
-                if now < until && self.streams[holder].pipe.is_some() {
+                if now < until && self.streams[holder].is_open() {
                     at(until);
                     continue;
                 }
@@ -279,16 +348,16 @@ impl Output {
                 if held > 0 {
                     self.pass_on(index, held, now);
                 }
-                if self.streams[index].pipe.is_none() {
+                if !self.streams[index].is_open() {
                     break;
                 }
                 if !self.read(index) {
                     // Nobody who could write is left, except somebody who fled.
-                    self.streams[index].pipe = None;
+                    self.streams[index].source = Source::Ended;
                 }
             }
             self.sinks[sink].write();
-            if self.streams[index].pipe.is_some() || !self.streams[index].held.is_empty() {
+            if self.streams[index].is_open() || !self.streams[index].held.is_empty() {
                 return false;
             }
         }

@@ -15,10 +15,10 @@ use crate::exchange::Entry;
 /// One rank that was started.
 struct Rank {
     process: u32,
-    /// `None` once it is closed.
+    /// `None` once it is closed, and of a rank on another host.
     control: Option<File>,
-    /// Kept open as long as we live.
-    _lifeline: OwnedFd,
+    /// Kept open as long as we live. `None` of a rank on another host.
+    _lifeline: Option<OwnedFd>,
     initialised: bool,
     finalised: bool,
     ended: Option<ExitStatus>,
@@ -40,14 +40,15 @@ pub enum Question {
 /// All that were started so far, by number.
 pub struct Ranks {
     all: Vec<Rank>,
-    watch: Watch,
+    /// `None` if the ranks are on other hosts.
+    watch: Option<Watch>,
     /// Asked and not yet taken by [`questions`](Self::questions).
     asked: Vec<(usize, Question)>,
 }
 
 impl Ranks {
-    /// None yet; `watch` is our view of the segment that they will share.
-    pub fn new(watch: Watch) -> Self {
+    /// None yet; `watch` is our view of the segment that they will share, if they are on this host.
+    pub fn new(watch: Option<Watch>) -> Self {
         Self {
             all: Vec::new(),
             watch,
@@ -77,11 +78,32 @@ impl Ranks {
         self.all.push(Rank {
             process,
             control: Some(File::from(control)),
-            _lifeline: lifeline,
+            _lifeline: Some(lifeline),
             initialised: false,
             finalised: false,
             ended: None,
         });
+    }
+
+    /// Counts so many that run on other hosts.
+    pub fn add_remote(&mut self, count: u32) {
+        self.all.extend((0..count).map(|_| Rank {
+            process: 0,
+            control: None,
+            _lifeline: None,
+            initialised: false,
+            finalised: false,
+            ended: None,
+        }));
+    }
+
+    /// Notes the end of a rank on another host. False if it has ended already.
+    pub fn record_remote(&mut self, index: usize, status: ExitStatus) -> bool {
+        let first = self.all[index].ended.is_none();
+        if first {
+            self.all[index].ended = Some(status);
+        }
+        first
     }
 
     /// Notes the end of a process; answers which rank it was, if one.
@@ -106,7 +128,8 @@ impl Ranks {
 
     /// Their processes: not fetched yet, so these ids mean nobody else.
     pub fn processes(&self) -> Vec<u32> {
-        let running = self.all.iter().filter(|rank| rank.ended.is_none());
+        let here = self.all.iter().filter(|rank| rank.process != 0);
+        let running = here.filter(|rank| rank.ended.is_none());
         running.map(|rank| rank.process).collect()
     }
 
@@ -118,41 +141,51 @@ impl Ranks {
 
     /// Reads what a rank has to tell; answers the failures that this is or shows.
     pub fn listen(&mut self, index: usize) -> Vec<Failure> {
-        let mut failures = Vec::new();
+        let messages = self.hear(index);
+        let told = messages.into_iter();
+        told.filter_map(|message| self.take(index, message))
+            .collect()
+    }
+
+    /// Reads what a rank has to tell.
+    pub fn hear(&mut self, index: usize) -> Vec<Message> {
+        let mut messages = Vec::new();
         let mut bytes = [0; LONGEST];
         while let Some(control) = &mut self.all[index].control {
-            let message = match control.read(&mut bytes) {
+            match control.read(&mut bytes) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Ok(0) | Err(_) => {
                     self.all[index].control = None;
                     break;
                 }
-                Ok(count) => Message::decode(&bytes[..count]),
-            };
-            let rank = index as u32;
-            match message {
-                Some(Message::Initialised) => {
-                    self.all[index].initialised = true;
-                    failures.extend(self.left_too_early(rank));
-                }
-                Some(Message::Finalised) => self.all[index].finalised = true,
-                Some(Message::Abort { code, text }) => {
-                    failures.push(Failure::Aborted { rank, code, text });
-                }
-                Some(Message::Put { name, value }) => {
-                    let entry = Entry { rank, name, value };
-                    self.asked.push((index, Question::Put(entry)));
-                }
-                Some(Message::Fence) => self.asked.push((index, Question::Fence)),
-                Some(Message::Get { rank, name }) => {
-                    self.asked.push((index, Question::Get { rank, name }));
-                }
-                Some(Message::AskPlaces) => self.asked.push((index, Question::Places)),
-                None => {}
+                Ok(count) => messages.extend(Message::decode(&bytes[..count])),
             }
         }
-        failures
+        messages
+    }
+
+    /// Notes what a rank has told; answers the failure that this is or shows.
+    pub fn take(&mut self, index: usize, message: Message) -> Option<Failure> {
+        let rank = index as u32;
+        match message {
+            Message::Initialised => {
+                self.all[index].initialised = true;
+                return self.left_too_early(rank);
+            }
+            Message::Finalised => self.all[index].finalised = true,
+            Message::Abort { code, text } => return Some(Failure::Aborted { rank, code, text }),
+            Message::Put { name, value } => {
+                let entry = Entry { rank, name, value };
+                self.asked.push((index, Question::Put(entry)));
+            }
+            Message::Fence => self.asked.push((index, Question::Fence)),
+            Message::Get { rank, name } => {
+                self.asked.push((index, Question::Get { rank, name }));
+            }
+            Message::AskPlaces => self.asked.push((index, Question::Places)),
+        }
+        None
     }
 
     /// A rank has initialised: has another one left already, for whom it will wait in vain?
@@ -195,7 +228,7 @@ impl Ranks {
 
     /// The first rank that has aborted, as the segment says.
     pub fn first_abort(&self) -> Option<Failure> {
-        let abort = self.watch.first_abort()?;
+        let abort = self.watch.as_ref()?.first_abort()?;
         Some(Failure::Aborted {
             rank: abort.rank,
             code: abort.code,
@@ -204,8 +237,9 @@ impl Ranks {
     }
 
     /// How far a rank has come: what it told us, or what stands in the segment.
-    fn progress(&self, index: usize) -> Progress {
-        let state = self.watch.state(index as u32);
+    pub fn progress(&self, index: usize) -> Progress {
+        let watched = self.watch.as_ref();
+        let state = watched.map_or(ProcessState::Absent, |watch| watch.state(index as u32));
         let rank = &self.all[index];
         if rank.finalised || state == ProcessState::Finalised {
             Progress::After
@@ -227,7 +261,7 @@ mod tests {
     /// Ranks without processes, and their ends of the control sockets.
     fn ranks(count: u32) -> (Ranks, Vec<OwnedFd>) {
         let segment = segment::create(count).expect("memory files exist here");
-        let mut ranks = Ranks::new(segment.watch);
+        let mut ranks = Ranks::new(Some(segment.watch));
         let mut ends = Vec::new();
         for rank in 0..count {
             let (ours, its) = descriptor::socket_pair(Carries::Messages).expect("descriptors");

@@ -12,7 +12,7 @@ use weft_sys::{process, signal};
 
 use super::supervisor::HANDLED;
 use crate::bootstrap::Names;
-use crate::plan::{Plan, Program};
+use crate::plan::Program;
 
 /// A rank that was started, and our ends of what it has.
 pub struct Started {
@@ -26,40 +26,62 @@ pub struct Started {
     pub outputs: Option<[File; 2]>,
 }
 
-/// What the ranks of a job have in common.
+/// The place of a rank in its job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seat {
+    pub rank: u32,
+    pub size: u32,
+    /// Among those of this host.
+    pub local_rank: u32,
+    pub local_size: u32,
+    /// Which of the programs it runs.
+    pub appnum: u32,
+}
+
+/// What the ranks that a process starts have in common.
 pub struct Spawner<'a> {
-    plan: &'a Plan,
     memory: &'a OwnedFd,
     /// Says to whatever is started below a rank that a job of ours is above it.
     job: OsString,
-    /// What rank 0 reads; `None`: ours.
-    input: Option<OwnedFd>,
     /// The only rank writes where we do: nothing needs to be sorted.
     straight: bool,
 }
 
 impl<'a> Spawner<'a> {
-    /// Prepares. `input` is what rank 0 reads instead of our standard input.
+    /// Prepares.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn new(plan: &'a Plan, memory: &'a OwnedFd, input: Option<OwnedFd>) -> io::Result<Self> {
+    pub fn new(memory: &'a OwnedFd, straight: bool) -> io::Result<Self> {
         // All ranks inherit it under the same number; nobody else is started while it is open so.
         descriptor::set_close_on_exec(memory, false)?;
         Ok(Self {
-            plan,
             memory,
             job: process::id().to_string().into(),
-            input,
-            straight: plan.ranks() == 1 && !plan.tags,
+            straight,
         })
     }
 
-    /// Starts one rank.
+    /// Starts one rank, which reads this.
     ///
     /// # Errors
-    /// If there are no descriptors or processes left, or the program cannot be executed.
-    pub fn start(&mut self, rank: u32, appnum: usize, program: &Program) -> io::Result<Started> {
+    /// If there are no descriptors or processes left, or the program cannot be executed. The text names
+    /// the file, and a remedy where there is one.
+    pub fn start(&mut self, seat: Seat, program: &Program, input: Stdio) -> io::Result<Started> {
+        self.start_it(seat, program, input).map_err(|error| {
+            let remedy = match weft_sys::error::errno(&error) {
+                Some(libc::EMFILE) => {
+                    "; a rank takes four descriptors here: raise the limit (ulimit -n)"
+                }
+                Some(libc::EAGAIN) => "; the limit of processes is reached: raise it (ulimit -u)",
+                _ => "",
+            };
+            let file = program.executable.display();
+            io::Error::new(error.kind(), format!("{file}: {error}{remedy}"))
+        })
+    }
+
+    fn start_it(&mut self, seat: Seat, program: &Program, input: Stdio) -> io::Result<Started> {
         let (control, its_control) = descriptor::socket_pair(Carries::Messages)?;
         descriptor::set_nonblocking(&control, true)?;
         let (its_lifeline, lifeline) = descriptor::pipe()?;
@@ -70,17 +92,16 @@ impl<'a> Spawner<'a> {
         if let Some(folder) = &program.folder {
             command.current_dir(folder);
         }
-        let size = self.plan.ranks();
         command
             .arg0(&program.words[0])
             .args(&program.words[1..])
             .env_clear()
             .envs(&program.environment)
-            .env(Names::RANK, rank.to_string())
-            .env(Names::SIZE, size.to_string())
-            .env(Names::LOCAL_RANK, rank.to_string())
-            .env(Names::LOCAL_SIZE, size.to_string())
-            .env(Names::APPNUM, appnum.to_string())
+            .env(Names::RANK, seat.rank.to_string())
+            .env(Names::SIZE, seat.size.to_string())
+            .env(Names::LOCAL_RANK, seat.local_rank.to_string())
+            .env(Names::LOCAL_SIZE, seat.local_size.to_string())
+            .env(Names::APPNUM, seat.appnum.to_string())
             .env(Names::JOB, &self.job)
             .env(Names::JOB_DESCRIPTOR, self.memory.as_raw_fd().to_string())
             .env(
@@ -91,13 +112,7 @@ impl<'a> Spawner<'a> {
                 Names::LIFELINE_DESCRIPTOR,
                 its_lifeline.as_raw_fd().to_string(),
             );
-        command.stdin(match (rank, self.plan.input) {
-            (0, crate::options::Input::First) => match self.input.take() {
-                Some(pipe) => Stdio::from(pipe),
-                None => Stdio::inherit(),
-            },
-            _ => Stdio::null(),
-        });
+        command.stdin(input);
         let mut outputs = None;
         if !self.straight {
             let (out, its_out) = descriptor::pipe()?;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use weft_sys::poll::{self, Entry, Interest};
@@ -10,11 +11,14 @@ use weft_sys::signal::Signals;
 
 use super::output::Output;
 use super::ranks::{Question, Ranks};
+use super::remote::{Remote, Source};
 use super::sink::Sink;
-use super::spawn::Spawner;
+use super::spawn::{Seat, Spawner};
 use super::verdict::{Failure, how};
 use crate::control::Answer;
 use crate::exchange::Exchange;
+use crate::hosts::place::Place;
+use crate::options::Input;
 use crate::plan::Plan;
 use crate::segment;
 use crate::tree;
@@ -41,17 +45,19 @@ pub const HANDLED: [i32; 9] = [
 const AGAIN: Duration = Duration::from_millis(300);
 
 /// The job, while it runs.
-struct Job<'a> {
-    plan: &'a Plan,
-    /// The segment, for the ranks to inherit.
-    memory: OwnedFd,
-    ranks: Ranks,
-    exchange: Exchange,
-    output: Output,
-    signals: Signals,
-    front: OwnedFd,
+pub(super) struct Job<'a> {
+    pub plan: &'a Plan,
+    /// The segment, for the ranks to inherit; `None` if they are on other hosts.
+    memory: Option<OwnedFd>,
+    pub ranks: Ranks,
+    pub exchange: Exchange,
+    pub output: Output,
+    /// Those who have the ranks, if they are on other hosts.
+    pub remote: Option<Remote>,
+    pub signals: Signals,
+    pub front: OwnedFd,
     /// The failure that counts.
-    failure: Option<Failure>,
+    pub failure: Option<Failure>,
     /// A signal was passed on: when it came, and when patience ends.
     leaving: Option<(Instant, Instant)>,
     deadline: Option<Instant>,
@@ -71,6 +77,7 @@ pub fn run(plan: &Plan, front: OwnedFd, input: Option<OwnedFd>) -> u8 {
     let orphaned = job.attend();
     // Those that we have to end.
     let running = job.ranks.running();
+    let clean = orphaned || job.end_remote();
     let known = job.ranks.processes();
     let gone = tree::end(&known, END, |process, status| {
         job.ranks.record(process, status);
@@ -78,7 +85,11 @@ pub fn run(plan: &Plan, front: OwnedFd, input: Option<OwnedFd>) -> u8 {
     if orphaned {
         return 128 + 9;
     }
-    job.finish(&running, gone)
+    let code = job.finish(&running, gone && clean);
+    if let Some(remote) = &mut job.remote {
+        remote.part(code);
+    }
+    code
 }
 
 impl<'a> Job<'a> {
@@ -101,12 +112,22 @@ impl<'a> Job<'a> {
         if !Sink::same(out.as_fd(), error.as_fd()) {
             sinks.push(Sink::new(error.as_fd())?);
         }
-        let segment = segment::create(ranks)?;
+        let mut output = Output::new(sinks, plan.tags);
+        let (mut memory, mut watch, mut remote) = (None, None, None);
+        if plan.place == Place::Here {
+            let segment = segment::create(ranks)?;
+            memory = Some(segment.descriptor);
+            watch = Some(segment.watch);
+        } else {
+            output.add_remote(ranks);
+            remote = Some(Remote::new(plan)?);
+        }
         Ok(Self {
-            memory: segment.descriptor,
-            ranks: Ranks::new(segment.watch),
+            memory,
+            ranks: Ranks::new(watch),
             exchange: Exchange::new(ranks),
-            output: Output::new(sinks, plan.tags),
+            output,
+            remote,
             signals,
             front,
             failure: None,
@@ -120,7 +141,13 @@ impl<'a> Job<'a> {
 
     /// Starts all ranks, or sets the failure.
     fn start(&mut self, input: Option<OwnedFd>) {
-        let mut spawner = match Spawner::new(self.plan, &self.memory, input) {
+        let Some(memory) = &self.memory else {
+            return self.start_remote(input);
+        };
+        let mut input = Some(input.map_or_else(Stdio::inherit, Stdio::from));
+        let size = self.plan.ranks();
+        let straight = size == 1 && !self.plan.tags;
+        let mut spawner = match Spawner::new(memory, straight) {
             Ok(spawner) => spawner,
             Err(error) => {
                 self.failure = Some(Failure::NotStarted {
@@ -130,12 +157,19 @@ impl<'a> Job<'a> {
                 return;
             }
         };
-        let programs = self.plan.programs.iter().enumerate();
-        for (appnum, program) in programs
-            .flat_map(|(appnum, program)| (0..program.ranks).map(move |_| (appnum, program)))
-        {
-            let rank = self.ranks.count();
-            match spawner.start(rank, appnum, program) {
+        for (rank, appnum) in self.plan.appnums().into_iter().enumerate() {
+            let rank = rank as u32;
+            let program = &self.plan.programs[appnum as usize];
+            let seat = Seat {
+                rank,
+                size,
+                local_rank: rank,
+                local_size: size,
+                appnum,
+            };
+            let reads = self.plan.input == Input::First;
+            let input = input.take().filter(|_| reads).unwrap_or_else(Stdio::null);
+            match spawner.start(seat, program, input) {
                 Ok(started) => {
                     if self.plan.verbose {
                         let file = program.executable.display();
@@ -151,17 +185,7 @@ impl<'a> Job<'a> {
                         .add(started.process, started.control, started.lifeline);
                 }
                 Err(error) => {
-                    let file = program.executable.display();
-                    let remedy = match weft_sys::error::errno(&error) {
-                        Some(libc::EMFILE) => {
-                            "; a rank takes four descriptors here: raise the limit (ulimit -n)"
-                        }
-                        Some(libc::EAGAIN) => {
-                            "; the limit of processes is reached: raise it (ulimit -u)"
-                        }
-                        _ => "",
-                    };
-                    let reason = format!("{file}: {error}{remedy}");
+                    let reason = error.to_string();
                     self.failure = Some(Failure::NotStarted { rank, reason });
                     return;
                 }
@@ -190,7 +214,8 @@ impl<'a> Job<'a> {
                 return false;
             }
             let patience = self.leaving.map(|(_, patience)| patience);
-            let wake = [next, patience.or(self.deadline)]
+            let look = self.remote.as_ref().and_then(Remote::next_look);
+            let wake = [next, patience.or(self.deadline), look]
                 .into_iter()
                 .flatten()
                 .min();
@@ -211,6 +236,7 @@ impl<'a> Job<'a> {
             for rank in found.controls {
                 self.listen(rank);
             }
+            self.hear_remote(&found.remote);
             if found.signals && self.handle_signals() {
                 return false;
             }
@@ -220,7 +246,7 @@ impl<'a> Job<'a> {
     }
 
     /// Waits for something to happen.
-    fn wait(&self, until: Option<Instant>) -> io::Result<Found> {
+    pub fn wait(&self, until: Option<Instant>) -> io::Result<Found> {
         let mut entries = vec![
             Entry::new(&self.signals, Interest::Read),
             Entry::new(&self.front, Interest::Nothing),
@@ -242,10 +268,22 @@ impl<'a> Job<'a> {
             controls.push(index);
             entries.push(Entry::new(control, Interest::Read));
         }
+        let remote_at = entries.len();
+        let mut tokens = Vec::new();
+        if let Some(remote) = &self.remote {
+            for (token, entry) in remote.entries(!self.output.is_held_up()) {
+                tokens.push(token);
+                entries.push(entry);
+            }
+        }
         let limit = until.map(|until| until.saturating_duration_since(Instant::now()));
         poll::wait(&mut entries, limit)?;
+        let remote = tokens.into_iter().zip(&entries[remote_at..]);
+        let remote = remote
+            .map(|(token, entry)| (token, entry.is_ready()))
+            .collect();
         let readable = |at: usize, numbers: Vec<usize>| -> Vec<usize> {
-            let ready = entries[at..]
+            let ready = entries[at..remote_at]
                 .iter()
                 .zip(numbers)
                 .filter(|(entry, _)| entry.readable());
@@ -256,6 +294,7 @@ impl<'a> Job<'a> {
             orphaned: entries[1].ended(),
             streams: readable(streams_at, streams),
             controls: readable(controls_at, controls),
+            remote,
         })
     }
 
@@ -274,12 +313,13 @@ impl<'a> Job<'a> {
                             let grace = if signal == SIGTERM { GRACE_TERM } else { GRACE };
                             self.leaving = Some((now, now + grace));
                             self.failure.get_or_insert(Failure::Signal { signal });
-                            tree::signal(signal, &self.ranks.processes());
+                            self.pass_on(signal);
                         }
                     }
                 }
-                libc::SIGTSTP => tree::signal(SIGSTOP, &self.ranks.processes()),
-                SIGCONT => tree::signal(SIGCONT, &self.ranks.processes()),
+                libc::SIGTSTP => self.pass_on(SIGSTOP),
+                SIGCONT => self.pass_on(SIGCONT),
+                other if self.remote.is_some() => self.pass_on(other),
                 other => {
                     for process in self.ranks.processes() {
                         let _ = process::signal(process, other);
@@ -291,6 +331,14 @@ impl<'a> Job<'a> {
             self.fetch();
         }
         false
+    }
+
+    /// Hands a signal on to everything that belongs to the job.
+    fn pass_on(&mut self, signal: i32) {
+        match &mut self.remote {
+            Some(remote) => remote.signal(signal),
+            None => tree::signal(signal, &self.ranks.processes()),
+        }
     }
 
     /// Fetches the children that have ended, and judges.
@@ -348,7 +396,7 @@ impl<'a> Job<'a> {
     }
 
     /// The first failure counts; only the text of an abort is added to what the segment told before.
-    fn fail(&mut self, failure: Failure) {
+    pub fn fail(&mut self, failure: Failure) {
         match (&mut self.failure, failure) {
             (
                 Some(Failure::Aborted { rank, text, .. }),
@@ -418,9 +466,10 @@ impl<'a> Job<'a> {
 }
 
 /// What a wait has found.
-struct Found {
+pub(super) struct Found {
     signals: bool,
-    orphaned: bool,
+    pub orphaned: bool,
     streams: Vec<usize>,
     controls: Vec<usize>,
+    pub remote: Vec<(Source, bool)>,
 }

@@ -22,6 +22,12 @@ pub enum Failure {
     Aborted { rank: u32, code: i32, text: String },
     /// A rank could not be started.
     NotStarted { rank: u32, reason: String },
+    /// A host cannot be reached, or is lost with its ranks (none, if it never had any).
+    HostLost {
+        host: String,
+        ranks: Vec<u32>,
+        reason: String,
+    },
     /// The time given by the user has passed.
     Timeout { limit: Duration, running: Vec<u32> },
     /// We were told to end.
@@ -45,7 +51,7 @@ impl Failure {
     pub fn code(&self) -> u8 {
         match self {
             Self::Ended { status, .. } => code_of(*status),
-            Self::NotFinalised { .. } | Self::NotInitialised { .. } => 1,
+            Self::NotFinalised { .. } | Self::NotInitialised { .. } | Self::HostLost { .. } => 1,
             // What a process can tell is the low 8 bits; a failure must not look like success unless
             // success was asked for.
             Self::Aborted { code, .. } => match (code & 0xff) as u8 {
@@ -66,7 +72,7 @@ impl Failure {
             | Self::NotInitialised { rank, .. }
             | Self::Aborted { rank, .. }
             | Self::NotStarted { rank, .. } => Some(*rank),
-            Self::Timeout { .. } | Self::Signal { .. } => None,
+            Self::HostLost { .. } | Self::Timeout { .. } | Self::Signal { .. } => None,
         }
     }
 
@@ -125,6 +131,23 @@ impl Failure {
             }
             Self::NotStarted { rank, reason } => {
                 format!("weft: rank {rank} could not be started: {reason}{others}")
+            }
+            Self::HostLost {
+                host,
+                ranks,
+                reason,
+            } if ranks.is_empty() => {
+                format!("weft: host {host} cannot be reached: {reason}{others}")
+            }
+            Self::HostLost {
+                host,
+                ranks,
+                reason,
+            } => {
+                let which = list(ranks);
+                let was = if ranks.len() == 1 { "was" } else { "were" };
+                let which = which.strip_suffix(&format!(" {was}")).unwrap_or(&which);
+                format!("weft: host {host} failed first: it is lost with {which}: {reason}{others}")
             }
             Self::Timeout { limit, running } => {
                 let seconds = limit.as_secs_f64();
@@ -257,6 +280,19 @@ mod tests {
         assert_eq!(
             abort.line(1),
             "weft: rank 2 failed first: called MPI_Abort with code 5: bad input; 1 other rank was ended"
+        );
+        let lost = |ranks| Failure::HostLost {
+            host: "b".into(),
+            ranks,
+            reason: "the connection was closed".into(),
+        };
+        assert_eq!(
+            lost(vec![2, 3]).line(2),
+            "weft: host b failed first: it is lost with ranks 2, 3: the connection was closed; 2 other ranks were ended"
+        );
+        assert_eq!(
+            lost(vec![]).line(0),
+            "weft: host b cannot be reached: the connection was closed"
         );
         let late = Failure::Timeout {
             limit: Duration::from_millis(1500),

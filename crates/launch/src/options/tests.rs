@@ -33,15 +33,19 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
         for name in &row.names {
             let value = match row.does {
                 Effect::Ranks => "3",
-                Effect::Timeout => "1.5",
+                Effect::Timeout | Effect::Heartbeat => "1.5",
                 Effect::Input => "none",
                 Effect::Hosts => "localhost,127.0.0.1",
                 Effect::Hostfile => "/dev/null",
                 _ => "word",
             };
+            let more = match row.does {
+                Effect::TokenFile => "--listen 127.0.0.1:0",
+                _ => "",
+            };
             for hyphens in ["-", "--"] {
                 let line = format!(
-                    "{hyphens}{name} {} ./prog arg",
+                    "{more} {hyphens}{name} {} ./prog arg",
                     format!("{value} ").repeat(row.takes)
                 );
                 match (row.does, read(&line)) {
@@ -150,7 +154,11 @@ fn mistakes_are_named_with_a_remedy() {
         ("--timeout never ./a", "'never'"),
         ("--timeout 0 ./a", "'0'"),
         ("-l=yes ./a", "takes no value"),
-        ("-host other.example ./a", "other.example"),
+        ("-host other:x ./a", "other:x"),
+        ("-host other --listen 10.0.0.1:7000 ./a", "leave one out"),
+        ("--token-file f ./a", "--listen"),
+        ("--launch-command= ./a", "ssh -p 2222"),
+        ("--heartbeat 0 ./a", "in seconds"),
         ("-stdin all ./a", "'all'"),
         ("-env =x y ./a", "name of a variable"),
         ("-hostfile /no/such/file ./a", "cannot be read"),
@@ -167,4 +175,35 @@ fn the_help_lists_what_is_done() {
         assert!(help.contains(word), "{word} is missing in:\n{help}");
     }
     assert!(!help.contains("gtool"));
+}
+
+#[test]
+fn ranks_are_placed_as_asked() {
+    let place = |line: &str| {
+        let read = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        (read.place, read.programs[0].ranks)
+    };
+    assert_eq!(place("./a"), (Place::Here, None));
+    assert_eq!(place("--hosts localhost:3 ./a"), (Place::Here, Some(3)));
+    assert_eq!(
+        place("-n 2 --hosts localhost:3 ./a"),
+        (Place::Here, Some(2))
+    );
+    let (found, ranks) = place("--hosts a.example:4,b.example:2 ./a");
+    let Place::Hosts { hosts, command } = found else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        (hosts.len(), ranks, &*command[0]),
+        (2, Some(6), "ssh".as_ref())
+    );
+    let (found, ranks) = place("--launch-command=rsh -n 5 --host a.example ./a");
+    assert!(matches!(found, Place::Hosts { command, .. } if command == ["rsh"]));
+    assert_eq!(ranks, Some(5));
+    // Those who join bring the program.
+    let (found, ranks) = place("--listen 10.0.0.1:7000 -n 8");
+    let listen = "10.0.0.1:7000".to_owned();
+    let token_file = None;
+    assert_eq!(found, Place::Joined { listen, token_file });
+    assert_eq!(ranks, Some(8));
 }

@@ -5,6 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::hosts::place::HostSlots;
+
 /// A number of ranks.
 pub fn ranks(name: &str, text: &OsStr) -> Result<u32, String> {
     match text.to_str().map(str::parse) {
@@ -51,45 +53,35 @@ pub fn list(text: &OsStr) -> Vec<OsString> {
         .collect()
 }
 
-/// The hosts in a file of the usual forms: `name`, `name:4`, `name slots=4`, `#` to the end of a line.
-pub fn hosts_of(name: &str, file: &Path) -> Result<Vec<OsString>, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        format!(
-            "{name} names {}, which cannot be read: {error}",
-            file.display()
-        )
-    })?;
-    let lines = text
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or(""));
-    Ok(lines
-        .filter_map(|line| line.split_whitespace().next())
-        .map(OsString::from)
-        .collect())
+/// The hosts between commas: `a`, `a:4`.
+pub fn hosts_in(name: &str, text: &OsStr) -> Result<Vec<HostSlots>, String> {
+    let hosts = list(text).into_iter();
+    hosts
+        .map(|host| HostSlots::parse(&host.to_string_lossy()))
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("{name}: {error}"))
 }
 
-/// Refuses other hosts.
-pub fn only_this_host(name: &str, hosts: Vec<OsString>) -> Result<(), String> {
-    let ours = rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned();
-    let short = ours.split('.').next().unwrap_or("").to_owned();
-    for host in hosts {
-        let text = host.to_string_lossy();
-        let bare = match text.split_once(':') {
-            Some((bare, slots)) if slots.bytes().all(|byte| byte.is_ascii_digit()) => bare,
-            _ => &*text,
+/// The hosts in a file of the usual forms: `name`, `name:4`, `name slots=4`, `#` to the end of a line.
+pub fn hosts_of(name: &str, file: &Path) -> Result<Vec<HostSlots>, String> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| format!("{name} names {shown}, which cannot be read: {error}"))?;
+    let mut hosts = Vec::new();
+    for line in text.lines() {
+        let mut words = line.split('#').next().unwrap_or("").split_whitespace();
+        let Some(host) = words.next() else {
+            continue;
         };
-        let local = ["localhost", "127.0.0.1", "::1", &*ours, &*short];
-        if !local.contains(&bare) {
-            return Err(format!(
-                "{name} asks for the host {bare}, but all ranks run on this host ({ours}) so far; \
-                 leave the option out"
-            ));
+        let mut host =
+            HostSlots::parse(host).map_err(|error| format!("{name} names {shown}: {error}"))?;
+        if let Some(slots) = words.find_map(|word| word.strip_prefix("slots=")) {
+            let slots = ranks("slots", OsStr::new(slots));
+            host.slots = Some(slots.map_err(|error| format!("{name} names {shown}: {error}"))?);
         }
+        hosts.push(host);
     }
-    Ok(())
+    Ok(hosts)
 }
 
 /// How many letters have to be changed, put in or left out.

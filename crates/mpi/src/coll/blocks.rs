@@ -103,6 +103,15 @@ impl Blocks {
         })
     }
 
+    /// These blocks.
+    #[must_use]
+    pub(crate) fn of(blocks: Box<[Buffer]>) -> Self {
+        Self {
+            blocks,
+            whole: None,
+        }
+    }
+
     /// How many blocks.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -29,7 +29,8 @@ impl Plan {
     pub fn new(name: &'static str) -> Self {
         Self {
             name,
-            steps: Vec::new(),
+            // Enough for most: a list that grows moves.
+            steps: Vec::with_capacity(8),
             scratch: 0,
             last: Vec::new(),
         }

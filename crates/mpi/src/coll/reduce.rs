@@ -87,15 +87,28 @@ pub fn reduce(
         reduction.check(plan.name(), reduction.count, receive)?;
         out = Some(plan.output(receive));
     }
+    combine(members, &mut plan, own, out, reduction, root);
+    Ok(plan.finish())
+}
+
+/// The steps, for data in one piece; also the first half of other collectives. `out` is there at the
+/// root.
+pub(super) fn combine(
+    members: &Members,
+    plan: &mut Plan,
+    own: Span,
+    out: Option<Span>,
+    reduction: &Reduction,
+    root: usize,
+) {
     match members.reduce(own.len(), reduction.count) {
         _ if members.size == 1 => {
             out.into_iter().for_each(|out| plan.copy(own, out));
         }
-        Reduce::Flat => flat(members, &mut plan, own, out, &reduction.elements(), root),
-        Reduce::Binomial => binomial(members, &mut plan, own, out, &reduction.elements(), root),
-        Reduce::Parts => parts(members, &mut plan, own, out, reduction, root),
+        Reduce::Flat => flat(members, plan, own, out, &reduction.elements(), root),
+        Reduce::Binomial => binomial(members, plan, own, out, &reduction.elements(), root),
+        Reduce::Parts => parts(members, plan, own, out, reduction, root),
     }
-    Ok(plan.finish())
 }
 
 /// The root gets everything and does everything. `out` is there at the root.

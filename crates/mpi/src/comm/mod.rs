@@ -2,6 +2,8 @@
 
 mod create;
 mod extras;
+mod inter;
+pub mod topology;
 
 use std::sync::Arc;
 
@@ -15,6 +17,8 @@ use crate::group::Group;
 use crate::process::Process;
 
 pub use extras::{Attributes, Extras};
+pub use inter::Bridge;
+use topology::Topology;
 
 /// Context of `MPI_COMM_WORLD`. A communicator owns two: even for point-to-point, odd for collectives.
 pub(crate) const WORLD: u32 = 0;
@@ -29,12 +33,45 @@ pub struct Comm {
     process: Arc<Process>,
     context: u32,
     group: Arc<Group>,
-    /// The other side of an intercommunicator.
-    remote: Option<Arc<Group>>,
+    shape: Shape,
     rank: u32,
     /// Collectives begun on this communicator so far.
     sequence: AtomicU32,
     extras: Extras,
+}
+
+/// What kind of communicator it is.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    /// One group.
+    Plain,
+    /// Two groups: an intercommunicator.
+    Between(Remote),
+    /// One group with a topology.
+    On(Arc<Topology>),
+}
+
+/// The other side of an intercommunicator, as this side sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote {
+    group: Arc<Group>,
+    /// Both sides in the order in which schedules count ranks: the local group, then the remote one.
+    everybody: Arc<Group>,
+    /// Of the two sides one is the first, where an order is needed: that of the lowest process. Both
+    /// come to the same answer without asking.
+    local_is_first: bool,
+}
+
+impl Remote {
+    /// The other side of `local`; the two have no process in common.
+    pub(crate) fn of(local: &Group, group: Arc<Group>) -> Self {
+        let everybody = local.members().chain(group.members()).collect();
+        Self {
+            everybody: Arc::new(Group::of(everybody)),
+            local_is_first: local.members().min() < group.members().min(),
+            group,
+        }
+    }
 }
 
 impl Comm {
@@ -45,14 +82,14 @@ impl Comm {
         process: &Arc<Process>,
         context: u32,
         group: Arc<Group>,
-        remote: Option<Arc<Group>>,
+        shape: Shape,
     ) -> Option<Arc<Self>> {
         let rank = group.rank_of(process.me())?;
         Some(Arc::new(Self {
             process: Arc::clone(process),
             context,
             group,
-            remote,
+            shape,
             rank,
             sequence: AtomicU32::new(0),
             extras: Extras::default(),
@@ -82,7 +119,24 @@ impl Comm {
     /// The remote group of an intercommunicator.
     #[must_use]
     pub fn remote_group(&self) -> Option<&Arc<Group>> {
-        self.remote.as_ref()
+        self.remote().map(|remote| &remote.group)
+    }
+
+    /// The topology, if it was made with one (MPI 5.0, chapter 8).
+    #[must_use]
+    pub fn topology(&self) -> Option<&Arc<Topology>> {
+        match &self.shape {
+            Shape::On(topology) => Some(topology),
+            Shape::Plain | Shape::Between(_) => None,
+        }
+    }
+
+    #[inline]
+    fn remote(&self) -> Option<&Remote> {
+        match &self.shape {
+            Shape::Between(remote) => Some(remote),
+            Shape::Plain | Shape::On(_) => None,
+        }
     }
 
     /// The process that this is a communicator of.
@@ -107,7 +161,7 @@ impl Comm {
 
     /// The group that ranks of messages are counted in.
     fn peers(&self) -> &Arc<Group> {
-        self.remote.as_ref().unwrap_or(&self.group)
+        self.remote_group().unwrap_or(&self.group)
     }
 
     /// The process of a rank that messages go to.
@@ -138,11 +192,16 @@ impl Comm {
     }
 
     /// Where the next collective of this communicator runs. All ranks begin collectives in the same
-    /// order, so they count alike.
+    /// order, so they count alike. In an intercommunicator the ranks of the remote group are counted on
+    /// behind those of the local one.
     fn place(&self) -> Place {
+        let group = match self.remote() {
+            None => self.translation(),
+            Some(remote) => Some(Arc::clone(&remote.everybody)),
+        };
         Place {
             context: self.context | 1,
-            group: self.translation(),
+            group,
             sequence: self.sequence.fetch_add(1, Ordering::Relaxed),
         }
     }

@@ -1,10 +1,10 @@
 //! What arrives: the [`Sink`] of the engine. Nothing here calls the fabric (it is being polled).
 
-use weft_fabric::{Head, Operation, Peer, SharedBytes, Sink, SyncKey};
+use weft_fabric::{GUEST_KEY, Head, Operation, Peer, SharedBytes, Sink, SyncKey};
 use weft_matching::{Arrival, Context, Source, Tag};
 
 use super::envelope::{Envelope, Kind};
-use super::request::{Outcome, RequestId, Work};
+use super::request::{Phase, RequestId, Work};
 use super::{Core, Todo, Unexpected, UnexpectedId};
 use crate::error::{Error, ErrorClass};
 
@@ -18,7 +18,7 @@ impl Sink for Core {
                 ..
             }) => self.sent(from, request),
             Some(envelope) => self.arrive(from, envelope, data),
-            None => self.refused += 1,
+            None => self.message_of_guest(from, head, data),
         }
     }
 
@@ -28,6 +28,10 @@ impl Sink for Core {
             .iter()
             .position(|(other, ..)| *other == operation)
         else {
+            if let Some(guest) = &mut self.guest {
+                self.guest_called = true;
+                guest.moved(operation, result);
+            }
             return;
         };
         let (_, request, pulling) = self.pulling.swap_remove(place);
@@ -46,14 +50,37 @@ impl Sink for Core {
             peer,
             reason: reason.to_owned(),
         });
+        if let Some(guest) = &mut self.guest {
+            self.guest_called = true;
+            guest.lost(peer, reason);
+        }
     }
 
-    fn signalled(&mut self, _from: Peer, _key: SyncKey) {
-        // Counted by the fabric; the runs that wait for signals look after each poll.
+    fn signalled(&mut self, from: Peer, key: SyncKey) {
+        // Counted by the fabric; the runs that wait for signals look after the poll.
+        self.runs.signalled = true;
+        if let Some(guest) = &mut self.guest
+            && key.0 & GUEST_KEY == GUEST_KEY
+        {
+            self.guest_called = true;
+            guest.signalled(from, key);
+        }
     }
 }
 
 impl Core {
+    /// A head that is no envelope of ours is the guest's.
+    #[cold]
+    fn message_of_guest(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
+        match &mut self.guest {
+            Some(guest) => {
+                self.guest_called = true;
+                guest.message(from, head, data);
+            }
+            None => self.refused += 1,
+        }
+    }
+
     #[inline]
     fn arrive(&mut self, from: Peer, mut envelope: Envelope, data: SharedBytes<'_>) {
         let pull = envelope.kind == Kind::Ready;
@@ -125,15 +152,17 @@ impl Core {
         };
         *posted = None;
         let fitted = buffer.fill(data);
-        let error = (fitted < data.len()).then(|| truncated(from, envelope, fitted));
-        slot.outcome = Outcome {
-            source: Some(from),
-            tag: envelope.tag,
-            bytes: fitted as u64,
-            cancelled: false,
-            error,
-        };
-        self.complete(id);
+        slot.outcome.source = Some(from);
+        slot.outcome.tag = envelope.tag;
+        slot.outcome.bytes = fitted as u64;
+        if fitted < data.len() {
+            slot.outcome.error = Some(truncated(from, envelope, fitted));
+        }
+        if slot.has_duties() {
+            self.complete(id);
+        } else {
+            slot.phase = Phase::Complete;
+        }
     }
 
     /// A peer says that one of our sends is matched and its buffer free.

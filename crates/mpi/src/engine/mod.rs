@@ -11,27 +11,27 @@
 //! [`Engine`] is two halves: the fabric, and the [`Core`] that the fabric reports to while it is
 //! polled. What needs the fabric itself is noted as a [`Todo`] and done right after the poll.
 //!
-//! One lock guards the engine ([`Shared`]). Of the threads that wait, one drives progress; the others
+//! One lock guards the engine ([`Shared`]). Of the threads and fibers that wait, one drives progress; the others
 //! sleep until it completes what they wait for, or until it leaves and hands the wheel over.
 
 mod arrival;
 pub(crate) mod envelope;
 mod outbox;
+mod parked;
 mod rendezvous;
 pub(crate) mod request;
 pub mod schedule;
 mod shared;
 pub(crate) mod start;
 
-use std::collections::VecDeque;
-use std::thread::Thread;
-
-use weft_fabric::{Fabric, Operation, Peer};
+use weft_fabric::{Fabric, Guest, Operation, Peer};
+use weft_fiber::Waiter;
 use weft_matching::Matching;
 
 use crate::error::{Error, ErrorClass};
 use envelope::Envelope;
 use outbox::Outbox;
+use parked::Parked;
 use request::{Outcome, Phase, RequestId, Requests, Work};
 use schedule::{Runs, ScheduleId};
 pub(crate) use shared::{Guard, Interest, Shared};
@@ -94,14 +94,17 @@ pub(crate) struct Core {
     /// Operations of the fabric that answered `Pending`.
     pub pulling: Vec<(Operation, RequestId, Pulling)>,
     pub next_operation: u64,
-    /// Threads asleep until something unexpected arrives (probes).
-    pub probing: Vec<Thread>,
+    /// Asleep until something unexpected arrives (probes).
+    pub probing: Vec<Waiter>,
     /// Bytes of buffered sends under way.
     pub buffered: usize,
     /// Peers that are lost, with the reason.
     pub lost: Vec<(Peer, String)>,
     /// Messages that were no envelopes.
     pub refused: u64,
+    /// Who else uses the endpoint, and whether it may have something to settle.
+    pub guest: Option<Box<dyn Guest>>,
+    pub guest_called: bool,
 }
 
 /// One rank's engine.
@@ -115,12 +118,14 @@ pub(crate) struct Engine {
     pub allowance: usize,
     /// Memory for packing elements with gaps.
     pub scratch: Vec<u8>,
+    /// What is being done of what polling left to do; empty otherwise.
+    pub doing: Vec<Todo>,
     /// Pulls that the fabric had no room for.
     pub retry_pulls: Vec<(RequestId, Peer, Envelope)>,
-    /// Whether a thread drives progress right now.
+    /// Whether somebody drives progress right now.
     pub driven: bool,
-    /// Threads that wait while another drives.
-    pub parked: VecDeque<Thread>,
+    /// Those who wait while another drives.
+    pub parked: Parked,
 }
 
 impl Engine {
@@ -144,13 +149,16 @@ impl Engine {
                 buffered: 0,
                 lost: Vec::new(),
                 refused: 0,
+                guest: None,
+                guest_called: false,
             },
             outbox: Outbox::new(peers),
             allowance: 0,
             scratch: Vec::new(),
+            doing: Vec::new(),
             retry_pulls: Vec::new(),
             driven: false,
-            parked: VecDeque::new(),
+            parked: Parked::default(),
         }
     }
 
@@ -161,7 +169,7 @@ impl Engine {
         if !self.outbox.is_empty() {
             moved |= self.flush();
         }
-        if !self.core.runs.signalling.is_empty() {
+        if self.core.runs.signalled || self.core.runs.stuck {
             self.advance_signalling();
         }
         if !self.retry_pulls.is_empty() {
@@ -170,14 +178,33 @@ impl Engine {
         if !self.core.todo.is_empty() {
             self.settle();
         }
+        if self.core.guest_called {
+            moved |= self.settle_guest();
+        }
+        moved
+    }
+
+    /// Something came for the guest, or it was called: it does what that has left to do.
+    #[cold]
+    fn settle_guest(&mut self) -> bool {
+        let Some(guest) = &mut self.core.guest else {
+            return false;
+        };
+        let moved = guest.settle(&mut *self.fabric);
+        self.core.guest_called = !guest.is_settled();
+        // Whoever waits for it is parked as those who wait for anything.
+        self.core.wake_probing();
         moved
     }
 
     /// Does what polling left to do.
     fn settle(&mut self) {
-        // New entries may appear while old ones are done; each is done once.
+        // New entries may appear while old ones are done; each is done once. The two lists change
+        // places, so that neither gives up its memory.
+        let mut doing = std::mem::take(&mut self.doing);
         while !self.core.todo.is_empty() {
-            for todo in std::mem::take(&mut self.core.todo) {
+            std::mem::swap(&mut doing, &mut self.core.todo);
+            for todo in doing.drain(..) {
                 match todo {
                     Todo::Pull {
                         request,
@@ -191,6 +218,7 @@ impl Engine {
                 }
             }
         }
+        self.doing = doing;
     }
 
     /// A peer is lost: what waits for it alone ends in an error that names it.
@@ -245,7 +273,7 @@ impl Engine {
         let Some(slot) = self.core.requests.get_mut(begun) else {
             return;
         };
-        slot.follower = Some(follower);
+        slot.duties_mut().follower = Some(follower);
         if slot.phase == Phase::Complete {
             self.core.complete(begun);
         }
@@ -254,16 +282,28 @@ impl Engine {
 
 impl Core {
     /// An active request has ended, its outcome is in its slot.
+    #[inline]
     pub(crate) fn complete(&mut self, id: RequestId) {
         let Some(slot) = self.requests.get_mut(id) else {
             return;
         };
         slot.phase = Phase::Complete;
-        if let Some(thread) = slot.waiter.take() {
-            thread.unpark();
+        if slot.has_duties() {
+            self.discharge(id);
         }
-        let buffered = std::mem::take(&mut slot.buffered);
-        let (parent, follower, detached) = (slot.parent, slot.follower.take(), slot.detached);
+    }
+
+    /// Does what is due at the end of a request.
+    fn discharge(&mut self, id: RequestId) {
+        let Some(slot) = self.requests.get_mut(id) else {
+            return;
+        };
+        let duties = slot.duties_mut();
+        if let Some(waiter) = duties.waiter.take() {
+            waiter.wake();
+        }
+        let buffered = std::mem::take(&mut duties.buffered);
+        let (parent, follower, detached) = (duties.parent, duties.follower.take(), duties.detached);
         let carried = follower.map(|follower| (follower, std::mem::take(&mut slot.outcome)));
         let received = matches!(slot.work, Work::Receive { .. } | Work::Pull { .. });
         if buffered > 0 {
@@ -287,7 +327,8 @@ impl Core {
             return;
         };
         let earlier = slot.outcome.error.take();
-        if received || slot.legs == 0 {
+        let legs = slot.duties().legs;
+        if received || legs == 0 {
             slot.outcome = outcome;
         } else {
             slot.outcome.error = outcome.error;
@@ -295,16 +336,18 @@ impl Core {
         if earlier.is_some() {
             slot.outcome.error = earlier;
         }
-        slot.legs = slot.legs.saturating_sub(1);
-        if slot.legs == 0 {
+        if legs > 0 {
+            slot.duties_mut().legs = legs - 1;
+        }
+        if legs <= 1 {
             self.complete(id);
         }
     }
 
     /// Wakes the threads that wait for something unexpected.
     pub(crate) fn wake_probing(&mut self) {
-        for thread in self.probing.drain(..) {
-            thread.unpark();
+        for waiter in self.probing.drain(..) {
+            waiter.wake();
         }
     }
 

@@ -1,10 +1,11 @@
 //! Requests: what a caller waits for. They live in one table of the engine; a [`RequestId`] is an
 //! index with a generation, so that a stale one is noticed.
 
+use std::mem::{forget, replace};
 use std::sync::Arc;
-use std::thread::Thread;
 
 use weft_fabric::{Peer, Token};
+use weft_fiber::Waiter;
 
 use crate::buffer::Buffer;
 use crate::engine::schedule::{Place, Schedule, ScheduleId};
@@ -79,6 +80,17 @@ pub(crate) struct Outcome {
     pub error: Option<Error>,
 }
 
+impl Outcome {
+    /// What is known before the end.
+    const NONE: Self = Self {
+        source: None,
+        tag: -1,
+        bytes: 0,
+        cancelled: false,
+        error: None,
+    };
+}
+
 /// The status of a completed operation (MPI 5.0, section 3.2.5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
@@ -127,7 +139,6 @@ pub(crate) enum Work {
     Nothing,
     /// A send under way: keeps what the fabric may still read, and the grant it reads by.
     Send {
-        #[expect(dead_code, reason = "owns what the fabric reads until the end")]
         owned: Option<Box<[u8]>>,
         token: Option<Token>,
     },
@@ -140,6 +151,19 @@ pub(crate) enum Work {
     Pull { buffer: Buffer, owned: Box<[u8]> },
     /// A collective.
     Schedule,
+}
+
+impl Work {
+    /// Whether it owns anything that must be dropped.
+    #[inline]
+    fn owns(&self) -> bool {
+        match self {
+            Self::Nothing | Self::Schedule => false,
+            Self::Receive { buffer, .. } => matches!(buffer, Buffer::Typed(_)),
+            Self::Send { owned, .. } => owned.is_some(),
+            Self::Pull { .. } => true,
+        }
+    }
 }
 
 /// What to start when a persistent request is started.
@@ -165,21 +189,13 @@ pub(crate) enum Recipe {
     },
 }
 
-/// One slot of the table.
-#[derive(Debug)]
-pub(crate) struct Request {
-    generation: u32,
-    pub phase: Phase,
+/// What else is due when a request ends. Most requests have nothing of it.
+#[derive(Debug, Default)]
+pub(crate) struct Duties {
     /// Released by the engine itself when complete (`MPI_Request_free`, buffered sends).
     pub detached: bool,
     /// Whether it counts against the buffer of buffered sends, in bytes.
     pub buffered: usize,
-    /// Communicator context, to find the error handler and for reports.
-    pub context: u32,
-    /// Ranks of the communicator, where they differ from the peers.
-    pub group: Option<Arc<Group>>,
-    pub work: Work,
-    pub outcome: Outcome,
     /// The collective that this is a part of.
     pub parent: Option<ScheduleId>,
     /// The request that this one carries out, and that ends with it: a persistent one, or the head of
@@ -187,9 +203,27 @@ pub(crate) struct Request {
     pub follower: Option<RequestId>,
     /// How many requests must end before this one does, which they carry out together; 0 for one.
     pub legs: u8,
-    /// The thread asleep for it.
-    pub waiter: Option<Thread>,
+    /// Who waits for it.
+    pub waiter: Option<Waiter>,
     pub recipe: Option<Box<Recipe>>,
+}
+
+/// One slot of the table. While it is free, nothing in it owns anything.
+#[derive(Debug)]
+pub(crate) struct Request {
+    generation: u32,
+    pub phase: Phase,
+    /// Whether `duties` are any but the default.
+    has_duties: bool,
+    /// Communicator context, to find the error handler and for reports.
+    pub context: u32,
+    /// The next free slot, while this one is free.
+    next_free: u32,
+    /// Ranks of the communicator, where they differ from the peers.
+    pub group: Option<Arc<Group>>,
+    pub work: Work,
+    pub outcome: Outcome,
+    duties: Duties,
 }
 
 impl Request {
@@ -197,21 +231,52 @@ impl Request {
         Self {
             generation: 0,
             phase: Phase::Free,
-            detached: false,
-            buffered: 0,
+            has_duties: false,
             context: 0,
+            next_free: NO_SLOT,
             group: None,
             work: Work::Nothing,
             outcome: Outcome::default(),
-            parent: None,
-            follower: None,
-            legs: 0,
-            waiter: None,
-            recipe: None,
+            duties: Duties::default(),
         }
     }
 
+    /// Whether anything is due when it ends.
+    #[inline]
+    pub(crate) fn has_duties(&self) -> bool {
+        self.has_duties
+    }
+
+    /// What is due when it ends.
+    #[inline]
+    pub(crate) fn duties(&self) -> &Duties {
+        &self.duties
+    }
+
+    /// What is due when it ends, to be changed.
+    pub(crate) fn duties_mut(&mut self) -> &mut Duties {
+        self.has_duties = true;
+        &mut self.duties
+    }
+
+    /// Whether it can be started again.
+    #[inline]
+    pub(crate) fn is_persistent(&self) -> bool {
+        self.has_duties && self.duties.recipe.is_some()
+    }
+
+    /// Drops what it owns.
+    #[cold]
+    fn clear(&mut self) {
+        self.has_duties = false;
+        self.duties = Duties::default();
+        self.group = None;
+        self.work = Work::Nothing;
+        self.outcome.error = None;
+    }
+
     /// The outcome as the caller sees it, with the source as a rank.
+    #[inline]
     pub(crate) fn status(&self) -> Status {
         let outcome = &self.outcome;
         let rank = |peer: Peer| match &self.group {
@@ -232,47 +297,71 @@ impl Request {
     }
 }
 
+/// No slot.
+const NO_SLOT: u32 = u32::MAX;
+
 /// The table of requests. Slots are reused; a slot's generation moves on when it is released.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Requests {
     slots: Vec<Request>,
-    free: Vec<u32>,
+    /// The first of a chain of free slots.
+    free: u32,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: NO_SLOT,
+        }
+    }
 }
 
 impl Requests {
     /// A new active request.
+    #[inline]
     pub(crate) fn insert(
         &mut self,
         context: u32,
         group: Option<Arc<Group>>,
         work: Work,
     ) -> RequestId {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Request::vacant());
-            u32::try_from(self.slots.len() - 1)
-                .ok()
-                .filter(|index| *index < RequestId::DONE.index)
-                .expect("at most four million requests of a rank are live at once")
-        });
+        if self.free == NO_SLOT {
+            self.grow();
+        }
+        let index = self.free;
         let slot = &mut self.slots[index as usize];
+        self.free = slot.next_free;
         slot.phase = Phase::Active;
         slot.context = context;
-        slot.group = group;
-        slot.work = work;
-        slot.outcome = Outcome {
-            tag: -1,
-            ..Outcome::default()
-        };
-        RequestId::new(index, slot.generation)
+        // What these replace owns nothing, as the slot was free: there is nothing to be dropped.
+        forget(replace(&mut slot.group, group));
+        forget(replace(&mut slot.work, work));
+        forget(replace(&mut slot.outcome, Outcome::NONE));
+        RequestId {
+            index,
+            generation: slot.generation,
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.slots.push(Request::vacant());
+        self.free = u32::try_from(self.slots.len() - 1)
+            .ok()
+            .filter(|index| *index < RequestId::DONE.index)
+            .expect("at most four million requests of a rank are live at once");
     }
 
     /// The request of that name, if it is live.
+    #[inline]
     pub(crate) fn get(&self, id: RequestId) -> Option<&Request> {
         let slot = self.slots.get(id.index as usize)?;
         (slot.generation == id.generation && slot.phase != Phase::Free).then_some(slot)
     }
 
     /// The request of that name, if it is live.
+    #[inline]
     pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut Request> {
         let slot = self.slots.get_mut(id.index as usize)?;
         (slot.generation == id.generation && slot.phase != Phase::Free).then_some(slot)
@@ -284,20 +373,20 @@ impl Requests {
     }
 
     /// Gives a slot back.
+    #[inline]
     pub(crate) fn release(&mut self, id: RequestId) {
         let Some(slot) = self.get_mut(id) else { return };
         slot.generation = RequestId::new(0, slot.generation.wrapping_add(1)).generation;
         slot.phase = Phase::Free;
-        slot.detached = false;
-        slot.buffered = 0;
-        slot.group = None;
-        slot.work = Work::Nothing;
-        slot.parent = None;
-        slot.follower = None;
-        slot.legs = 0;
-        slot.waiter = None;
-        slot.recipe = None;
-        self.free.push(id.index);
+        if slot.has_duties
+            || slot.group.is_some()
+            || slot.outcome.error.is_some()
+            || slot.work.owns()
+        {
+            slot.clear();
+        }
+        let next = replace(&mut self.free, id.index);
+        self.slots[id.index as usize].next_free = next;
     }
 
     /// All live requests, for reports.

@@ -117,6 +117,18 @@ pub struct Schedule {
     pub scratch_bytes: usize,
 }
 
+impl Schedule {
+    /// Steps that need no scratch memory.
+    #[must_use]
+    pub fn of(name: &'static str, steps: Vec<Step>) -> Self {
+        Self {
+            name,
+            steps,
+            scratch_bytes: 0,
+        }
+    }
+}
+
 /// Index of a run in the engine's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ScheduleId(u32);
@@ -126,7 +138,7 @@ pub(crate) struct ScheduleId(u32);
 pub(crate) struct Place {
     /// The communicator's context for collectives.
     pub context: u32,
-    /// Ranks of the communicator, where they differ from the peers.
+    /// Ranks of the communicator (both sides of an intercommunicator), where they differ from the peers.
     pub group: Option<Arc<Group>>,
     /// Number of this collective on the communicator.
     pub sequence: u32,
@@ -174,7 +186,13 @@ struct Run {
 pub(crate) struct Runs {
     slots: Vec<Option<Run>>,
     /// Runs that wait for signals or for room to signal.
-    pub signalling: Vec<ScheduleId>,
+    signalling: Vec<ScheduleId>,
+    /// Signals have arrived since those runs were looked at.
+    pub signalled: bool,
+    /// One of them could not signal for want of room.
+    pub stuck: bool,
+    /// Emptied lists of peers, kept so that a collective need not allocate them.
+    spare: Vec<Vec<Peer>>,
 }
 
 impl Runs {
@@ -249,8 +267,8 @@ impl Engine {
             place,
             position: 0,
             outstanding: 0,
-            awaited: Vec::new(),
-            unsent: Vec::new(),
+            awaited: self.core.runs.spare.pop().unwrap_or_default(),
+            unsent: self.core.runs.spare.pop().unwrap_or_default(),
             request,
             error: None,
             stepping: false,
@@ -322,7 +340,9 @@ impl Engine {
             run.error.get_or_insert(error);
         }
         let quiet = run.awaited.is_empty() && run.unsent.is_empty();
+        let stuck = !run.unsent.is_empty();
         let done = run.outstanding == 0 && (quiet || run.error.is_some());
+        self.core.runs.stuck |= stuck;
         let signalling = &mut self.core.runs.signalling;
         if quiet {
             signalling.retain(|other| *other != id);
@@ -392,10 +412,10 @@ impl Engine {
                 }
             }
             Step::Signal { to } => {
-                let peer = place.peer(*to);
-                run.unsent.push(peer);
-                // Tried at once: the others may be waiting for it.
-                self.settled(id);
+                let (peer, key) = (place.peer(*to), place.key());
+                if self.fabric.signal(peer, key)? == Posted::Retry {
+                    run.unsent.push(peer);
+                }
             }
             Step::Await { from } => {
                 let peer = place.peer(*from);
@@ -411,7 +431,7 @@ impl Engine {
         let Some(slot) = self.core.requests.get_mut(request) else {
             return;
         };
-        slot.parent = Some(run);
+        slot.duties_mut().parent = Some(run);
         if slot.phase == Phase::Complete {
             self.core.end_part(request, run);
         }
@@ -421,6 +441,10 @@ impl Engine {
         let Some(run) = self.core.runs.slots[id.0 as usize].take() else {
             return;
         };
+        for mut list in [run.awaited, run.unsent] {
+            list.clear();
+            self.core.runs.spare.push(list);
+        }
         self.core.runs.signalling.retain(|other| *other != id);
         if run.error.is_some() {
             self.fabric.forget(run.place.key());
@@ -433,9 +457,10 @@ impl Engine {
 
     /// Looks whether signals let some run go on.
     pub(crate) fn advance_signalling(&mut self) {
-        for id in self.core.runs.signalling.clone() {
-            self.core.todo.push(Todo::Advance(id));
-        }
+        let runs = &mut self.core.runs;
+        (runs.signalled, runs.stuck) = (false, false);
+        let waiting = runs.signalling.iter().map(|id| Todo::Advance(*id));
+        self.core.todo.extend(waiting);
     }
 }
 

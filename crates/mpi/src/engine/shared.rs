@@ -1,22 +1,27 @@
 //! The engine among threads: the lock, and waiting.
 //!
-//! Of the threads of a rank that wait, one *drives*: it holds the lock, polls, and sleeps on the
+//! Of those of a rank that wait, one *drives*: it holds the lock, polls, and sleeps on the
 //! fabric's bell when nothing comes. The others are *parked*. Whoever completes a request wakes the
-//! thread that waits for it; a driver that has what it came for wakes one of the parked to take over.
+//! one that waits for it; a driver that has what it came for wakes one of the parked to take over.
+//!
+//! Who waits is a value, a [`Waiter`]: a thread, which parks, or a fiber, whose worker runs others
+//! meanwhile, or the task of an asynchronous executor. A fiber that drives lets the others of its worker
+//! run after each look; only when none of them can does it spin, and then its worker sleeps on the
+//! fabric's bell, which also ends when a fiber of it becomes runnable.
 //!
 //! The driver lets go of the lock whenever another thread asks for it, and while it sleeps.
 
-use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::thread::{self, Thread};
+use std::thread;
 
 use weft_atomic::FenceMode;
 use weft_atomic::biased::{self, Biased};
 
 use weft_fabric::waiting::{Step, Waiting};
 use weft_fabric::{Bell, Fabric};
-use weft_sys::{futex::Futex, membarrier};
+use weft_fiber::{self as fiber, Waiter};
+use weft_sys::{error::keep_errno, futex::Futex, membarrier};
 
 use super::Engine;
 use super::request::{Phase, RequestId};
@@ -26,6 +31,8 @@ pub(crate) struct Shared {
     engine: Biased<Engine>,
     futex: Futex,
     bell: Arc<dyn Bell>,
+    /// Ends the sleep of a worker on the bell.
+    ring: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// Exclusive use of the engine.
@@ -34,7 +41,7 @@ pub(crate) struct Guard<'a> {
     engine: Option<biased::Guard<'a, Engine, Futex>>,
 }
 
-/// What a thread waits for.
+/// What is waited for.
 #[derive(Clone, Copy)]
 pub(crate) enum Interest<'a> {
     /// These requests.
@@ -54,6 +61,10 @@ impl Shared {
         Self {
             engine: Biased::new(Engine::new(fabric), mode),
             futex: Futex::private(),
+            ring: {
+                let bell = Arc::clone(&bell);
+                Arc::new(move || bell.ring())
+            },
             bell,
         }
     }
@@ -108,10 +119,14 @@ impl Guard<'_> {
         if let Some(answer) = ready(self) {
             return answer;
         }
-        if self.driven {
-            return self.wait_parked(interest, ready);
-        }
-        self.drive(ready)
+        // Other fibers may run on this thread meanwhile.
+        keep_errno(|| {
+            if self.driven {
+                self.wait_parked(interest, ready)
+            } else {
+                self.drive(ready)
+            }
+        })
     }
 
     /// Drives progress until `ready` has an answer.
@@ -119,14 +134,26 @@ impl Guard<'_> {
     fn drive<T>(&mut self, mut ready: impl FnMut(&mut Engine) -> Option<T>) -> T {
         self.driven = true;
         let mut waiting = Waiting::new();
+        let is_fiber = fiber::is_fiber();
         loop {
-            if self.progress() {
+            let moved = self.progress();
+            if moved {
                 waiting.found();
                 if let Some(answer) = ready(self) {
                     self.leave_wheel();
                     return answer;
                 }
-            } else if waiting.step(&*self.shared.bell) == Step::Sleep {
+            }
+            if is_fiber && fiber::others_runnable() {
+                waiting.found();
+                self.released(fiber::yield_now);
+                if let Some(answer) = ready(self) {
+                    self.leave_wheel();
+                    return answer;
+                }
+                continue;
+            }
+            if !moved && waiting.step(&*self.shared.bell) == Step::Sleep {
                 if let Some(answer) = self.sleep(&mut ready) {
                     self.leave_wheel();
                     return answer;
@@ -156,7 +183,12 @@ impl Guard<'_> {
             bell.cancel(ticket);
             return Some(answer);
         }
-        self.released(|| bell.wait(ticket, None));
+        let ring = Arc::clone(&self.shared.ring);
+        self.released(|| {
+            if !fiber::sleep_elsewhere(&ring, || bell.wait(ticket, None)) {
+                bell.cancel(ticket);
+            }
+        });
         self.progress();
         ready(self)
     }
@@ -165,19 +197,19 @@ impl Guard<'_> {
     #[inline]
     fn leave_wheel(&mut self) {
         self.driven = false;
-        if let Some(next) = self.parked.front() {
-            next.unpark();
+        if let Some(next) = self.parked.first() {
+            next.clone().wake();
         }
     }
 
-    /// Waits while another thread drives.
+    /// Waits while another drives.
     #[cold]
     fn wait_parked<T>(
         &mut self,
         interest: Interest<'_>,
         mut ready: impl FnMut(&mut Engine) -> Option<T>,
     ) -> T {
-        let me = thread::current();
+        let me = Waiter::current();
         loop {
             if let Some(answer) = ready(self) {
                 // A wake-up to take the wheel may have come with the answer: pass it on.
@@ -190,30 +222,24 @@ impl Guard<'_> {
                 return self.drive(ready);
             }
             self.register(interest, &me);
-            self.parked.push_back(me.clone());
-            self.released(thread::park);
-            forget(&mut self.parked, &me);
+            let place = self.parked.push(me.clone());
+            self.released(fiber::park);
+            self.parked.remove(place);
         }
     }
 
-    fn register(&mut self, interest: Interest<'_>, me: &Thread) {
+    fn register(&mut self, interest: Interest<'_>, me: &Waiter) {
         match interest {
             Interest::Requests(ids) => {
                 for &id in ids {
                     if let Some(slot) = self.core.requests.get_mut(id)
                         && slot.phase == Phase::Active
                     {
-                        slot.waiter = Some(me.clone());
+                        slot.duties_mut().waiter = Some(me.clone());
                     }
                 }
             }
             Interest::Arrivals => self.core.probing.push(me.clone()),
         }
-    }
-}
-
-fn forget(parked: &mut VecDeque<Thread>, me: &Thread) {
-    if let Some(place) = parked.iter().position(|other| other.id() == me.id()) {
-        parked.remove(place);
     }
 }

@@ -200,7 +200,9 @@ impl Engine {
                         *posted = Some(handle);
                     }
                 }
-                self.fail_if_lost(request, from);
+                if !self.core.lost.is_empty() {
+                    self.fail_if_lost(request, from);
+                }
             }
             Posting::Matched(_, unexpected) => {
                 let message = self.core.take_unexpected(unexpected);
@@ -230,6 +232,7 @@ impl Engine {
         }
     }
 
+    #[cold]
     fn fail_if_lost(&mut self, request: RequestId, from: Option<Peer>) {
         let Some(lost) =
             from.and_then(|from| self.core.lost.iter().find(|(peer, _)| *peer == from))

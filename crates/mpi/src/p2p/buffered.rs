@@ -41,8 +41,9 @@ impl Engine {
         }
         if let Some(request) = self.start_send(SendMode::Buffered, buffer, context, to, tag)? {
             let slot = self.core.requests.checked(request)?;
-            slot.detached = true;
-            slot.buffered = needed;
+            let duties = slot.duties_mut();
+            duties.detached = true;
+            duties.buffered = needed;
             self.core.buffered += needed;
             if slot.phase == Phase::Complete {
                 self.core.complete(request);

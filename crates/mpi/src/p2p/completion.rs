@@ -10,15 +10,53 @@ use crate::engine::{Engine, Guard, Interest};
 use crate::error::{Error, ErrorClass, Result};
 use crate::process::Process;
 
+/// The list of a caller that waits for all of its requests, and where the ends go.
+pub trait RequestList {
+    /// How many places it has.
+    fn len(&self) -> usize;
+    /// Whether it has none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The request at a place; `None` stands for `MPI_REQUEST_NULL`.
+    fn request(&self, place: usize) -> Option<RequestId>;
+    /// Whether anybody wants the statuses, however well all went.
+    fn wants_statuses(&self) -> bool;
+    /// The request at a place has ended. `failed`: some of the list did, so each status says whether
+    /// its operation was one of them. Called for every place once all have ended.
+    fn ended(&mut self, place: usize, status: Option<&Status>, failed: bool);
+}
+
+/// Names with room for all statuses.
+impl RequestList for (&[Option<RequestId>], &mut Vec<Status>) {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn request(&self, place: usize) -> Option<RequestId> {
+        self.0[place]
+    }
+
+    fn wants_statuses(&self) -> bool {
+        true
+    }
+
+    fn ended(&mut self, _place: usize, status: Option<&Status>, _failed: bool) {
+        self.1.push(status.cloned().unwrap_or_else(Status::empty));
+    }
+}
+
 /// Requests by place in the caller's list, with their ends.
 pub type Ended = Vec<(usize, Status)>;
 
 impl Engine {
     #[inline]
     fn phase(&self, id: RequestId) -> Result<Phase> {
+        if id == RequestId::DONE {
+            return Ok(Phase::Complete);
+        }
         match self.core.requests.get(id) {
             Some(slot) => Ok(slot.phase),
-            None if id == RequestId::DONE => Ok(Phase::Complete),
             None => Err(crate::engine::request::stale(id)),
         }
     }
@@ -33,14 +71,72 @@ impl Engine {
             return Status::empty();
         }
         let status = slot.status();
-        if slot.recipe.is_some() {
+        self.settle_ended(id);
+        status
+    }
+
+    /// The outcome of an ended request has been taken, or nobody wants it.
+    #[inline]
+    fn settle_ended(&mut self, id: RequestId) {
+        let Some(slot) = self.core.requests.get_mut(id) else {
+            return;
+        };
+        if slot.is_persistent() {
             slot.phase = Phase::Inactive;
         } else {
             self.core.requests.release(id);
         }
-        status
     }
 
+    /// What an ended request failed with.
+    #[inline]
+    fn error_of(&self, id: RequestId) -> Option<&Error> {
+        let slot = self.core.requests.get(id)?;
+        match slot.phase {
+            Phase::Complete => slot.outcome.error.as_ref(),
+            Phase::Free | Phase::Inactive | Phase::Active => None,
+        }
+    }
+
+    /// Takes the outcomes of a list whose requests have all ended.
+    #[inline]
+    fn take_all(&mut self, list: &mut impl RequestList, failure: Option<Error>) -> Result<()> {
+        let failed = failure.is_some();
+        let wanted = failed || list.wants_statuses();
+        for place in 0..list.len() {
+            match list.request(place) {
+                None => list.ended(place, None, failed),
+                Some(id) if wanted => {
+                    let status = self.take(id);
+                    list.ended(place, Some(&status), failed);
+                }
+                Some(id) => {
+                    self.settle_ended(id);
+                    list.ended(place, None, failed);
+                }
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// The error of a list, if one of its requests, all ended, has failed.
+    #[cold]
+    fn failure(&self, list: &impl RequestList) -> Option<Error> {
+        let errors: Vec<&Error> = (0..list.len())
+            .filter_map(|place| self.error_of(list.request(place)?))
+            .collect();
+        let first = errors.first()?.text();
+        Some(Error::new(
+            ErrorClass::InStatus,
+            format!(
+                "{} of {} requests failed, the first because {first}; see the error in each status",
+                errors.len(),
+                list.len()
+            ),
+        ))
+    }
+
+    #[inline]
     fn over(&self, id: RequestId) -> bool {
         self.core
             .requests
@@ -93,27 +189,6 @@ fn outcome(mut status: Status) -> Result<Status> {
     }
 }
 
-fn outcomes(statuses: &[Status]) -> Result<()> {
-    let failed = statuses
-        .iter()
-        .filter(|status| status.error.is_some())
-        .count();
-    if failed == 0 {
-        return Ok(());
-    }
-    let first = statuses
-        .iter()
-        .find_map(|status| status.error.as_ref())
-        .map_or("", Error::text);
-    Err(Error::new(
-        ErrorClass::InStatus,
-        format!(
-            "{failed} of {} requests failed, the first because {first}; see the error in each status",
-            statuses.len()
-        ),
-    ))
-}
-
 impl Process {
     /// `MPI_Wait`.
     ///
@@ -163,40 +238,56 @@ impl Process {
         })
     }
 
-    /// `MPI_Waitall`: one status for each place of the list.
+    /// `MPI_Waitall`.
     ///
     /// # Errors
     /// `Request` for a stale id (nothing was waited for); `InStatus` if any of them failed: see the
-    /// errors in `statuses`.
-    pub fn wait_all(&self, ids: &[Option<RequestId>], statuses: &mut Vec<Status>) -> Result<()> {
+    /// errors in the statuses.
+    pub fn wait_all(&self, list: &mut impl RequestList) -> Result<()> {
         let mut engine = self.lock();
-        for id in ids.iter().flatten() {
-            engine.phase(*id)?;
+        for place in 0..list.len() {
+            if let Some(id) = list.request(place) {
+                engine.phase(id)?;
+            }
         }
-        for id in ids.iter().flatten() {
-            engine.wait_for(Interest::Requests(&[*id]), |engine| {
-                engine.over(*id).then_some(())
-            });
+        let mut failed = false;
+        for place in 0..list.len() {
+            let Some(id) = list.request(place) else {
+                continue;
+            };
+            if id != RequestId::DONE {
+                engine.wait_for(Interest::Requests(&[id]), |engine| {
+                    engine.over(id).then_some(())
+                });
+                failed |= engine.error_of(id).is_some();
+            }
         }
-        engine.take_all(ids, statuses);
-        outcomes(statuses)
+        let failure = if failed { engine.failure(list) } else { None };
+        engine.take_all(list, failure)
     }
 
     /// `MPI_Testall`: true, and all statuses, if all have ended; otherwise nothing is taken.
     ///
     /// # Errors
     /// As for [`Self::wait_all`].
-    pub fn test_all(&self, ids: &[Option<RequestId>], statuses: &mut Vec<Status>) -> Result<bool> {
+    pub fn test_all(&self, list: &mut impl RequestList) -> Result<bool> {
         let mut engine = self.lock();
-        let pending = engine.pending(ids)?;
-        if !pending.iter().all(|id| engine.over(*id)) {
-            engine.look();
+        let mut over = true;
+        for place in 0..list.len() {
+            if let Some(id) = list.request(place) {
+                over &= engine.phase(id)? != Phase::Active;
+            }
         }
-        if !pending.iter().all(|id| engine.over(*id)) {
+        if !over {
+            engine.look();
+            over =
+                (0..list.len()).all(|place| list.request(place).is_none_or(|id| engine.over(id)));
+        }
+        if !over {
             return Ok(false);
         }
-        engine.take_all(ids, statuses);
-        outcomes(statuses).map(|()| true)
+        let failure = engine.failure(list);
+        engine.take_all(list, failure).map(|()| true)
     }
 
     /// `MPI_Waitany`: place and end of one of them; `None` if none is under way.
@@ -286,8 +377,9 @@ impl Process {
         let mut engine = self.lock();
         let slot = engine.core.requests.checked(id)?;
         if slot.phase == Phase::Active {
-            slot.detached = true;
-            slot.recipe = None;
+            let duties = slot.duties_mut();
+            duties.detached = true;
+            duties.recipe = None;
         } else {
             engine.core.requests.release(id);
         }
@@ -313,15 +405,5 @@ impl Guard<'_> {
         if !self.driven {
             self.progress();
         }
-    }
-}
-
-impl Engine {
-    fn take_all(&mut self, ids: &[Option<RequestId>], statuses: &mut Vec<Status>) {
-        statuses.clear();
-        statuses.extend(
-            ids.iter()
-                .map(|id| id.map_or_else(Status::empty, |id| self.take(id))),
-        );
     }
 }

@@ -8,6 +8,7 @@ mod probe;
 mod receive;
 mod send;
 
+pub use completion::RequestList;
 pub use probe::Message;
 
 /// Modes of sending (MPI 5.0, section 3.4).

@@ -74,7 +74,7 @@ impl Comm {
         // One leg is this function: the head does not end before it is returned.
         let legs = 1 + u8::from(outgoing.is_some()) + u8::from(from.is_some());
         if let Some(slot) = engine.core.requests.get_mut(head) {
-            slot.legs = legs;
+            slot.duties_mut().legs = legs;
         }
         if let Some(outgoing) = outgoing {
             engine.follow(outgoing, head);

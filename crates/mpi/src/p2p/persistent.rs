@@ -61,7 +61,7 @@ impl Comm {
                 .insert(self.context(), self.translation(), Work::Nothing);
         if let Some(slot) = engine.core.requests.get_mut(request) {
             slot.phase = Phase::Inactive;
-            slot.recipe = Some(Box::new(recipe));
+            slot.duties_mut().recipe = Some(Box::new(recipe));
         }
         request
     }
@@ -75,7 +75,7 @@ impl Process {
     pub fn start(&self, id: RequestId) -> Result<()> {
         let mut engine = self.lock();
         let slot = engine.core.requests.checked(id)?;
-        let Some(recipe) = slot.recipe.as_deref() else {
+        let Some(recipe) = slot.duties().recipe.as_deref() else {
             return Err(not_startable(
                 "is not persistent: only requests of MPI_Send_init, MPI_Recv_init and the like can be started",
             ));

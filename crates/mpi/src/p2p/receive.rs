@@ -37,6 +37,7 @@ impl Comm {
     ///
     /// # Errors
     /// `Rank` for a rank that is none.
+    #[inline]
     pub fn irecv(&self, buffer: Buffer, from: Source, tag: TagPattern) -> Result<RequestId> {
         let from = match from {
             Source::Null => {

@@ -37,6 +37,7 @@ impl Comm {
     ///
     /// # Errors
     /// As for [`Self::send`].
+    #[inline]
     pub fn isend(&self, mode: SendMode, buffer: Buffer, to: Target, tag: i32) -> Result<RequestId> {
         let mut engine = self.process().lock();
         let context = self.context();

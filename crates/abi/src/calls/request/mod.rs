@@ -9,7 +9,7 @@ mod status;
 use std::cell::RefCell;
 use std::ffi::c_int;
 
-use weft_mpi::{RequestId, Status};
+use weft_mpi::{RequestId, RequestList, Status};
 
 use crate::args::{InOut, Out, StatusOut, StatusesOut};
 use crate::c;
@@ -98,18 +98,17 @@ pub fn test(
 }
 
 thread_local! {
-    /// Names and ends of the requests of a call, kept to spare the allocation.
-    static LISTS: RefCell<(Vec<Option<RequestId>>, Vec<Status>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+    /// Names of the requests of a call, kept to spare the allocation.
+    static NAMES: RefCell<Vec<Option<RequestId>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs `call` with the names of all requests of a list and room for their ends.
+/// Runs `call` with the names of all requests of a list.
 fn with_names<T>(
     requests: &[c::Request],
-    call: impl FnOnce(&[Option<RequestId>], &mut Vec<Status>) -> Checked<T>,
+    call: impl FnOnce(&[Option<RequestId>]) -> Checked<T>,
 ) -> Checked<T> {
-    let (mut names, mut ends) = LISTS.with(|lists| std::mem::take(&mut *lists.borrow_mut()));
+    let mut names = NAMES.with(|names| std::mem::take(&mut *names.borrow_mut()));
     names.clear();
-    ends.clear();
     let mut fault = None;
     for request in requests {
         match named(*request, "array_of_requests") {
@@ -122,9 +121,9 @@ fn with_names<T>(
     }
     let outcome = match fault {
         Some(fault) => Err(fault),
-        None => call(&names, &mut ends),
+        None => call(&names),
     };
-    LISTS.with(|lists| *lists.borrow_mut() = (names, ends));
+    NAMES.with(|kept| *kept.borrow_mut() = names);
     outcome
 }
 
@@ -135,50 +134,73 @@ fn ended(request: &mut c::Request) {
     }
 }
 
-/// Ends of all requests of a list are known: sets statuses and handles.
-fn all_ended(
-    requests: &mut [c::Request],
-    statuses: &mut StatusesOut,
-    ends: &[Status],
-    errors: bool,
-) {
-    for (place, (request, end)) in requests.iter_mut().zip(ends).enumerate() {
-        statuses.set(place, end, errors);
-        ended(request);
+/// A caller's list of which all must end: handles, and where their statuses go.
+struct Handles<'a> {
+    requests: &'a mut [c::Request],
+    statuses: StatusesOut,
+}
+
+impl<'a> Handles<'a> {
+    /// Refuses what is no request.
+    #[inline]
+    fn new(requests: &'a mut [c::Request], statuses: StatusesOut) -> Checked<Self> {
+        for request in &*requests {
+            if unpack(*request) == Named::Wild {
+                return Err(wild("array_of_requests", *request));
+            }
+        }
+        Ok(Self { requests, statuses })
     }
 }
 
-pub fn waitall(
-    count: usize,
-    requests: &mut [c::Request],
-    mut statuses: StatusesOut,
-) -> Checked<()> {
-    let context = context_of(requests);
+impl RequestList for Handles<'_> {
+    #[inline]
+    fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    #[inline]
+    fn request(&self, place: usize) -> Option<RequestId> {
+        match unpack(self.requests[place]) {
+            Named::Request(id, _) => Some(id),
+            Named::Null | Named::Wild => None,
+        }
+    }
+
+    #[inline]
+    fn wants_statuses(&self) -> bool {
+        self.statuses.are_wanted()
+    }
+
+    #[inline]
+    fn ended(&mut self, place: usize, status: Option<&Status>, failed: bool) {
+        if self.statuses.are_wanted() {
+            match status {
+                Some(status) => self.statuses.set(place, status, failed),
+                None => self.statuses.set(place, &Status::empty(), failed),
+            }
+        }
+        ended(&mut self.requests[place]);
+    }
+}
+
+pub fn waitall(count: usize, requests: &mut [c::Request], statuses: StatusesOut) -> Checked<()> {
     debug_assert_eq!(count, requests.len());
-    let names: Vec<c::Request> = requests.to_vec();
-    with_names(&names, |names, ends| {
-        let outcome = state::process()?.wait_all(names, ends);
-        all_ended(requests, &mut statuses, ends, outcome.is_err());
-        outcome.map_err(of_request(context))
-    })
+    let context = context_of(requests);
+    let outcome = state::process()?.wait_all(&mut Handles::new(requests, statuses)?);
+    outcome.map_err(of_request(context))
 }
 
 pub fn testall(
     _count: usize,
     requests: &mut [c::Request],
     mut flag: Out<c_int>,
-    mut statuses: StatusesOut,
+    statuses: StatusesOut,
 ) -> Checked<()> {
     let context = context_of(requests);
-    let names: Vec<c::Request> = requests.to_vec();
-    with_names(&names, |names, ends| {
-        let outcome = state::process()?.test_all(names, ends);
-        flag.flag(!matches!(outcome, Ok(false)));
-        if !matches!(outcome, Ok(false)) {
-            all_ended(requests, &mut statuses, ends, outcome.is_err());
-        }
-        outcome.map(drop).map_err(of_request(context))
-    })
+    let outcome = state::process()?.test_all(&mut Handles::new(requests, statuses)?);
+    flag.flag(!matches!(outcome, Ok(false)));
+    outcome.map(drop).map_err(of_request(context))
 }
 
 /// One request of a list has ended, or none is under way.
@@ -209,7 +231,7 @@ pub fn waitany(
     mut status: StatusOut,
 ) -> Checked<()> {
     let context = context_of(requests);
-    let end = with_names(requests, |names, _| {
+    let end = with_names(requests, |names| {
         state::process()?
             .wait_any(names)
             .map_err(of_request(context))
@@ -225,7 +247,7 @@ pub fn testany(
     mut status: StatusOut,
 ) -> Checked<()> {
     let context = context_of(requests);
-    match with_names(requests, |names, _| {
+    match with_names(requests, |names| {
         state::process()?
             .test_any(names)
             .map_err(of_request(context))
@@ -280,7 +302,7 @@ pub fn waitsome(
     mut statuses: StatusesOut,
 ) -> Checked<()> {
     let context = context_of(requests);
-    let ends = with_names(requests, |names, _| {
+    let ends = with_names(requests, |names| {
         state::process()?
             .wait_some(names)
             .map_err(of_request(context))
@@ -303,7 +325,7 @@ pub fn testsome(
     mut statuses: StatusesOut,
 ) -> Checked<()> {
     let context = context_of(requests);
-    let ends = with_names(requests, |names, _| {
+    let ends = with_names(requests, |names| {
         state::process()?
             .test_some(names)
             .map_err(of_request(context))

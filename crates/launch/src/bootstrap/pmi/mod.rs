@@ -31,7 +31,9 @@ use self::client::{Client, Limits};
 use self::line::Line;
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher, NAME_LIMIT, VALUE_LIMIT};
-use crate::key::{JobKey, hex, unhex};
+use weft_secure::Key;
+
+use crate::hex::{hex, unhex};
 use crate::segment;
 
 /// The variables by which the launcher tells a process its place.
@@ -59,7 +61,7 @@ pub struct Pmi {
     rank: u32,
     appnum: u32,
     hosts: HostMap,
-    key: JobKey,
+    key: Key,
     segment: Mutex<Option<OwnedFd>>,
     connection: Mutex<Connection>,
 }
@@ -264,7 +266,7 @@ fn meet(
     connection: &mut Connection,
     rank: u32,
     size: u32,
-) -> Result<(HostMap, JobKey, OwnedFd), BootstrapError> {
+) -> Result<(HostMap, Key, OwnedFd), BootstrapError> {
     let system = |error: std::io::Error| BootstrapError::new(error.to_string());
     let door = share::Door::open().map_err(system)?;
     let here = identity_of_this_host()?;
@@ -272,8 +274,8 @@ fn meet(
     connection.put(rank, "card", card.as_bytes())?;
     let mut key = None;
     if rank == 0 {
-        let new = JobKey::generate().map_err(system)?;
-        connection.put(0, "key", new.bytes())?;
+        let new = Key::random().map_err(system)?;
+        connection.put(0, "key", new.as_bytes())?;
         key = Some(new);
     }
     connection.fence()?;
@@ -281,8 +283,8 @@ fn meet(
         Some(key) => key,
         None => {
             let found = connection.get(0, "key")?;
-            let key = found.and_then(|bytes| JobKey::from_text(&hex(&bytes)));
-            key.ok_or_else(|| missing(0))?
+            let key = found.and_then(|bytes| bytes.try_into().ok());
+            Key::from_bytes(key.ok_or_else(|| missing(0))?)
         }
     };
     let mut cards = Vec::new();
@@ -348,7 +350,7 @@ impl Launcher for Pmi {
         open(&self.segment).take()
     }
 
-    fn key(&self) -> Option<JobKey> {
+    fn key(&self) -> Option<Key> {
         Some(self.key.clone())
     }
 

@@ -43,7 +43,7 @@ impl Setting {
     fn after(&mut self, time: Duration) -> String {
         for index in 0..self.output.streams.len() {
             while self.output.read(index) {
-                if self.output.streams[index].pipe.is_none() {
+                if !self.output.streams[index].is_open() {
                     break;
                 }
             }

@@ -4,7 +4,7 @@
 
 mod arguments;
 mod moving;
-mod reducing;
+pub(super) mod reducing;
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::schedule::Schedule;
 
 /// What varies beside the collective itself.
 #[derive(Clone, Copy, Debug)]
-struct Setting {
-    size: usize,
-    crowded: bool,
-    in_place: bool,
-    gaps: bool,
+pub(super) struct Setting {
+    pub size: usize,
+    pub crowded: bool,
+    pub in_place: bool,
+    pub gaps: bool,
     /// Elements of 8 bytes for each rank.
-    count: usize,
+    pub count: usize,
 }
 
 impl Setting {
@@ -36,7 +36,7 @@ impl Setting {
     }
 
     /// Two 32-bit numbers; with gaps around, and the second one first, if wanted.
-    fn datatype(&self) -> Arc<Datatype> {
+    pub fn datatype(&self) -> Arc<Datatype> {
         let number = Basic::Uint32.datatype();
         if !self.gaps {
             return Datatype::contiguous(2, number).unwrap();
@@ -103,18 +103,18 @@ fn element(rank: usize, index: usize) -> [u8; 8] {
     ]
 }
 
-fn elements(rank: usize, indices: std::ops::Range<usize>) -> Vec<u8> {
+pub(super) fn elements(rank: usize, indices: std::ops::Range<usize>) -> Vec<u8> {
     indices.flat_map(|index| element(rank, index)).collect()
 }
 
 /// Memory of `count` elements of one rank.
-struct Memory {
+pub(super) struct Memory {
     bytes: Vec<u8>,
     datatype: Arc<Datatype>,
 }
 
 impl Memory {
-    fn new(setting: &Setting, count: usize) -> Self {
+    pub fn new(setting: &Setting, count: usize) -> Self {
         let datatype = setting.datatype();
         let length = count * datatype.extent() as usize;
         Self {
@@ -123,7 +123,7 @@ impl Memory {
         }
     }
 
-    fn holding(setting: &Setting, data: &[u8]) -> Self {
+    pub fn holding(setting: &Setting, data: &[u8]) -> Self {
         let mut memory = Self::new(setting, data.len() / 8);
         memory.put(0, data);
         memory
@@ -139,18 +139,18 @@ impl Memory {
         assert_eq!(written, data.len());
     }
 
-    fn buffer(&mut self, count: usize) -> Buffer {
+    pub fn buffer(&mut self, count: usize) -> Buffer {
         assert!(count * self.datatype.extent() as usize <= self.bytes.len());
         // SAFETY: the memory holds `count` elements, and nobody looks at it while schedules run.
         unsafe { Buffer::new(self.bytes.as_mut_ptr(), count, &self.datatype) }
     }
 
-    fn even(&mut self, count: usize, ranks: usize) -> Blocks {
+    pub fn even(&mut self, count: usize, ranks: usize) -> Blocks {
         // SAFETY: as for `buffer`.
         unsafe { Blocks::even(self.bytes.as_mut_ptr(), count, &self.datatype, ranks) }.unwrap()
     }
 
-    fn listed(&mut self, counts: &[usize]) -> Blocks {
+    pub fn listed(&mut self, counts: &[usize]) -> Blocks {
         let displacements = counts.iter().scan(0, |sum, count| {
             *sum += *count as i64;
             Some(*sum - *count as i64)
@@ -162,7 +162,7 @@ impl Memory {
     }
 
     /// The data without gaps; what lies in the gaps must be as it was.
-    fn data(&self) -> Vec<u8> {
+    pub fn data(&self) -> Vec<u8> {
         let count = self.bytes.len() / self.datatype.extent() as usize;
         let mut data = vec![0; count * 8];
         // SAFETY: the memory holds `count` elements.

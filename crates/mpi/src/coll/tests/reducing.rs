@@ -4,7 +4,7 @@ use super::*;
 use crate::op::Op;
 
 /// The composition of the maps `x → a x + b`, modulo 2³²: associative, and does not commute.
-fn compose(one: &[u8], two: &[u8]) -> Vec<u8> {
+pub fn compose(one: &[u8], two: &[u8]) -> Vec<u8> {
     let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     let mut all = Vec::new();
     for (one, two) in one.chunks(8).zip(two.chunks(8)) {
@@ -23,7 +23,7 @@ fn sum(one: &[u8], two: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-pub(super) fn user(commutative: bool) -> Arc<Op> {
+pub fn user(commutative: bool) -> Arc<Op> {
     Op::user(
         move |operand, into, count, datatype| {
             let (mut one, mut two) = (vec![0; count * 8], vec![0; count * 8]);

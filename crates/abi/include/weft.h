@@ -1,0 +1,116 @@
+/* What Weft offers to C programs beside MPI. The symbols stand in libmpi_abi.so.1, next to those of
+ * mpi.h: a program may use either or both. Compile with mpicc, start with `weft run -n 17 ./program`
+ * (or alone, as a job of one). */
+#ifndef WEFT_H
+#define WEFT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Services: mailbox, portal, sync -------------------------------------------------------------
+ *
+ * A node is a process of the job, numbered from 0. A port is a number of the receiver's choice, each
+ * service has its own. Functions answer 0 or more, or a negative errno; weft_error() then says what
+ * was expected, what came, and a remedy. A service that cannot go on because a node has died answers
+ * -EHOSTDOWN, and the sentence names the node.
+ *
+ * An id names one end of a service in this process; any thread may use any id, one operation at a
+ * time. An operation is `aread` or `awrite` and then `wait`, or both in one: `read`, `write`. */
+
+/* Ports of a node, per service. */
+#define WEFT_PORTS 256
+/* Bytes of the longest mailbox message. */
+#define WEFT_MAILBOX_MAX 120
+/* Bytes of the largest portal transfer: 1 GiB. */
+#define WEFT_PORTAL_MAX 1073741824
+/* Bytes of the longest name, without the end. */
+#define WEFT_NAME_MAX 63
+/* Any node, any port: for weft_mailbox_set_remote. */
+#define WEFT_ANY (-1)
+
+/* Joins the job. Again: counts, and has as many weft_finalize to follow. */
+int weft_init(void);
+/* Leaves it: what was written is on its way, and the others know. */
+int weft_finalize(void);
+/* Number of this node. */
+int weft_node(void);
+/* How many nodes there are. */
+int weft_nodes(void);
+/* What was wrong with the last call of this thread that failed. Valid until the next that fails. */
+const char *weft_error(void);
+
+/* Mailbox: small messages, from many nodes to one port, in order per sender. */
+int weft_mailbox_create(int node, int port); /* input: node is this one */
+int weft_mailbox_open(int node, int port);   /* output; the target may come later */
+int weft_mailbox_unlink(int id);             /* ends an input */
+int weft_mailbox_close(int id);              /* ends an output */
+ssize_t weft_mailbox_write(int id, const void *buffer, size_t size);
+ssize_t weft_mailbox_read(int id, void *buffer, size_t size); /* the bytes that came */
+int weft_mailbox_awrite(int id, const void *buffer, size_t size); /* buffer is free at once */
+int weft_mailbox_aread(int id, void *buffer, size_t size);        /* buffer is in use until wait */
+ssize_t weft_mailbox_wait(int id);
+/* The next read takes a message of this node and source port only (WEFT_ANY: any). */
+int weft_mailbox_set_remote(int id, int node, int port);
+/* Who wrote the message that was read last. Either pointer may be NULL. */
+int weft_mailbox_source(int id, int *node, int *port);
+/* The port of an input, the source port of an output. */
+int weft_mailbox_port(int id);
+int weft_mailbox_ioctl(int id, unsigned request, ...);
+
+/* Portal: bulk data, moved only where and when the receiver permits. */
+int weft_portal_create(int node, int port);           /* input: node is this one */
+int weft_portal_open(int local, int node, int port);  /* output: local is this node */
+int weft_portal_allow(int id, int node, int port);    /* one transfer, from that node and source port */
+int weft_portal_unlink(int id);
+int weft_portal_close(int id);
+ssize_t weft_portal_write(int id, const void *buffer, size_t size); /* until the data have left */
+ssize_t weft_portal_read(int id, void *buffer, size_t size);        /* the bytes that came */
+int weft_portal_awrite(int id, const void *buffer, size_t size);    /* buffer is in use until wait */
+int weft_portal_aread(int id, void *buffer, size_t size);
+ssize_t weft_portal_wait(int id);
+int weft_portal_port(int id);
+int weft_portal_ioctl(int id, unsigned request, ...);
+
+/* Sync: counted signals without data. nodes[0] is the one, the others are the many. */
+#define WEFT_SYNC_ALL_TO_ONE 0 /* the many signal, the one waits */
+#define WEFT_SYNC_ONE_TO_ALL 1 /* the one signals, the many wait */
+int weft_sync_create(const int *nodes, int count, int type); /* for who waits */
+int weft_sync_open(const int *nodes, int count, int type);   /* for who signals */
+int weft_sync_signal(int id);
+int weft_sync_wait(int id); /* one signal of each that is expected; early ones count */
+int weft_sync_unlink(int id);
+int weft_sync_close(int id);
+int weft_sync_ioctl(int id, unsigned request, ...);
+
+/* Names of ports of this job. */
+int weft_name_link(const char *name, int port);              /* names a port of this node */
+int weft_name_lookup(const char *name, int *node, int *port); /* -ENOENT if nobody is known to have it */
+int weft_name_find(const char *name, int *node, int *port);   /* waits until somebody has it */
+int weft_name_unlink(const char *name);
+
+/* Requests of ioctl, and to what their argument points. */
+#define WEFT_IOCTL_VOLUME 1  /* size_t: bytes moved by this id; not for sync */
+#define WEFT_IOCTL_LATENCY 2 /* uint64_t: nanoseconds spent in calls of this id that moved them */
+#define WEFT_IOCTL_CREATES 3 /* uint64_t: calls of this process that were done, for all ids */
+#define WEFT_IOCTL_UNLINKS 4
+#define WEFT_IOCTL_OPENS 5
+#define WEFT_IOCTL_CLOSES 6
+#define WEFT_IOCTL_READS 7
+#define WEFT_IOCTL_WRITES 8
+#define WEFT_IOCTL_WAITS 9    /* sync */
+#define WEFT_IOCTL_SIGNALS 10 /* sync */
+#define WEFT_IOCTL_SET_REMOTE 9 /* mailbox; int, int: as weft_mailbox_set_remote */
+
+#ifdef __cplusplus
+}
+#endif
+
+/* ---- Fibers ------------------------------------------------------------------------------------- */
+#include "weft_fiber.h"
+
+#endif

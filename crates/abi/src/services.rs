@@ -1,0 +1,602 @@
+//! The services for C (`weft.h`): each entry point checks its pointers and calls the node.
+//!
+//! The engine of MPI drives the endpoint for both, whether or not the program uses MPI: one progress
+//! engine, one lane for each pair of processes. See `docs/decisions/0008-services-are-guests.md`.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::sync::Arc;
+
+use weft_fabric::{Fabric, Guest, Region};
+use weft_mpi::Process;
+use weft_service::sync::Kind;
+use weft_service::{Code, Core, Error, Host, Node, Result};
+
+use crate::state;
+
+/// `ssize_t`.
+type Size = isize;
+
+/// The engine as the host of the services.
+struct Engine(Arc<Process>);
+
+fn core(guest: &mut dyn Guest) -> &mut Core {
+    guest
+        .as_any()
+        .downcast_mut()
+        .expect("the services are the only guest")
+}
+
+impl Host for Engine {
+    fn with(&self, work: &mut dyn FnMut(&mut Core, &mut dyn Fabric)) {
+        self.0
+            .with_guest(&mut |guest, fabric| work(core(guest), fabric));
+    }
+
+    fn wait(&self, ready: &mut dyn FnMut(&mut Core, &mut dyn Fabric) -> bool) {
+        self.0
+            .wait_guest(&mut |guest, fabric| ready(core(guest), fabric));
+    }
+}
+
+/// Lets the services share the endpoint of a process. From the start, so that nothing is lost that a
+/// peer sends before `weft_init` is called here.
+pub fn move_in(process: &Arc<Process>) -> Node {
+    process.invite(|fabric| Box::new(Core::new(fabric)));
+    Node::hosted(Arc::new(Engine(Arc::clone(process))))
+}
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::new(CString::default());
+}
+
+/// A text without zeros in the middle.
+fn text(error: &Error) -> CString {
+    CString::new(error.to_string().replace('\0', " ")).unwrap_or_default()
+}
+
+#[cold]
+fn failed(error: &Error) -> c_int {
+    let text = text(error);
+    LAST.with(|last| *last.borrow_mut() = text);
+    error.number()
+}
+
+/// What a call answers: a number, or a negative errno.
+trait Answer {
+    fn answer(self) -> Size;
+}
+
+impl Answer for () {
+    fn answer(self) -> Size {
+        0
+    }
+}
+
+impl Answer for i32 {
+    fn answer(self) -> Size {
+        self as Size
+    }
+}
+
+impl Answer for u8 {
+    fn answer(self) -> Size {
+        Size::from(self)
+    }
+}
+
+impl Answer for usize {
+    fn answer(self) -> Size {
+        self as Size
+    }
+}
+
+#[inline]
+fn size<T: Answer>(work: impl FnOnce(&Node) -> Result<T>) -> Size {
+    let Some(node) = state::services() else {
+        return failed(&Error::new(
+            Code::BadId,
+            "the services are not in use: call weft_init first, and weft_finalize last",
+        )) as Size;
+    };
+    match work(node) {
+        Ok(value) => value.answer(),
+        Err(error) => failed(&error) as Size,
+    }
+}
+
+#[inline]
+fn number<T: Answer>(work: impl FnOnce(&Node) -> Result<T>) -> c_int {
+    size(work) as c_int
+}
+
+#[cold]
+fn null(code: Code, what: &str) -> Error {
+    Error::new(code, format!("{what} is NULL; pass the address of it"))
+}
+
+/// A buffer of the caller.
+///
+/// # Safety
+/// If not null, `start` points to `size` bytes that may be read, and written if it is read into, until
+/// the operation that they are for has ended.
+unsafe fn region(start: *const c_void, size: usize) -> Result<Region> {
+    if start.is_null() {
+        return Err(null(Code::Invalid, "the buffer"));
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { Region::new(start.cast::<u8>().cast_mut(), size) })
+}
+
+/// A buffer to be read into by a call that blocks.
+///
+/// # Safety
+/// As [`region`], until the call returns.
+unsafe fn buffer<'a>(start: *mut c_void, size: usize) -> Result<&'a mut [u8]> {
+    if start.is_null() || size > isize::MAX as usize {
+        return Err(null(Code::Invalid, "the buffer"));
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts_mut(start.cast(), size) })
+}
+
+/// Data to be written by a call that blocks, or copied.
+///
+/// # Safety
+/// As [`region`], until the call returns.
+unsafe fn data<'a>(start: *const c_void, size: usize) -> Result<&'a [u8]> {
+    if start.is_null() || size > isize::MAX as usize {
+        return Err(null(Code::Invalid, "the buffer"));
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts(start.cast(), size) })
+}
+
+/// Stores an answer, unless nobody wants it.
+///
+/// # Safety
+/// `place` is null or points to a `T` of the caller.
+unsafe fn store<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { place.write(value) };
+    }
+}
+
+/// A name.
+///
+/// # Safety
+/// `start` is null or points to a string.
+unsafe fn name<'a>(start: *const c_char) -> Result<&'a str> {
+    if start.is_null() {
+        return Err(null(Code::Invalid, "the name"));
+    }
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(start) };
+    name.to_str().map_err(|_| {
+        Error::new(
+            Code::Invalid,
+            "the name is no UTF-8; use letters and digits",
+        )
+    })
+}
+
+/// The nodes of a sync.
+///
+/// # Safety
+/// `start` is null or points to `count` numbers.
+unsafe fn nodes<'a>(start: *const c_int, count: c_int) -> Result<&'a [c_int]> {
+    if start.is_null() {
+        return Err(null(Code::Invalid, "the list of nodes"));
+    }
+    let count = usize::try_from(count).map_err(|_| {
+        Error::new(
+            Code::Invalid,
+            format!("a list of {count} nodes was given; 2 or more are needed"),
+        )
+    })?;
+    // SAFETY: the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts(start, count) })
+}
+
+/// Stores a counter: the volume as `size_t`, all others as `uint64_t`.
+///
+/// # Safety
+/// `place` is null or points to such a number.
+unsafe fn counter(value: Result<u64>, place: *mut c_void) -> Result<()> {
+    let value = value?;
+    if place.is_null() {
+        return Err(null(Code::Fault, "the place of the answer"));
+    }
+    // `size_t` and `uint64_t` are one on the machines that Weft runs on.
+    const _: () = assert!(size_of::<usize>() == 8);
+    // SAFETY: the caller's promise.
+    unsafe { place.cast::<u64>().write_unaligned(value) };
+    Ok(())
+}
+
+/// Joins the job.
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_init() -> c_int {
+    match state::begin_services() {
+        Ok(()) => 0,
+        Err(fault) => failed(&Error::new(Code::Io, fault.sentence())),
+    }
+}
+
+/// Leaves it.
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_finalize() -> c_int {
+    if state::end_services() {
+        return 0;
+    }
+    number(|_| Ok(()))
+}
+
+/// Number of this node.
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_node() -> c_int {
+    number(|node| Ok(node.me() as i32))
+}
+
+/// How many nodes there are.
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_nodes() -> c_int {
+    number(|node| Ok(node.nodes() as i32))
+}
+
+/// What was wrong with the last call of this thread that failed.
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_error() -> *const c_char {
+    LAST.with(|last| last.borrow().as_ptr())
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_mailbox_create(node: c_int, port: c_int) -> c_int {
+    number(|services| services.mailbox_create(node, port))
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_mailbox_open(node: c_int, port: c_int) -> c_int {
+    number(|services| services.mailbox_open(node, port))
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_mailbox_unlink(id: c_int) -> c_int {
+    number(|services| services.mailbox_unlink(id))
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_mailbox_close(id: c_int) -> c_int {
+    number(|services| services.mailbox_close(id))
+}
+
+/// `weft.h`
+///
+/// # Safety
+/// `start` is null or points to `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_mailbox_write(
+    id: c_int,
+    start: *const c_void,
+    length: usize,
+) -> Size {
+    // SAFETY: the caller's promise, for the length of the call.
+    size(|services| services.mailbox_write(id, unsafe { data(start, length) }?))
+}
+
+/// `weft.h`
+///
+/// # Safety
+/// `start` is null or points to `length` bytes of the caller.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_mailbox_read(id: c_int, start: *mut c_void, length: usize) -> Size {
+    // SAFETY: the caller's promise, for the length of the call.
+    size(|services| services.mailbox_read(id, unsafe { buffer(start, length) }?))
+}
+
+/// `weft.h`
+///
+/// # Safety
+/// `start` is null or points to `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_mailbox_awrite(
+    id: c_int,
+    start: *const c_void,
+    length: usize,
+) -> c_int {
+    // SAFETY: the caller's promise; copied within the call.
+    number(|services| services.mailbox_awrite(id, unsafe { data(start, length) }?))
+}
+
+/// `weft.h`
+///
+/// # Safety
+/// `start` is null or points to `length` bytes that the caller leaves alone until `wait`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_mailbox_aread(id: c_int, start: *mut c_void, length: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    number(|services| services.mailbox_aread(id, unsafe { region(start, length) }?))
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_mailbox_wait(id: c_int) -> Size {
+    size(|services| services.mailbox_wait(id))
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_mailbox_set_remote(id: c_int, node: c_int, port: c_int) -> c_int {
+    number(|services| services.mailbox_set_remote(id, node, port))
+}
+
+/// `weft.h`
+///
+/// # Safety
+/// Each pointer is null or points to an int of the caller.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_mailbox_source(
+    id: c_int,
+    node: *mut c_int,
+    port: *mut c_int,
+) -> c_int {
+    number(|services| {
+        let (from, source) = services.mailbox_source(id)?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            store(node, from as c_int);
+            store(port, c_int::from(source));
+        }
+        Ok(())
+    })
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_mailbox_port(id: c_int) -> c_int {
+    number(|services| services.mailbox_port(id))
+}
+
+/// `weft.h`. Declared there with `...`: integers and pointers beyond the fixed arguments are passed
+/// here in the registers of the third and fourth (System V for x86-64, AAPCS64 for Linux).
+///
+/// # Safety
+/// The third argument is what `weft.h` says for the request.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_mailbox_ioctl(
+    id: c_int,
+    request: c_uint,
+    first: usize,
+    second: usize,
+) -> c_int {
+    const SET_REMOTE: c_uint = 9;
+    number(|services| {
+        if request == SET_REMOTE {
+            return services.mailbox_set_remote(id, first as c_int, second as c_int);
+        }
+        let place = std::ptr::with_exposed_provenance_mut(first);
+        // SAFETY: the caller's promise.
+        unsafe { counter(services.mailbox_ioctl(id, request), place) }
+    })
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_portal_create(node: c_int, port: c_int) -> c_int {
+    number(|services| services.portal_create(node, port))
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_portal_open(local: c_int, node: c_int, port: c_int) -> c_int {
+    number(|services| services.portal_open(local, node, port))
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_portal_allow(id: c_int, node: c_int, port: c_int) -> c_int {
+    number(|services| services.portal_allow(id, node, port))
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_portal_unlink(id: c_int) -> c_int {
+    number(|services| services.portal_unlink(id))
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_portal_close(id: c_int) -> c_int {
+    number(|services| services.portal_close(id))
+}
+
+/// `weft.h`
+///
+/// # Safety
+/// `start` is null or points to `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_portal_write(id: c_int, start: *const c_void, length: usize) -> Size {
+    // SAFETY: the caller's promise, for the length of the call.
+    size(|services| services.portal_write(id, unsafe { data(start, length) }?))
+}
+
+/// `weft.h`
+///
+/// # Safety
+/// `start` is null or points to `length` bytes of the caller.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_portal_read(id: c_int, start: *mut c_void, length: usize) -> Size {
+    // SAFETY: the caller's promise, for the length of the call.
+    size(|services| services.portal_read(id, unsafe { buffer(start, length) }?))
+}
+
+/// `weft.h`
+///
+/// # Safety
+/// `start` is null or points to `length` bytes that the caller does not change until `wait`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_portal_awrite(
+    id: c_int,
+    start: *const c_void,
+    length: usize,
+) -> c_int {
+    // SAFETY: the caller's promise. Nothing is written to the region of a write.
+    number(|services| services.portal_awrite(id, unsafe { region(start, length) }?))
+}
+
+/// `weft.h`
+///
+/// # Safety
+/// `start` is null or points to `length` bytes that the caller leaves alone until `wait`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_portal_aread(id: c_int, start: *mut c_void, length: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    number(|services| services.portal_aread(id, unsafe { region(start, length) }?))
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_portal_wait(id: c_int) -> Size {
+    size(|services| services.portal_wait(id))
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_portal_port(id: c_int) -> c_int {
+    number(|services| services.portal_port(id))
+}
+
+/// `weft.h`. As [`weft_mailbox_ioctl`].
+///
+/// # Safety
+/// The third argument is what `weft.h` says for the request.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_portal_ioctl(
+    id: c_int,
+    request: c_uint,
+    place: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    number(|services| unsafe { counter(services.portal_ioctl(id, request), place) })
+}
+
+/// `weft.h`
+///
+/// # Safety
+/// `list` is null or points to `count` numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_sync_create(list: *const c_int, count: c_int, kind: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    number(|services| services.sync_create(unsafe { nodes(list, count) }?, Kind::of(kind)?))
+}
+
+/// `weft.h`
+///
+/// # Safety
+/// `list` is null or points to `count` numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_sync_open(list: *const c_int, count: c_int, kind: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    number(|services| services.sync_open(unsafe { nodes(list, count) }?, Kind::of(kind)?))
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_sync_signal(id: c_int) -> c_int {
+    number(|services| services.sync_signal(id))
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_sync_wait(id: c_int) -> c_int {
+    number(|services| services.sync_wait(id))
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_sync_unlink(id: c_int) -> c_int {
+    number(|services| services.sync_unlink(id))
+}
+
+/// `weft.h`
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_sync_close(id: c_int) -> c_int {
+    number(|services| services.sync_close(id))
+}
+
+/// `weft.h`. As [`weft_mailbox_ioctl`].
+///
+/// # Safety
+/// The third argument is what `weft.h` says for the request.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_sync_ioctl(id: c_int, request: c_uint, place: *mut c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    number(|services| unsafe { counter(services.sync_ioctl(id, request), place) })
+}
+
+/// `weft.h`
+///
+/// # Safety
+/// `start` is null or points to a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_name_link(start: *const c_char, port: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    number(|services| services.name_link(unsafe { name(start) }?, port))
+}
+
+/// `weft.h`
+///
+/// # Safety
+/// `start` is null or points to a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_name_unlink(start: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    number(|services| services.name_unlink(unsafe { name(start) }?))
+}
+
+/// `weft.h`
+///
+/// # Safety
+/// `start` is null or points to a string; the others are null or point to ints of the caller.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_name_lookup(
+    start: *const c_char,
+    node: *mut c_int,
+    port: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    number(|services| unsafe { found(services.name_lookup(name(start)?), node, port) })
+}
+
+/// `weft.h`
+///
+/// # Safety
+/// As [`weft_name_lookup`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_name_find(
+    start: *const c_char,
+    node: *mut c_int,
+    port: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    number(|services| unsafe { found(services.name_find(name(start)?), node, port) })
+}
+
+/// Stores where a name was found.
+///
+/// # Safety
+/// Each pointer is null or points to an int of the caller.
+unsafe fn found(place: Result<(u32, u8)>, node: *mut c_int, port: *mut c_int) -> Result<()> {
+    let (owner, number) = place?;
+    // SAFETY: the caller's promise.
+    unsafe {
+        store(node, owner as c_int);
+        store(port, c_int::from(number));
+    }
+    Ok(())
+}

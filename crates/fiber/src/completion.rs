@@ -1,0 +1,153 @@
+//! The end of a fiber meets whoever waits for it: one word.
+//!
+//! ```text
+//!              join                    end
+//!   RUNNING ─────────► JOINING ─────────────────► DONE      the waiter is woken
+//!      │ └────────────────────────────── end ───► DONE      somebody will join, or detach
+//!      └── detach ───► DETACHED ─────── end ─────► DONE      the end cleans up
+//!                                     detach of DONE: whoever detaches cleans up
+//! ```
+//!
+//! # Who may touch what
+//! The waiter is written by the one who joins while RUNNING, before JOINING is published (Release: SYNC
+//! completion.joining), and read by the end after it (Acquire). The result is written by the fiber before
+//! DONE is published (Release: SYNC completion.done), and read by who joins after (Acquire).
+
+use weft_atomic::{AtomicU32, Ordering, UnsafeCell};
+
+const RUNNING: u32 = 0;
+const JOINING: u32 = 1;
+const DONE: u32 = 2;
+const DETACHED: u32 = 3;
+
+/// The word, and whom to wake.
+#[derive(Debug)]
+pub(crate) struct Completion<W> {
+    state: AtomicU32,
+    waiter: UnsafeCell<Option<W>>,
+}
+
+/// What the end found.
+#[must_use]
+#[derive(Debug)]
+pub(crate) enum Ended<W> {
+    /// Nobody waits yet.
+    Alone,
+    /// Wake this one.
+    Awaited(W),
+    /// Nobody will: clean up.
+    Detached,
+}
+
+impl<W> Completion<W> {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: AtomicU32::new(RUNNING),
+            waiter: UnsafeCell::new(None),
+        }
+    }
+
+    /// Whether the fiber has ended; then its result is there.
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        // Acquire: SYNC completion.done.
+        self.state.load(Ordering::Acquire) == DONE
+    }
+
+    /// Leaves whom to wake; false if the fiber has ended meanwhile. Called once, by the one who joins.
+    #[inline]
+    pub(crate) fn join(&self, waiter: W) -> bool {
+        // SAFETY: the state is RUNNING or DONE, so nobody else looks at the waiter.
+        self.waiter
+            .with_mut(|place| unsafe { *place = Some(waiter) });
+        self.state
+            // Release: SYNC completion.joining. Acquire: SYNC completion.done.
+            .compare_exchange(RUNNING, JOINING, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// Nobody will join; true if the fiber has ended already, so that the caller cleans up.
+    pub(crate) fn detach(&self) -> bool {
+        self.state
+            .compare_exchange(RUNNING, DETACHED, Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
+    }
+
+    /// The fiber has ended. Unless it was detached, nothing may be touched after this but by who joins.
+    #[inline]
+    pub(crate) fn end(&self) -> Ended<W> {
+        // The waiter is moved out before DONE is published: after that the one who joins may reuse the
+        // place at any moment.
+        loop {
+            // Acquire: SYNC completion.joining.
+            let state = self.state.load(Ordering::Acquire);
+            let ended = match state {
+                JOINING => {
+                    // SAFETY: JOINING: the waiter is written and nobody else touches it.
+                    let waiter = self.waiter.with_mut(|place| unsafe { (*place).take() });
+                    waiter.map_or(Ended::Alone, Ended::Awaited)
+                }
+                DETACHED => return Ended::Detached,
+                _ => Ended::Alone,
+            };
+            // Release: SYNC completion.done.
+            if self
+                .state
+                .compare_exchange(state, DONE, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
+            {
+                return ended;
+            }
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use weft_atomic::Arc;
+
+    struct Scene(Completion<loom::thread::Thread>, UnsafeCell<u32>);
+    // SAFETY: the cell is written before the end and read after it was seen.
+    unsafe impl Sync for Scene {}
+    // SAFETY: as above.
+    unsafe impl Send for Scene {}
+
+    #[test]
+    fn the_end_meets_who_joins() {
+        loom::model(|| {
+            let scene = Arc::new(Scene(Completion::new(), UnsafeCell::new(0)));
+            let fiber = {
+                let scene = scene.clone();
+                loom::thread::spawn(move || {
+                    // SAFETY: before the end.
+                    scene.1.with_mut(|result| unsafe { *result = 7 });
+                    if let Ended::Awaited(waiter) = scene.0.end() {
+                        waiter.unpark();
+                    }
+                })
+            };
+            if !scene.0.is_done() && scene.0.join(loom::thread::current()) {
+                while !scene.0.is_done() {
+                    loom::thread::park();
+                }
+            }
+            // SAFETY: after the end.
+            assert_eq!(scene.1.with(|result| unsafe { *result }), 7);
+            fiber.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn exactly_one_cleans_up() {
+        loom::model(|| {
+            let scene = Arc::new(Scene(Completion::new(), UnsafeCell::new(0)));
+            let fiber = {
+                let scene = scene.clone();
+                loom::thread::spawn(move || matches!(scene.0.end(), Ended::Detached))
+            };
+            let here = scene.0.detach();
+            assert!(fiber.join().unwrap() != here);
+        });
+    }
+}

@@ -1,0 +1,83 @@
+//! Fibers: threads of a program's own that cost some hundred bytes and a few nanoseconds, not kilobytes
+//! of the kernel and microseconds. A million of them wait at once.
+//!
+//! ```text
+//!   Runtime ─┬─ worker 0 (a thread, pinned) ─┬─ ready    bits of its own: who runs next   (plain stores)
+//!            │                               └─ shared   bits that others set: signals     (one atomic OR)
+//!            ├─ worker 1 …                       who runs nothing sleeps on its doorbell
+//!            └─ stacks: slabs of 1024, a guard below each, the top of each at a colour of its own
+//! ```
+//!
+//! ```
+//! let runtime = weft_fiber::Runtime::new(weft_fiber::Config::default()).unwrap();
+//! let sum = runtime.spawn(|| {
+//!     let parts: Vec<_> = (0..1000).map(|part| weft_fiber::spawn(move || part)).collect();
+//!     parts.into_iter().map(|part| part.join().unwrap()).sum::<i32>()
+//! });
+//! assert_eq!(sum.join().unwrap(), 499_500);
+//! ```
+//!
+//! # Guaranteed
+//! * A fiber gives its core away only where it says so: [`yield_now`], [`park`], [`JoinHandle::join`],
+//!   and whatever is built of them. Each runnable fiber of a worker runs once before any runs twice.
+//! * A [signal](Fiber::signal) makes a fiber look again: it runs at least once after. Signals are not
+//!   counted, and one that comes before a suspension of another kind is used up by that. So a waiter
+//!   looks at its condition *after the last suspension and before parking*, and in a loop:
+//!   `while !condition() { park() }`. The signaller makes the condition true, then signals.
+//! * A fiber is *bound* unless asked otherwise: it runs on one worker all its life, and everything that
+//!   is safe in a thread is safe in it. One that may *migrate* goes to a worker that has nothing to do
+//!   when its own has more than it: see [`Builder::migrating`] for what that asks of it.
+//! * A panic ends its fiber and is the result of [`JoinHandle::join`], as with threads (in a program
+//!   that is built to abort on panic, it aborts).
+//! * What a fiber writes below its stack hits a guard and ends the process with a sentence that names
+//!   the fiber and the remedy; see [`Config::guard`] for how many fibers have one.
+//!
+//! # What fibers of a worker share
+//! Thread-locals, `errno` and the floating-point environment belong to the worker. Each may have
+//! another value after a suspension. The C face, and blocking calls of MPI, keep `errno`. Do not suspend
+//! while unwinding (in a destructor that runs because of a panic): the other fibers of the worker would
+//! seem to be panicking. A call that blocks the thread (a read of a file, a lock of the standard library)
+//! blocks the worker with all its fibers.
+//!
+//! # True today
+//! * x86-64 only.
+//! * A fiber that computes for long holds up those behind it on its worker, also such as may migrate:
+//!   they are given away when their worker looks for the next, not taken from it.
+
+#[cfg(all(not(target_arch = "x86_64"), not(loom)))]
+compile_error!("weft-fiber switches contexts by hand on x86-64 only; see src/switch.rs");
+
+mod completion;
+mod runnable;
+
+#[cfg(not(loom))]
+mod fiber;
+#[cfg(not(loom))]
+mod overflow;
+#[cfg(not(loom))]
+mod ready;
+#[cfg(not(loom))]
+mod runtime;
+#[cfg(not(loom))]
+mod spawn;
+#[cfg(not(loom))]
+mod stack;
+#[cfg(not(loom))]
+mod switch;
+#[cfg(not(loom))]
+mod waiter;
+#[cfg(not(loom))]
+mod worker;
+
+#[cfg(not(loom))]
+pub use self::{
+    fiber::Fiber,
+    runtime::{Config, Guard, Order, Runtime},
+    spawn::{Builder, JoinHandle, spawn},
+    stack::{LARGEST_STACK, SMALLEST_STACK},
+    waiter::{Waiter, park, sleep_elsewhere},
+    worker::{current, current_worker, is_fiber, others_runnable, yield_now},
+};
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,471 @@
+//! A worker: a thread that runs fibers, one after the other, and sleeps when there is none.
+//!
+//! ```text
+//!   fiber A ──yield/park──► fiber B ──► fiber C           directly, as long as any is ready
+//!      │                       ▲
+//!      └─ none is ready ─► native context ─ look · spin · sleep
+//!      └─ ended ─────────► native context ─ tell whoever joins, keep the stack ─► next
+//! ```
+//!
+//! # Who may touch what
+//! A fiber has one owner at a time, the worker in the table of owners. Only the owner runs it, has it in
+//! its `ready`, stores its context, and gives it to another (SYNC worker.give: the owner stores the
+//! context, then the new owner in the table, then signals there; the new owner takes the bit). So a fiber
+//! that yields or parks cannot be started on another worker before it is off its stack, and no fiber has
+//! a state that needs a lock.
+//!
+//! A signaller reads the owner and sets the fiber's bit there. If the fiber was given away in between,
+//! the old owner finds a bit of a fiber that is not its own, and passes it on. A bit of a fiber that has
+//! ended is dropped; if the number lives again, the new fiber looks once for nothing.
+//!
+//! What is not atomic in [`Worker`] is touched by its thread alone.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+use weft_atomic::bits::{Bits, summaries_for, words_for};
+use weft_atomic::{AtomicU64, CacheLine, FenceMode, spin_loop};
+use weft_sys::Mapping;
+
+use crate::completion::Ended;
+use crate::fiber::{Control, Fiber, NOBODY, owner_of};
+use crate::ready::Ready;
+use crate::runnable::{GROUP, Runnable};
+use crate::runtime::Inner;
+use crate::stack::{BATCH, CLASSES, Class};
+use crate::switch::{Context, switch};
+use crate::waiter::Ringer;
+
+/// No fiber runs: the native context does.
+const NONE: u32 = u32::MAX;
+
+/// Looks before an idle worker sleeps, each some tens of nanoseconds: in all about what a wake-up costs.
+const SPINS: u32 = 400;
+
+thread_local! {
+    /// The worker that this thread is.
+    static HERE: Cell<Option<&'static Worker>> = const { Cell::new(None) };
+}
+
+/// See the module page.
+pub(crate) struct Worker {
+    pub index: usize,
+    pub runtime: &'static Inner,
+    pub ready: Ready,
+    running: Cell<u32>,
+    native: Cell<Context>,
+    ended: Cell<u32>,
+    free: [RefCell<Vec<u32>>; CLASSES],
+    /// How many fibers were started and have ended here; written by the worker, read by all.
+    pub started: CacheLine<AtomicU64>,
+    pub finished: AtomicU64,
+    pub shared: CacheLine<Runnable<'static>>,
+    /// Where it sleeps, if not on its own bell.
+    elsewhere: Mutex<Option<Ringer>>,
+}
+
+// SAFETY: cells are touched only by the thread that plays the worker (see the module page), of which
+// there is one at a time: `Inner::start` starts one thread for each worker, and `Runtime::run` plays
+// worker 0 before any other thread can. The rest is atomics and a mutex.
+unsafe impl Sync for Worker {}
+// SAFETY: as above: before it is played, nothing of it belongs to a thread.
+unsafe impl Send for Worker {}
+
+impl Worker {
+    pub(crate) fn new(
+        index: usize,
+        runtime: &'static Inner,
+        limit: usize,
+        chance: u64,
+    ) -> io::Result<Self> {
+        let zeros = |count: usize| -> io::Result<&'static [AtomicU64]> {
+            // Lives as long as the runtime's tables: for ever, see `Inner`. Only touched pages are taken.
+            let memory: &'static Mapping = Box::leak(Box::new(Mapping::private(count.max(1) * 8)?));
+            Ok(memory.atomic_u64s(0, count).unwrap_or_default())
+        };
+        let bits = |length: usize| -> io::Result<Bits<'static>> {
+            let (summaries, words) = (zeros(summaries_for(length))?, zeros(words_for(length))?);
+            Ok(Bits::over(summaries, words, length).expect("as many words as asked for"))
+        };
+        let words = words_for(limit);
+        let groups = limit.div_ceil(GROUP);
+        Ok(Self {
+            index,
+            runtime,
+            ready: Ready::new(
+                zeros(words)?,
+                zeros(groups)?,
+                zeros(groups.div_ceil(64))?,
+                chance,
+            ),
+            running: Cell::new(NONE),
+            native: Cell::new(ptr::null_mut()),
+            ended: Cell::new(NONE),
+            free: Default::default(),
+            started: CacheLine(AtomicU64::new(0)),
+            finished: AtomicU64::new(0),
+            // A signal is an exchange, which is a full fence already: the other mode would gain nothing.
+            shared: CacheLine(Runnable::new(
+                bits(groups)?,
+                bits(limit)?,
+                FenceMode::Symmetric,
+            )),
+            elsewhere: Mutex::new(None),
+        })
+    }
+
+    /// Whether this worker is the owner `owner` of that runtime.
+    #[inline]
+    pub(crate) fn serves(&self, runtime: &'static Inner, owner: u32) -> bool {
+        owner == owner_of(self.index) && ptr::eq(self.runtime, runtime)
+    }
+
+    /// The fiber that runs.
+    #[inline]
+    pub(crate) fn running(&self) -> Option<u32> {
+        let number = self.running.get();
+        (number != NONE).then_some(number)
+    }
+
+    /// Another thread, or a signal handler's successor, has made a fiber of ours runnable.
+    pub(crate) fn signal(&self, number: u32) {
+        self.shared
+            .signal(number as usize, &self.runtime.futex, || {
+                self.ring_elsewhere()
+            });
+    }
+
+    /// Has the worker look at the state of the runtime.
+    pub(crate) fn ring(&self) {
+        self.shared
+            .ring(&self.runtime.futex, || self.ring_elsewhere());
+    }
+
+    #[cold]
+    fn ring_elsewhere(&self) {
+        let place = self
+            .elsewhere
+            .lock()
+            .unwrap_or_else(|held| held.into_inner());
+        if let Some(ring) = place.as_ref() {
+            ring();
+        }
+    }
+
+    /// The next fiber to run, if any is ready.
+    #[inline]
+    fn pick(&self) -> Option<u32> {
+        loop {
+            let Some(number) = self.ready.next_of_hand() else {
+                if !self.refill() {
+                    return None;
+                }
+                continue;
+            };
+            if self.runtime.many.load(Ordering::Relaxed)
+                && let Some(ahead) = self.ready.ahead()
+            {
+                self.prefetch(ahead);
+            }
+            if self.runtime.owner(number).load(Ordering::Acquire) == owner_of(self.index) {
+                return Some(number);
+            }
+            self.stray(number);
+        }
+    }
+
+    /// Fetches the top frames of a fiber that will run soon.
+    #[inline]
+    fn prefetch(&self, number: u32) {
+        let context = self.runtime.context(number).load(Ordering::Relaxed) as *const i8;
+        // SAFETY: a prefetch of any address has no effect but on the cache.
+        unsafe {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(context);
+            _mm_prefetch::<_MM_HINT_T0>(context.wrapping_add(64));
+        }
+    }
+
+    /// A bit of a fiber that is not ours (any more).
+    #[cold]
+    fn stray(&self, number: u32) {
+        let owner = self.runtime.owner(number).load(Ordering::Acquire);
+        self.runtime.signal_at(owner, number);
+    }
+
+    /// Takes what others signalled, and the next word of ready fibers into the hand.
+    #[inline]
+    fn refill(&self) -> bool {
+        if self.shared.may_have_any() {
+            self.shared
+                .take(|word, bits| self.ready.set_word(word, bits));
+        }
+        if !self.ready.refill() {
+            return false;
+        }
+        if self.runtime.idle.load(Ordering::Relaxed) != 0 {
+            self.give();
+        }
+        true
+    }
+
+    /// Gives half of the hand's fibers that may migrate to a worker that has nothing to do.
+    #[cold]
+    fn give(&self) {
+        let (word, hand) = self.ready.hand();
+        let mut movable = hand & self.runtime.migrating(word).load(Ordering::Relaxed);
+        // The first of the hand is about to run here.
+        movable &= !(hand & hand.wrapping_neg());
+        if movable == 0 {
+            return;
+        }
+        let Some(other) = self.runtime.claim_idle(self.index) else {
+            return;
+        };
+        let mut given = 0;
+        for _ in 0..movable.count_ones().div_ceil(2) {
+            let bit = movable & movable.wrapping_neg();
+            movable &= !bit;
+            given |= bit;
+        }
+        self.ready.drop_from_hand(given);
+        while given != 0 {
+            let number = (word * 64) as u32 + given.trailing_zeros();
+            given &= given - 1;
+            // Release: SYNC worker.give.
+            self.runtime
+                .owner(number)
+                .store(owner_of(other.index), Ordering::Release);
+            other.signal(number);
+        }
+    }
+
+    /// Stores the running context at `save` and runs `next`.
+    #[inline]
+    fn switch_to(&self, save: *mut Context, next: u32) {
+        self.running.set(next);
+        let context = self.runtime.context(next).load(Ordering::Relaxed);
+        // SAFETY: `next` is ours and not running, so its context was stored when it was suspended or made;
+        // `save` is the place of whoever runs now.
+        unsafe { switch(save, context) };
+    }
+
+    /// Goes to the native context. `number` is the fiber that runs now.
+    fn switch_home(&self, number: u32) {
+        self.running.set(NONE);
+        // SAFETY: the native context was stored when it switched to the first fiber.
+        unsafe { switch(self.runtime.context(number).as_ptr(), self.native.get()) };
+    }
+
+    /// The life of the worker on the calling thread: until the runtime ends.
+    pub(crate) fn work(&'static self) {
+        let before = HERE.replace(Some(self));
+        let _stack = weft_sys::fault::AlternateStack::install();
+        loop {
+            self.tell_the_end();
+            if let Some(next) = self.pick() {
+                self.switch_to(self.native.as_ptr(), next);
+            } else if !self.idle() {
+                break;
+            }
+        }
+        HERE.set(before);
+    }
+
+    /// A fiber has ended and is off its stack: whoever waits is told.
+    fn tell_the_end(&self) {
+        let number = self.ended.replace(NONE);
+        if number == NONE {
+            return;
+        }
+        let control = self.runtime.stacks.control(number);
+        // From here on a bit that is still set for it means nothing.
+        self.runtime.owner(number).store(NOBODY, Ordering::Release);
+        self.finished
+            .store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Release);
+        // SAFETY: the block of a fiber that nobody has freed: its end is published here.
+        match unsafe { (*control).completion.end() } {
+            Ended::Alone => {}
+            Ended::Awaited(waiter) => waiter.wake(),
+            Ended::Detached => {
+                // SAFETY: detached and ended: nobody else will touch result and stack.
+                unsafe { ((*control).discard)(control) };
+                self.runtime.release(number);
+            }
+        }
+    }
+
+    /// Nothing is ready: looks for a while, then sleeps. False when the runtime has ended.
+    #[cold]
+    fn idle(&self) -> bool {
+        if self.runtime.has_stopped() {
+            return false;
+        }
+        self.runtime.set_idle(self.index, true);
+        for _ in 0..self.runtime.spins(SPINS) {
+            if self.shared.may_have_any() {
+                self.runtime.set_idle(self.index, false);
+                return true;
+            }
+            spin_loop();
+        }
+        self.shared
+            .sleep(&self.runtime.futex, || self.runtime.may_stop(), |own| own());
+        self.runtime.set_idle(self.index, false);
+        self.runtime.stop_if_over();
+        true
+    }
+
+    /// A free stack of a class, from those kept here.
+    #[inline]
+    pub(crate) fn take_stack(&self, class: Class) -> io::Result<u32> {
+        let mut free = self.free[class.index()].borrow_mut();
+        if let Some(number) = free.pop() {
+            return Ok(number);
+        }
+        self.runtime.stacks.take(class, &mut free)?;
+        free.pop()
+            .ok_or_else(|| io::Error::other("the depot of stacks gave none"))
+    }
+
+    /// Keeps a stack; gives some to the depot if there are many.
+    #[inline]
+    pub(crate) fn keep_stack(&self, class: Class, number: u32) {
+        let mut free = self.free[class.index()].borrow_mut();
+        free.push(number);
+        if free.len() > 4 * BATCH {
+            self.runtime
+                .stacks
+                .give_back(class, &mut free.drain(..2 * BATCH));
+        }
+    }
+
+    /// The running fiber ends. Never returns.
+    fn leave(&self, number: u32) -> ! {
+        self.ended.set(number);
+        self.switch_home(number);
+        unreachable!("a fiber that has ended is not run again")
+    }
+}
+
+/// The first frame of each fiber.
+pub(crate) unsafe extern "C" fn begin(control: *mut u8) -> ! {
+    let control = control.cast::<Control>();
+    // SAFETY: handed over by whoever prepared this context; run once.
+    unsafe { ((*control).run)(control) };
+    end()
+}
+
+/// Not inlined: the fiber may have come to another thread meanwhile.
+#[inline(never)]
+fn end() -> ! {
+    let worker = HERE.get().expect("fibers run on workers");
+    worker.leave(worker.running.get())
+}
+
+/// The worker that the calling thread is. Not inlined into functions that switch: see [`switch`].
+#[inline(never)]
+pub(crate) fn here() -> Option<&'static Worker> {
+    HERE.get()
+}
+
+/// The fiber that calls, if it is one.
+#[must_use]
+pub fn current() -> Option<Fiber> {
+    let worker = here()?;
+    Some(worker.runtime.fiber(worker.running()?))
+}
+
+/// Whether the caller is a fiber.
+#[must_use]
+#[inline(never)]
+pub fn is_fiber() -> bool {
+    HERE.get()
+        .is_some_and(|worker| worker.running.get() != NONE)
+}
+
+/// The index of the worker that runs the calling fiber, if it is one.
+#[must_use]
+pub fn current_worker() -> Option<usize> {
+    let worker = here()?;
+    worker.running().map(|_| worker.index)
+}
+
+/// Lets every other runnable fiber of this worker run first. On a thread that is no fiber: lets other
+/// threads run.
+#[inline(never)]
+pub fn yield_now() {
+    let Some(worker) = HERE.get() else {
+        return std::thread::yield_now();
+    };
+    let me = worker.running.get();
+    if me == NONE {
+        return;
+    }
+    worker.ready.set(me);
+    // There is one: the caller.
+    if let Some(next) = worker.pick()
+        && next != me
+    {
+        worker.switch_to(worker.runtime.context(me).as_ptr(), next);
+    }
+}
+
+/// Suspends the calling fiber until its bit is set; false if the caller is none.
+#[inline(never)]
+pub(crate) fn park() -> bool {
+    let Some(worker) = HERE.get() else {
+        return false;
+    };
+    let me = worker.running.get();
+    if me == NONE {
+        return false;
+    }
+    match worker.pick() {
+        Some(next) if next == me => {}
+        Some(next) => worker.switch_to(worker.runtime.context(me).as_ptr(), next),
+        None => worker.switch_home(me),
+    }
+    true
+}
+
+/// Whether another fiber of the calling worker may be runnable: if so, a fiber that only waits should
+/// [`yield_now`]. False on a thread that is no worker.
+#[must_use]
+#[inline(never)]
+pub fn others_runnable() -> bool {
+    HERE.get()
+        .is_some_and(|worker| worker.ready.has_any() || worker.shared.may_have_any())
+}
+
+/// See [`crate::sleep_elsewhere`].
+pub(crate) fn sleep_elsewhere(ring: &Ringer, wait: impl FnOnce()) -> bool {
+    let Some(worker) = here() else {
+        wait();
+        return true;
+    };
+    let set = |place| {
+        *worker
+            .elsewhere
+            .lock()
+            .unwrap_or_else(|held| held.into_inner()) = place;
+    };
+    set(Some(ring.clone()));
+    worker.runtime.set_idle(worker.index, true);
+    let mut slept = false;
+    // The caller's own fiber lives, so the runtime does not end meanwhile.
+    worker.shared.sleep(
+        &worker.runtime.futex,
+        || worker.ready.has_any(),
+        |_own| {
+            slept = true;
+            wait();
+        },
+    );
+    worker.runtime.set_idle(worker.index, false);
+    set(None);
+    slept
+}

@@ -1,0 +1,492 @@
+//! One connection between the head and an agent: sealed messages over any stream of bytes, without
+//! waiting.
+//!
+//! ```text
+//!   u32 big endian   message          inside of sealed records (weft-secure)
+//! ```
+//!
+//! Both sides say something at least every fifth of the agreed time; who says nothing for all of it is
+//! taken for dead. While one side does not read, because its own output is held up, it does not judge.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use weft_secure::{Channel, Handshake, Key, LENGTH, Opener, Sealer, Step};
+use weft_sys::descriptor;
+use weft_sys::poll::{self, Entry, Interest};
+
+use super::message::{decode, encode};
+
+/// Longest message in bytes: an assignment with the environments of several programs.
+const LONGEST: usize = 16 << 20;
+/// From so many unsent bytes on, nothing that can wait should be added.
+const FULL: usize = 1 << 20;
+/// What both sides say that they are doing, so that a connection of the fabric is not taken for one.
+pub const PURPOSE: &str = "launch";
+
+/// Why a link is of no use any more.
+#[derive(Debug)]
+pub enum LinkError {
+    /// The other side has closed it.
+    Closed,
+    /// It has said nothing for so long.
+    Silent(Duration),
+    /// What came is not what members of the job say.
+    Broken(String),
+    /// The system refuses.
+    System(io::Error),
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => out.write_str("the connection was closed"),
+            Self::Silent(time) => write!(
+                out,
+                "nothing was heard for {} s (--heartbeat)",
+                time.as_secs_f64()
+            ),
+            Self::Broken(what) => out.write_str(what),
+            Self::System(error) => write!(out, "{error}"),
+        }
+    }
+}
+
+impl From<io::Error> for LinkError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => {
+                Self::Closed
+            }
+            _ => Self::System(error),
+        }
+    }
+}
+
+/// A connection whose sides have proved the key.
+pub struct Link {
+    input: File,
+    output: File,
+    sealer: Sealer,
+    opener: Opener,
+    /// Sealed and not yet sent.
+    unsent: Vec<u8>,
+    /// Read and not yet opened.
+    sealed: Vec<u8>,
+    /// Opened and not yet taken.
+    opened: Vec<u8>,
+    /// After so long without a word the other side is dead.
+    silence: Duration,
+    heard: Instant,
+    said: Instant,
+}
+
+impl Link {
+    /// Over two streams, or one twice, between sides that have met.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn new(
+        channel: Channel,
+        input: OwnedFd,
+        output: OwnedFd,
+        silence: Duration,
+    ) -> io::Result<Self> {
+        descriptor::set_nonblocking(&input, true)?;
+        descriptor::set_nonblocking(&output, true)?;
+        let now = Instant::now();
+        Ok(Self {
+            input: File::from(input),
+            output: File::from(output),
+            sealer: channel.sealer,
+            opener: channel.opener,
+            unsent: Vec::new(),
+            sealed: Vec::new(),
+            opened: Vec::new(),
+            silence,
+            heard: now,
+            said: now,
+        })
+    }
+
+    /// How long silence means life from now on.
+    pub fn set_silence(&mut self, silence: Duration) {
+        self.silence = silence;
+    }
+
+    /// Says something; sent by [`flush`](Self::flush).
+    pub fn say<M: Serialize>(&mut self, message: &M) {
+        let message = encode(message);
+        let length = (message.len() as u32).to_be_bytes();
+        self.sealer.seal(&[&length, &message], &mut self.unsent);
+        self.said = Instant::now();
+    }
+
+    /// Whether something waits to be sent.
+    pub fn is_waiting(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Whether so much waits that nothing should be added that can wait.
+    pub fn is_full(&self) -> bool {
+        self.unsent.len() >= FULL
+    }
+
+    /// Sends what goes without waiting.
+    ///
+    /// # Errors
+    /// If the other side is gone.
+    pub fn flush(&mut self) -> Result<(), LinkError> {
+        let mut sent = 0;
+        let result = loop {
+            if sent == self.unsent.len() {
+                break Ok(());
+            }
+            match self.output.write(&self.unsent[sent..]) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break Ok(()),
+                Err(error) => break Err(error.into()),
+            }
+        };
+        self.unsent.drain(..sent);
+        result
+    }
+
+    /// Reads what is there, a bounded part of it at a time. Messages are then taken by
+    /// [`next`](Self::next).
+    ///
+    /// # Errors
+    /// If the other side has closed, or what it sent was changed on the way.
+    pub fn fill(&mut self) -> Result<(), LinkError> {
+        let mut buffer = [0; 64 << 10];
+        match self.input.read(&mut buffer) {
+            Ok(0) => return Err(LinkError::Closed),
+            Ok(count) => self.sealed.extend_from_slice(&buffer[..count]),
+            Err(error) => {
+                return match error.kind() {
+                    ErrorKind::Interrupted | ErrorKind::WouldBlock => Ok(()),
+                    _ => Err(error.into()),
+                };
+            }
+        }
+        self.heard = Instant::now();
+        let mut done = 0;
+        while let Some((length, rest)) = self.sealed[done..].split_first_chunk::<LENGTH>() {
+            let Some(record) = rest.get(..usize::from(u16::from_be_bytes(*length))) else {
+                break;
+            };
+            self.opener
+                .open(record, &mut self.opened)
+                .map_err(|error| LinkError::Broken(error.to_string()))?;
+            done += LENGTH + record.len();
+        }
+        self.sealed.drain(..done);
+        Ok(())
+    }
+
+    /// The next message that is here.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn next<M: for<'a> Deserialize<'a>>(&mut self) -> Result<Option<M>, LinkError> {
+        let Some((length, rest)) = self.opened.split_first_chunk::<4>() else {
+            return Ok(None);
+        };
+        let length = u32::from_be_bytes(*length) as usize;
+        if length > LONGEST {
+            return Err(LinkError::Broken(format!(
+                "a message of {length} bytes was announced; at most {LONGEST} are possible"
+            )));
+        }
+        let Some(message) = rest.get(..length) else {
+            return Ok(None);
+        };
+        let message = decode(message).ok_or_else(|| {
+            LinkError::Broken(
+                "a message is not understood: all hosts need the same release of Weft".into(),
+            )
+        })?;
+        self.opened.drain(..4 + length);
+        Ok(Some(message))
+    }
+
+    /// Whether it is time to say something, so that the other side knows that we live.
+    pub fn is_due(&self, now: Instant) -> bool {
+        now >= self.said + self.silence / 5
+    }
+
+    /// When to look again at the latest.
+    pub fn next_look(&self) -> Instant {
+        (self.said + self.silence / 5).min(self.heard + self.silence)
+    }
+
+    /// Starts the clock anew: nobody was listening.
+    pub fn excuse(&mut self) {
+        self.heard = Instant::now();
+    }
+
+    /// Fails if nothing was heard for too long.
+    ///
+    /// # Errors
+    /// [`LinkError::Silent`].
+    pub fn check(&self, now: Instant) -> Result<(), LinkError> {
+        if now >= self.heard + self.silence {
+            return Err(LinkError::Silent(self.silence));
+        }
+        Ok(())
+    }
+
+    /// To wait for something to read.
+    pub fn reading(&self) -> Entry<'_> {
+        Entry::new(&self.input, Interest::Read)
+    }
+
+    /// To wait for room to write.
+    pub fn writing(&self) -> Entry<'_> {
+        Entry::new(&self.output, Interest::Write)
+    }
+
+    /// Waits until everything is sent, at most for so long.
+    pub fn drain(&mut self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        while self.flush().is_ok() && self.is_waiting() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || poll::wait(&mut [self.writing()], Some(left)).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Link({} bytes to send)", self.unsent.len())
+    }
+}
+
+/// A handshake that is fed as bytes come.
+pub struct Meeting {
+    handshake: Handshake,
+    input: File,
+    output: File,
+    unsent: Vec<u8>,
+    /// When patience ends.
+    pub deadline: Instant,
+}
+
+impl Meeting {
+    /// We prove the key first: the side that connects.
+    ///
+    /// # Errors
+    /// As all of these: if the kernel refuses, the other side is gone, or does not know the key.
+    pub fn begin(
+        key: &Key,
+        input: OwnedFd,
+        output: OwnedFd,
+        patience: Duration,
+    ) -> Result<Self, LinkError> {
+        Self::with(
+            Handshake::initiator(key, PURPOSE, b""),
+            input,
+            output,
+            patience,
+        )
+    }
+
+    /// The other side proves the key first: the side that was connected to.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn expect(
+        key: &Key,
+        input: OwnedFd,
+        output: OwnedFd,
+        patience: Duration,
+    ) -> Result<Self, LinkError> {
+        Self::with(
+            Handshake::responder(key, PURPOSE, b""),
+            input,
+            output,
+            patience,
+        )
+    }
+
+    fn with(
+        handshake: Handshake,
+        input: OwnedFd,
+        output: OwnedFd,
+        patience: Duration,
+    ) -> Result<Self, LinkError> {
+        descriptor::set_nonblocking(&input, true)?;
+        descriptor::set_nonblocking(&output, true)?;
+        let mut meeting = Self {
+            handshake,
+            input: File::from(input),
+            output: File::from(output),
+            unsent: Vec::new(),
+            deadline: Instant::now() + patience,
+        };
+        meeting.send()?;
+        Ok(meeting)
+    }
+
+    /// Sends what the handshake wants to say. Its messages are shorter than any buffer of a kernel.
+    fn send(&mut self) -> Result<(), LinkError> {
+        self.unsent.extend(self.handshake.take_outgoing());
+        while !self.unsent.is_empty() {
+            match self.output.write(&self.unsent) {
+                Ok(count) => drop(self.unsent.drain(..count)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// To wait for something to read.
+    pub fn reading(&self) -> Entry<'_> {
+        Entry::new(&self.input, Interest::Read)
+    }
+
+    /// Goes on with what has come; answers the channel once both have proved the key.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn proceed(&mut self) -> Result<Option<Channel>, LinkError> {
+        let mut buffer = [0; 1024];
+        loop {
+            let wanted = self.handshake.wanted().min(buffer.len());
+            let count = match self.input.read(&mut buffer[..wanted]) {
+                Ok(0) => return Err(LinkError::Closed),
+                Ok(count) => count,
+                Err(error) => match error.kind() {
+                    ErrorKind::Interrupted => continue,
+                    ErrorKind::WouldBlock => return Ok(None),
+                    _ => return Err(error.into()),
+                },
+            };
+            let (_, step) = self
+                .handshake
+                .feed(&buffer[..count])
+                .map_err(|refusal| LinkError::Broken(refusal.to_string()))?;
+            self.send()?;
+            if let Step::Done(channel) = step {
+                return Ok(Some(*channel));
+            }
+        }
+    }
+
+    /// The link, once [`proceed`](Self::proceed) has answered its channel.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn link(self, channel: Channel, silence: Duration) -> Result<Link, LinkError> {
+        Ok(Link::new(
+            channel,
+            self.input.into(),
+            self.output.into(),
+            silence,
+        )?)
+    }
+
+    /// Waits until both have met.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin), and if that takes too long.
+    pub fn wait(mut self, silence: Duration) -> Result<Link, LinkError> {
+        loop {
+            if let Some(channel) = self.proceed()? {
+                return self.link(channel, silence);
+            }
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            if poll::wait(&mut [self.reading()], Some(left))? == 0 {
+                return Err(LinkError::Silent(left));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Meeting {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Meeting({:?})", self.handshake)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::{FromAgent, ToAgent};
+    use super::*;
+    use weft_sys::descriptor::{Carries, socket_pair};
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn twice(socket: OwnedFd) -> (OwnedFd, OwnedFd) {
+        (socket.try_clone().expect("descriptors are left"), socket)
+    }
+
+    /// Two sides that have met.
+    pub fn pair() -> (Link, Link) {
+        let key = Key::random().expect("random");
+        let (left, right) = socket_pair(Carries::Bytes).expect("descriptors are left");
+        let (input, output) = twice(left);
+        let left = Meeting::begin(&key, input, output, LONG).expect("begins");
+        let (input, output) = twice(right);
+        let right = Meeting::expect(&key, input, output, LONG).expect("begins");
+        std::thread::scope(|scope| {
+            let left = scope.spawn(|| left.wait(LONG));
+            let right = right.wait(LONG).expect("meets");
+            (left.join().expect("no panic").expect("meets"), right)
+        })
+    }
+
+    #[test]
+    fn messages_go_both_ways_and_the_end_is_noticed() {
+        let (mut left, mut right) = pair();
+        left.say(&ToAgent::Signal { number: 2 });
+        left.say(&ToAgent::End);
+        left.drain(LONG);
+        right.fill().expect("open");
+        let signal = right.next().expect("a message");
+        assert_eq!(signal, Some(ToAgent::Signal { number: 2 }));
+        assert_eq!(right.next().expect("a message"), Some(ToAgent::End));
+        assert_eq!(right.next::<ToAgent>().expect("no more"), None);
+        let output = FromAgent::Output {
+            rank: 0,
+            error: false,
+            bytes: vec![7; 200_000],
+        };
+        right.say(&output);
+        let heard = loop {
+            right.flush().expect("open");
+            left.fill().expect("open");
+            if let Some(heard) = left.next::<FromAgent>().expect("whole") {
+                break heard;
+            }
+        };
+        assert_eq!(heard, output);
+        drop(right);
+        assert!(matches!(left.fill(), Err(LinkError::Closed)));
+    }
+
+    #[test]
+    fn a_stranger_and_a_silent_one_are_told_apart() {
+        let (mut left, right) = pair();
+        left.set_silence(Duration::from_millis(1));
+        let later = Instant::now() + Duration::from_millis(1);
+        assert!(left.is_due(later));
+        assert!(matches!(left.check(later), Err(LinkError::Silent(_))));
+        drop(right);
+        let keys = [0, 1].map(|_| Key::random().expect("random"));
+        let (one, other) = socket_pair(Carries::Bytes).expect("descriptors are left");
+        let (input, output) = twice(one);
+        let _wrong = Meeting::begin(&keys[0], input, output, LONG).expect("begins");
+        let (input, output) = twice(other);
+        let right = Meeting::expect(&keys[1], input, output, LONG).expect("begins");
+        assert!(matches!(right.wait(LONG), Err(LinkError::Broken(_))));
+    }
+}

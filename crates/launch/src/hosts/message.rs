@@ -1,0 +1,259 @@
+//! What the head of a job and its agents say to each other, once both have proved the key.
+//!
+//! One message is one value in the format of `postcard`. The other side knows the key, but may be broken
+//! or of another release: lengths are bounded by the link, numbers of ranks by who reads them.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::exchange::Entry;
+use crate::plan::Program;
+
+/// Changes whenever a message changes: head and agents must agree.
+pub const RELEASE: u32 = 1;
+
+/// From the head.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ToAgent {
+    /// Start these ranks.
+    Start(Box<Assignment>),
+    /// All ranks of the job have come to the fence; what was put before it.
+    Fenced {
+        /// What was put.
+        entries: Vec<Entry>,
+    },
+    /// What rank 0 reads; no bytes: the end.
+    Input {
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// Nobody listens any more to what a rank writes there.
+    Deaf {
+        /// Whose.
+        rank: u32,
+        /// Standard error, not standard output.
+        error: bool,
+    },
+    /// Hand this signal on.
+    Signal {
+        /// Its number.
+        number: i32,
+    },
+    /// End everything now.
+    End,
+    /// The job is over, with this code.
+    Over {
+        /// The code.
+        code: u8,
+    },
+    /// Nothing: we live.
+    Alive,
+}
+
+/// From an agent.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum FromAgent {
+    /// The first message.
+    Hello(Hello),
+    /// A rank runs, as this process of its host.
+    Started {
+        /// Whose.
+        rank: u32,
+        /// Its number there.
+        process: u32,
+    },
+    /// A rank could not be started.
+    NotStarted {
+        /// Whose.
+        rank: u32,
+        /// Why.
+        reason: String,
+    },
+    /// What a rank has written; no bytes: it has closed this output.
+    Output {
+        /// Whose.
+        rank: u32,
+        /// Standard error, not standard output.
+        error: bool,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// A rank has said this to its launcher.
+    Told {
+        /// Whose.
+        rank: u32,
+        /// What.
+        told: Told,
+    },
+    /// A rank has ended, with this wait status.
+    Exited {
+        /// Whose.
+        rank: u32,
+        /// As the kernel gives it.
+        status: i32,
+    },
+    /// All ranks of this host have come to the fence; what they put since the last one.
+    Fence {
+        /// What was put.
+        entries: Vec<Entry>,
+    },
+    /// All ranks here have ended and everything that they said was sent. `clean`: nothing is left.
+    Ended {
+        /// Nothing is left.
+        clean: bool,
+    },
+    /// Nothing: we live.
+    Alive,
+}
+
+/// What a rank tells about itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Told {
+    /// MPI is being initialised.
+    Initialised,
+    /// MPI was finalised.
+    Finalised,
+    /// The job is to end.
+    Abort {
+        /// The code.
+        code: i32,
+        /// What to print, possibly nothing.
+        text: String,
+    },
+}
+
+/// Who an agent is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`RELEASE`].
+    pub release: u32,
+    /// The name of its host, for people.
+    pub host: String,
+    /// How many ranks it brings in; 0: as many as the head wants.
+    pub ranks: u32,
+    /// It has a program of its own.
+    pub program: bool,
+}
+
+/// What an agent is to do.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Assignment {
+    /// The key by which ranks prove to each other that they belong to the job.
+    pub key: [u8; 32],
+    /// The host of each rank of the job, as `HostMap` writes it.
+    pub hosts: String,
+    /// How many ranks the job has.
+    pub size: u32,
+    /// The ranks of this host, ascending, and which program each runs.
+    pub seats: Vec<(u32, u32)>,
+    /// The programs; empty if the agent has its own.
+    pub programs: Vec<ProgramText>,
+    /// After how many milliseconds of silence the other side is taken for dead.
+    pub silence: u64,
+    /// Rank 0 is here and reads what the head sends.
+    pub input: bool,
+}
+
+/// A [`Program`] as it travels.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ProgramText {
+    executable: Vec<u8>,
+    words: Vec<Vec<u8>>,
+    folder: Option<Vec<u8>>,
+    environment: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+fn bytes(text: impl AsRef<OsStr>) -> Vec<u8> {
+    text.as_ref().as_bytes().to_vec()
+}
+
+fn text(bytes: Vec<u8>) -> OsString {
+    OsString::from_vec(bytes)
+}
+
+impl From<&Program> for ProgramText {
+    fn from(program: &Program) -> Self {
+        let environment = program.environment.iter();
+        Self {
+            executable: bytes(&program.executable),
+            words: program.words.iter().map(bytes).collect(),
+            folder: program.folder.as_ref().map(bytes),
+            environment: environment
+                .map(|(name, value)| (bytes(name), bytes(value)))
+                .collect(),
+        }
+    }
+}
+
+impl From<ProgramText> for Program {
+    fn from(found: ProgramText) -> Self {
+        let variable = |(name, value)| (text(name), text(value));
+        let environment: BTreeMap<_, _> = found.environment.into_iter().map(variable).collect();
+        Self {
+            executable: PathBuf::from(text(found.executable)),
+            words: found.words.into_iter().map(text).collect(),
+            folder: found.folder.map(|folder| PathBuf::from(text(folder))),
+            environment,
+            ranks: 0,
+        }
+    }
+}
+
+/// A message as bytes.
+pub fn encode<M: Serialize>(message: &M) -> Vec<u8> {
+    postcard::to_stdvec(message).expect("values of these types can be written")
+}
+
+/// Bytes as a message; `None` if they are none, or more than one.
+pub fn decode<M: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Option<M> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((message, [])) => Some(message),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_survive_the_way() {
+        let program = Program {
+            executable: "/bin/sh".into(),
+            words: vec!["sh".into(), OsString::from_vec(vec![0xff, b'x'])],
+            folder: Some("/tmp".into()),
+            environment: BTreeMap::from([("A".into(), "1".into())]),
+            ranks: 0,
+        };
+        let start = ToAgent::Start(Box::new(Assignment {
+            key: [7; 32],
+            hosts: "0*1 a".into(),
+            size: 1,
+            seats: vec![(0, 0)],
+            programs: vec![ProgramText::from(&program)],
+            silence: 1000,
+            input: true,
+        }));
+        let Some(ToAgent::Start(found)) = decode(&encode(&start)) else {
+            panic!("not the same");
+        };
+        assert_eq!(ToAgent::Start(found.clone()), start);
+        let [text] = <[_; 1]>::try_from(found.programs).expect("one");
+        assert_eq!(Program::from(text), program);
+    }
+
+    #[test]
+    fn nonsense_is_no_message() {
+        let good = encode(&FromAgent::Exited { rank: 3, status: 9 });
+        assert!(decode::<FromAgent>(&good).is_some());
+        assert_eq!(decode::<FromAgent>(&good[..good.len() - 1]), None);
+        assert_eq!(decode::<FromAgent>(&[&good[..], b"x"].concat()), None);
+        assert_eq!(decode::<ToAgent>(&[200]), None);
+        // A length that nothing follows asks for no memory.
+        assert_eq!(decode::<ToAgent>(&[2, 255, 255, 255, 255, 15]), None);
+    }
+}

@@ -1,0 +1,240 @@
+//! A bucket: one cache line with a control word, four keys and four values of 48 bits.
+//!
+//! ```text
+//!  control  lock 1 │ born 1 │ … │ taken 4 │ receives 4 │ queues 4 │ … │ next line 32
+//!  keys     8 · 4
+//!  values   low 32 bits: 4 · 4, high 16 bits: 2 · 4
+//! ```
+//!
+//! The lock is a bit of the control word, so one compare-and-swap takes the lock and tells what the line
+//! holds, and one store says what it holds now and releases the lock: SYNC bucket.lock. Between the two
+//! everything else in the line, and in the lines behind it, belongs to the holder; it is read and written
+//! by relaxed operations, which are ordinary loads and stores to the processor.
+//!
+//! A line of the same form continues a bucket that is full (its control word has no lock: the bucket's
+//! guards it), or holds four waiting values of one key (see [`chain`](super::chain)).
+
+use weft_atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, spin_loop, yield_now};
+
+/// Entries of a line.
+pub(super) const ENTRIES: usize = 4;
+
+/// Looks at a lock that another holds before letting others run: the holder needs some 20 ns, unless it
+/// was descheduled.
+const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
+
+const LOCKED: u64 = 1;
+const BORN: u64 = 1 << 1;
+const TAKEN: u32 = 8;
+const RECEIVES: u32 = 12;
+const QUEUES: u32 = 16;
+const NEXT: u32 = 32;
+const ALL: u64 = (1 << ENTRIES) - 1;
+
+/// What a line holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Control(pub(super) u64);
+
+impl Control {
+    /// A line without entries that may be used.
+    pub(super) const EMPTY: Self = Self(BORN);
+
+    /// Whether the bucket has taken over its part of the bucket that it splits off from.
+    #[inline]
+    pub(super) fn is_born(self) -> bool {
+        self.0 & BORN != 0
+    }
+
+    /// Which entries are taken, a bit each.
+    #[inline]
+    pub(super) fn taken(self) -> u64 {
+        self.0 >> TAKEN & ALL
+    }
+
+    /// The first entry that is not taken.
+    #[inline]
+    pub(super) fn vacant(self) -> Option<usize> {
+        let place = (!(self.0 >> TAKEN)).trailing_zeros() as usize;
+        (place < ENTRIES).then_some(place)
+    }
+
+    /// Whether the entry is a receive, not a message.
+    #[inline]
+    pub(super) fn is_receive(self, place: usize) -> bool {
+        self.0 >> (RECEIVES as usize + place) & 1 != 0
+    }
+
+    /// Whether the entry's value is a queue of values.
+    #[inline]
+    pub(super) fn is_queue(self, place: usize) -> bool {
+        self.0 >> (QUEUES as usize + place) & 1 != 0
+    }
+
+    /// The line behind this one; 0 if there is none.
+    #[inline]
+    pub(super) fn next(self) -> u32 {
+        (self.0 >> NEXT) as u32
+    }
+
+    /// With this line behind it.
+    pub(super) fn before(self, line: u32) -> Self {
+        Self(self.0 & u64::from(u32::MAX) | u64::from(line) << NEXT)
+    }
+
+    /// With the entry taken, by a single value.
+    #[inline]
+    pub(super) fn with(self, place: usize, receive: bool) -> Self {
+        Self(
+            self.0
+                | 1 << (TAKEN as usize + place)
+                | u64::from(receive) << (RECEIVES as usize + place),
+        )
+    }
+
+    /// With the entry's value a queue, or single again.
+    pub(super) fn queued(self, place: usize, queue: bool) -> Self {
+        let bit = 1 << (QUEUES as usize + place);
+        Self(if queue { self.0 | bit } else { self.0 & !bit })
+    }
+
+    /// With the entry free.
+    #[inline]
+    pub(super) fn without(self, place: usize) -> Self {
+        const ENTRY: u64 = 1 << TAKEN | 1 << RECEIVES | 1 << QUEUES;
+        Self(self.0 & !(ENTRY << place))
+    }
+}
+
+/// One line.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub(super) struct Line {
+    pub(super) control: AtomicU64,
+    pub(super) keys: [AtomicU64; ENTRIES],
+    pub(super) low: [AtomicU32; ENTRIES],
+    high: [AtomicU16; ENTRIES],
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Line>() == 64);
+
+impl Line {
+    /// Takes the lock; what the line holds.
+    #[inline]
+    pub(super) fn lock(&self) -> Control {
+        let found = self.control.load(Ordering::Relaxed);
+        // Acquire: SYNC bucket.lock.
+        let taken = self.control.compare_exchange(
+            found & !LOCKED,
+            found | LOCKED,
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        );
+        match taken {
+            Ok(found) => Control(found),
+            Err(_) => self.lock_slowly(),
+        }
+    }
+
+    #[cold]
+    fn lock_slowly(&self) -> Control {
+        loop {
+            for _ in 0..SPINS {
+                let found = self.control.load(Ordering::Relaxed);
+                // Acquire: SYNC bucket.lock.
+                let is_free = found & LOCKED == 0;
+                if is_free
+                    && self
+                        .control
+                        .compare_exchange_weak(
+                            found,
+                            found | LOCKED,
+                            Ordering::Acquire,
+                            Ordering::Relaxed,
+                        )
+                        .is_ok()
+                {
+                    return Control(found);
+                }
+                spin_loop();
+            }
+            yield_now();
+        }
+    }
+
+    /// Says what the line holds now and releases its lock.
+    #[inline]
+    pub(super) fn unlock(&self, control: Control) {
+        // Release: SYNC bucket.lock.
+        self.control.store(control.0 & !LOCKED, Ordering::Release);
+    }
+
+    /// What a line holds whose bucket the caller has locked.
+    #[inline]
+    pub(super) fn control(&self) -> Control {
+        Control(self.control.load(Ordering::Relaxed))
+    }
+
+    /// Says what a line holds whose bucket the caller has locked.
+    pub(super) fn set_control(&self, control: Control) {
+        self.control.store(control.0, Ordering::Relaxed);
+    }
+
+    /// The entry of this key among those taken.
+    #[inline]
+    pub(super) fn find(&self, control: Control, key: u64) -> Option<usize> {
+        let mut same = 0;
+        for (place, kept) in self.keys.iter().enumerate() {
+            same |= u64::from(kept.load(Ordering::Relaxed) == key) << place;
+        }
+        let found = same & control.taken();
+        (found != 0).then(|| found.trailing_zeros() as usize)
+    }
+
+    /// The key of an entry.
+    pub(super) fn key(&self, place: usize) -> u64 {
+        self.keys[place].load(Ordering::Relaxed)
+    }
+
+    /// The value of an entry.
+    #[inline]
+    pub(super) fn value(&self, place: usize) -> u64 {
+        let low = u64::from(self.low[place].load(Ordering::Relaxed));
+        low | u64::from(self.high[place].load(Ordering::Relaxed)) << 32
+    }
+
+    /// Writes the value of an entry.
+    #[inline]
+    pub(super) fn set_value(&self, place: usize, value: u64) {
+        self.low[place].store(value as u32, Ordering::Relaxed);
+        self.high[place].store((value >> 32) as u16, Ordering::Relaxed);
+    }
+
+    /// Writes key and value of an entry.
+    #[inline]
+    pub(super) fn set(&self, place: usize, key: u64, value: u64) {
+        self.keys[place].store(key, Ordering::Relaxed);
+        self.set_value(place, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_word_keeps_its_fields_apart() {
+        let mut control = Control::EMPTY.before(u32::MAX);
+        assert!(control.is_born());
+        for place in 0..ENTRIES {
+            assert_eq!(control.vacant(), Some(place));
+            control = control.with(place, place % 2 == 1);
+        }
+        assert_eq!((control.vacant(), control.taken()), (None, 0b1111));
+        control = control.queued(2, true).without(1);
+        assert!(control.is_queue(2) && !control.is_queue(3));
+        assert!(control.is_receive(3) && !control.is_receive(1));
+        assert_eq!((control.vacant(), control.next()), (Some(1), u32::MAX));
+        assert_eq!(control.before(0).queued(2, false).next(), 0);
+    }
+}

@@ -1,0 +1,113 @@
+//! Zeroed lines: on the heap, or, from 2 MiB on, in a mapping of large pages, where a line costs one
+//! look-up of its address instead of up to three.
+
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+use super::bucket::Line;
+
+/// Bytes of a large page.
+const LARGE: usize = 2 << 20;
+
+/// Whose memory it is; kept to be given back.
+type Owner = Box<dyn core::any::Any + Send + Sync>;
+
+/// Lines in one piece.
+pub(super) struct Lines {
+    start: NonNull<Line>,
+    count: usize,
+    _owner: Owner,
+}
+
+// SAFETY: lines are atomics all through, which any thread may use; the memory is owned by `self`.
+unsafe impl Send for Lines {}
+// SAFETY: as above.
+unsafe impl Sync for Lines {}
+
+impl Lines {
+    /// So many lines of zeros; `None` if there is no memory for them.
+    pub(super) fn new(count: usize) -> Option<Self> {
+        let bytes = count.checked_mul(size_of::<Line>())?;
+        let (start, _owner) = if bytes < LARGE || cfg!(loom) {
+            on_heap(count)
+        } else {
+            in_large_pages(bytes)?
+        };
+        Some(Self {
+            start,
+            count,
+            _owner,
+        })
+    }
+}
+
+/// Asks for a line, to be written soon.
+#[inline]
+pub(super) fn prefetch(line: &Line) {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    {
+        use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        // SAFETY: a processor without this instruction does nothing instead; no memory is changed.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(core::ptr::from_ref(line).cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+    let _ = line;
+}
+
+fn on_heap(count: usize) -> (NonNull<Line>, Owner) {
+    let lines: Vec<Line> = (0..count).map(|_| Line::default()).collect();
+    (NonNull::from(&lines[..]).cast(), Box::new(lines))
+}
+
+#[cfg(not(loom))]
+fn in_large_pages(bytes: usize) -> Option<(NonNull<Line>, Owner)> {
+    // Room to begin at a large page.
+    let mapping = weft_sys::Mapping::private(bytes.checked_add(LARGE)?).ok()?;
+    mapping.prefer_large_pages();
+    let offset = mapping.as_ptr().addr().wrapping_neg() % LARGE;
+    let start = mapping.place(offset, bytes, align_of::<Line>())?;
+    Some((start.cast(), Box::new(mapping)))
+}
+
+#[cfg(loom)]
+fn in_large_pages(_: usize) -> Option<(NonNull<Line>, Owner)> {
+    None
+}
+
+impl Deref for Lines {
+    type Target = [Line];
+    #[inline]
+    fn deref(&self) -> &[Line] {
+        // SAFETY: `start` is aligned and followed by `count` lines: those of the vector, which is never
+        // changed, or of the mapping, whose pages are zero, which is a line without entries. Both live as
+        // long as `self`. Lines are only ever changed through their atomics.
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.count) }
+    }
+}
+
+impl core::fmt::Debug for Lines {
+    fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(out, "Lines({})", self.count)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_and_large_pieces_are_zero_and_aligned() {
+        let counts: &[usize] = if cfg!(miri) {
+            &[3]
+        } else {
+            &[1, 3, 1 << 15, 40_000]
+        };
+        for &count in counts {
+            let lines = Lines::new(count).expect("memory");
+            assert_eq!(lines.len(), count);
+            assert!(lines.as_ptr().addr().is_multiple_of(64));
+            assert!(lines.iter().all(|line| line.control().0 == 0));
+        }
+        assert!(Lines::new(usize::MAX / 8).is_none());
+    }
+}

@@ -1,0 +1,118 @@
+//! Collectives over intercommunicators (MPI 5.0, section 6.2.3).
+//!
+//! ```text
+//!   rooted:  one process of one group  ◄─►  all of the other
+//!   all:     each group gets what the other one gives
+//! ```
+//!
+//! A schedule numbers everybody: `0..size` is the local group, what is behind are the ranks of the
+//! remote one. So a half that runs within the local group is a collective of [`Members`], as it is; in
+//! between, rank 0 of a group, its *leader*, speaks for it. Nothing is in place here.
+
+mod moving;
+mod reducing;
+
+#[cfg(test)]
+mod tests;
+
+pub use moving::{allgather, alltoall, barrier, bcast, gather, scatter};
+pub use reducing::{allreduce, reduce, reduce_scatter};
+
+use super::Members;
+use crate::comm::Comm;
+use crate::error::{Error, ErrorClass, Result};
+
+/// What a builder needs to know about the two groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sides {
+    /// Rank of this process in its group.
+    pub rank: usize,
+    /// How many the local group has.
+    pub size: usize,
+    /// How many the remote group has.
+    pub remote: usize,
+    /// As for [`Members`]; the same on both sides.
+    pub crowded: bool,
+}
+
+/// The root of a collective, as this process sees it. Within one group it is always a rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Root {
+    /// The root is that rank, of an intercommunicator that of the remote group: this process is of the
+    /// group that it talks to.
+    Rank(usize),
+    /// `MPI_ROOT`: this process is it.
+    Here,
+    /// `MPI_PROC_NULL`: the root is another process of the local group.
+    Beside,
+}
+
+impl Sides {
+    /// Those of an intercommunicator.
+    #[must_use]
+    pub fn of(comm: &Comm) -> Option<Self> {
+        let remote = comm.remote_group()?.size();
+        let load = comm.process().load();
+        Some(Self {
+            rank: comm.rank() as usize,
+            size: comm.size() as usize,
+            remote: remote as usize,
+            crowded: load.awake != 0 && comm.size() + remote > load.cores,
+        })
+    }
+
+    /// The local group by itself.
+    fn local(&self) -> Members {
+        Members {
+            rank: self.rank,
+            size: self.size,
+            crowded: self.crowded,
+        }
+    }
+
+    /// The remote group, as its own processes see it who are not asked here who they are.
+    fn other(&self) -> Members {
+        Members {
+            rank: 0,
+            size: self.remote,
+            crowded: self.crowded,
+        }
+    }
+
+    /// The number of a rank of the remote group.
+    fn there(&self, rank: usize) -> usize {
+        self.size + rank
+    }
+
+    fn is_leader(&self) -> bool {
+        self.rank == 0
+    }
+
+    fn check_root(&self, name: &str, root: Root) -> Result<()> {
+        match root {
+            Root::Rank(rank) if rank >= self.remote => Err(Error::new(
+                ErrorClass::Root,
+                format!(
+                    "{name}: there is no root {rank}: the remote group has {} ranks (0 to {}); check the root against MPI_Comm_remote_size",
+                    self.remote,
+                    self.remote.saturating_sub(1)
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// One entry for each rank of the remote group.
+    fn check_entries(&self, name: &str, entries: usize) -> Result<()> {
+        if entries == self.remote {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorClass::Count,
+            format!(
+                "{name}: {entries} counts for {} ranks of the remote group; give one for each",
+                self.remote
+            ),
+        ))
+    }
+}

@@ -1,0 +1,238 @@
+//! Intercommunicators: two groups that talk to each other (MPI 5.0, section 7.6).
+//!
+//! ```text
+//!   local group ── local leader ◄── peer communicator ──► remote leader ── remote group
+//! ```
+//!
+//! The two leaders exchange their groups and a context, and each tells its group. From then on ranks
+//! of messages are ranks of the remote group. Collectives number everybody: the local group first, the
+//! remote one behind it, so each side has numbers of its own (see [`crate::coll::inter`]).
+
+use std::sync::Arc;
+
+use weft_fabric::Peer;
+
+use super::create::GROUP_TAG;
+use super::{Comm, Remote, Shape};
+use crate::Buffer;
+use crate::buffer;
+use crate::error::{Error, ErrorClass, Result};
+use crate::group::Group;
+use crate::p2p::SendMode;
+
+const CREATE: &str = "MPI_Intercomm_create";
+const MERGE: &str = "MPI_Intercomm_merge";
+
+/// How a leader reaches the other one.
+#[derive(Clone, Copy, Debug)]
+pub struct Bridge<'a> {
+    /// A communicator that has both leaders.
+    pub comm: &'a Comm,
+    /// Rank of the other leader there.
+    pub remote_leader: u32,
+    /// Tells creations apart that run at the same time.
+    pub tag: i32,
+}
+
+/// What the leaders tell each other first.
+#[derive(Clone, Copy, Debug)]
+struct Greeting {
+    /// A context, if this is the leader who draws it.
+    context: u32,
+    /// Processes of the group; 0 says to one's own group that the meeting failed.
+    size: u32,
+}
+
+impl Greeting {
+    const BYTES: usize = 8;
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.context.to_le_bytes());
+        bytes[4..].copy_from_slice(&self.size.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        let [a, b, c, d, e, f, g, h] = bytes;
+        Self {
+            context: u32::from_le_bytes([a, b, c, d]),
+            size: u32::from_le_bytes([e, f, g, h]),
+        }
+    }
+}
+
+impl Comm {
+    /// `MPI_Intercomm_create`: this communicator's group on one side, that of the remote leader on the
+    /// other. `bridge` matters at the local leader only.
+    ///
+    /// # Errors
+    /// `Comm` if the groups have a process in common, if this is an intercommunicator, or if the
+    /// leaders did not meet; `Rank` for a leader that is no rank.
+    pub fn connect(&self, local_leader: u32, bridge: Option<Bridge<'_>>) -> Result<Arc<Self>> {
+        self.check_intra(CREATE)?;
+        self.target(local_leader)?;
+        let mut failure = None;
+        let (mut greeting, mut list) = ([0; Greeting::BYTES], Vec::new());
+        if self.rank() == local_leader {
+            match self.meet_leader(bridge) {
+                Ok((met, peers)) => (greeting, list) = (met.to_bytes(), peers),
+                Err(error) => failure = Some(error),
+            }
+        }
+        self.spread(CREATE, &mut greeting, local_leader)?;
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        let Greeting { context, size } = Greeting::from_bytes(greeting);
+        if size == 0 {
+            return Err(Error::new(
+                ErrorClass::Comm,
+                format!(
+                    "{CREATE}: the local leader, rank {local_leader}, has not met the remote one; see the error that it got"
+                ),
+            ));
+        }
+        list.resize(size as usize * 4, 0);
+        self.spread(CREATE, &mut list, local_leader)?;
+        let remote = Group::of(peers_of(&list));
+        if remote.intersection(self.group()).size() > 0 {
+            return Err(Error::new(
+                ErrorClass::Comm,
+                format!(
+                    "{CREATE}: the two groups have a process in common; make them from a split with different colors"
+                ),
+            ));
+        }
+        let shape = Shape::Between(Remote::of(self.group(), Arc::new(remote)));
+        let group = Arc::clone(self.group());
+        Ok(Self::assemble(self.process(), context, group, shape)
+            .expect("a member of its own group"))
+    }
+
+    /// The leaders' part: context, and the other group as bytes.
+    fn meet_leader(&self, bridge: Option<Bridge<'_>>) -> Result<(Greeting, Vec<u8>)> {
+        let Some(bridge) = bridge else {
+            return Err(Error::new(
+                ErrorClass::Comm,
+                format!("{CREATE}: the local leader needs a peer communicator"),
+            ));
+        };
+        let (me, other) = (
+            self.process().me(),
+            bridge.comm.target(bridge.remote_leader)?,
+        );
+        if me == other {
+            return Err(Error::new(
+                ErrorClass::Comm,
+                format!(
+                    "{CREATE}: the local and the remote leader are the same process, rank {} of the peer communicator; the two groups must have no process in common",
+                    bridge.remote_leader
+                ),
+            ));
+        }
+        let draws = me < other;
+        let ours = Greeting {
+            context: if draws {
+                self.process().new_context()?
+            } else {
+                0
+            },
+            size: self.size(),
+        };
+        let mut theirs = [0; Greeting::BYTES];
+        bridge.exchange(&mut ours.to_bytes(), &mut theirs)?;
+        let theirs = Greeting::from_bytes(theirs);
+        if theirs.size == 0 || theirs.size > self.process().peers() {
+            return Err(Error::new(
+                ErrorClass::Comm,
+                format!(
+                    "{CREATE}: the remote leader names a group of {} processes in a job of {}; check that both leaders make the same call",
+                    theirs.size,
+                    self.process().peers()
+                ),
+            ));
+        }
+        let mut list = vec![0; theirs.size as usize * 4];
+        let mut own: Vec<u8> = self
+            .group()
+            .members()
+            .flat_map(|peer| peer.0.to_le_bytes())
+            .collect();
+        bridge.exchange(&mut own, &mut list)?;
+        let context = if draws { ours.context } else { theirs.context };
+        let size = theirs.size;
+        Ok((Greeting { context, size }, list))
+    }
+
+    /// `MPI_Intercomm_merge`: both groups in one, that with `high` behind the other; if both or none
+    /// say so, in an order that both sides know. What counts is what rank 0 of each side says.
+    ///
+    /// # Errors
+    /// `Comm` for an intracommunicator; when no context is left, or a member is lost.
+    pub fn merge(&self, high: bool) -> Result<Arc<Self>> {
+        let Some(remote) = self.remote() else {
+            return Err(Error::new(
+                ErrorClass::Comm,
+                format!("{MERGE}: the communicator has one group only; it is there already"),
+            ));
+        };
+        let mut highs = [u8::from(high), 0];
+        self.meet(MERGE, &mut highs, 1)?;
+        let context = self.agree(MERGE)?;
+        let local_first = match (highs[0] != 0, highs[1] != 0) {
+            (one, two) if one == two => remote.local_is_first,
+            (high, _) => !high,
+        };
+        let group = if local_first {
+            self.group().union(&remote.group)
+        } else {
+            remote.group.union(self.group())
+        };
+        Ok(self
+            .relative(context, Arc::new(group))
+            .expect("a member of one of the two"))
+    }
+
+    pub(super) fn check_intra(&self, name: &str) -> Result<()> {
+        if self.remote().is_none() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorClass::Comm,
+            format!(
+                "{name} needs a communicator of one group, and this is an intercommunicator; merge its two groups with {MERGE} first"
+            ),
+        ))
+    }
+}
+
+impl Bridge<'_> {
+    /// Bytes to the other leader, bytes from it; apart from what the program sends, as is what
+    /// `MPI_Comm_create_group` sends. The tag tells creations apart.
+    fn exchange(&self, out: &mut [u8], into: &mut [u8]) -> Result<()> {
+        let (context, tag) = (self.comm.context() | 1, GROUP_TAG | self.tag);
+        let other = self.comm.target(self.remote_leader)?;
+        let mut engine = self.comm.process().lock();
+        let receive = Buffer::Flat(buffer::region_of(into));
+        let receive = engine.start_receive(receive, context, Some(other), Some(tag), None)?;
+        let send = Buffer::Flat(buffer::region_of(out));
+        let sent = match engine.start_send(SendMode::Standard, send, context, other, tag) {
+            Ok(None) => Ok(()),
+            Ok(Some(send)) => engine.finish(send).map(drop),
+            Err(error) => {
+                engine.cancel(receive)?;
+                Err(error)
+            }
+        };
+        // Even then: the receive must not outlive its buffer.
+        let received = engine.finish(receive).map(drop);
+        sent.and(received)
+    }
+}
+
+fn peers_of(list: &[u8]) -> Vec<Peer> {
+    list.chunks_exact(4)
+        .map(|word| Peer(u32::from_le_bytes(word.try_into().expect("four bytes"))))
+        .collect()
+}

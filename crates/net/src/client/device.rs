@@ -1,0 +1,73 @@
+//! The port as the device of an IP stack: frames are read and written where they lie.
+
+use smoltcp::phy::{
+    Checksum, ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken,
+};
+use smoltcp::time::Instant;
+
+use super::port::{Port, RxPart, TxPart};
+use crate::queue::Descriptor;
+
+/// A received frame.
+pub struct Received<'a>(&'a mut RxPart, Descriptor);
+
+/// A buffer to send.
+pub struct Sending<'a>(&'a mut TxPart);
+
+impl RxToken for Received<'_> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
+        let length = usize::from(self.1.length);
+        // The descriptor was accepted by the ledger, so it lies within.
+        let result = f(self.0.buffers.own(self.1.offset, length).unwrap_or(&mut []));
+        self.0.give_back(self.1);
+        result
+    }
+}
+
+impl TxToken for Sending<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, f: F) -> R {
+        let mut f = Some(f);
+        let sent = self.0.send(length, |bytes| f.take().map(|f| f(bytes)));
+        match (sent.flatten(), f) {
+            (Some(result), _) => result,
+            // The token was made when there was a buffer, and borrows the part since then. A frame
+            // too long for a buffer is written into nothing: the stack asked for more than the
+            // device's size.
+            (None, Some(f)) => f(&mut vec![0; length]),
+            (None, None) => unreachable!("the frame was written by one of the two"),
+        }
+    }
+}
+
+impl Device for Port {
+    type RxToken<'a> = Received<'a>;
+    type TxToken<'a> = Sending<'a>;
+
+    fn receive(&mut self, _now: Instant) -> Option<(Received<'_>, Sending<'_>)> {
+        // What comes may have to be answered: nothing is taken before an answer can be sent.
+        if !self.tx.is_ready() {
+            return None;
+        }
+        let frame = self.rx.take()?;
+        self.station.counters[0].frames += 1;
+        self.station.counters[0].bytes += u64::from(frame.length);
+        Some((Received(&mut self.rx, frame), Sending(&mut self.tx)))
+    }
+
+    fn transmit(&mut self, _now: Instant) -> Option<Sending<'_>> {
+        self.tx.is_ready().then_some(Sending(&mut self.tx))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut found = DeviceCapabilities::default();
+        found.medium = Medium::Ethernet;
+        found.max_transmission_unit = 1514;
+        found.max_burst_size = Some(64);
+        // Linux leaves the checksum of what it sends into a veth to nobody, as no wire is there:
+        // received UDP and TCP is not checked, sent UDP and TCP is always summed.
+        found.checksum = ChecksumCapabilities::default();
+        found.checksum.udp = Checksum::Tx;
+        found.checksum.tcp = Checksum::Tx;
+        found
+    }
+}

@@ -1,0 +1,144 @@
+//! What every component is: an event loop over its queues.
+//!
+//! ```text
+//!   step ──moved something?──▶ step …
+//!     │ nothing
+//!   announce ──something came meanwhile──▶ step …
+//!     │ nothing
+//!   sleep until a neighbour rings or a deadline passes
+//! ```
+//!
+//! [`Runner`] gives one component a thread (or a process) of its own; [`Fused`] lets several run in
+//! turn as one.
+
+mod driver;
+mod pool;
+mod rx_copier;
+mod rx_mux;
+mod tx_copier;
+mod tx_mux;
+
+pub use driver::{RxDriver, TxDriver};
+pub use pool::Pool;
+pub use rx_copier::RxCopier;
+pub use rx_mux::{Address, RxMux};
+pub use tx_copier::TxCopier;
+pub use tx_mux::TxMux;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use weft_sys::clock;
+use weft_sys::event::Ear;
+
+use crate::board::Board;
+
+/// Frames that a component moves in one step at most, per queue, so that no neighbour waits long.
+pub const BURST: usize = 64;
+
+/// A part of the system.
+pub trait Component: Send {
+    /// Works for a bounded time; true if anything was moved. `now`: nanoseconds of the monotonic
+    /// clock, or of virtual time.
+    fn step(&mut self, now: u64) -> bool;
+
+    /// Asks all neighbours that matter to ring; true if there is something to do already.
+    #[must_use = "with something to do there is no bell to wait for"]
+    fn announce(&mut self) -> bool;
+
+    /// When it wants to run even if nobody rings.
+    fn deadline(&self) -> Option<u64> {
+        None
+    }
+
+    /// A descriptor beside the bells that makes it runnable when readable.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Called before the thread ends.
+    fn finish(&mut self) {}
+}
+
+/// Several components that run in turn, as one.
+pub struct Fused(pub Vec<Box<dyn Component>>);
+
+impl Component for Fused {
+    fn step(&mut self, now: u64) -> bool {
+        let mut moved = false;
+        for component in &mut self.0 {
+            moved |= component.step(now);
+        }
+        moved
+    }
+
+    fn announce(&mut self) -> bool {
+        // All announce, also after one has found something: the rest is then rung in vain once.
+        let mut found = false;
+        for component in &mut self.0 {
+            found |= component.announce();
+        }
+        found
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        self.0
+            .iter()
+            .filter_map(|component| component.deadline())
+            .min()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.0.iter().find_map(|component| component.descriptor())
+    }
+
+    fn finish(&mut self) {
+        for component in &mut self.0 {
+            component.finish();
+        }
+    }
+}
+
+/// A component with all that it needs to run alone.
+pub struct Runner {
+    /// What runs.
+    pub component: Box<dyn Component>,
+    /// Where its neighbours ring.
+    pub ear: Ear,
+    /// Where it is told to stop.
+    pub board: Board,
+}
+
+impl Runner {
+    /// Runs until the board says stop.
+    ///
+    /// # Errors
+    /// If the kernel refuses to let it sleep.
+    pub fn run(mut self) -> io::Result<()> {
+        if let Some(descriptor) = self.component.descriptor() {
+            self.ear.watch(&descriptor)?;
+        }
+        while !self.board.stopped() {
+            let mut now = clock::monotonic();
+            let mut steps = 0u32;
+            while self.component.step(now) {
+                now = clock::monotonic();
+                steps += 1;
+                if steps.is_multiple_of(1024) {
+                    self.board.set_time(clock::thread_time());
+                    if self.board.stopped() {
+                        break;
+                    }
+                }
+            }
+            if self.component.announce() || self.board.stopped() {
+                continue;
+            }
+            self.board.set_time(clock::thread_time());
+            self.ear.wait(self.component.deadline())?;
+        }
+        self.component.finish();
+        self.board.set_time(clock::thread_time());
+        Ok(())
+    }
+}

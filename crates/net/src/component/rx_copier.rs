@@ -1,0 +1,117 @@
+//! The Rx copier of one client: the wall between the card's memory and the client's.
+
+use super::{BURST, Component, Pool};
+use crate::board::Station;
+use crate::buffers::{Buffers, SIZE};
+use crate::queue::{Descriptor, Sink, Source};
+
+/// Copies each frame into memory that its client maps, and gives the card's buffer back at once: a
+/// client never sees the card's memory, and cannot keep a buffer of it.
+///
+/// Port 0 is the Rx multiplexer, port 1 the client (party 1).
+pub struct RxCopier {
+    station: Station,
+    card: Buffers,
+    own: Buffers,
+    mux: Option<Sink>,
+    client: Option<Source>,
+    pool: Pool,
+}
+
+const CLIENT: u32 = 1;
+
+impl RxCopier {
+    /// `card` is mapped for reading, `own` is shared with the client.
+    #[must_use]
+    pub fn new(station: Station, card: Buffers, own: Buffers, mux: Sink, client: Source) -> Self {
+        Self {
+            pool: Pool::new(own.count(), SIZE),
+            station,
+            card,
+            own,
+            mux: Some(mux),
+            client: Some(client),
+        }
+    }
+
+    #[cold]
+    fn follow(&mut self) {
+        let changes = self.station.board().changes();
+        for (port, generation) in self.station.renewals() {
+            if port == 0 {
+                self.mux = self.mux.take().map(|mux| mux.renewed(generation));
+            } else {
+                self.client = self.client.take().map(|client| client.renewed(generation));
+                self.station.counters[1].reclaimed += self.pool.reclaim(CLIENT);
+            }
+        }
+        self.station.followed(changes);
+    }
+}
+
+impl Component for RxCopier {
+    fn step(&mut self, _now: u64) -> bool {
+        if self.station.is_changed() {
+            self.follow();
+        }
+        let (Some(mux), Some(client)) = (&mut self.mux, &mut self.client) else {
+            return false;
+        };
+        let counters = &mut self.station.counters[1];
+        let mut moved = false;
+        for _ in 0..BURST {
+            let Some(frame) = mux.used.pop() else {
+                break;
+            };
+            moved = true;
+            if self.pool.is_empty() {
+                for _ in 0..BURST {
+                    let Some(back) = client.free.pop() else {
+                        break;
+                    };
+                    counters.faults += u64::from(self.pool.take_back(back, CLIENT).is_err());
+                }
+            }
+            if client.used.room() == 0 {
+                counters.full += 1;
+            } else if let Some(offset) = self.pool.take() {
+                let copy = Descriptor {
+                    offset,
+                    length: frame.length,
+                    tag: 0,
+                };
+                let length = usize::from(frame.length);
+                let copied = length <= SIZE as usize
+                    && Buffers::copy(&self.card, frame.offset, &self.own, offset, length);
+                if copied && self.pool.give(copy, CLIENT).is_ok() {
+                    // There is room, as seen above.
+                    let _ = client.used.push(copy);
+                    counters.frames += 1;
+                    counters.bytes += length as u64;
+                } else {
+                    self.pool.put(offset);
+                    counters.faults += 1;
+                }
+            } else {
+                counters.starved += 1;
+            }
+            mux.give_back(frame);
+        }
+        mux.settle();
+        client.settle();
+        if moved {
+            counters.depth = client.used.depth().into();
+        }
+        self.station.show();
+        moved
+    }
+
+    fn announce(&mut self) -> bool {
+        // Never for buffers of the client: without one, frames are dropped and the card goes on.
+        let came = match &mut self.mux {
+            Some(mux) => mux.used.announce(),
+            None => false,
+        };
+        came || self.station.is_changed()
+    }
+}

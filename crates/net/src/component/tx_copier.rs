@@ -1,0 +1,120 @@
+//! The optional Tx copier of one client: the card sends from memory that the client cannot change.
+
+use super::{BURST, Component, Pool};
+use crate::board::Station;
+use crate::buffers::{Buffers, SIZE};
+use crate::queue::{Descriptor, Ledger, Sink, Source};
+
+/// Copies each frame of its client into a region of its own and gives the client its buffer back at
+/// once. What is sent is then what was there when the copier looked.
+///
+/// Port 0 is the Tx multiplexer (party 1), port 1 the client.
+pub struct TxCopier {
+    station: Station,
+    theirs: Buffers,
+    own: Buffers,
+    mux: Option<Source>,
+    client: Option<Sink>,
+    pool: Pool,
+    ledger: Ledger,
+}
+
+const MUX: u32 = 1;
+
+impl TxCopier {
+    /// `theirs` is the client's region, mapped for reading; `own` is mapped by the driver too.
+    #[must_use]
+    pub fn new(station: Station, theirs: Buffers, own: Buffers, mux: Source, client: Sink) -> Self {
+        Self {
+            pool: Pool::new(own.count(), SIZE),
+            ledger: Ledger::new(theirs.count(), SIZE),
+            station,
+            theirs,
+            own,
+            mux: Some(mux),
+            client: Some(client),
+        }
+    }
+
+    #[cold]
+    fn follow(&mut self) {
+        let changes = self.station.board().changes();
+        for (port, generation) in self.station.renewals() {
+            if port == 0 {
+                self.mux = self.mux.take().map(|mux| mux.renewed(generation));
+                self.station.counters[0].reclaimed += self.pool.reclaim(MUX);
+            } else {
+                self.client = self.client.take().map(|client| client.renewed(generation));
+            }
+        }
+        self.station.followed(changes);
+    }
+}
+
+impl Component for TxCopier {
+    fn step(&mut self, _now: u64) -> bool {
+        if self.station.is_changed() {
+            self.follow();
+        }
+        let (Some(mux), Some(client)) = (&mut self.mux, &mut self.client) else {
+            return false;
+        };
+        let mut moved = false;
+        while let Some(back) = mux.free.pop() {
+            moved = true;
+            let fault = self.pool.take_back(back, MUX).is_err();
+            self.station.counters[0].faults += u64::from(fault);
+        }
+        let counters = &mut self.station.counters[1];
+        for _ in 0..BURST {
+            if self.pool.is_empty() || mux.used.room() == 0 {
+                break;
+            }
+            let Some(frame) = client.used.pop() else {
+                break;
+            };
+            moved = true;
+            if self.ledger.slot(frame).is_err() {
+                counters.faults += 1;
+                continue;
+            }
+            let Some(offset) = self.pool.take() else {
+                break;
+            };
+            let copy = Descriptor {
+                offset,
+                length: frame.length,
+                tag: 0,
+            };
+            let length = usize::from(frame.length);
+            if Buffers::copy(&self.theirs, frame.offset, &self.own, offset, length)
+                && self.pool.give(copy, MUX).is_ok()
+            {
+                // There is room, as seen above.
+                let _ = mux.used.push(copy);
+                counters.frames += 1;
+                counters.bytes += length as u64;
+            } else {
+                self.pool.put(offset);
+                counters.faults += 1;
+            }
+            client.give_back(frame);
+        }
+        mux.settle();
+        client.settle();
+        self.station.show();
+        moved
+    }
+
+    fn announce(&mut self) -> bool {
+        let (Some(mux), Some(client)) = (&mut self.mux, &mut self.client) else {
+            return false;
+        };
+        let came = if self.pool.is_empty() || mux.used.room() == 0 {
+            mux.free.announce()
+        } else {
+            client.used.announce()
+        };
+        came || self.station.is_changed()
+    }
+}

@@ -1,0 +1,231 @@
+//! The Tx multiplexer: whose frame is next. The [`Policy`] decides, this file keeps the books.
+
+use super::Component;
+use crate::board::Station;
+use crate::buffers::SIZE;
+use crate::policy::{Backlog, Policy, Turn};
+use crate::queue::{Descriptor, Ledger, Sink, Source};
+
+/// Keeps the first frame of each client at hand, asks the policy, and lets at most `window` frames
+/// lie at the driver, so that who is next is decided late.
+///
+/// It maps no buffers: it never looks at a frame. Port 0 is the driver, port `1 + i` client `i`.
+pub struct TxMux {
+    station: Station,
+    driver: Option<Source>,
+    clients: Vec<Client>,
+    backlog: Backlog,
+    policy: Box<dyn Policy>,
+    policy_version: u64,
+    window: u32,
+    in_flight: u32,
+    deadline: Option<u64>,
+}
+
+struct Client {
+    sink: Option<Sink>,
+    /// Which of its buffers are here or at the driver.
+    ledger: Ledger,
+    held: u32,
+    buffers: u32,
+    /// Its first frame, validated; the backlog has its length.
+    first: Descriptor,
+}
+
+/// Shortest frame that is sent: an Ethernet header.
+const HEADER: u16 = 14;
+
+/// Descriptors of a client that are refused in one step at most.
+const PATIENCE: u32 = 64;
+
+impl TxMux {
+    /// With the clients in order, each with the number of buffers in its region.
+    #[must_use]
+    pub fn new(station: Station, driver: Source, clients: Vec<(Sink, u32)>, window: u32) -> Self {
+        let (policy_version, choice) = station.board().policy();
+        Self {
+            policy: choice.build(),
+            policy_version,
+            station,
+            driver: Some(driver),
+            clients: clients
+                .into_iter()
+                .map(|(sink, buffers)| Client {
+                    sink: Some(sink),
+                    ledger: Ledger::new(buffers, SIZE),
+                    held: 0,
+                    buffers,
+                    first: Descriptor::default(),
+                })
+                .collect(),
+            backlog: Backlog::default(),
+            window: window.max(1),
+            in_flight: 0,
+            deadline: None,
+        }
+    }
+
+    #[cold]
+    fn follow(&mut self) {
+        let changes = self.station.board().changes();
+        for (port, generation) in self.station.renewals() {
+            if port == 0 {
+                self.driver = self.driver.take().map(|driver| driver.renewed(generation));
+                self.in_flight = 0;
+                // What the driver had is lost; its buffers go back to their clients.
+                for (index, client) in self.clients.iter_mut().enumerate() {
+                    let first = self.backlog.has(index).then_some(client.first);
+                    let (sink, held) = (&mut client.sink, &mut client.held);
+                    let counters = &mut self.station.counters[1 + index];
+                    client.ledger.reclaim(0, |offset| {
+                        if first.is_none_or(|first| first.offset != offset) {
+                            *held -= 1;
+                            counters.reclaimed += 1;
+                            if let Some(sink) = sink {
+                                sink.give_back(Descriptor::empty(offset));
+                            }
+                        }
+                    });
+                    if let Some(first) = first {
+                        // It is still here.
+                        let _ = client.ledger.accept(first);
+                    }
+                }
+            } else if let Some(client) = self.clients.get_mut(port - 1) {
+                client.sink = client.sink.take().map(|sink| sink.renewed(generation));
+                self.station.counters[port].reclaimed += u64::from(client.held);
+                client.ledger = Ledger::new(client.buffers, SIZE);
+                client.held = 0;
+                self.backlog.clear(port - 1);
+            }
+        }
+        let (version, choice) = self.station.board().policy();
+        if version != self.policy_version {
+            // The first frames stay where they are: a change of policy loses nothing.
+            self.policy_version = version;
+            self.policy = choice.build();
+        }
+        self.station.followed(changes);
+    }
+
+    /// Puts the next valid frame of a client at hand; true if anything was taken from its queue.
+    #[inline]
+    fn refill(&mut self, index: usize) -> bool {
+        let client = &mut self.clients[index];
+        let Some(sink) = &mut client.sink else {
+            return false;
+        };
+        for turn in 0..PATIENCE {
+            let Some(descriptor) = sink.used.pop() else {
+                return turn > 0;
+            };
+            if descriptor.length < HEADER || client.ledger.accept(descriptor).is_err() {
+                self.station.counters[1 + index].faults += 1;
+                continue;
+            }
+            client.held += 1;
+            client.first = descriptor;
+            self.backlog.set(index, descriptor.length);
+            break;
+        }
+        true
+    }
+}
+
+impl Component for TxMux {
+    fn step(&mut self, now: u64) -> bool {
+        if self.station.is_changed() {
+            self.follow();
+        }
+        let mut moved = false;
+        while let Some(back) = self.driver.as_mut().and_then(|driver| driver.free.pop()) {
+            moved = true;
+            self.in_flight = self.in_flight.saturating_sub(1);
+            let Some(client) = self.clients.get_mut(usize::from(back.tag)) else {
+                self.station.counters[0].faults += 1;
+                continue;
+            };
+            if client.ledger.hand_back(back).is_ok() {
+                client.held -= 1;
+                if let Some(sink) = &mut client.sink {
+                    sink.give_back(Descriptor { tag: 0, ..back });
+                }
+            }
+        }
+        for index in 0..self.clients.len() {
+            if !self.backlog.has(index) {
+                moved |= self.refill(index);
+            }
+        }
+        self.deadline = None;
+        while self.in_flight < self.window {
+            let index = match self.policy.next(&self.backlog, now) {
+                Turn::Send(index) => index,
+                Turn::Wait(moment) => {
+                    self.deadline = Some(moment);
+                    break;
+                }
+                Turn::Idle => break,
+            };
+            let frame = Descriptor {
+                tag: index as u16,
+                ..self.clients[index].first
+            };
+            let Some(driver) = &mut self.driver else {
+                break;
+            };
+            if driver.used.push(frame).is_err() {
+                // A window larger than the queue: the frame stays where it is.
+                break;
+            }
+            moved = true;
+            self.in_flight += 1;
+            let counters = &mut self.station.counters[1 + index];
+            counters.frames += 1;
+            counters.bytes += u64::from(frame.length);
+            self.backlog.clear(index);
+            self.refill(index);
+        }
+        if let Some(driver) = &mut self.driver {
+            driver.settle();
+        }
+        for client in &mut self.clients {
+            if let Some(sink) = &mut client.sink {
+                sink.settle();
+            }
+        }
+        self.station.show();
+        moved
+    }
+
+    fn announce(&mut self) -> bool {
+        let mut found = false;
+        let full = self.in_flight >= self.window;
+        let scarce = self.in_flight * 2 >= self.window
+            || self
+                .clients
+                .iter()
+                .any(|client| client.held * 2 >= client.buffers);
+        if scarce
+            && self.in_flight > 0
+            && let Some(driver) = &mut self.driver
+        {
+            found = driver.free.announce();
+        }
+        if !full {
+            for (index, client) in self.clients.iter_mut().enumerate() {
+                // Who has a frame at hand waits for its turn, not for more frames.
+                if !self.backlog.has(index)
+                    && let Some(sink) = &mut client.sink
+                {
+                    found |= sink.used.announce();
+                }
+            }
+        }
+        found || self.station.is_changed()
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        self.deadline
+    }
+}

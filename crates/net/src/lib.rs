@@ -1,0 +1,43 @@
+//! The datapath: one network card in user space, shared by clients that do not trust each other.
+//!
+//! ```text
+//!              ┌──────── Rx multiplexer ──▶ Rx copier A ──▶ client A ─┐
+//!   wire ◀──▶ driver      (by address)  └─▶ Rx copier B ──▶ client B ─┤
+//!              └──────── Tx multiplexer ◀─────────────────────────────┘
+//!                          (policy)
+//! ```
+//!
+//! A component works until its queues are empty, then sleeps until a neighbour rings. Between two
+//! components lies one [`queue::channel`]. Buffers belong to whoever fills them, and come back to it.
+//!
+//! | who | maps | may write |
+//! |---|---|---|
+//! | driver | the card's buffers, what clients send | the card's buffers |
+//! | Rx multiplexer | the card's buffers | – |
+//! | Rx copier of A | the card's buffers, what A receives | what A receives |
+//! | Tx multiplexer | – | – |
+//! | client A | what A receives, what A sends | both |
+
+#[cfg(all(test, loom))]
+extern crate loom;
+
+pub mod queue;
+
+#[cfg(not(loom))]
+pub mod board;
+#[cfg(not(loom))]
+pub mod buffers;
+#[cfg(not(loom))]
+pub mod client;
+#[cfg(not(loom))]
+pub mod component;
+#[cfg(not(loom))]
+pub mod description;
+#[cfg(not(loom))]
+pub mod plan;
+#[cfg(not(loom))]
+pub mod policy;
+#[cfg(not(loom))]
+pub mod system;
+#[cfg(not(loom))]
+pub mod wire;

@@ -1,0 +1,282 @@
+//! A pair of rings with the bells of both sides: all that two neighbours share beside the buffers.
+
+use std::any::Any;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use weft_sys::event::Bell;
+use weft_sys::{Mapping, MemoryFile};
+
+use super::ring::{Place, Words};
+use super::{Consumer, Descriptor, Producer};
+
+/// Fewest entries of a ring of a channel: those of one line.
+pub const LEAST: u32 = 16;
+
+/// The memory of one channel, made once by whoever builds the system and mapped by two components.
+pub struct ChannelMemory {
+    file: MemoryFile,
+    capacity: u32,
+}
+
+impl ChannelMemory {
+    /// For two rings of so many entries.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn create(label: &str, capacity: u32) -> io::Result<Self> {
+        let file = MemoryFile::create(label, 2 * ring_bytes(capacity))?;
+        Ok(Self { file, capacity })
+    }
+
+    /// A channel that was handed over.
+    ///
+    /// # Errors
+    /// If the capacity is not one of a ring, or the memory is not of the size that it needs.
+    pub fn adopt(descriptor: OwnedFd, capacity: u32) -> io::Result<Self> {
+        let file = MemoryFile::adopt(descriptor)?;
+        let fits = capacity.is_power_of_two()
+            && (LEAST..=super::MOST).contains(&capacity)
+            && file.len() == 2 * ring_bytes(capacity);
+        if !fits {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!(
+                    "a channel of {} bytes came, one of two rings of {capacity} was expected: both \
+                     sides must be of the same version",
+                    file.len()
+                ),
+            ));
+        }
+        Ok(Self { file, capacity })
+    }
+
+    /// Entries of each ring.
+    #[must_use]
+    pub fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// A descriptor of the memory, for the other side.
+    ///
+    /// # Errors
+    /// If no descriptors are left.
+    pub fn share(&self) -> io::Result<OwnedFd> {
+        Ok(self.file.share()?.into_descriptor())
+    }
+
+    /// The used ring, then the free one.
+    fn places(&self) -> io::Result<[Place; 2]> {
+        let mapping = Arc::new(self.file.map()?);
+        let memory: Arc<dyn Any + Send + Sync> = mapping.clone();
+        let at = |start: usize| -> io::Result<Place> {
+            let bytes = ring_bytes(self.capacity);
+            let place = Mapping::place(&mapping, start, bytes, align_of::<Words>())
+                .ok_or_else(|| io::Error::other("a ring does not lie within its channel"))?;
+            let words = place.as_ptr().cast::<Words>();
+            // SAFETY: the slots follow the words within the `bytes` checked above.
+            let slots = unsafe { words.add(1) }.cast();
+            // SAFETY: aligned and within the mapping, which `memory` keeps; both sides reach it by
+            // atomics only.
+            Ok(unsafe { Place::new(words, slots, self.capacity, memory.clone()) })
+        };
+        Ok([at(0)?, at(ring_bytes(self.capacity))?])
+    }
+
+    /// The end of the producer of data. `limit`: how many full buffers may wait at most.
+    ///
+    /// # Errors
+    /// If the memory cannot be mapped.
+    pub fn source(&self, generation: u32, limit: u32, bell: Option<Bell>) -> io::Result<Source> {
+        let [used, free] = self.places()?;
+        Ok(Source {
+            used: Producer::new(used, generation, limit),
+            free: Consumer::new(free, generation),
+            bell,
+        })
+    }
+
+    /// The end of the consumer of data.
+    ///
+    /// # Errors
+    /// If the memory cannot be mapped.
+    pub fn sink(&self, generation: u32, bell: Option<Bell>) -> io::Result<Sink> {
+        let [used, free] = self.places()?;
+        Ok(Sink {
+            used: Consumer::new(used, generation),
+            free: Producer::new(free, generation, self.capacity),
+            bell,
+        })
+    }
+}
+
+fn ring_bytes(capacity: u32) -> usize {
+    size_of::<Words>() + (capacity as usize * 8).next_multiple_of(align_of::<Words>())
+}
+
+/// The end of the producer of data.
+pub struct Source {
+    /// Full buffers towards the sink.
+    pub used: Producer,
+    /// Empty buffers back from it.
+    pub free: Consumer,
+    /// The sink's bell; `None` where both sides run in turn in one thread.
+    bell: Option<Bell>,
+}
+
+impl Source {
+    /// Publishes what was pushed, releases what was taken, rings if the sink waits.
+    #[inline]
+    pub fn settle(&mut self) {
+        self.free.release();
+        if self.used.publish()
+            && let Some(bell) = &self.bell
+        {
+            bell.ring();
+        }
+    }
+
+    /// The same end in another generation.
+    #[must_use]
+    pub fn renewed(self, generation: u32) -> Self {
+        Self {
+            used: self.used.renewed(generation),
+            free: self.free.renewed(generation),
+            bell: self.bell,
+        }
+    }
+
+    /// How often the other side wrote an index out of its window.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.used.faults() + self.free.faults()
+    }
+}
+
+/// The end of the consumer of data.
+pub struct Sink {
+    /// Full buffers from the source.
+    pub used: Consumer,
+    /// Empty buffers back to it.
+    pub free: Producer,
+    /// The source's bell.
+    bell: Option<Bell>,
+}
+
+impl Sink {
+    /// Publishes what was given back, releases what was taken, rings if the source waits.
+    #[inline]
+    pub fn settle(&mut self) {
+        self.used.release();
+        if self.free.publish()
+            && let Some(bell) = &self.bell
+        {
+            bell.ring();
+        }
+    }
+
+    /// Gives a buffer back. There is room, as the ring has a place for each buffer of the source; a
+    /// source that made it seem otherwise loses the buffer until it is renewed.
+    #[inline]
+    pub fn give_back(&mut self, descriptor: Descriptor) -> bool {
+        let empty = Descriptor {
+            length: 0,
+            ..descriptor
+        };
+        self.free.push(empty).is_ok()
+    }
+
+    /// The same end in another generation.
+    #[must_use]
+    pub fn renewed(self, generation: u32) -> Self {
+        Self {
+            used: self.used.renewed(generation),
+            free: self.free.renewed(generation),
+            bell: self.bell,
+        }
+    }
+
+    /// How often the other side wrote an index out of its window.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.used.faults() + self.free.faults()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_sys::event::Ear;
+
+    #[test]
+    fn buffers_go_round_between_two_mappings_and_bells_wake() {
+        let memory = ChannelMemory::create("weft-test", 16).expect("memory files exist here");
+        let theirs = memory.share().expect("descriptors are left");
+        let theirs = ChannelMemory::adopt(theirs, 16).expect("it is the same");
+        let (to_sink, to_source) = (Bell::new().expect("made"), Bell::new().expect("made"));
+        let (sink_ear, source_ear) = (Ear::new().expect("made"), Ear::new().expect("made"));
+        // Bells are kept by whoever built the system: a bell that is closed takes a ring along that
+        // was not heard yet.
+        let _kept = (
+            to_sink.share().expect("shared"),
+            to_source.share().expect("shared"),
+        );
+        sink_ear.hear(&to_sink).expect("heard");
+        source_ear.hear(&to_source).expect("heard");
+        let rounds = 2_000u32;
+        let worker = std::thread::spawn(move || {
+            let mut sink = theirs.sink(0, Some(to_source)).expect("maps");
+            let mut seen = 0;
+            while seen < rounds {
+                while let Some(descriptor) = sink.used.pop() {
+                    assert_eq!(u32::from(descriptor.length), seen % 1000);
+                    assert!(sink.give_back(descriptor));
+                    seen += 1;
+                }
+                sink.settle();
+                if seen < rounds && !sink.used.announce() {
+                    sink_ear.wait(None).expect("sleeps");
+                }
+            }
+        });
+        let mut source = memory.source(0, 16, Some(to_sink)).expect("maps");
+        let mut spare: Vec<u32> = (0..4).map(|slot| slot * 2048).collect();
+        let (mut sent, mut back) = (0, 0);
+        while back < rounds {
+            while let Some(descriptor) = source.free.pop() {
+                spare.push(descriptor.offset);
+                back += 1;
+            }
+            while sent < rounds
+                && let Some(offset) = spare.pop()
+            {
+                let descriptor = Descriptor {
+                    offset,
+                    length: (sent % 1000) as u16,
+                    tag: 0,
+                };
+                source.used.push(descriptor).expect("there is room");
+                sent += 1;
+            }
+            source.settle();
+            if back < rounds && !source.free.announce() {
+                source_ear.wait(None).expect("sleeps");
+            }
+        }
+        worker.join().expect("the sink ends");
+        assert_eq!(source.faults(), 0);
+    }
+
+    #[test]
+    fn memory_of_another_size_is_refused() {
+        let memory = ChannelMemory::create("weft-test", 16).expect("memory files exist here");
+        for capacity in [8, 17, 512, 1 << 20] {
+            let shared = memory.share().expect("descriptors are left");
+            assert!(
+                ChannelMemory::adopt(shared, capacity).is_err(),
+                "{capacity}"
+            );
+        }
+    }
+}

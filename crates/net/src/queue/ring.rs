@@ -1,0 +1,417 @@
+//! One ring of descriptors in memory that two processes share and neither trusts.
+//!
+//! ```text
+//!   shared:   tail │ head │ waiting │ slot 0 … slot capacity-1      (each group on lines of its own)
+//!   producer: capacity, mask, own tail, limit, head as last seen    (private)
+//!   consumer: capacity, mask, own head, tail as last seen           (private)
+//! ```
+//!
+//! # Who may touch what
+//! The producer writes `tail` and the slots, the consumer writes `head`; both write `waiting`.
+//! What stands in shared memory is only ever what the *other* side is to know: each side works from
+//! its private copy and never reads its own word back. Capacity and mask are not shared at all.
+//!
+//! # What a peer can do
+//! Write anything anywhere. An index that lies outside of the window of `capacity` places is a
+//! [fault](Consumer::faults), counted and otherwise treated as "nothing new": no slot is read or
+//! written because of it. A slot is read once, as one word. So a peer can starve or flood its own
+//! ring and do nothing else; what the descriptors *name* is checked by the [`Ledger`](super::Ledger).
+//!
+//! # Generations
+//! Indices count items since the beginning of a *generation*, in the lower 40 bits; the upper 24 are
+//! the generation itself. When one side is replaced, both take a handle of the next generation,
+//! each in its own time: until both have, the words of one lie outside the window of the other, and
+//! nothing is there.
+//!
+//! # Signalling
+//! ```text
+//!   consumer, about to sleep             producer
+//!   waiting = 1              (W)         slots, tail = …          (P)
+//!   full fence                           full fence
+//!   look at tail once more   (L)         waiting == 0 ?  done     (S)
+//!   something: go on                     waiting = 0, ring the bell
+//!   nothing: sleep until the bell
+//! ```
+//! If L misses P, the fences order W before S: S sees it and rings. The bell remembers a ring that
+//! comes before the sleep. A busy consumer has `waiting == 0` and is never rung. Two rings for one
+//! sleep are possible and harmless. `models/queue.pml` is this protocol on a machine with store
+//! buffers; the models below explore the code.
+//!
+//! # Ordering
+//! * SYNC queue.publish: the producer's Release of `tail`, the consumer's Acquire: slots and the
+//!   contents of the buffers are written before they are seen.
+//! * SYNC queue.release: the consumer's Release of `head`, the producer's Acquire: a slot has been
+//!   read before it is written again.
+
+use core::any::Any;
+
+use weft_atomic::{Arc, AtomicU32, AtomicU64, CacheLine, FenceMode, Ordering};
+
+use super::Descriptor;
+
+/// The shared words of a ring. All zeros is an empty ring of generation 0.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct Words {
+    tail: CacheLine<AtomicU64>,
+    head: CacheLine<AtomicU64>,
+    waiting: CacheLine<AtomicU32>,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Words>() == 384 && align_of::<Words>() == 128);
+
+/// Most entries of a ring.
+pub const MOST: u32 = 1 << 15;
+
+/// Bits of an index below its generation.
+const GENERATION: u32 = 40;
+
+/// Both handles of a ring find their words here.
+#[derive(Clone)]
+pub(super) struct Place {
+    words: *const Words,
+    slots: *const AtomicU64,
+    capacity: u32,
+    /// Keeps the memory that the pointers lead to.
+    _memory: Arc<dyn Any + Send + Sync>,
+}
+
+// SAFETY: the pointers lead to atomics in memory that `_memory` keeps for all threads.
+unsafe impl Send for Place {}
+
+impl Place {
+    /// # Safety
+    /// `words` and `capacity` atomics from `slots` must be aligned and stay readable and writable as
+    /// long as `memory` lives. Others may write to them at any time.
+    ///
+    /// # Panics
+    /// If the capacity is no power of two or larger than [`MOST`].
+    pub(super) unsafe fn new(
+        words: *const Words,
+        slots: *const AtomicU64,
+        capacity: u32,
+        memory: Arc<dyn Any + Send + Sync>,
+    ) -> Self {
+        assert!(capacity.is_power_of_two() && capacity <= MOST);
+        Self {
+            words,
+            slots,
+            capacity,
+            _memory: memory,
+        }
+    }
+
+    #[inline]
+    fn words(&self) -> &Words {
+        // SAFETY: promised to `new`; `_memory` lives as long as we do. Only atomics are in there.
+        unsafe { &*self.words }
+    }
+
+    #[inline]
+    fn slot(&self, index: u64) -> &AtomicU64 {
+        let place = index as usize & (self.capacity as usize - 1);
+        // SAFETY: the mask keeps the place below the capacity, as promised to `new`.
+        unsafe { &*self.slots.add(place) }
+    }
+}
+
+/// The writing end of a ring.
+pub struct Producer {
+    place: Place,
+    /// Entries in use at most: the capacity, or less where a queue is limited.
+    limit: u64,
+    next: u64,
+    published: u64,
+    /// The consumer's head as last seen: never ahead of the true one, unless the consumer lies.
+    head: u64,
+    faults: u64,
+}
+
+/// The reading end of a ring.
+pub struct Consumer {
+    place: Place,
+    head: u64,
+    released: u64,
+    /// The producer's tail as last seen.
+    tail: u64,
+    faults: u64,
+}
+
+/// The ring is full: the descriptor was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full(pub Descriptor);
+
+const fn start(generation: u32) -> u64 {
+    (generation as u64) << GENERATION
+}
+
+impl Producer {
+    pub(super) fn new(place: Place, generation: u32, limit: u32) -> Self {
+        let next = start(generation);
+        // Release: SYNC queue.publish. Until the consumer is of this generation, it sees nothing.
+        place.words().tail.store(next, Ordering::Release);
+        Self {
+            limit: u64::from(limit.clamp(1, place.capacity)),
+            next,
+            published: next,
+            head: next,
+            faults: 0,
+            place,
+        }
+    }
+
+    /// How many descriptors can be pushed now.
+    #[inline]
+    #[must_use]
+    pub fn room(&mut self) -> u32 {
+        let used = self.next.wrapping_sub(self.head);
+        if used >= self.limit {
+            self.look();
+        }
+        self.limit.saturating_sub(self.next.wrapping_sub(self.head)) as u32
+    }
+
+    /// How many were pushed and are not yet taken, as last seen.
+    #[must_use]
+    pub fn depth(&mut self) -> u32 {
+        self.look();
+        self.next.wrapping_sub(self.head) as u32
+    }
+
+    /// Reads the consumer's index, and believes it only if it lies between what it was and what was
+    /// published.
+    #[inline]
+    fn look(&mut self) {
+        // Acquire: SYNC queue.release.
+        let head = self.place.words().head.load(Ordering::Acquire);
+        if head.wrapping_sub(self.head) <= self.published.wrapping_sub(self.head) {
+            self.head = head;
+        } else if head >> GENERATION == self.next >> GENERATION {
+            self.faults += 1;
+        }
+    }
+
+    /// Appends a descriptor, which the consumer sees after [`publish`](Self::publish).
+    ///
+    /// # Errors
+    /// Gives it back when the ring is full.
+    #[inline]
+    pub fn push(&mut self, descriptor: Descriptor) -> Result<(), Full> {
+        if self.next.wrapping_sub(self.head) >= self.limit {
+            self.look();
+            if self.next.wrapping_sub(self.head) >= self.limit {
+                return Err(Full(descriptor));
+            }
+        }
+        // Ordered by the Release of the tail.
+        self.place
+            .slot(self.next)
+            .store(descriptor.to_word(), Ordering::Relaxed);
+        self.next = self.next.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Lets the consumer see all that was pushed. True: it waits, ring its bell.
+    #[inline]
+    #[must_use = "a consumer that waits and is not rung sleeps on"]
+    pub fn publish(&mut self) -> bool {
+        if self.published == self.next {
+            return false;
+        }
+        self.published = self.next;
+        let words = self.place.words();
+        // P. Release: SYNC queue.publish.
+        words.tail.store(self.next, Ordering::Release);
+        FenceMode::Symmetric.light();
+        // S.
+        if words.waiting.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        words.waiting.store(0, Ordering::Relaxed);
+        true
+    }
+
+    /// For the model that shows what the fence is for.
+    #[cfg(all(test, loom))]
+    pub(super) fn publish_without_fence(&mut self) -> bool {
+        self.published = self.next;
+        let words = self.place.words();
+        words.tail.store(self.next, Ordering::Release);
+        let waiting = words.waiting.load(Ordering::Relaxed) != 0;
+        if waiting {
+            words.waiting.store(0, Ordering::Relaxed);
+        }
+        waiting
+    }
+
+    /// Whether something is pushed and not published.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.published != self.next
+    }
+
+    /// Changes how many entries may be in use.
+    pub fn set_limit(&mut self, limit: u32) {
+        self.limit = u64::from(limit.clamp(1, self.place.capacity));
+    }
+
+    /// How often the consumer's index was out of its window.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.faults
+    }
+
+    /// The same end in another generation: what was pushed and not taken is forgotten.
+    #[must_use]
+    pub fn renewed(self, generation: u32) -> Self {
+        let limit = self.limit as u32;
+        Self::new(self.place, generation, limit)
+    }
+}
+
+impl Consumer {
+    pub(super) fn new(place: Place, generation: u32) -> Self {
+        let head = start(generation);
+        // Release: SYNC queue.release.
+        place.words().head.store(head, Ordering::Release);
+        Self {
+            head,
+            released: head,
+            tail: head,
+            faults: 0,
+            place,
+        }
+    }
+
+    /// Takes the oldest descriptor. Its place is free for the producer after
+    /// [`release`](Self::release).
+    #[inline]
+    pub fn pop(&mut self) -> Option<Descriptor> {
+        if self.head == self.tail && !self.look() {
+            return None;
+        }
+        // Read once. Ordered by the Acquire of the tail.
+        let word = self.place.slot(self.head).load(Ordering::Relaxed);
+        self.head = self.head.wrapping_add(1);
+        Some(Descriptor::from_word(word))
+    }
+
+    /// The oldest descriptor, left where it is. A peer may change it until it is taken.
+    #[inline]
+    pub fn peek(&mut self) -> Option<Descriptor> {
+        if self.head == self.tail && !self.look() {
+            return None;
+        }
+        let word = self.place.slot(self.head).load(Ordering::Relaxed);
+        Some(Descriptor::from_word(word))
+    }
+
+    /// Reads the producer's index; true if there is something.
+    #[inline]
+    fn look(&mut self) -> bool {
+        // Acquire: SYNC queue.publish.
+        let tail = self.place.words().tail.load(Ordering::Acquire);
+        // What was taken but not released still stands in the ring.
+        let filled = tail.wrapping_sub(self.released);
+        let seen = self.head.wrapping_sub(self.released);
+        if filled <= u64::from(self.place.capacity) && filled >= seen {
+            self.tail = tail;
+        } else if tail >> GENERATION == self.head >> GENERATION {
+            self.faults += 1;
+        }
+        self.head != self.tail
+    }
+
+    /// How many descriptors wait, as last seen and no more than fit.
+    #[must_use]
+    pub fn depth(&mut self) -> u32 {
+        self.look();
+        self.tail.wrapping_sub(self.head) as u32
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&mut self) -> bool {
+        self.head == self.tail && !self.look()
+    }
+
+    /// Gives the places of all that was taken back to the producer.
+    #[inline]
+    pub fn release(&mut self) {
+        if self.released != self.head {
+            self.released = self.head;
+            // Release: SYNC queue.release.
+            self.place.words().head.store(self.head, Ordering::Release);
+        }
+    }
+
+    /// Asks to be rung when something comes, and looks once more: true if something is there
+    /// already (then nothing was asked, do not sleep).
+    #[must_use = "with something in the queue there is no bell to wait for"]
+    pub fn announce(&mut self) -> bool {
+        let waiting = &self.place.words().waiting;
+        // W.
+        waiting.store(1, Ordering::Relaxed);
+        FenceMode::Symmetric.light();
+        // L.
+        if self.look() {
+            self.place.words().waiting.store(0, Ordering::Relaxed);
+            return true;
+        }
+        false
+    }
+
+    /// Takes the request of [`announce`](Self::announce) back, where the consumer was woken by
+    /// something else.
+    pub fn withdraw(&mut self) {
+        self.place.words().waiting.store(0, Ordering::Relaxed);
+    }
+
+    /// How often the producer's index was out of its window.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.faults
+    }
+
+    /// The same end in another generation: what stands in the ring is forgotten.
+    #[must_use]
+    pub fn renewed(self, generation: u32) -> Self {
+        Self::new(self.place, generation)
+    }
+}
+
+/// A ring in memory of this process, for tests and models.
+#[cfg(test)]
+pub(super) fn heap(capacity: u32, limit: u32) -> (Producer, Consumer, Arc<HeapRing>) {
+    let ring = Arc::new(HeapRing {
+        words: Words::default(),
+        slots: (0..capacity).map(|_| AtomicU64::new(0)).collect(),
+    });
+    let memory: std::sync::Arc<dyn Any + Send + Sync> = std::sync::Arc::new(ring.clone());
+    #[cfg(loom)]
+    let memory = Arc::from_std(memory);
+    // SAFETY: the ring lives as long as the reference that `memory` holds.
+    let place = unsafe { Place::new(&raw const ring.words, ring.slots.as_ptr(), capacity, memory) };
+    (
+        Producer::new(place.clone(), 0, limit),
+        Consumer::new(place, 0),
+        ring,
+    )
+}
+
+/// The memory of [`heap`], which a test may scribble over as a peer would.
+#[cfg(test)]
+pub(super) struct HeapRing {
+    pub(super) words: Words,
+    pub(super) slots: Box<[AtomicU64]>,
+}
+
+#[cfg(test)]
+impl Words {
+    pub(super) fn scribble(&self, tail: u64, head: u64, waiting: u32) {
+        self.tail.store(tail, Ordering::Relaxed);
+        self.head.store(head, Ordering::Relaxed);
+        self.waiting.store(waiting, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,292 @@
+//! A system built from its description: all memory and bells, and what each component is granted.
+//!
+//! ```text
+//!   Description ──▶ System (every file, every bell) ──▶ Grant of each component ──▶ Runner
+//! ```
+//!
+//! A [`Grant`] is a role as plain data with the descriptors that the role needs, in a fixed order,
+//! and nothing else. Whether it is built in a thread here or in a process that got it over a socket,
+//! [`Grant::build`] is the same code.
+
+mod grant;
+#[cfg(test)]
+mod tests;
+mod threads;
+
+pub use grant::{Grant, Role, RxTap, Tap, TxTap};
+pub use threads::Threads;
+
+use std::io;
+
+use weft_sys::MemoryFile;
+use weft_sys::event::{Bell, Ear};
+
+use crate::board::{self, Board};
+use crate::buffers::BufferMemory;
+use crate::description::{ClientDescription, Description, DriverThreads};
+use crate::queue::ChannelMemory;
+
+/// A component of a system.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Id {
+    /// Both directions, or the receiving one of two.
+    Driver,
+    /// The transmitting direction of a driver of two.
+    TxDriver,
+    /// The Rx multiplexer.
+    RxMux,
+    /// The Tx multiplexer.
+    TxMux,
+    /// The Rx copier of a client.
+    RxCopier(usize),
+    /// The Tx copier of a client.
+    TxCopier(usize),
+    /// A client.
+    Client(usize),
+}
+
+/// What belongs to a component alone: its page and where it is rung.
+struct Seat {
+    board_file: MemoryFile,
+    board: Board,
+    ear: Ear,
+    /// The broker's bell.
+    bell: Bell,
+}
+
+impl Seat {
+    fn new(name: &str) -> io::Result<Self> {
+        let board_file = board::create(&format!("weft-board-{name}"))?;
+        let (ear, bell) = (Ear::new()?, Bell::new()?);
+        ear.hear(&bell)?;
+        Ok(Self {
+            board: Board::adopt(board_file.share()?.into_descriptor())?,
+            board_file,
+            ear,
+            bell,
+        })
+    }
+}
+
+/// A channel with the bells of both sides, and its generation.
+struct Link {
+    memory: ChannelMemory,
+    /// Rings the source.
+    source_bell: Bell,
+    /// Rings the sink.
+    sink_bell: Bell,
+    source: (Id, usize),
+    sink: (Id, usize),
+    generation: u32,
+    limit: u32,
+}
+
+/// All memory and bells of a system.
+pub struct System {
+    /// What was asked for.
+    pub description: Description,
+    seats: Vec<(Id, Seat)>,
+    links: Vec<Link>,
+    card: BufferMemory,
+    /// By client: what it receives.
+    received: Vec<BufferMemory>,
+    /// By client: what it sends.
+    sent: Vec<BufferMemory>,
+    /// By client: what its Tx copier sends, if it has one.
+    copied: Vec<Option<BufferMemory>>,
+}
+
+impl System {
+    /// Makes everything; nothing runs yet.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn create(description: Description) -> io::Result<Self> {
+        let queue = description.queue;
+        let two = description.driver_threads == DriverThreads::Two;
+        let mut system = Self {
+            seats: Vec::new(),
+            links: Vec::new(),
+            // Twice the queue: as many can lie with the wire as with the multiplexer.
+            card: BufferMemory::create("weft-card", 2 * queue)?,
+            received: Vec::new(),
+            sent: Vec::new(),
+            copied: Vec::new(),
+            description,
+        };
+        let clients = system.description.clients.clone();
+        for id in system.components() {
+            let seat = Seat::new(&system.name(id))?;
+            system.seats.push((id, seat));
+        }
+        let tx_driver = if two { Id::TxDriver } else { Id::Driver };
+        // A driver of both directions has its receiving channel at port 0, the other at port 1.
+        let tx_port = usize::from(!two);
+        system.link((Id::Driver, 0), (Id::RxMux, 0), 2 * queue, 2 * queue)?;
+        system.link((Id::TxMux, 0), (tx_driver, tx_port), queue, queue)?;
+        for (index, client) in clients.iter().enumerate() {
+            let rx = rx_limit(client, queue);
+            let tx = tx_limit(client, queue);
+            let name = &client.name;
+            system
+                .received
+                .push(BufferMemory::create(&format!("weft-received-{name}"), rx)?);
+            system
+                .sent
+                .push(BufferMemory::create(&format!("weft-sent-{name}"), tx)?);
+            let copied = BufferMemory::create(&format!("weft-copied-{name}"), tx);
+            system
+                .copied
+                .push(client.tx_copier.then_some(copied).transpose()?);
+            // Frames for several clients are on several queues: each can return all of the card's.
+            system.link(
+                (Id::RxMux, 1 + index),
+                (Id::RxCopier(index), 0),
+                2 * queue,
+                rx,
+            )?;
+            system.link((Id::RxCopier(index), 1), (Id::Client(index), 0), queue, rx)?;
+            if client.tx_copier {
+                system.link((Id::Client(index), 1), (Id::TxCopier(index), 1), queue, tx)?;
+                system.link((Id::TxCopier(index), 0), (Id::TxMux, 1 + index), queue, tx)?;
+            } else {
+                system.link((Id::Client(index), 1), (Id::TxMux, 1 + index), queue, tx)?;
+            }
+        }
+        let choice = system.description.choice();
+        system.board(Id::TxMux).set_policy(&choice);
+        Ok(system)
+    }
+
+    fn link(
+        &mut self,
+        source: (Id, usize),
+        sink: (Id, usize),
+        size: u32,
+        limit: u32,
+    ) -> io::Result<()> {
+        let label = format!("weft-queue-{}-{}", self.name(source.0), self.name(sink.0));
+        let link = Link {
+            memory: ChannelMemory::create(&label, size)?,
+            source_bell: Bell::new()?,
+            sink_bell: Bell::new()?,
+            source,
+            sink,
+            generation: 0,
+            limit,
+        };
+        self.seat(source.0).ear.hear(&link.source_bell)?;
+        self.seat(sink.0).ear.hear(&link.sink_bell)?;
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// All components, those nearest the wire first; clients last.
+    #[must_use]
+    pub fn components(&self) -> Vec<Id> {
+        let mut all = vec![Id::Driver];
+        if self.description.driver_threads == DriverThreads::Two {
+            all.push(Id::TxDriver);
+        }
+        all.extend([Id::RxMux, Id::TxMux]);
+        for (index, client) in self.description.clients.iter().enumerate() {
+            all.push(Id::RxCopier(index));
+            if client.tx_copier {
+                all.push(Id::TxCopier(index));
+            }
+        }
+        all.extend((0..self.description.clients.len()).map(Id::Client));
+        all
+    }
+
+    /// Its name, for people and in the description's table of cores.
+    #[must_use]
+    pub fn name(&self, id: Id) -> String {
+        let client = |index: usize| &self.description.clients[index].name;
+        match id {
+            Id::Driver => "driver".into(),
+            Id::TxDriver => "tx-driver".into(),
+            Id::RxMux => "rx-mux".into(),
+            Id::TxMux => "tx-mux".into(),
+            Id::RxCopier(index) => format!("rx-copier-{}", client(index)),
+            Id::TxCopier(index) => format!("tx-copier-{}", client(index)),
+            Id::Client(index) => client(index).clone(),
+        }
+    }
+
+    fn seat(&self, id: Id) -> &Seat {
+        let found = self.seats.iter().find(|(other, _)| *other == id);
+        // Every component of the description has a seat.
+        &found
+            .unwrap_or_else(|| unreachable!("{id:?} has no seat"))
+            .1
+    }
+
+    /// The page of a component.
+    #[must_use]
+    pub fn board(&self, id: Id) -> &Board {
+        &self.seat(id).board
+    }
+
+    /// Rings a component, after its orders have changed.
+    pub fn order(&self, id: Id) {
+        let seat = self.seat(id);
+        seat.board.announce();
+        seat.bell.ring();
+    }
+
+    /// Changes the policy of the running system.
+    pub fn set_policy(&mut self, choice: &crate::policy::Choice) {
+        self.board(Id::TxMux).set_policy(choice);
+        self.order(Id::TxMux);
+    }
+
+    /// Prepares for a successor of a component that is gone: its channels go to their next generation
+    /// on the other sides, which take their buffers back. Answers whom to wait for until they have
+    /// [acknowledged](System::has_followed).
+    pub fn renew(&mut self, gone: Id) -> Vec<Id> {
+        let mut neighbours = Vec::new();
+        for link in &mut self.links {
+            if link.source.0 == gone || link.sink.0 == gone {
+                link.generation += 1;
+                neighbours.push((link.source, link.generation));
+                neighbours.push((link.sink, link.generation));
+            }
+        }
+        let mut told = Vec::new();
+        for ((id, port), generation) in neighbours {
+            self.board(id).set_generation(port, generation);
+            if id != gone && !told.contains(&id) {
+                told.push(id);
+            }
+        }
+        for &id in &told {
+            self.order(id);
+        }
+        told
+    }
+
+    /// Whether a component has followed all of its orders.
+    #[must_use]
+    pub fn has_followed(&self, id: Id) -> bool {
+        let board = self.board(id);
+        board.acknowledged() == board.changes()
+    }
+
+    /// Overwrites what a client that is gone has received and sent, before another gets its place.
+    ///
+    /// # Errors
+    /// If a region cannot be mapped.
+    pub fn wipe(&self, client: usize) -> io::Result<()> {
+        self.received[client].wipe()?;
+        self.sent[client].wipe()
+    }
+}
+
+fn rx_limit(client: &ClientDescription, queue: u32) -> u32 {
+    client.rx_queue.unwrap_or(queue)
+}
+
+fn tx_limit(client: &ClientDescription, queue: u32) -> u32 {
+    client.tx_queue.unwrap_or(queue)
+}

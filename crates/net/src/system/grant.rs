@@ -1,0 +1,443 @@
+//! What one component is given: its role as plain data, and descriptors in a fixed order.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use serde::{Deserialize, Serialize};
+use weft_sys::clock;
+use weft_sys::event::{Bell, Ear};
+use weft_sys::packet::PacketSocket;
+
+use super::{Id, Link, System};
+use crate::board::{Board, Station};
+use crate::buffers::Buffers;
+use crate::client::{Client, Port, Stack, Work};
+use crate::component::{
+    Component, Fused, Runner, RxCopier, RxDriver, RxMux, TxCopier, TxDriver, TxMux,
+};
+use crate::description::DriverThreads;
+use crate::plan;
+use crate::queue::{ChannelMemory, Sink, Source};
+use crate::wire::{
+    Far, PacketRx, PacketTx, RxWire, Shape, TxWire, VirtualRx, VirtualTx, virtual_wire,
+};
+
+/// One end of a channel: the memory and the other side's bell are the next two descriptors.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct End {
+    capacity: u32,
+    generation: u32,
+    limit: u32,
+}
+
+/// What a component does, and the ends of its channels.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Role {
+    /// Descriptors: card, `rx`, `tx`, the regions to send from.
+    Driver {
+        /// Towards the Rx multiplexer.
+        rx: Option<End>,
+        /// From the Tx multiplexer.
+        tx: Option<End>,
+        /// How many regions frames come from.
+        regions: usize,
+    },
+    /// Descriptors: card, driver, copiers.
+    RxMux {
+        /// From the driver.
+        driver: End,
+        /// Towards the copiers, by client.
+        copiers: Vec<End>,
+    },
+    /// Descriptors: driver, clients.
+    TxMux {
+        /// Towards the driver.
+        driver: End,
+        /// From the clients, with the number of their buffers.
+        clients: Vec<(End, u32)>,
+        /// Frames that may lie at the driver.
+        window: u32,
+    },
+    /// Descriptors: card, what the client receives, multiplexer, client.
+    RxCopier {
+        /// From the Rx multiplexer.
+        mux: End,
+        /// Towards the client.
+        client: End,
+    },
+    /// Descriptors: what the client sends, what the copier sends, multiplexer, client.
+    TxCopier {
+        /// Towards the Tx multiplexer.
+        mux: End,
+        /// From the client.
+        client: End,
+    },
+    /// Descriptors: what it receives, what it sends, rx, tx.
+    Client {
+        /// Its index.
+        index: usize,
+        /// From its Rx copier.
+        rx: End,
+        /// Towards the Tx multiplexer or its Tx copier.
+        tx: End,
+        /// What it does.
+        work: Option<Work>,
+    },
+}
+
+/// What the receiving half of a driver is tapped into.
+pub enum RxTap {
+    /// A virtual wire.
+    Virtual(VirtualRx),
+    /// Packet sockets on an interface.
+    Packet(PacketSocket),
+}
+
+/// What the transmitting half of a driver is tapped into.
+pub enum TxTap {
+    /// A virtual wire.
+    Virtual(VirtualTx),
+    /// Packet sockets on an interface.
+    Packet(PacketSocket),
+}
+
+/// A wire for a driver, or for one of two.
+pub struct Tap {
+    /// The receiving half.
+    pub rx: Option<RxTap>,
+    /// The transmitting half.
+    pub tx: Option<TxTap>,
+}
+
+impl Tap {
+    /// A virtual wire with somebody at its far end.
+    #[must_use]
+    pub fn virtual_wire(shape: Shape, far: Box<dyn Far>) -> Self {
+        let (rx, tx) = virtual_wire(shape, far);
+        Self {
+            rx: Some(RxTap::Virtual(rx)),
+            tx: Some(TxTap::Virtual(tx)),
+        }
+    }
+
+    /// Packet sockets on an interface.
+    ///
+    /// # Errors
+    /// If no descriptors are left.
+    pub fn packet(socket: PacketSocket) -> io::Result<Self> {
+        Ok(Self {
+            rx: Some(RxTap::Packet(socket.share()?)),
+            tx: Some(TxTap::Packet(socket)),
+        })
+    }
+
+    /// The receiving and the transmitting half, for two drivers.
+    #[must_use]
+    pub fn split(self) -> (Self, Self) {
+        let rx = Self {
+            rx: self.rx,
+            tx: None,
+        };
+        let tx = Self {
+            rx: None,
+            tx: self.tx,
+        };
+        (rx, tx)
+    }
+}
+
+/// A role with its descriptors: board and ear first, then those of the role.
+pub struct Grant {
+    /// What the component is.
+    pub role: Role,
+    /// In the order that the role says.
+    pub descriptors: Vec<OwnedFd>,
+    /// All neighbours run in turn in the same thread: nobody is to be rung.
+    pub silent: bool,
+}
+
+struct Giver<'s> {
+    system: &'s System,
+    descriptors: Vec<OwnedFd>,
+}
+
+impl Giver<'_> {
+    /// The end of a component's channel at one of its ports; memory and bell follow.
+    fn end(&mut self, id: Id, port: usize) -> io::Result<End> {
+        let here = |link: &&Link| link.source == (id, port) || link.sink == (id, port);
+        let link = self.system.links.iter().find(here);
+        // Every port of a component is linked by `System::create`.
+        let link = link.unwrap_or_else(|| unreachable!("port {port} of {id:?} leads nowhere"));
+        let is_source = link.source == (id, port);
+        self.descriptors.push(link.memory.share()?);
+        let bell = if is_source {
+            &link.sink_bell
+        } else {
+            &link.source_bell
+        };
+        self.descriptors.push(bell.share()?.into_descriptor());
+        Ok(End {
+            capacity: link.memory.capacity(),
+            generation: link.generation,
+            limit: link.limit,
+        })
+    }
+}
+
+impl System {
+    /// What a component gets.
+    ///
+    /// # Errors
+    /// If no descriptors are left.
+    pub fn grant(&self, id: Id) -> io::Result<Grant> {
+        let seat = self.seat(id);
+        let mut giver = Giver {
+            system: self,
+            descriptors: vec![
+                seat.board_file.share()?.into_descriptor(),
+                seat.ear.share()?.into_descriptor(),
+            ],
+        };
+        let clients = self.description.clients.len();
+        let role = match id {
+            Id::Driver | Id::TxDriver => {
+                let two = self.description.driver_threads == DriverThreads::Two;
+                let (receives, sends) = (id == Id::Driver, id == Id::TxDriver || !two);
+                let mut rx = None;
+                if receives {
+                    giver.descriptors.push(self.card.share(true)?);
+                    rx = Some(giver.end(id, 0)?);
+                }
+                let mut tx = None;
+                let mut regions = 0;
+                if sends {
+                    tx = Some(giver.end(id, usize::from(!two))?);
+                    regions = clients;
+                    for index in 0..clients {
+                        let region = self.copied[index].as_ref().unwrap_or(&self.sent[index]);
+                        giver.descriptors.push(region.share(false)?);
+                    }
+                }
+                Role::Driver { rx, tx, regions }
+            }
+            Id::RxMux => {
+                giver.descriptors.push(self.card.share(false)?);
+                Role::RxMux {
+                    driver: giver.end(id, 0)?,
+                    copiers: (0..clients)
+                        .map(|index| giver.end(id, 1 + index))
+                        .collect::<io::Result<_>>()?,
+                }
+            }
+            Id::TxMux => {
+                let queue = self.description.queue;
+                let buffers =
+                    |index: usize| super::tx_limit(&self.description.clients[index], queue);
+                Role::TxMux {
+                    driver: giver.end(id, 0)?,
+                    clients: (0..clients)
+                        .map(|index| Ok((giver.end(id, 1 + index)?, buffers(index))))
+                        .collect::<io::Result<_>>()?,
+                    window: self.description.window,
+                }
+            }
+            Id::RxCopier(index) => {
+                giver.descriptors.push(self.card.share(false)?);
+                giver.descriptors.push(self.received[index].share(true)?);
+                Role::RxCopier {
+                    mux: giver.end(id, 0)?,
+                    client: giver.end(id, 1)?,
+                }
+            }
+            Id::TxCopier(index) => {
+                giver.descriptors.push(self.sent[index].share(false)?);
+                let copied = self.copied[index].as_ref();
+                let copied =
+                    copied.ok_or_else(|| io::Error::other("this client has no Tx copier"))?;
+                giver.descriptors.push(copied.share(true)?);
+                Role::TxCopier {
+                    mux: giver.end(id, 0)?,
+                    client: giver.end(id, 1)?,
+                }
+            }
+            Id::Client(index) => {
+                giver.descriptors.push(self.received[index].share(true)?);
+                giver.descriptors.push(self.sent[index].share(true)?);
+                Role::Client {
+                    index,
+                    rx: giver.end(id, 0)?,
+                    tx: giver.end(id, 1)?,
+                    work: self.description.clients[index].work,
+                }
+            }
+        };
+        Ok(Grant {
+            role,
+            descriptors: giver.descriptors,
+            silent: false,
+        })
+    }
+}
+
+/// Takes the descriptors of a grant one by one.
+struct Taker {
+    descriptors: std::vec::IntoIter<OwnedFd>,
+    silent: bool,
+}
+
+impl Taker {
+    fn next(&mut self) -> io::Result<OwnedFd> {
+        self.descriptors.next().ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a grant has fewer descriptors than its role needs: both sides must be of the same version",
+            )
+        })
+    }
+
+    fn buffers(&mut self, writable: bool) -> io::Result<Buffers> {
+        Buffers::adopt(self.next()?, writable)
+    }
+
+    fn bell(&mut self) -> io::Result<Option<Bell>> {
+        let bell = Bell::adopt(self.next()?);
+        Ok((!self.silent).then_some(bell))
+    }
+
+    fn source(&mut self, end: End) -> io::Result<Source> {
+        let memory = ChannelMemory::adopt(self.next()?, end.capacity)?;
+        let bell = self.bell()?;
+        memory.source(end.generation, end.limit, bell)
+    }
+
+    fn sink(&mut self, end: End) -> io::Result<Sink> {
+        let memory = ChannelMemory::adopt(self.next()?, end.capacity)?;
+        let bell = self.bell()?;
+        memory.sink(end.generation, bell)
+    }
+}
+
+impl Grant {
+    /// Builds the component. `tap`: for a driver, its wire.
+    ///
+    /// # Errors
+    /// If something of the grant is not what the role needs, or cannot be mapped.
+    pub fn build(self, tap: Option<Tap>) -> io::Result<Runner> {
+        let mut taker = Taker {
+            descriptors: self.descriptors.into_iter(),
+            silent: self.silent,
+        };
+        let board = Board::adopt(taker.next()?)?;
+        let ear = Ear::adopt(taker.next()?);
+        let station = |ports: usize| Station::new(board.clone(), ports);
+        let now = clock::monotonic();
+        let component: Box<dyn Component> = match self.role {
+            Role::Driver { rx, tx, regions } => {
+                let tap = tap.ok_or_else(|| io::Error::other("a driver needs a wire"))?;
+                build_driver(&mut taker, &board, rx, tx, regions, tap)?
+            }
+            Role::RxMux { driver, copiers } => {
+                let card = taker.buffers(false)?;
+                let driver = taker.sink(driver)?;
+                let mut clients = Vec::new();
+                for (index, copier) in copiers.into_iter().enumerate() {
+                    clients.push((plan::address(index), taker.source(copier)?));
+                }
+                Box::new(RxMux::new(
+                    station(1 + clients.len()),
+                    card,
+                    driver,
+                    clients,
+                ))
+            }
+            Role::TxMux {
+                driver,
+                clients,
+                window,
+            } => {
+                let driver = taker.source(driver)?;
+                let mut sinks = Vec::new();
+                for (end, buffers) in clients {
+                    sinks.push((taker.sink(end)?, buffers));
+                }
+                let station = station(1 + sinks.len());
+                Box::new(TxMux::new(station, driver, sinks, window))
+            }
+            Role::RxCopier { mux, client } => {
+                let (card, own) = (taker.buffers(false)?, taker.buffers(true)?);
+                let (mux, client) = (taker.sink(mux)?, taker.source(client)?);
+                Box::new(RxCopier::new(station(2), card, own, mux, client))
+            }
+            Role::TxCopier { mux, client } => {
+                let (theirs, own) = (taker.buffers(false)?, taker.buffers(true)?);
+                let (mux, client) = (taker.source(mux)?, taker.sink(client)?);
+                Box::new(TxCopier::new(station(2), theirs, own, mux, client))
+            }
+            Role::Client {
+                index,
+                rx,
+                tx,
+                work,
+            } => {
+                let (received, sent) = (taker.buffers(true)?, taker.buffers(true)?);
+                let (rx, tx) = (taker.sink(rx)?, taker.source(tx)?);
+                let port = Port::new(station(2), received, sent, rx, tx);
+                let stack = Stack::new(port, index, now, now);
+                Box::new(Client::new(stack, work.unwrap_or(Work::Echo)))
+            }
+        };
+        Ok(Runner {
+            component,
+            ear,
+            board,
+        })
+    }
+}
+
+fn build_driver(
+    taker: &mut Taker,
+    board: &Board,
+    rx: Option<End>,
+    tx: Option<End>,
+    regions: usize,
+    tap: Tap,
+) -> io::Result<Box<dyn Component>> {
+    let mut halves: Vec<Box<dyn Component>> = Vec::new();
+    if let Some(end) = rx {
+        let card = taker.buffers(true)?;
+        let mux = taker.source(end)?;
+        let buffers = card.count();
+        let wire: Box<dyn RxWire> = match tap.rx {
+            Some(RxTap::Virtual(wire)) => Box::new(wire.attached(card)),
+            Some(RxTap::Packet(socket)) => Box::new(PacketRx::new(socket, card)),
+            None => {
+                return Err(io::Error::other(
+                    "this driver receives and got no wire to receive from",
+                ));
+            }
+        };
+        let station = Station::new(board.clone(), 1);
+        halves.push(Box::new(RxDriver::new(station, wire, mux, buffers)));
+    }
+    if let Some(end) = tx {
+        let mux = taker.sink(end)?;
+        let mut from = Vec::new();
+        for _ in 0..regions {
+            from.push(taker.buffers(false)?);
+        }
+        let counts: Vec<u32> = from.iter().map(Buffers::count).collect();
+        let wire: Box<dyn TxWire> = match tap.tx {
+            Some(TxTap::Virtual(wire)) => Box::new(wire.attached(from)),
+            Some(TxTap::Packet(socket)) => Box::new(PacketTx::new(socket, from)),
+            None => {
+                return Err(io::Error::other(
+                    "this driver sends and got no wire to send to",
+                ));
+            }
+        };
+        // The halves of one driver share a board. They follow orders in the same step.
+        let station = Station::at(board.clone(), halves.len(), 1);
+        halves.push(Box::new(TxDriver::new(station, wire, mux, &counts)));
+    }
+    Ok(Box::new(Fused(halves)))
+}

@@ -1,0 +1,259 @@
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::*;
+use crate::client::Work;
+use crate::component::{Component, Fused};
+use crate::description::Run;
+use crate::policy::Order;
+use crate::wire::{Flow, FlowReport, Generator, Pattern, Shape};
+
+fn flow(client: usize, megabits: u64, milliseconds: u64) -> Flow {
+    Flow {
+        client,
+        bits: megabits * 1_000_000,
+        payload: 1472,
+        from: 0,
+        until: milliseconds * 1_000_000,
+        pattern: Pattern::Steady,
+    }
+}
+
+fn shape() -> Shape {
+    Shape {
+        moderation: 0,
+        ..Shape::default()
+    }
+}
+
+/// A whole system in virtual time: everything in turn, the clock jumps to the next deadline.
+struct Simulation {
+    system: System,
+    all: Fused,
+    now: u64,
+    reports: std::sync::Arc<std::sync::Mutex<Vec<FlowReport>>>,
+}
+
+impl Simulation {
+    fn new(description: Description, flows: &[Flow]) -> Self {
+        let system = System::create(description).expect("memory files exist here");
+        let (mut generator, reports) = Generator::new(flows);
+        generator.begin(1_000_000);
+        let mut tap = Some(Tap::virtual_wire(shape(), Box::new(generator)));
+        let mut components: Vec<Box<dyn Component>> = Vec::new();
+        for id in system.components() {
+            let tap = if id == Id::Driver { tap.take() } else { None };
+            let mut grant = system.grant(id).expect("descriptors are left");
+            grant.silent = true;
+            components.push(grant.build(tap).expect("built").component);
+        }
+        Self {
+            system,
+            all: Fused(components),
+            now: 1_000_000,
+            reports,
+        }
+    }
+
+    fn run(&mut self, milliseconds: u64) {
+        let end = self.now + milliseconds * 1_000_000;
+        while self.now < end {
+            while self.all.step(self.now) {}
+            let next = self.all.deadline().unwrap_or(end);
+            self.now = next.max(self.now + 1_000).min(end);
+        }
+    }
+
+    fn reports(&self) -> MutexGuard<'_, Vec<FlowReport>> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Mbit/s of payload that came back, by flow, since the last time.
+    fn rates(&self, milliseconds: u64, before: &mut Vec<u64>) -> Vec<f64> {
+        let now: Vec<u64> = self
+            .reports()
+            .iter()
+            .map(|report| report.bytes + report.unasked_bytes)
+            .collect();
+        before.resize(now.len(), 0);
+        let rates = now.iter().zip(before.iter());
+        let rates = rates.map(|(now, before)| (now - before) as f64 * 8e-3 / milliseconds as f64);
+        let rates = rates.collect();
+        *before = now;
+        rates
+    }
+}
+
+#[test]
+fn two_equal_clients_get_what_they_ask_and_content_is_whole() {
+    let mut simulation = Simulation::new(
+        Description::of(&[Work::Echo; 2]),
+        &[flow(0, 300, 200), flow(1, 400, 200)],
+    );
+    simulation.run(250);
+    for report in simulation.reports().iter() {
+        assert!(report.sent > 5_000);
+        assert_eq!(report.replies, report.sent, "no frame is lost");
+        assert_eq!(
+            (report.corrupt, report.reordered, report.unasked),
+            (0, 0, 0)
+        );
+    }
+}
+
+#[test]
+fn a_limited_client_gets_its_limit_and_the_other_is_unharmed() {
+    let mut description = Description::of(&[Work::Echo; 2]);
+    description.clients[1].limit = 100_000_000;
+    let mut simulation = Simulation::new(description, &[flow(0, 400, 2_000), flow(1, 400, 2_000)]);
+    simulation.run(500);
+    let mut before = Vec::new();
+    simulation.rates(500, &mut before);
+    simulation.run(1_000);
+    let rates = simulation.rates(1_000, &mut before);
+    // Limits are counted on whole frames: 1472 of 1514 bytes are payload.
+    assert!(
+        (rates[1] / (100.0 * 1472.0 / 1514.0) - 1.0).abs() < 0.01,
+        "{rates:?}"
+    );
+    assert!((rates[0] / 400.0 - 1.0).abs() < 0.01, "{rates:?}");
+}
+
+#[test]
+fn the_policy_changes_live_without_losing_a_frame() {
+    // Four clients that send by themselves, more than the wire carries: shares are the policy's.
+    let works = [Work::TransmitInitiated { bits: 600_000_000 }; 4];
+    let flows: Vec<Flow> = (0..4).map(|client| flow(client, 0, 0)).collect();
+    let mut simulation = Simulation::new(Description::of(&works), &flows);
+    let mut before = Vec::new();
+    simulation.run(300);
+    simulation.rates(300, &mut before);
+    let mut choice = simulation.system.description.choice();
+    for (order, weights, limits) in [
+        (Order::RoundRobin, [1, 1, 1, 1], [0; 4]),
+        (Order::Weighted, [4, 2, 1, 1], [0; 4]),
+        (Order::Weighted, [1, 1, 1, 5], [0; 4]),
+        (Order::RoundRobin, [1, 1, 1, 1], [50_000_000, 0, 0, 0]),
+    ] {
+        choice.order = order;
+        choice.weights = weights.to_vec();
+        choice.limits = limits.to_vec();
+        simulation.system.set_policy(&choice);
+        simulation.run(50);
+        simulation.rates(50, &mut before);
+        simulation.run(1_000);
+        let rates = simulation.rates(1_000, &mut before);
+        let all: f64 = rates.iter().sum();
+        assert!(all > 940.0, "the wire is full: {rates:?}");
+        if limits[0] > 0 {
+            let due = 50.0 * 1472.0 / 1514.0;
+            assert!((rates[0] / due - 1.0).abs() < 0.01, "{rates:?}");
+        } else {
+            let sum: u32 = weights.iter().sum();
+            for (rate, weight) in rates.iter().zip(weights) {
+                let due = all * f64::from(weight) / f64::from(sum);
+                assert!((rate / due - 1.0).abs() < 0.03, "{order:?} {rates:?}");
+            }
+        }
+    }
+    for client in 0..4 {
+        let counters = simulation.system.board(Id::TxMux).counters(1 + client);
+        assert_eq!((counters.faults, counters.reclaimed), (0, 0));
+    }
+}
+
+#[test]
+fn a_limited_receive_queue_limits_its_client_alone() {
+    let mut description = Description::of(&[Work::Echo; 2]);
+    description.clients[1].rx_queue = Some(16);
+    let mut bursts = flow(1, 400, 200);
+    bursts.pattern = Pattern::Bursts(64);
+    let mut simulation = Simulation::new(description, &[flow(0, 400, 200), bursts]);
+    simulation.run(250);
+    let reports = simulation.reports();
+    assert_eq!(reports[0].replies, reports[0].sent);
+    assert!(reports[1].replies <= reports[1].sent);
+}
+
+#[test]
+fn virtual_time_is_deterministic() {
+    let run = || {
+        let mut simulation = Simulation::new(
+            Description::of(&[Work::Echo, Work::ReceiveMostly { every: 10 }]),
+            &[flow(0, 200, 50), flow(1, 300, 50)],
+        );
+        simulation.run(80);
+        let reports = simulation.reports();
+        let of = |report: &FlowReport| (report.sent, report.replies, report.times.max());
+        reports.iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(run(), run());
+}
+
+/// Threads or one thread, in real time: starts, serves, restarts what is killed.
+fn serve(run: Run, two: DriverThreads, kill: &[Id]) -> Vec<FlowReport> {
+    let mut description = Description::of(&[Work::Echo; 2]);
+    description.run = run;
+    description.driver_threads = two;
+    description.clients[1].tx_copier = true;
+    let system = System::create(description).expect("memory files exist here");
+    let (mut generator, reports) = Generator::new(&[flow(0, 20, 400), flow(1, 20, 400)]);
+    generator.begin(weft_sys::clock::monotonic());
+    let tap = Tap::virtual_wire(Shape::default(), Box::new(generator));
+    let mut threads = Threads::start(system, tap).expect("threads can be started");
+    for &id in kill {
+        std::thread::sleep(Duration::from_millis(30));
+        threads.kill(id).expect("it ends");
+        threads.restart(id, None).expect("a successor starts");
+    }
+    let mut last = (0, weft_sys::clock::monotonic());
+    let ends = weft_sys::clock::deadline_after(Duration::from_secs(20));
+    // Until nothing came for a while: no time is asserted.
+    loop {
+        std::thread::sleep(Duration::from_millis(20));
+        let now = weft_sys::clock::monotonic();
+        let found = reports.lock().expect("ours");
+        let replies: u64 = found.iter().map(|report| report.replies).sum();
+        let sent: u64 = found.iter().map(|report| report.sent).sum();
+        if replies != last.0 {
+            last = (replies, now);
+        }
+        let all_sent = sent >= 2 * 679;
+        if (all_sent && (replies == sent || now - last.1 > 300_000_000)) || now > ends {
+            break;
+        }
+    }
+    threads.stop().expect("all end well");
+    let found = reports.lock().expect("ours").clone();
+    found
+}
+
+#[test]
+fn threads_serve_and_end() {
+    for (run, two) in [
+        (Run::Threads, DriverThreads::One),
+        (Run::Threads, DriverThreads::Two),
+        (Run::Fused, DriverThreads::One),
+    ] {
+        for report in serve(run, two, &[]) {
+            // Another program may hold the cores longer than the card's buffers last.
+            assert!(report.replies * 10 > report.sent * 9, "{run:?} {report:?}");
+            assert_eq!(report.corrupt, 0);
+        }
+    }
+}
+
+#[test]
+fn whatever_dies_is_replaced_and_service_goes_on() {
+    let kill = [
+        Id::RxMux,
+        Id::TxMux,
+        Id::RxCopier(0),
+        Id::TxCopier(1),
+        Id::Client(0),
+    ];
+    for report in serve(Run::Threads, DriverThreads::One, &kill) {
+        assert!(report.replies * 2 > report.sent, "{report:?}");
+        assert_eq!(report.corrupt, 0);
+    }
+}

@@ -1,0 +1,57 @@
+//! What the driver sees of a network: two rings of buffers, as a card has them.
+
+mod generator;
+mod packet;
+mod virtual_wire;
+
+pub use generator::{Flow, FlowReport, Generator, Pattern};
+pub use packet::{PacketRx, PacketTx};
+pub use virtual_wire::{Far, Shape, VirtualRx, VirtualTx, virtual_wire};
+
+use std::os::fd::BorrowedFd;
+
+use crate::queue::Descriptor;
+
+/// The receiving half of a wire.
+pub trait RxWire: Send {
+    /// Lends an empty buffer to be filled; false if the wire takes no more now.
+    fn supply(&mut self, offset: u32) -> bool;
+
+    /// The next full buffer and the length of its frame.
+    fn receive(&mut self, now: u64) -> Option<(u32, u16)>;
+
+    /// Tells the card what has changed, after a batch.
+    fn flush(&mut self) {}
+
+    /// When something may arrive that no descriptor announces.
+    fn deadline(&self) -> Option<u64> {
+        None
+    }
+
+    /// Readable when something has arrived.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Frames that were lost because no buffer was there.
+    fn missed(&self) -> u64 {
+        0
+    }
+}
+
+/// The transmitting half of a wire.
+pub trait TxWire: Send {
+    /// Takes a frame to be sent; false if there is no room now.
+    fn submit(&mut self, frame: Descriptor, now: u64) -> bool;
+
+    /// A frame that has left: its buffer is free.
+    fn completed(&mut self, now: u64) -> Option<Descriptor>;
+
+    /// Sends what was submitted.
+    fn flush(&mut self, now: u64);
+
+    /// When a frame will have left that no descriptor announces.
+    fn deadline(&self) -> Option<u64> {
+        None
+    }
+}

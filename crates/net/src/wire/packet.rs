@@ -1,0 +1,149 @@
+//! A wire through packet sockets (AF_PACKET): any interface, no special driver, one copy by the kernel
+//! each way.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use weft_sys::Region;
+use weft_sys::packet::{BATCH, PacketSocket};
+
+use super::{RxWire, TxWire};
+use crate::buffers::{Buffers, SIZE};
+use crate::queue::Descriptor;
+
+/// The receiving half.
+pub struct PacketRx {
+    socket: PacketSocket,
+    card: Buffers,
+    empty: Vec<u32>,
+    full: VecDeque<(u32, u16)>,
+    most: usize,
+}
+
+impl PacketRx {
+    /// Receives into the buffers of this region.
+    #[must_use]
+    pub fn new(socket: PacketSocket, card: Buffers) -> Self {
+        Self {
+            most: card.count() as usize,
+            socket,
+            card,
+            empty: Vec::new(),
+            full: VecDeque::new(),
+        }
+    }
+}
+
+impl RxWire for PacketRx {
+    fn supply(&mut self, offset: u32) -> bool {
+        if self.empty.len() >= self.most {
+            return false;
+        }
+        self.empty.push(offset);
+        true
+    }
+
+    fn receive(&mut self, _now: u64) -> Option<(u32, u16)> {
+        if self.full.is_empty() {
+            let mut regions = [Region::EMPTY; BATCH];
+            let mut lengths = [0; BATCH];
+            let mut count = 0;
+            for (region, &offset) in regions.iter_mut().zip(self.empty.iter().rev()) {
+                let Some(lent) = self.card.lend(offset, SIZE as usize) else {
+                    break;
+                };
+                *region = lent;
+                count += 1;
+            }
+            // An interface that is gone receives nothing: the broker sees to it.
+            let received = self
+                .socket
+                .receive(&regions[..count], &mut lengths)
+                .unwrap_or(0);
+            for &length in &lengths[..received] {
+                if let Some(offset) = self.empty.pop() {
+                    self.full
+                        .push_back((offset, length.min(SIZE as usize) as u16));
+                }
+            }
+        }
+        self.full.pop_front()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+}
+
+/// The transmitting half.
+pub struct PacketTx {
+    socket: PacketSocket,
+    regions: Vec<Buffers>,
+    waiting: VecDeque<Descriptor>,
+    done: VecDeque<Descriptor>,
+    retry: Option<u64>,
+}
+
+/// After how long a send that found no room is tried again, in nanoseconds.
+const RETRY: u64 = 50_000;
+
+impl PacketTx {
+    /// Sends from these regions, named by the tags of descriptors.
+    #[must_use]
+    pub fn new(socket: PacketSocket, regions: Vec<Buffers>) -> Self {
+        Self {
+            socket,
+            regions,
+            waiting: VecDeque::new(),
+            done: VecDeque::new(),
+            retry: None,
+        }
+    }
+}
+
+impl TxWire for PacketTx {
+    fn submit(&mut self, frame: Descriptor, now: u64) -> bool {
+        if self.waiting.len() >= 4 * BATCH {
+            return false;
+        }
+        self.waiting.push_back(frame);
+        if self.waiting.len() >= BATCH {
+            self.flush(now);
+        }
+        true
+    }
+
+    fn completed(&mut self, _now: u64) -> Option<Descriptor> {
+        self.done.pop_front()
+    }
+
+    fn flush(&mut self, now: u64) {
+        self.retry = None;
+        while !self.waiting.is_empty() {
+            let mut regions = [Region::EMPTY; BATCH];
+            let mut count = 0;
+            for (region, frame) in regions.iter_mut().zip(&self.waiting) {
+                let lent = self
+                    .regions
+                    .get(usize::from(frame.tag))
+                    .and_then(|buffers| buffers.lend_readable(frame.offset, frame.length.into()));
+                *region = lent.unwrap_or(Region::EMPTY);
+                count += 1;
+            }
+            let sent = match self.socket.send(&regions[..count]) {
+                // The kernel does not want this one at all: it counts as sent.
+                Err(_) => 1,
+                Ok(0) => {
+                    self.retry = Some(now + RETRY);
+                    return;
+                }
+                Ok(sent) => sent,
+            };
+            self.done.extend(self.waiting.drain(..sent.min(count)));
+        }
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        self.retry
+    }
+}

@@ -1,0 +1,178 @@
+//! Names of ports: who has which name, as this node has heard.
+//!
+//! Whoever gives a name to a port tells everybody, so a look-up asks nobody. A node that waits for a
+//! name that it has not heard of asks everybody once; whoever has it answers. That is also how a node
+//! that was started anew hears of what was said before. Names end with the node that has them.
+//!
+//! If two nodes take a name at the same time, the lower one keeps it, and everybody sees the same.
+
+use std::collections::HashMap;
+
+use weft_fabric::{Fabric, SharedBytes};
+
+use crate::error::{Code, Error, Result};
+use crate::frame::{Frame, Kind};
+use crate::state::{self, Core};
+
+/// Bytes of the longest name.
+pub const MAX: usize = 63;
+
+/// The names known.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    known: HashMap<String, (u32, u8)>,
+    /// Who asked for a name that may be ours.
+    questions: Vec<(u32, String)>,
+}
+
+impl Names {
+    /// A node says that it has a name.
+    pub(crate) fn named(&mut self, from: u32, port: u8, data: SharedBytes<'_>) -> bool {
+        let Some(name) = name_of(data) else {
+            return false;
+        };
+        match self.known.get(&name) {
+            Some((other, _)) if *other < from => {}
+            _ => _ = self.known.insert(name, (from, port)),
+        }
+        true
+    }
+
+    /// A node gives a name up.
+    pub(crate) fn unnamed(&mut self, from: u32, data: SharedBytes<'_>) -> bool {
+        let Some(name) = name_of(data) else {
+            return false;
+        };
+        if self.known.get(&name).is_some_and(|(node, _)| *node == from) {
+            self.known.remove(&name);
+        }
+        true
+    }
+
+    /// A node wants to know who has a name.
+    pub(crate) fn asked(&mut self, from: u32, data: SharedBytes<'_>) -> bool {
+        let Some(name) = name_of(data) else {
+            return false;
+        };
+        self.questions.push((from, name));
+        true
+    }
+
+    /// A node is gone, and its names with it.
+    pub(crate) fn drop_node(&mut self, node: u32) {
+        self.known.retain(|_, (owner, _)| *owner != node);
+    }
+}
+
+/// The name in a frame, if it is one.
+fn name_of(data: SharedBytes<'_>) -> Option<String> {
+    if data.is_empty() || data.len() > MAX {
+        return None;
+    }
+    String::from_utf8(data.to_vec()).ok()
+}
+
+fn check(name: &str) -> Result<()> {
+    if (1..=MAX).contains(&name.len()) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::Invalid,
+        format!(
+            "a name has 1 to {MAX} bytes, this one {}: '{name}'",
+            name.len()
+        ),
+    ))
+}
+
+#[cold]
+pub(crate) fn unknown(name: &str) -> Error {
+    Error::new(
+        Code::NoEntry,
+        format!("nobody is known to have the name '{name}'; find it to wait until somebody has"),
+    )
+}
+
+impl Core {
+    /// Gives a name to a port of this node.
+    pub(crate) fn name_link(
+        &mut self,
+        fabric: &mut dyn Fabric,
+        name: &str,
+        port: i32,
+    ) -> Result<()> {
+        check(name)?;
+        let port = state::port(port)?;
+        if let Some((node, other)) = self.names.known.get(name) {
+            return Err(Error::new(
+                Code::Busy,
+                format!(
+                    "port {other} of node {node} has the name '{name}' already; unlink it there first, or take another name"
+                ),
+            ));
+        }
+        self.names.known.insert(name.to_owned(), (self.me, port));
+        self.tell_all(fabric, Frame::new(Kind::Named, port, 0), name);
+        Ok(())
+    }
+
+    /// Takes a name of this node back.
+    pub(crate) fn name_unlink(&mut self, fabric: &mut dyn Fabric, name: &str) -> Result<()> {
+        check(name)?;
+        match self.names.known.get(name) {
+            None => Err(unknown(name)),
+            Some((node, _)) if *node != self.me => Err(Error::new(
+                Code::Busy,
+                format!("node {node} has the name '{name}', so only it can give it up"),
+            )),
+            Some(_) => {
+                self.names.known.remove(name);
+                self.tell_all(fabric, Frame::new(Kind::Unnamed, 0, 0), name);
+                Ok(())
+            }
+        }
+    }
+
+    /// Who has a name, as far as this node has heard.
+    pub(crate) fn name_lookup(&self, name: &str) -> Result<(u32, u8)> {
+        check(name)?;
+        self.names
+            .known
+            .get(name)
+            .copied()
+            .ok_or_else(|| unknown(name))
+    }
+
+    /// Asks everybody for a name.
+    pub(crate) fn name_ask(&mut self, fabric: &mut dyn Fabric, name: &str) {
+        self.tell_all(fabric, Frame::new(Kind::Asked, 0, 0), name);
+    }
+
+    fn tell_all(&mut self, fabric: &mut dyn Fabric, frame: Frame, name: &str) {
+        for node in (0..self.nodes).filter(|node| *node != self.me) {
+            if self.check_reachable(node).is_ok() {
+                self.outbox.post(fabric, node, frame, name.as_bytes());
+            }
+        }
+    }
+
+    /// Answers questions, and says so again if a name of ours was taken at the same time.
+    pub(crate) fn settle_names(&mut self, fabric: &mut dyn Fabric) -> bool {
+        let questions = std::mem::take(&mut self.names.questions);
+        let asked = !questions.is_empty();
+        for (from, name) in questions {
+            if let Some(&(node, port)) = self.names.known.get(&name)
+                && node == self.me
+            {
+                let frame = Frame::new(Kind::Named, port, 0);
+                self.outbox.post(fabric, from, frame, name.as_bytes());
+            }
+        }
+        asked
+    }
+
+    /// Whether anybody asked for a name.
+    pub(crate) fn has_questions(&self) -> bool {
+        !self.names.questions.is_empty()
+    }
+}

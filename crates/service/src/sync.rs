@@ -1,0 +1,407 @@
+//! Sync: counted signals without data, all to one or one to all.
+//!
+//! A sync is known by what it is: its kind, the one, and the many. Everybody who makes it from the same
+//! list has the same key, so nothing is exchanged to make one, and a signal that comes before its
+//! receiver has made the sync is kept by the fabric. Signals are counted per sender: a second one
+//! before the first was taken counts for the next wait.
+
+use std::time::Duration;
+
+use weft_fabric::{Fabric, GUEST_KEY, Peer, Posted, SyncKey};
+
+use crate::counters::{Counts, Meter};
+use crate::error::{Code, Error, Result};
+use crate::mailbox::{busy, wrong_end};
+use crate::state::Core;
+use crate::table::Table;
+
+/// Who signals whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// The many signal, the one waits.
+    AllToOne,
+    /// The one signals, the many wait.
+    OneToAll,
+}
+
+impl Kind {
+    /// The kind of a number as C programs write it.
+    ///
+    /// # Errors
+    /// [`Code::Invalid`].
+    pub fn of(number: i32) -> Result<Self> {
+        match number {
+            0 => Ok(Self::AllToOne),
+            1 => Ok(Self::OneToAll),
+            _ => Err(Error::new(
+                Code::Invalid,
+                format!(
+                    "{number} is no kind of sync: WEFT_SYNC_ALL_TO_ONE is 0, WEFT_SYNC_ONE_TO_ALL is 1"
+                ),
+            )),
+        }
+    }
+}
+
+/// What a sync is known by.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Identity {
+    kind: Kind,
+    one: u32,
+    /// In order.
+    many: Vec<u32>,
+}
+
+impl Identity {
+    fn key(&self) -> SyncKey {
+        // FNV-1a over what all nodes agree on, whatever they were built with.
+        let words = [self.kind as u32, self.one];
+        let mut hash = 0xcbf2_9ce4_8422_2325u64;
+        for word in words.iter().chain(&self.many) {
+            for byte in word.to_le_bytes() {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+        SyncKey(GUEST_KEY | (hash ^ hash >> 62) & !GUEST_KEY)
+    }
+}
+
+#[derive(Debug)]
+struct End {
+    identity: Identity,
+    key: SyncKey,
+    /// Made by `create`: waits. Otherwise by `open`: signals.
+    waits: bool,
+    /// How often it was made.
+    users: u32,
+    /// A thread is in a call on it.
+    busy: bool,
+    /// Whose signal the wait under way still needs.
+    missing: Vec<u32>,
+    /// Whom the signal under way has still to reach.
+    unsent: Vec<u32>,
+    error: Option<Error>,
+    meter: Meter,
+}
+
+/// The syncs of a node.
+#[derive(Debug)]
+pub(crate) struct Syncs {
+    ends: Table<End>,
+    counts: Counts,
+    /// Ends with signals that the fabric had no room for.
+    stalled: Vec<i32>,
+}
+
+impl Syncs {
+    pub(crate) fn new() -> Self {
+        Self {
+            ends: Table::new("sync"),
+            counts: Counts::default(),
+            stalled: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        !self.stalled.is_empty()
+    }
+
+    fn end(&mut self, id: i32, waits: bool) -> Result<&mut End> {
+        let end = self.ends.get(id)?;
+        match (end.waits, waits) {
+            (true, false) => Err(wrong_end(
+                id,
+                "end that waits",
+                "create",
+                "end that signals",
+            )),
+            (false, true) => Err(wrong_end(id, "end that signals", "open", "end that waits")),
+            _ => Ok(end),
+        }
+    }
+}
+
+impl Core {
+    /// Makes the end of a sync that waits (`waits`) or that signals. `nodes` begins with the one.
+    pub(crate) fn sync_make(&mut self, nodes: &[i32], kind: Kind, waits: bool) -> Result<i32> {
+        let invalid = |what: String| Err(Error::new(Code::Invalid, what));
+        if nodes.len() < 2 || nodes.len() > self.nodes as usize {
+            return invalid(format!(
+                "a sync has 2 to {} nodes here, {} were given",
+                self.nodes,
+                nodes.len()
+            ));
+        }
+        let known: Vec<u32> = nodes
+            .iter()
+            .map(|node| self.node(*node))
+            .collect::<Result<_>>()?;
+        let one = known[0];
+        let mut many = known[1..].to_vec();
+        many.sort_unstable();
+        if many.windows(2).any(|pair| pair[0] == pair[1]) || many.binary_search(&one).is_ok() {
+            return invalid(format!(
+                "a node stands twice in the list {nodes:?} of a sync"
+            ));
+        }
+        let am_one = one == self.me;
+        if !am_one && many.binary_search(&self.me).is_err() {
+            return invalid(format!(
+                "node {} does not stand in the list {nodes:?} of the sync that it makes",
+                self.me
+            ));
+        }
+        let one_waits = kind == Kind::AllToOne;
+        if am_one != (one_waits == waits) {
+            let (who, call) = if am_one {
+                ("the one", "many")
+            } else {
+                ("one of the many", "one")
+            };
+            return invalid(format!(
+                "node {} is {who} of this sync of kind {kind:?}: this call is for the {call}; {} instead",
+                self.me,
+                if waits {
+                    "open it and signal"
+                } else {
+                    "create it and wait"
+                }
+            ));
+        }
+        let identity = Identity { kind, one, many };
+        let syncs = &mut self.syncs;
+        let counts = &mut syncs.counts;
+        *(if waits {
+            &mut counts.creates
+        } else {
+            &mut counts.opens
+        }) += 1;
+        if let Some((id, end)) = syncs.ends.all().find(|(_, end)| end.identity == identity) {
+            end.users += 1;
+            return Ok(id);
+        }
+        let others = if am_one {
+            identity.many.clone()
+        } else {
+            vec![one]
+        };
+        let made = syncs.ends.insert(End {
+            key: identity.key(),
+            identity,
+            waits,
+            users: 1,
+            busy: false,
+            missing: if waits { others } else { Vec::new() },
+            unsent: Vec::new(),
+            error: None,
+            meter: Meter::default(),
+        });
+        if made.is_err() {
+            *(if waits {
+                &mut counts.creates
+            } else {
+                &mut counts.opens
+            }) -= 1;
+        }
+        made
+    }
+
+    /// Gives an end back. Signals not taken are kept for who makes the same sync again.
+    pub(crate) fn sync_end(&mut self, id: i32, waits: bool) -> Result<()> {
+        let end = self.syncs.end(id, waits)?;
+        if end.busy {
+            return Err(busy(id));
+        }
+        end.users -= 1;
+        if end.users == 0 {
+            self.syncs.ends.remove(id);
+        }
+        let counts = &mut self.syncs.counts;
+        *(if waits {
+            &mut counts.unlinks
+        } else {
+            &mut counts.closes
+        }) += 1;
+        Ok(())
+    }
+
+    /// Begins to signal.
+    pub(crate) fn sync_begin_signal(&mut self, fabric: &mut dyn Fabric, id: i32) -> Result<()> {
+        let end = self.syncs.end(id, false)?;
+        if end.busy {
+            return Err(busy(id));
+        }
+        end.busy = true;
+        let Identity { kind, one, many } = &end.identity;
+        end.unsent = match kind {
+            Kind::AllToOne => vec![*one],
+            Kind::OneToAll => many.iter().rev().copied().collect(),
+        };
+        self.advance_sync(fabric, id);
+        Ok(())
+    }
+
+    /// Sends what goes of a signal. True if something went.
+    fn advance_sync(&mut self, fabric: &mut dyn Fabric, id: i32) -> bool {
+        let Self { syncs, outbox, .. } = self;
+        let Ok(end) = syncs.ends.get(id) else {
+            return false;
+        };
+        let mut moved = false;
+        let mut reached = Vec::new();
+        let mut blocked = Vec::new();
+        while let Some(node) = end.unsent.pop() {
+            // Not before what was sent to it earlier.
+            let posted = if outbox.is_clear(node) {
+                fabric.signal(Peer(node), end.key)
+            } else {
+                Ok(Posted::Retry)
+            };
+            match posted {
+                Ok(Posted::Retry) => blocked.push(node),
+                Ok(_) => {
+                    moved = true;
+                    reached.push(node);
+                }
+                Err(error) => {
+                    moved = true;
+                    end.error = Some(error.into());
+                }
+            }
+        }
+        if !blocked.is_empty() {
+            blocked.reverse();
+            end.unsent = blocked;
+            syncs.stalled.push(id);
+        }
+        for node in reached {
+            self.is_back(node);
+        }
+        moved
+    }
+
+    /// Tries again to signal.
+    pub(crate) fn settle_syncs(&mut self, fabric: &mut dyn Fabric) -> bool {
+        let mut moved = false;
+        for id in std::mem::take(&mut self.syncs.stalled) {
+            moved |= self.advance_sync(fabric, id);
+        }
+        moved
+    }
+
+    /// Whether a signal under way has reached everybody. A node that is lost does not keep the others
+    /// from being signalled; it is the error.
+    pub(crate) fn sync_poll_signal(
+        &mut self,
+        fabric: &dyn Fabric,
+        id: i32,
+        start: Duration,
+    ) -> Option<Result<()>> {
+        let end = match self.syncs.end(id, false) {
+            Ok(end) => end,
+            Err(error) => return Some(Err(error)),
+        };
+        if !end.unsent.is_empty() {
+            return None;
+        }
+        end.busy = false;
+        end.meter.latency += fabric.now().saturating_sub(start);
+        let result = end.error.take().map_or(Ok(()), Err);
+        self.syncs.counts.writes += 1;
+        Some(result)
+    }
+
+    /// Begins to wait.
+    pub(crate) fn sync_begin_wait(&mut self, id: i32) -> Result<()> {
+        let end = self.syncs.end(id, true)?;
+        if end.busy {
+            return Err(busy(id));
+        }
+        end.busy = true;
+        Ok(())
+    }
+
+    /// Whether each of the others has signalled. What has been taken when a node is lost is kept for
+    /// the next wait.
+    pub(crate) fn sync_poll_wait(
+        &mut self,
+        fabric: &mut dyn Fabric,
+        id: i32,
+        start: Duration,
+    ) -> Option<Result<()>> {
+        let end = match self.syncs.end(id, true) {
+            Ok(end) => end,
+            Err(error) => return Some(Err(error)),
+        };
+        let key = end.key;
+        end.missing
+            .retain(|node| !fabric.take_signals(Peer(*node), key, 1));
+        let result = if end.missing.is_empty() {
+            let Identity { kind, one, many } = &end.identity;
+            match kind {
+                Kind::AllToOne => end.missing.extend(many),
+                Kind::OneToAll => end.missing.push(*one),
+            }
+            Ok(())
+        } else if self.gone.is_empty() {
+            return None;
+        } else {
+            let missing = end.missing.clone();
+            let lost = missing
+                .into_iter()
+                .find_map(|node| self.check_there(node).err())?;
+            Err(lost)
+        };
+        let now = fabric.now();
+        let end = self.syncs.end(id, true).ok()?;
+        end.busy = false;
+        end.meter.latency += now.saturating_sub(start);
+        self.syncs.counts.reads += u64::from(result.is_ok());
+        Some(result)
+    }
+
+    /// What was counted of an id and of all.
+    pub(crate) fn sync_counters(&mut self, id: i32) -> Result<(Meter, Counts)> {
+        let end = self.syncs.ends.get(id)?;
+        if end.busy {
+            return Err(busy(id));
+        }
+        let meter = end.meter;
+        Ok((meter, self.syncs.counts))
+    }
+
+    /// The call on an end is being unwound.
+    pub(crate) fn sync_abandon(&mut self, id: i32) {
+        if let Ok(end) = self.syncs.ends.get(id) {
+            end.busy = false;
+            end.unsent.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_what_the_sync_is() {
+        let identity = |kind, one, many: &[u32]| Identity {
+            kind,
+            one,
+            many: many.to_vec(),
+        };
+        let keys = [
+            identity(Kind::AllToOne, 0, &[1, 2]),
+            identity(Kind::OneToAll, 0, &[1, 2]),
+            identity(Kind::AllToOne, 1, &[0, 2]),
+            identity(Kind::AllToOne, 0, &[1, 2, 3]),
+            identity(Kind::AllToOne, 0, &[1, 258]),
+        ]
+        .map(|identity| identity.key().0);
+        for (place, key) in keys.iter().enumerate() {
+            assert_eq!(key & GUEST_KEY, GUEST_KEY);
+            assert!(!keys[..place].contains(key));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Raw Ethernet frames through a packet socket (AF_PACKET), in batches.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::error::{check, failed, last_errno, with_errno};
+use crate::span::Region;
+
+/// Frames of one call at most.
+pub const BATCH: usize = 32;
+
+/// A packet socket on one interface: receives every frame that arrives there, sends what it is given.
+#[derive(Debug)]
+pub struct PacketSocket(OwnedFd);
+
+/// The number of an interface in our network namespace.
+///
+/// # Errors
+/// If there is none of this name.
+pub fn interface_index(name: &str) -> io::Result<u32> {
+    let purpose = || format!("find the network interface {name}");
+    let text =
+        CString::new(name).map_err(|_| with_errno("if_nametoindex", libc::EINVAL, purpose()))?;
+    // SAFETY: `text` ends with a zero byte and outlives the call.
+    match unsafe { libc::if_nametoindex(text.as_ptr()) } {
+        0 => Err(failed("if_nametoindex", purpose())),
+        index => Ok(index),
+    }
+}
+
+impl PacketSocket {
+    /// On an interface of our network namespace. Needs CAP_NET_RAW.
+    ///
+    /// # Errors
+    /// If there is no such interface, or the privilege is missing.
+    pub fn open(interface: &str) -> io::Result<Self> {
+        let index = interface_index(interface)?;
+        let purpose = || format!("open a packet socket on {interface} (needs CAP_NET_RAW)");
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let protocol = (libc::ETH_P_ALL as u16).to_be();
+        // SAFETY: takes numbers only. Protocol 0: nothing arrives before it is bound.
+        let made = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+        check(made, "socket", purpose)?;
+        // SAFETY: just made for us.
+        let socket = Self(unsafe { OwnedFd::from_raw_fd(made) });
+        // Frames that we send ourselves are none that arrive; and no queue of the kernel between us
+        // and the device, which would delay and hide drops.
+        for (option, value) in [
+            (libc::PACKET_IGNORE_OUTGOING, 1i32),
+            (libc::PACKET_QDISC_BYPASS, 1),
+        ] {
+            socket.set(
+                libc::SOL_PACKET,
+                option,
+                value,
+                "PACKET_IGNORE_OUTGOING or QDISC_BYPASS",
+            )?;
+        }
+        // Bursts of a millisecond at several Gbit/s; refused values only mean a smaller buffer.
+        let _ = socket.set(
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            4 << 20,
+            "SO_RCVBUFFORCE",
+        );
+        // SAFETY: a sockaddr_ll of zeros is valid.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = protocol;
+        address.sll_ifindex = index as i32;
+        // SAFETY: the kernel reads `address`, whose size is told.
+        let bound = unsafe {
+            libc::bind(
+                socket.0.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+            )
+        };
+        check(bound, "bind", purpose)?;
+        Ok(socket)
+    }
+
+    /// A socket that was handed over.
+    #[must_use]
+    pub fn adopt(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+
+    /// A second handle of the same socket.
+    ///
+    /// # Errors
+    /// If no descriptors are left.
+    pub fn share(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
+    fn set(&self, level: i32, option: i32, value: i32, name: &'static str) -> io::Result<()> {
+        // SAFETY: the kernel reads four bytes of `value`.
+        let set = unsafe {
+            libc::setsockopt(
+                self.0.as_raw_fd(),
+                level,
+                option,
+                (&raw const value).cast(),
+                size_of::<i32>() as libc::socklen_t,
+            )
+        };
+        check(set, "setsockopt", || {
+            format!("set {name} of a packet socket")
+        })
+        .map(drop)
+    }
+
+    /// Receives frames into the regions, one each, without waiting; answers their lengths. A frame
+    /// longer than its region is cut.
+    ///
+    /// # Errors
+    /// If the kernel refuses. That nothing is there is no error.
+    pub fn receive(&self, into: &[Region], lengths: &mut [usize; BATCH]) -> io::Result<usize> {
+        let (mut headers, _vectors) = messages(into);
+        let count = into.len().min(BATCH);
+        // SAFETY: the headers point to vectors that are kept, these to regions that are writable by
+        // their makers' promise until this returns.
+        let received = unsafe {
+            libc::recvmmsg(
+                self.0.as_raw_fd(),
+                headers.as_mut_ptr(),
+                count as libc::c_uint,
+                libc::MSG_DONTWAIT as _,
+                std::ptr::null_mut(),
+            )
+        };
+        match usize::try_from(received) {
+            Ok(received) => {
+                for (length, header) in lengths.iter_mut().zip(&headers[..received]) {
+                    *length = header.msg_len as usize;
+                }
+                Ok(received)
+            }
+            Err(_) if is_transient(last_errno()) => Ok(0),
+            Err(_) => Err(failed("recvmmsg", "receive frames")),
+        }
+    }
+
+    /// Sends frames, one each, without waiting; answers how many went.
+    ///
+    /// # Errors
+    /// If the kernel refuses the first one for good, for instance because it is too long.
+    pub fn send(&self, frames: &[Region]) -> io::Result<usize> {
+        let (mut headers, _vectors) = messages(frames);
+        let count = frames.len().min(BATCH);
+        // SAFETY: as above; the regions are only read.
+        let sent = unsafe {
+            libc::sendmmsg(
+                self.0.as_raw_fd(),
+                headers.as_mut_ptr(),
+                count as libc::c_uint,
+                libc::MSG_DONTWAIT as _,
+            )
+        };
+        match usize::try_from(sent) {
+            Ok(sent) => Ok(sent),
+            Err(_) if is_transient(last_errno()) => Ok(0),
+            Err(_) => Err(failed("sendmmsg", "send a frame")),
+        }
+    }
+}
+
+/// Nothing there, no room, or the other end of a veth is down for the moment.
+fn is_transient(errno: i32) -> bool {
+    matches!(
+        errno,
+        libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ENETDOWN | libc::ENOMEM
+    )
+}
+
+type Vectors = Box<[libc::iovec; BATCH]>;
+
+/// Headers for so many regions; they point into the vectors.
+fn messages(regions: &[Region]) -> ([libc::mmsghdr; BATCH], Vectors) {
+    // SAFETY: iovec and mmsghdr of zeros are valid and empty.
+    let mut vectors: Vectors = Box::new(unsafe { std::mem::zeroed() });
+    // SAFETY: as above.
+    let mut headers: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+    for ((header, vector), region) in headers.iter_mut().zip(vectors.iter_mut()).zip(regions) {
+        vector.iov_base = region.as_ptr().cast();
+        vector.iov_len = region.len();
+        header.msg_hdr.msg_iov = vector;
+        header.msg_hdr.msg_iovlen = 1;
+    }
+    (headers, vectors)
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_that_is_not_there_is_named() {
+        let error = PacketSocket::open("weft-none").expect_err("no such interface");
+        assert!(error.to_string().contains("weft-none"), "{error}");
+        assert!(interface_index("lo").is_ok());
+        assert!(interface_index("a\0b").is_err());
+    }
+}

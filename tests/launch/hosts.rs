@@ -1,0 +1,609 @@
+//! Jobs on several hosts: network namespaces, reached by ssh, by another command, and by those who join.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::harness::{Job, Running, rank, signal, weft};
+use crate::network::Network;
+
+/// `weft run` on the first host.
+fn job(network: &Network, words: &[&str]) -> Job {
+    let mut command = network.on(0, &weft().to_string_lossy());
+    command.arg("run").args(words);
+    Job::of(command)
+}
+
+/// The words that start ranks on all hosts, so many on each, without a server on them.
+fn everywhere(network: &Network, each: u32) -> Vec<String> {
+    let hosts: Vec<String> = network
+        .hosts
+        .iter()
+        .map(|host| format!("{host}:{each}"))
+        .collect();
+    [
+        "--launch-command",
+        "ip netns exec",
+        "--hosts",
+        &hosts.join(","),
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+fn words<'a>(first: &'a [String], rest: &[&'a str]) -> Vec<&'a str> {
+    first
+        .iter()
+        .map(String::as_str)
+        .chain(rest.iter().copied())
+        .collect()
+}
+
+/// What each of eight ranks says when it has heard all others, on so many hosts.
+fn expected(hosts: u32) -> Vec<String> {
+    let each = 8 / hosts;
+    let lines = (0..8).map(|rank| {
+        let local = rank % each;
+        format!("rank {rank} heard all, is {local} of {each} on one of {hosts}")
+    });
+    lines.collect()
+}
+
+#[test]
+fn ranks_on_several_hosts_are_one_job() {
+    for count in [2, 4] {
+        let Some(network) = Network::new(count) else {
+            return;
+        };
+        let start = everywhere(&network, 8 / count as u32);
+        let rank = rank();
+        let ended = job(&network, &words(&start, &[&rank, "exchange"])).run();
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        assert_eq!(ended.sorted(), expected(count as u32), "{ended:?}");
+        // Every rank is on its host.
+        let ended = job(
+            &network,
+            &words(&start, &["-l", "readlink", "/proc/self/ns/net"]),
+        )
+        .run();
+        let mut places: Vec<_> = ended
+            .out
+            .lines()
+            .filter_map(|line| line.split_once("] "))
+            .map(|(_, place)| place)
+            .collect();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(
+            (ended.out.lines().count(), places.len()),
+            (8, count),
+            "{ended:?}"
+        );
+    }
+}
+
+#[test]
+fn over_a_secure_shell() {
+    let Some(mut network) = Network::new(2) else {
+        return;
+    };
+    let Some(command) = network.servers() else {
+        return;
+    };
+    let rank = rank();
+    let hosts = format!("{}:4,{}:4", network.address(0), network.address(1));
+    let start = ["--launch-command", &command, "--hosts", &hosts];
+    let ended = job(&network, &[&start[..], &[&rank, "exchange"]].concat()).run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert_eq!(ended.sorted(), expected(2));
+    // In the folder where we are.
+    let folder = std::fs::canonicalize(network.file(".")).expect("it is there");
+    let mut where_am_i = job(&network, &[&start[..], &["-l", "pwd"]].concat());
+    where_am_i.command.current_dir(&folder);
+    let ended = where_am_i.run();
+    let expected: Vec<_> = (0..8)
+        .map(|rank| format!("[{rank}] {}", folder.display()))
+        .collect();
+    assert_eq!(ended.sorted(), expected, "{ended:?}");
+    let ended = job(
+        &network,
+        &[&start[..], &["-wdir", "/proc/self", "pwd"]].concat(),
+    )
+    .run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    // The keys show nowhere.
+    let mut running = job(&network, &[&start[..], &[&rank, "wait"]].concat()).start();
+    let mut heard = 0;
+    while heard < 8 {
+        heard += running.hear("waiting\n").matches("waiting\n").count();
+    }
+    let agents = with_words(&format!("{} agent", weft().display()));
+    let members = running.members();
+    let all: Vec<u32> = members
+        .iter()
+        .map(|member| member.id)
+        .chain(agents)
+        .collect();
+    assert!(all.len() > 12, "{all:?}");
+    for id in all {
+        for file in ["cmdline", "environ"] {
+            let bytes = std::fs::read(format!("/proc/{id}/{file}")).unwrap_or_default();
+            let mut words = bytes.split(|byte| !byte.is_ascii_hexdigit());
+            assert!(!words.any(|word| word.len() >= 64), "{file} of {id}");
+        }
+    }
+    drop(running);
+    let nowhere = format!("{},10.91.0.99", network.address(0));
+    let command = format!("{command} -o ConnectTimeout=1");
+    let ended = job(
+        &network,
+        &[
+            "--launch-command",
+            &command,
+            "--hosts",
+            &nowhere,
+            &rank,
+            "wait",
+        ],
+    )
+    .run();
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    assert!(
+        ended
+            .last()
+            .starts_with("weft: host 10.91.0.99 cannot be reached: ssh: connect to host"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn ends_of_every_kind_are_those_of_a_job_on_one_host() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let start = everywhere(&network, 2);
+    let rank = rank();
+    for (program, code, last) in [
+        (
+            &[&*rank, "leave", "3", "7"][..],
+            7,
+            "weft: rank 3 failed first: exited with code 7 before MPI_Finalize; 3 other ranks were ended",
+        ),
+        (
+            &[&rank, "abort", "2", "5", "no luck"],
+            5,
+            "weft: rank 2 failed first: called MPI_Abort with code 5: no luck; 3 other ranks were ended",
+        ),
+        (
+            &[&rank, "abort-by-fabric", "3", "6"],
+            6,
+            "weft: rank 3 failed first: called MPI_Abort with code 6; 3 other ranks were ended",
+        ),
+        (
+            &[&rank, "kill", "2", "11"],
+            139,
+            "weft: rank 2 failed first: killed by signal 11 (SIGSEGV) before MPI_Finalize; 3 other ranks were ended",
+        ),
+    ] {
+        let ended = job(&network, &words(&start, program)).run();
+        assert_eq!(
+            (ended.code(), ended.last()),
+            (Some(code), last),
+            "{ended:?}"
+        );
+    }
+    let ended = job(&network, &words(&start, &["/no/such/program"])).run();
+    assert_eq!(ended.code(), Some(127), "{ended:?}");
+    let late = words(&start, &[&rank, "wait"]);
+    let ended = job(&network, &[&["--timeout", "0.5"][..], &late].concat()).run();
+    assert_eq!(ended.code(), Some(124), "{ended:?}");
+}
+
+#[test]
+fn input_and_output_pass_between_hosts() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let start = everywhere(&network, 2);
+    let rank = rank();
+    let input = network.file("input");
+    let text: String = (0..50_000).map(|line| format!("line {line}\n")).collect();
+    std::fs::write(&input, &text).expect("writes");
+    let ended = job(&network, &words(&start, &["cat"])).input(&input).run();
+    assert_eq!(ended.code(), Some(0));
+    assert!(
+        ended.out == text,
+        "{} of {} bytes",
+        ended.out.len(),
+        text.len()
+    );
+    // Whole lines, each rank's in order.
+    let ended = job(&network, &words(&start, &[&rank, "burst", "5000"])).run();
+    assert_eq!(ended.code(), Some(0), "{}", ended.error);
+    let mut next = [0; 4];
+    for line in ended.out.lines() {
+        let mut parts = line.trim_matches(['<', '>']).split(' ');
+        let mut number = || parts.next().and_then(|part| part.parse::<usize>().ok());
+        let (from, count) = (number().expect("a rank"), number().expect("a line"));
+        assert_eq!(count, next[from], "{line}");
+        next[from] += 1;
+    }
+    assert_eq!(next, [5000; 4]);
+}
+
+#[test]
+fn signals_and_readers_that_leave_end_the_job_there_too() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let start = everywhere(&network, 2);
+    let rank = rank();
+    let mut running = job(&network, &words(&start, &[&rank, "wait"])).start();
+    let mut heard = 0;
+    while heard < 4 {
+        heard += running.hear("waiting\n").matches("waiting\n").count();
+    }
+    signal(running.front(), libc::SIGINT);
+    let ended = running.end();
+    assert_eq!(ended.code(), Some(130), "{ended:?}");
+    // Each rank writes until nobody reads.
+    let mut running = job(&network, &words(&start, &["yes"])).start();
+    running.hear("y\n");
+    drop(running.child.stdout.take());
+    let ended = running.end();
+    assert_eq!(ended.code(), Some(128 + 13), "{ended:?}");
+    assert!(ended.last().contains("SIGPIPE"), "{ended:?}");
+}
+
+/// `weft join` on a host.
+fn join(network: &Network, host: usize, words: &[&str]) -> Child {
+    network
+        .on(host, &weft().to_string_lossy())
+        .arg("join")
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .expect("starts")
+}
+
+/// Reads what the head says until it waits; answers the token.
+fn token(running: &mut Running) -> String {
+    let errors = running.child.stderr.as_mut().expect("piped");
+    let mut line = String::new();
+    // A byte at a time: the rest is collected later.
+    let mut byte = [0];
+    while !line.ends_with('\n') {
+        assert_eq!(errors.read(&mut byte).expect("readable"), 1, "{line}");
+        line.push(char::from(byte[0]));
+    }
+    assert!(line.starts_with("weft: waiting for "), "{line}");
+    let mut words = line.split_whitespace();
+    words.find(|word| *word == "--token");
+    words.next().expect("a token").to_owned()
+}
+
+fn ended(child: Child) -> (Option<i32>, String, String) {
+    let output = child.wait_with_output().expect("our child");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn whoever_knows_the_token_joins_through_one_port() {
+    let Some(network) = Network::new(4) else {
+        return;
+    };
+    // All other ports are shut.
+    for host in 0..4 {
+        let rules = [
+            "-A INPUT -p tcp --dport 7000 -j ACCEPT",
+            "-A INPUT -p tcp --syn -j DROP",
+        ];
+        for rule in rules {
+            let mut command = network.on(host, "iptables");
+            let set = command.args(rule.split(' ')).stderr(Stdio::null()).status();
+            if !set.is_ok_and(|status| status.success()) {
+                println!("there is no iptables here: with all ports open");
+            }
+        }
+    }
+    let address = format!("{}:7000", network.address(0));
+    let rank = rank();
+    let mut running = job(
+        &network,
+        &["-n", "8", "--listen", &address, &rank, "exchange"],
+    )
+    .start();
+    let token = token(&mut running);
+    // Somebody without the token, and somebody who knocks only.
+    let wrong = "0".repeat(64);
+    let (code, _, error) = ended(join(&network, 1, &["--token", &wrong, &address]));
+    assert_eq!(code, Some(1));
+    assert!(error.contains("is it the token of this job?"), "{error}");
+    // With a program of their own, and with that of the job.
+    let file = network.file("token");
+    std::fs::write(&file, format!("{token}\n")).expect("writes");
+    let file = file.display().to_string();
+    let joined: Vec<Child> = (0..4)
+        .map(|host| match host {
+            0 => join(
+                &network,
+                host,
+                &["--token", &token, "-n", "2", &address, &rank, "exchange"],
+            ),
+            _ => join(
+                &network,
+                host,
+                &["--token-file", &file, "-n", "2", &address],
+            ),
+        })
+        .collect();
+    let head = running.end();
+    assert_eq!(head.code(), Some(0), "{head:?}");
+    let mut lines: Vec<_> = head.sorted();
+    lines.retain(|line| line.contains("heard all"));
+    assert_eq!(lines, expected(4), "{head:?}");
+    assert!(
+        head.error.contains("1 connections were turned away"),
+        "{head:?}"
+    );
+    for child in joined {
+        assert_eq!(ended(child), (Some(0), String::new(), String::new()));
+    }
+}
+
+#[test]
+fn those_who_join_end_with_the_code_of_the_job() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let address = format!("{}:7000", network.address(0));
+    let rank = rank();
+    let mut running = job(&network, &["-n", "2", "--listen", &address]).start();
+    let token = token(&mut running);
+    let without = ended(join(&network, 1, &["--token", &token, &address]));
+    assert_eq!(without.0, Some(1), "neither names a program: {without:?}");
+    let joined = [0, 1].map(|host| {
+        join(
+            &network,
+            host,
+            &["--token", &token, &address, &rank, "abort", "1", "9"],
+        )
+    });
+    let head = running.end();
+    assert_eq!(head.code(), Some(9), "{head:?}");
+    assert!(
+        head.error.contains("is sent away: it names no program"),
+        "{head:?}"
+    );
+    for child in joined {
+        assert_eq!(ended(child).0, Some(9));
+    }
+    let nobody = ended(join(&network, 1, &["--token", &token, &address, "true"]));
+    assert_eq!(nobody.0, Some(1));
+    assert!(nobody.2.contains("no job answers"), "{nobody:?}");
+}
+
+#[test]
+fn a_host_that_is_cut_off_is_lost_and_one_that_comes_back_is_not() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let address = format!("{}:7000", network.address(0));
+    let rank = rank();
+    for (heartbeat, back) in [("1", false), ("20", true)] {
+        let words = [
+            "-n",
+            "2",
+            "--heartbeat",
+            heartbeat,
+            "--listen",
+            &address,
+            &rank,
+        ];
+        let doing = if back { "ask" } else { "wait" };
+        let mut job = job(&network, &[&words[..], &[doing]].concat());
+        job.command.stdin(Stdio::piped());
+        let mut running = job.start();
+        let token = token(&mut running);
+        let joined = [0, 1].map(|host| join(&network, host, &["--token", &token, &address]));
+        let said = if back { "name? " } else { "waiting\n" };
+        running.hear(said);
+        network.set_line(1, false);
+        if back {
+            network.set_line(1, true);
+            drop(running.child.stdin.take());
+        }
+        let head = running.end();
+        let codes = joined.map(|child| ended(child).0);
+        network.set_line(1, true);
+        if back {
+            assert_eq!((head.code(), codes), (Some(0), [Some(0); 2]), "{head:?}");
+        } else {
+            assert_eq!(head.code(), Some(1), "{head:?}");
+            assert!(
+                head.last().contains("nothing was heard for 1 s"),
+                "{head:?}"
+            );
+            assert_eq!(codes[1], Some(1));
+        }
+    }
+}
+
+/// The living processes whose command line contains this.
+fn with_words(words: &str) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc")
+        .expect("/proc is there")
+        .flatten();
+    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    ids.filter(|id: &u32| {
+        let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        let dead = stat
+            .rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.trim_start().starts_with('Z'));
+        !dead
+            && String::from_utf8_lossy(&line)
+                .replace('\0', " ")
+                .contains(words)
+    })
+    .collect()
+}
+
+#[test]
+fn nothing_is_left_on_any_host_whoever_is_killed() {
+    let Some(mut network) = Network::new(2) else {
+        return;
+    };
+    let shell = network.servers();
+    let rank = rank();
+    let agent = format!("{} agent", weft().display());
+    let by_ssh = shell.map(|command| {
+        let hosts = format!("{}:2,{}:2", network.address(0), network.address(1));
+        ["--launch-command", &command, "--hosts", &hosts]
+            .map(str::to_owned)
+            .to_vec()
+    });
+    let starts = [Some(everywhere(&network, 2)), by_ssh];
+    for (number, start) in starts.into_iter().flatten().enumerate() {
+        for victim in ["front", "supervisor", "agent", "guard", "rank", "command"] {
+            // Recognised wherever it runs, and whatever it inherits.
+            let mark = format!("{}.{number}.{victim}", std::process::id());
+            let script = format!("{rank} wait {mark} & sleep 600.{mark} & wait");
+            let program = if victim == "rank" {
+                vec![&*rank, "wait", &mark]
+            } else {
+                vec!["sh", "-c", &script]
+            };
+            let mut running = job(&network, &words(&start, &program)).start();
+            let mut heard = 0;
+            while heard < 4 {
+                heard += running.hear("waiting\n").matches("waiting\n").count();
+            }
+            let agents = with_words(&agent);
+            let own = |id: &u32| {
+                let parent =
+                    std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+                parent.contains("(weft-supervisor)")
+            };
+            let find = |wanted: bool| {
+                let found = agents.iter().rev().find(|id| {
+                    let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+                    own(id) == wanted && line.starts_with(weft().to_string_lossy().as_bytes())
+                });
+                *found.expect("an agent runs")
+            };
+            let victim_id = match victim {
+                "front" => running.front(),
+                "supervisor" => running.supervisor().expect("it runs"),
+                "agent" => find(true),
+                "guard" => find(false),
+                "rank" => with_words(&format!("wait {mark}"))
+                    .into_iter()
+                    .find(|id| {
+                        let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+                        line.starts_with(rank.as_bytes())
+                    })
+                    .expect("a rank runs"),
+                // What carries the agent: ssh, or the command itself, which has become the agent.
+                _ => match with_words("ssh -x -F none").first() {
+                    Some(id) if number == 1 => *id,
+                    _ => find(false),
+                },
+            };
+            signal(victim_id, libc::SIGKILL);
+            let begun = std::time::Instant::now();
+            let context = format!("start {number}, {victim} killed");
+            assert!(
+                running.until_nothing().is_some(),
+                "{context}: {:?}",
+                running.left()
+            );
+            while !with_words(&mark).is_empty() || !with_words(&agent).is_empty() {
+                let left = [with_words(&mark), with_words(&agent)];
+                assert!(
+                    begun.elapsed() < Duration::from_secs(5),
+                    "{context}: {left:?}"
+                );
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            println!("{context}: nothing left after {:?}", begun.elapsed());
+        }
+    }
+}
+
+/// How often somebody is killed at random.
+const KILLS: u32 = 100;
+
+#[test]
+fn nothing_is_left_after_a_hundred_random_kills() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let seed: u64 = rand::rng().random();
+    let mut random = StdRng::seed_from_u64(seed);
+    let rank = rank();
+    let shell = format!("setsid sleep 600 & {rank} wait");
+    let programs = [
+        vec!["sleep", "600"],
+        vec![&*rank, "wait"],
+        vec![&*rank, "spin"],
+        vec!["sh", "-c", &shell],
+    ];
+    let start = everywhere(&network, 2);
+    let (mut slowest, mut killed) = (Duration::ZERO, std::collections::BTreeMap::new());
+    for number in 0..KILLS {
+        let program = &programs[random.random_range(0..programs.len())];
+        let mut running = job(&network, &words(&start, program)).start();
+        // At any time from the first moment on.
+        std::thread::sleep(Duration::from_micros(random.random_range(0..120_000)));
+        let members = running.members();
+        let Some(victim) = members.get(random.random_range(0..members.len().max(1))) else {
+            continue;
+        };
+        signal(victim.id, libc::SIGKILL);
+        *killed.entry(victim.name.clone()).or_insert(0) += 1;
+        let context = format!("seed {seed}, kill {number}: {victim:?} of {program:?}");
+        // If it was none of those whose end ends the job (one of two processes of a rank), the job is
+        // ended as users do it.
+        let begun = std::time::Instant::now();
+        while running.child.try_wait().expect("our child").is_none()
+            && begun.elapsed() < Duration::from_secs(1)
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        signal(running.front(), libc::SIGKILL);
+        let time = running.until_nothing();
+        let time = time.unwrap_or_else(|| panic!("{context}: {:?} is left", running.left()));
+        slowest = slowest.max(time);
+    }
+    println!("{killed:?}; nothing left, after at most {slowest:?}");
+}
+
+#[test]
+fn an_agent_without_a_head_says_who_starts_it() {
+    let mut child = Command::new(weft())
+        .arg("agent")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut line = String::new();
+    let errors = child.stderr.take().expect("piped");
+    BufReader::new(errors).read_line(&mut line).expect("reads");
+    assert!(line.contains("weft join"), "{line}");
+    assert!(!child.wait().expect("ours").success());
+}

@@ -1,0 +1,174 @@
+//! Hosts made of network namespaces: joined by a bridge, each with an address of its own, removed at the
+//! end however the test ends.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// So many hosts on one network, `10.91.0.1` and so on.
+pub struct Network {
+    /// The namespaces, by name.
+    pub hosts: Vec<String>,
+    bridge: String,
+    folder: tempfile::TempDir,
+    servers: Vec<Child>,
+    /// One network at a time: they all use the same addresses.
+    _turn: MutexGuard<'static, ()>,
+}
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn run(program: &str, words: &str) -> bool {
+    let status = Command::new(program)
+        .args(words.split(' '))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn must(program: &str, words: &str) {
+    assert!(run(program, words), "{program} {words}");
+}
+
+impl Network {
+    /// Makes it; `None`, with a line that says so, where that is not possible.
+    pub fn new(count: usize) -> Option<Self> {
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let mark = std::process::id() % 100_000;
+        let probe = format!("weft{mark}-probe");
+        if !run("ip", &format!("netns add {probe}")) {
+            println!("skipped: network namespaces cannot be made here (ip netns add)");
+            return None;
+        }
+        run("ip", &format!("netns delete {probe}"));
+        // The bridge stands in a namespace of its own: nothing of the machine's network is touched.
+        let mut network = Self {
+            hosts: Vec::new(),
+            bridge: format!("weft{mark}-bridge"),
+            folder: tempfile::tempdir().expect("a folder"),
+            servers: Vec::new(),
+            _turn: turn,
+        };
+        let bridge = network.bridge.clone();
+        must("ip", &format!("netns add {bridge}"));
+        must("ip", &format!("-n {bridge} link add br0 type bridge"));
+        must("ip", &format!("-n {bridge} link set br0 up"));
+        for number in 1..=count {
+            let host = format!("weft{mark}-{number}");
+            must("ip", &format!("netns add {host}"));
+            network.hosts.push(host.clone());
+            must(
+                "ip",
+                &format!("-n {bridge} link add port{number} type veth peer name eth0 netns {host}"),
+            );
+            must(
+                "ip",
+                &format!("-n {bridge} link set port{number} master br0 up"),
+            );
+            must(
+                "ip",
+                &format!("-n {host} address add 10.91.0.{number}/24 dev eth0"),
+            );
+            must("ip", &format!("-n {host} link set lo up"));
+            must("ip", &format!("-n {host} link set eth0 up"));
+        }
+        Some(network)
+    }
+
+    /// The address of a host, counted from 0.
+    pub fn address(&self, host: usize) -> String {
+        format!("10.91.0.{}", host + 1)
+    }
+
+    /// A command on a host.
+    pub fn on(&self, host: usize, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.hosts[host], program]);
+        command
+    }
+
+    /// Cuts or mends the line of a host.
+    pub fn set_line(&self, host: usize, up: bool) {
+        let state = if up { "up" } else { "down" };
+        let bridge = &self.bridge;
+        must(
+            "ip",
+            &format!("-n {bridge} link set port{} {state}", host + 1),
+        );
+    }
+
+    /// Starts a secure shell server on each host, and answers the command that reaches them: with a key
+    /// and a configuration of its own. `None`, with a line that says so, if there is none installed.
+    pub fn servers(&mut self) -> Option<String> {
+        let server = Path::new("/usr/sbin/sshd");
+        if !server.exists() || !run("ssh", "-V") {
+            println!("skipped: there is no sshd here (apt-get install openssh-server)");
+            return None;
+        }
+        let folder = self.folder.path().to_path_buf();
+        let file = |name: &str| folder.join(name).display().to_string();
+        for key in ["host", "user"] {
+            must("ssh-keygen", &format!("-q -t ed25519 -N  -f {}", file(key)));
+        }
+        std::fs::copy(folder.join("user.pub"), folder.join("allowed")).expect("copies");
+        // Where servers put what they have no rights for.
+        std::fs::create_dir_all("/run/sshd").expect("the folder of the server");
+        for host in 0..self.hosts.len() {
+            let address = self.address(host);
+            let configuration = format!(
+                "ListenAddress {address}:22\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
+                 StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n",
+                file("host"),
+                file("allowed")
+            );
+            let place = folder.join(format!("server{host}"));
+            std::fs::write(&place, configuration).expect("writes");
+            let server = self
+                .on(host, "/usr/sbin/sshd")
+                .args(["-D", "-e", "-f"])
+                .arg(&place)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("starts");
+            self.servers.push(server);
+        }
+        // They say when they listen.
+        for server in &mut self.servers {
+            let mut said = Vec::new();
+            let mut byte = [0];
+            let errors = server.stderr.as_mut().expect("piped");
+            while !String::from_utf8_lossy(&said).contains("Server listening") {
+                let count = errors.read(&mut byte).expect("readable");
+                let text = String::from_utf8_lossy(&said).into_owned();
+                assert_eq!(count, 1, "the server ended: {text}");
+                said.push(byte[0]);
+            }
+        }
+        Some(format!(
+            "ssh -x -F none -i {} -o BatchMode=yes -o StrictHostKeyChecking=no \
+             -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR",
+            file("user")
+        ))
+    }
+
+    /// A file in a folder that goes with the network.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for server in &mut self.servers {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+        for name in self.hosts.iter().chain([&self.bridge]) {
+            run("ip", &format!("netns delete {name}"));
+        }
+    }
+}

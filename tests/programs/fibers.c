@@ -1,0 +1,117 @@
+/* The C face of fibers: what it answers, what it keeps, and that blocking calls suspend the fiber only. */
+#include "check.h"
+#include <errno.h>
+#include <weft.h>
+
+static int order[64], steps;
+static weft_fiber parked;
+static volatile int woken;
+
+static void *number(void *argument) {
+    order[steps++] = (int)(long)argument;
+    weft_fiber_yield();
+    order[steps++] = (int)(long)argument;
+    return (char *)argument + 1;
+}
+
+static void *keeps_errno(void *argument) {
+    errno = (int)(long)argument;
+    for (int i = 0; i < 10; i++) {
+        weft_fiber_yield();
+        CHECK(errno == (int)(long)argument);
+    }
+    return NULL;
+}
+
+static void *waits(void *argument) {
+    (void)argument;
+    while (!woken) CHECK(weft_fiber_park() == 0);
+    return (void *)7L;
+}
+
+static void *joins_itself(void *argument) {
+    (void)argument;
+    return (void *)(long)weft_fiber_join(weft_fiber_self(), NULL);
+}
+
+static void *on_one_worker(void *argument) {
+    (void)argument;
+    weft_fiber fibers[8];
+    void *result;
+    CHECK(weft_fiber_self() != 0 && weft_fiber_worker() >= 0);
+    for (long i = 0; i < 8; i++) CHECK(weft_fiber_spawn(&fibers[i], NULL, number, (void *)i) == 0);
+    for (long i = 0; i < 8; i++) {
+        CHECK(weft_fiber_join(fibers[i], &result) == 0);
+        CHECK((long)result == i + 1);
+        CHECK(weft_fiber_join(fibers[i], NULL) == -ESRCH);
+        CHECK(strstr(weft_fiber_error(), "names no fiber") != NULL);
+    }
+    CHECK(steps == 16);
+    int seen = 0;
+    for (int i = 0; i < 8; i++) seen |= 1 << order[i];
+    CHECK(seen == 255); /* each once before any twice */
+    for (long i = 0; i < 4; i++) {
+        CHECK(weft_fiber_spawn(&fibers[i], NULL, keeps_errno, (void *)(i + 1)) == 0);
+    }
+    for (long i = 0; i < 4; i++) CHECK(weft_fiber_join(fibers[i], NULL) == 0);
+    CHECK(weft_fiber_spawn(&parked, NULL, waits, NULL) == 0);
+    weft_fiber_yield();
+    woken = 1;
+    CHECK(weft_fiber_signal(parked) == 0);
+    CHECK(weft_fiber_join(parked, &result) == 0 && (long)result == 7);
+    CHECK(weft_fiber_spawn(&fibers[0], NULL, joins_itself, NULL) == 0);
+    CHECK(weft_fiber_join(fibers[0], &result) == 0 && (long)result == -EDEADLK);
+    return NULL;
+}
+
+/* Ping-pong of one fiber with its like at another rank: more than fits one message now and then. */
+static void *plays(void *argument) {
+    int tag = (int)(long)argument, other = check_rank ^ 1;
+    size_t length = tag % 7 == 0 ? 100000 : 32;
+    unsigned char *out = malloc(length), *in = malloc(length);
+    for (int round = 0; round < 10; round++) {
+        fill(out, length, tag + round);
+        if (check_rank < other) MPI_Send(out, (int)length, MPI_BYTE, other, tag, MPI_COMM_WORLD);
+        MPI_Recv(in, (int)length, MPI_BYTE, other, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        CHECK(intact(in, length, tag + round));
+        if (check_rank > other) MPI_Send(out, (int)length, MPI_BYTE, other, tag, MPI_COMM_WORLD);
+    }
+    free(out);
+    free(in);
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &check_size);
+    weft_fiber fibers[500], one;
+    weft_fiber_attributes attributes = WEFT_FIBER_ATTRIBUTES;
+    CHECK(weft_fiber_self() == 0 && weft_fiber_park() == -EPERM && weft_fiber_worker() == -EPERM);
+    CHECK(weft_fiber_set_workers(0) == -EINVAL && weft_fiber_set_workers(65) == -EINVAL);
+    CHECK(weft_fiber_join(0, NULL) == -ESRCH && weft_fiber_signal(12345) == -ESRCH);
+    CHECK(weft_fiber_set_workers(2) == 0 && weft_fiber_workers() == 2);
+    CHECK(weft_fiber_set_workers(2) == -EBUSY);
+    CHECK(weft_fiber_spawn(&one, NULL, NULL, NULL) == -EINVAL);
+    attributes.worker = 2;
+    CHECK(weft_fiber_spawn(&one, &attributes, plays, NULL) == -EINVAL);
+    attributes.worker = -1;
+    attributes.stack = (size_t)1 << 40;
+    CHECK(weft_fiber_spawn(&one, &attributes, plays, NULL) == -EINVAL);
+    attributes.stack = 256 * 1024;
+    attributes.worker = 1;
+    CHECK(weft_fiber_spawn(&one, &attributes, on_one_worker, NULL) == 0);
+    CHECK(weft_fiber_join(one, NULL) == 0);
+    /* Of an odd number of ranks the last has nobody to play with. */
+    if ((check_rank ^ 1) < check_size) {
+        attributes = (weft_fiber_attributes)WEFT_FIBER_ATTRIBUTES;
+        for (long i = 0; i < 500; i++) {
+            attributes.migrating = i % 2;
+            CHECK(weft_fiber_spawn(&fibers[i], &attributes, plays, (void *)i) == 0);
+        }
+        for (int i = 0; i < 500; i++) CHECK(weft_fiber_join(fibers[i], NULL) == 0);
+    }
+    check_done("fibers");
+    return 0;
+}

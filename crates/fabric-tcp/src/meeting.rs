@@ -55,7 +55,7 @@ const PAUSES: (u64, u64) = (20_000_000, 400_000_000);
 const STALE: u64 = 1_000_000_000;
 
 /// Bytes that the kernel takes ahead of what it can send.
-const UNSENT: u32 = 256 << 10;
+const UNSENT: u32 = 512 << 10;
 
 /// A connection that is not chosen yet.
 pub(crate) struct Candidate {
@@ -752,12 +752,7 @@ impl Tcp {
         if session.left || generation <= session.generation {
             return;
         }
-        session.out.rewind();
-        if session
-            .out
-            .acknowledge(processed, session.processed)
-            .is_err()
-        {
+        if session.out.resume(processed, session.processed).is_err() {
             self.mark_lost(peer, "it says that it has what was never sent".into());
             return;
         }
@@ -797,10 +792,8 @@ impl Tcp {
     /// Lets go of the present connection to a peer; what it carried is sent again by the next one.
     fn drop_link(&mut self, peer: u32) {
         self.live.retain(|other| *other != peer);
-        if let Some(session) = &mut self.sessions[peer as usize]
-            && session.link.take().is_some()
-        {
-            session.out.rewind();
+        if let Some(session) = &mut self.sessions[peer as usize] {
+            session.link = None;
         }
     }
 

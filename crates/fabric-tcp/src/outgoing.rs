@@ -226,8 +226,18 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The connection is gone: all that is not acknowledged is to be sent again.
-    pub fn rewind(&mut self) {
+    /// There is a new connection, and the peer has processed so many frames of the ones before: all
+    /// that is left is to be sent again. In this order: the log is that of the old wire until then.
+    ///
+    /// # Errors
+    /// As for [`Self::acknowledge`].
+    pub fn resume(&mut self, processed: u64, processed_own: u64) -> Result<(), Malformed> {
+        self.acknowledge(processed, processed_own)?;
+        self.rewind();
+        Ok(())
+    }
+
+    fn rewind(&mut self) {
         self.current = None;
         self.ring.rewind();
         let mut again = VecDeque::new();

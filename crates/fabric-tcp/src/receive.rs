@@ -411,11 +411,8 @@ impl Session {
         {
             return false;
         }
-        self.out.rewind();
-        link.confirmed = self
-            .out
-            .acknowledge(header.processed, self.processed)
-            .is_ok();
+        let resumed = self.out.resume(header.processed, self.processed);
+        link.confirmed = resumed.is_ok();
         link.confirmed
     }
 }

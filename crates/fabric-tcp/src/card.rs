@@ -50,11 +50,14 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// The addresses, with their interfaces.
-    pub(crate) fn addresses(&self) -> std::io::Result<Vec<(String, IpAddr)>> {
+    /// The addresses, with their interfaces, as far as they are usable now.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn addresses(&self) -> std::io::Result<Vec<(String, IpAddr)>> {
         let all = interfaces()?;
         let wanted = |one: &Interface| match self {
-            Self::Interfaces => one.running && !one.loopback && is_routable(&one.address),
+            Self::Interfaces => one.up && !one.loopback && is_routable(&one.address),
             Self::Loopback => one.address == IpAddr::from([127, 0, 0, 1]),
             Self::At(addresses) => addresses.contains(&one.address),
         };

@@ -72,7 +72,7 @@ const STEPS: &[Step] = &[
         ],
         ..Step::new(
             "loom",
-            "cargo test --release -p weft-atomic -p weft-pool -p weft-matching -p weft-net --lib",
+            "cargo test --release -p weft-atomic -p weft-fiber -p weft-pool -p weft-matching -p weft-net --lib",
         )
     },
     Step {

@@ -264,6 +264,6 @@ impl Bell for TcpBell {
 
     /// A look is a system call.
     fn stride(&self) -> u32 {
-        32
+        8
     }
 }

@@ -55,7 +55,7 @@ const PAUSES: (u64, u64) = (20_000_000, 400_000_000);
 const STALE: u64 = 1_000_000_000;
 
 /// Bytes that the kernel takes ahead of what it can send.
-const UNSENT: u32 = 512 << 10;
+const UNSENT: u32 = 2 << 20;
 
 /// A connection that is not chosen yet.
 pub(crate) struct Candidate {

@@ -40,7 +40,8 @@ pub struct Card {
 /// Which addresses to listen at.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Listen {
-    /// All usable addresses of this host but loopback.
+    /// All usable addresses of this host but loopback; loopback if there are no others, which serves
+    /// those whose host this one is under another name.
     #[default]
     Interfaces,
     /// Loopback alone: all ranks are on this host.
@@ -66,6 +67,9 @@ impl Listen {
             .filter(wanted)
             .map(|one| (one.name, one.address))
             .collect();
+        if found.is_empty() && *self == Self::Interfaces {
+            return Self::Loopback.addresses();
+        }
         // Version 4 first: shorter headers, and nobody forgets to configure it.
         found.sort_by_key(|(_, address)| address.is_ipv6());
         found.truncate(MOST);
@@ -195,9 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_offered_only_when_asked_for() {
+    fn loopback_is_offered_only_when_asked_for_or_alone() {
         let all = Listen::Interfaces.addresses().expect("interfaces");
-        assert!(all.iter().all(|(_, address)| !address.is_loopback()));
+        let others = all.iter().filter(|(_, address)| !address.is_loopback());
+        assert!(others.count() == all.len() || all.len() == 1);
         let own = Listen::Loopback.addresses().expect("interfaces");
         assert!(own.len() <= 1);
     }

@@ -155,7 +155,7 @@ fn tcp() -> (Availability, String) {
         Ok(addresses) => addresses,
         Err(error) => return (Availability::not(error.to_string()), String::new()),
     };
-    if addresses.is_empty() {
+    if addresses.iter().all(|(_, address)| address.is_loopback()) {
         let reason = "no interface that is up has an address, loopback aside";
         return (Availability::not(reason), String::new());
     }

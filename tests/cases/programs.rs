@@ -194,3 +194,24 @@ fn a_blocked_rank_sleeps() {
         .unwrap_or_else(|| panic!("no figure in {:?}", ended.out));
     assert!(used <= 0.04, "{used} s of CPU while blocked");
 }
+
+#[test]
+fn over_tcp_plain_and_encrypted() {
+    for (name, ranks, arguments) in [
+        ("point_to_point", 4, &[][..]),
+        ("collectives", 4, &[]),
+        ("communicators", 4, &[]),
+        ("ring", 9, &["20"]),
+    ] {
+        let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
+        for extra in [&[][..], &["--encrypt"]] {
+            let mut command = tool("mpiexec");
+            command.args(["--fabric", "tcp", "-n", &ranks.to_string()]);
+            command.args(extra).arg(&program).args(arguments);
+            let ended: Ended = run(&mut command, std::time::Duration::from_secs(60));
+            ended.expect_success();
+            let said = format!(": ok with {ranks} rank");
+            assert!(ended.out.contains(&said), "{ended:?}");
+        }
+    }
+}

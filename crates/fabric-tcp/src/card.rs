@@ -40,7 +40,8 @@ pub struct Card {
 /// Which addresses to listen at.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Listen {
-    /// All usable addresses of this host but loopback.
+    /// All usable addresses of this host but loopback; loopback if there are no others, which serves
+    /// those whose host this one is under another name.
     #[default]
     Interfaces,
     /// Loopback alone: all ranks are on this host.
@@ -50,11 +51,14 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// The addresses, with their interfaces.
-    pub(crate) fn addresses(&self) -> std::io::Result<Vec<(String, IpAddr)>> {
+    /// The addresses, with their interfaces, as far as they are usable now.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn addresses(&self) -> std::io::Result<Vec<(String, IpAddr)>> {
         let all = interfaces()?;
         let wanted = |one: &Interface| match self {
-            Self::Interfaces => one.running && !one.loopback && is_routable(&one.address),
+            Self::Interfaces => one.up && !one.loopback && is_routable(&one.address),
             Self::Loopback => one.address == IpAddr::from([127, 0, 0, 1]),
             Self::At(addresses) => addresses.contains(&one.address),
         };
@@ -63,6 +67,9 @@ impl Listen {
             .filter(wanted)
             .map(|one| (one.name, one.address))
             .collect();
+        if found.is_empty() && *self == Self::Interfaces {
+            return Self::Loopback.addresses();
+        }
         // Version 4 first: shorter headers, and nobody forgets to configure it.
         found.sort_by_key(|(_, address)| address.is_ipv6());
         found.truncate(MOST);
@@ -192,9 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_offered_only_when_asked_for() {
+    fn loopback_is_offered_only_when_asked_for_or_alone() {
         let all = Listen::Interfaces.addresses().expect("interfaces");
-        assert!(all.iter().all(|(_, address)| !address.is_loopback()));
+        let others = all.iter().filter(|(_, address)| !address.is_loopback());
+        assert!(others.count() == all.len() || all.len() == 1);
         let own = Listen::Loopback.addresses().expect("interfaces");
         assert!(own.len() <= 1);
     }

@@ -398,7 +398,10 @@ impl Tcp {
                 link.blocked = true;
                 let _ = self.bell.rewatch(&link.socket, About::Peer(peer), true);
             }
-            Err(error) => self.break_link(peer, &error.to_string()),
+            Err(error) => {
+                let silent = crate::meeting::is_silence(&error);
+                self.break_link(peer, &error.to_string(), silent);
+            }
         }
     }
 

@@ -144,7 +144,13 @@ impl Link {
             }) if self.start == self.end => target.prefix(remaining),
             _ => Region::EMPTY,
         };
-        let room = &mut self.buffer[self.end..];
+        // Behind the rest of a chunk stands a header, often of the next chunk, whose data are to land where
+        // they belong, too: not in the buffer.
+        let most = match direct.is_empty() {
+            true => self.buffer.len(),
+            false => self.end + HEADER + CHUNK_HEAD,
+        };
+        let room = &mut self.buffer[self.end..most];
         let asked = direct.len() + room.len();
         let Some(count) = socket::receive(&self.socket, direct, room)? else {
             return Ok(Read::Nothing);
@@ -160,7 +166,7 @@ impl Link {
         }
         self.end += count - landed;
         Ok(Read::Some {
-            more: count == asked || landed > 0 && count == direct.len(),
+            more: count == asked,
         })
     }
 

@@ -55,7 +55,7 @@ const PAUSES: (u64, u64) = (20_000_000, 400_000_000);
 const STALE: u64 = 1_000_000_000;
 
 /// Bytes that the kernel takes ahead of what it can send.
-const UNSENT: u32 = 256 << 10;
+const UNSENT: u32 = 2 << 20;
 
 /// A connection that is not chosen yet.
 pub(crate) struct Candidate {
@@ -682,7 +682,7 @@ impl Tcp {
         let watched = self.bell.rewatch(&link.socket, About::Peer(peer), false);
         session.link = Some(link);
         if watched.is_err() {
-            self.break_link(peer, "it cannot be watched");
+            self.break_link(peer, "it cannot be watched", false);
             return;
         }
         self.note_live(peer);
@@ -752,12 +752,7 @@ impl Tcp {
         if session.left || generation <= session.generation {
             return;
         }
-        session.out.rewind();
-        if session
-            .out
-            .acknowledge(processed, session.processed)
-            .is_err()
-        {
+        if session.out.resume(processed, session.processed).is_err() {
             self.mark_lost(peer, "it says that it has what was never sent".into());
             return;
         }
@@ -768,7 +763,7 @@ impl Tcp {
         let watched = self.bell.rewatch(&link.socket, About::Peer(peer), false);
         session.link = Some(link);
         if watched.is_err() {
-            self.break_link(peer, "it cannot be watched");
+            self.break_link(peer, "it cannot be watched", false);
             return;
         }
         self.note_live(peer);
@@ -797,18 +792,16 @@ impl Tcp {
     /// Lets go of the present connection to a peer; what it carried is sent again by the next one.
     fn drop_link(&mut self, peer: u32) {
         self.live.retain(|other| *other != peer);
-        if let Some(session) = &mut self.sessions[peer as usize]
-            && session.link.take().is_some()
-        {
-            session.out.rewind();
+        if let Some(session) = &mut self.sessions[peer as usize] {
+            session.link = None;
         }
     }
 
     /// The connection to a peer is broken: reaches it anew, or finds out that it cannot.
+    /// `silent`: its host has answered nothing for the set time, so there is no patience left.
     #[cold]
-    pub(crate) fn break_link(&mut self, peer: u32, what: &str) {
+    pub(crate) fn break_link(&mut self, peer: u32, what: &str, silent: bool) {
         self.stirred += 1;
-        let timed_out = what.contains("timed out");
         self.drop_link(peer);
         let Some(session) = &mut self.sessions[peer as usize] else {
             return;
@@ -816,9 +809,9 @@ impl Tcp {
         if session.left {
             return;
         }
-        if timed_out {
+        if silent {
             let reason = format!(
-                "host {} has not answered for {} s",
+                "host {} has not answered for {} s ({what})",
                 self.cards[peer as usize].host,
                 self.config.patience.as_secs()
             );
@@ -832,6 +825,14 @@ impl Tcp {
             self.decide(peer);
         }
     }
+}
+
+/// Whether an error of a connection means that the other host was silent for the set time: then the
+/// kernel says so, or names what it last heard of the path.
+pub(crate) fn is_silence(error: &std::io::Error) -> bool {
+    let silent = [Errno::TIMEDOUT, Errno::HOSTUNREACH, Errno::NETUNREACH];
+    let number = weft_sys::error::errno(error);
+    silent.iter().any(|one| Some(one.raw_os_error()) == number)
 }
 
 /// The generation that a `Select` or `Resume` names; 0 of others.

@@ -226,8 +226,18 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The connection is gone: all that is not acknowledged is to be sent again.
-    pub fn rewind(&mut self) {
+    /// There is a new connection, and the peer has processed so many frames of the ones before: all
+    /// that is left is to be sent again. In this order: the log is that of the old wire until then.
+    ///
+    /// # Errors
+    /// As for [`Self::acknowledge`].
+    pub fn resume(&mut self, processed: u64, processed_own: u64) -> Result<(), Malformed> {
+        self.acknowledge(processed, processed_own)?;
+        self.rewind();
+        Ok(())
+    }
+
+    fn rewind(&mut self) {
         self.current = None;
         self.ring.rewind();
         let mut again = VecDeque::new();
@@ -372,11 +382,15 @@ impl Outgoing {
             }
         }
         let total: usize = parts[..count].iter().map(Part::len).sum();
-        let sent = socket::send(&link.socket, &parts[..count])?;
+        let sent = socket::send(&link.socket, &parts[..count]);
         let ring = first.len() + second.len();
-        let Some(mut sent) = sent else {
-            self.put_back(next, resent);
-            return Ok(false);
+        let mut sent = match sent {
+            Ok(Some(sent)) => sent,
+            none => {
+                // Also when the connection is broken: it is to be sent by the next one.
+                self.put_back(next, resent);
+                return none.map(|_| false);
+            }
         };
         let all = sent == total;
         if let Some(current) = &mut self.current {

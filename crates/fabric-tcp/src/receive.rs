@@ -35,8 +35,8 @@ enum Next {
     More,
     /// Not now: the other fabric must be asked first.
     Stop,
-    /// The connection is over.
-    Break(String),
+    /// The connection is over; whether the other host was silent.
+    Break(String, bool),
     /// The peer is.
     Lose(String),
     /// It has said goodbye.
@@ -53,6 +53,7 @@ impl Tcp {
         let ask = unsettled
             || self.live.len() > FEW
             || self.looks.is_multiple_of(STRIDE)
+            || self.is_blocked()
             || self.bell.slept();
         let share = (budget / self.live.len().max(1)).max(1);
         if ask {
@@ -78,6 +79,14 @@ impl Tcp {
         }
         found += self.tell(sink);
         found + std::mem::take(&mut self.stirred)
+    }
+
+    /// Whether one of the connections that are read straight away waits for room to send.
+    fn is_blocked(&self) -> bool {
+        self.live.iter().any(|peer| {
+            let session = self.sessions[*peer as usize].as_ref();
+            session.is_some_and(|session| session.link.as_ref().is_some_and(|link| link.blocked))
+        })
     }
 
     fn look_at_all(&mut self, sink: &mut dyn Sink, share: usize) -> usize {
@@ -158,7 +167,7 @@ impl Tcp {
                     Ok(Read::Nothing) => break,
                     Ok(Read::Some { more }) => dry = !more,
                     Ok(Read::Closed) => {
-                        over = Some(Next::Break("the connection was closed".into()));
+                        over = Some(Next::Break("the connection was closed".into(), false));
                         break;
                     }
                     Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
@@ -166,7 +175,8 @@ impl Tcp {
                         break;
                     }
                     Err(error) => {
-                        over = Some(Next::Break(error.to_string()));
+                        let silent = crate::meeting::is_silence(&error);
+                        over = Some(Next::Break(error.to_string(), silent));
                         break;
                     }
                 },
@@ -210,7 +220,7 @@ impl Tcp {
                     self.pump(peer);
                 }
             }
-            Some(Next::Break(what)) => self.break_link(peer, &what),
+            Some(Next::Break(what, silent)) => self.break_link(peer, &what, silent),
             Some(Next::Lose(reason)) => self.mark_lost(peer, reason),
             Some(Next::Left) => self.leave(peer),
         }
@@ -401,11 +411,8 @@ impl Session {
         {
             return false;
         }
-        self.out.rewind();
-        link.confirmed = self
-            .out
-            .acknowledge(header.processed, self.processed)
-            .is_ok();
+        let resumed = self.out.resume(header.processed, self.processed);
+        link.confirmed = resumed.is_ok();
         link.confirmed
     }
 }

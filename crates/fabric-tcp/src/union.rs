@@ -478,4 +478,8 @@ impl Bell for UnionBell {
     fn give_way(&self) -> bool {
         self.local.give_way()
     }
+
+    fn stride(&self) -> u32 {
+        self.remote.stride()
+    }
 }

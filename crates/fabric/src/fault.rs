@@ -129,6 +129,10 @@ impl Bell for FaultyBell {
     fn give_way(&self) -> bool {
         self.inner.give_way()
     }
+
+    fn stride(&self) -> u32 {
+        self.inner.stride()
+    }
 }
 
 impl<F: Fabric> Fabric for Faulty<F> {

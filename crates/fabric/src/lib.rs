@@ -356,4 +356,8 @@ pub trait Bell: Send + Sync {
     /// Gives the core to somebody else who wants it, if the fabric knows how; true if it is worth
     /// calling again.
     fn give_way(&self) -> bool;
+    /// How many looks take a few microseconds together: so often a spinning waiter looks at the clock.
+    fn stride(&self) -> u32 {
+        waiting::STRIDE
+    }
 }

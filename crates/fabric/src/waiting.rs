@@ -31,8 +31,9 @@ pub const YIELDS: u32 = 20;
 /// Looks before the load is asked for: the answer of a peer that is awake is a few hundred ns away.
 const FREE: u32 = 16;
 
-/// Looks between two looks at the clock and at the load.
-const STRIDE: u32 = 128;
+/// Looks between two looks at the clock and at the load, where a look is a few loads. See
+/// [`Bell::stride`].
+pub const STRIDE: u32 = 128;
 
 /// What to do before the next look.
 #[must_use]
@@ -116,8 +117,9 @@ impl Waiting {
             self.next = self.looks + 1;
             return Step::Look;
         }
-        self.next = self.looks + STRIDE;
-        if self.looks < STRIDE {
+        let stride = bell.stride();
+        self.next = self.looks + stride;
+        if self.looks < stride {
             return Step::Look;
         }
         // Two ranks may stand on one core while another core is free, or a program outside of the job

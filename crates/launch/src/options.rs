@@ -456,7 +456,14 @@ impl OptionRow {
             }
             Effect::Listen => for_all.listen = Some(values[0].to_string_lossy().into_owned()),
             Effect::TokenFile => for_all.token_file = Some(values[0].clone()),
-            Effect::Heartbeat => line.heartbeat = Some(seconds(name, &values[0])?),
+            Effect::Heartbeat => {
+                let silence = seconds(name, &values[0])?;
+                let text = silence.as_secs_f64().to_string();
+                for_all
+                    .variables
+                    .push(("WEFT_PATIENCE".into(), text.into()));
+                line.heartbeat = Some(silence);
+            }
             Effect::Nothing => {}
             Effect::Ignored => {
                 let values: Vec<_> = values

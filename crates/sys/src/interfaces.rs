@@ -13,8 +13,8 @@ pub struct Interface {
     pub name: String,
     /// The address.
     pub address: IpAddr,
-    /// Whether it is up and has a carrier.
-    pub running: bool,
+    /// Whether it is up. Whether it has a carrier is not asked: the kernel says so up to a second late.
+    pub up: bool,
     /// Whether it reaches this host alone.
     pub loopback: bool,
 }
@@ -44,7 +44,7 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
         found.push(Interface {
             name: name.to_string_lossy().into_owned(),
             address,
-            running: has(libc::IFF_UP) && has(libc::IFF_RUNNING),
+            up: has(libc::IFF_UP),
             loopback: has(libc::IFF_LOOPBACK),
         });
     }

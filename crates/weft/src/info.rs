@@ -107,17 +107,19 @@ fn look() -> Vec<Line> {
             "",
         ),
     ];
-    for (name, consequence) in [
-        ("fabric tcp", "all ranks run on this host"),
-        ("fabric net", "all ranks run on this host"),
-    ] {
-        lines.push(Line::probe(
-            name,
-            &Availability::not("not part of this build"),
-            "",
-            consequence,
-        ));
-    }
+    let (tcp, reached) = tcp();
+    lines.push(Line::probe(
+        "fabric tcp",
+        &tcp,
+        &reached,
+        "all ranks run on this host",
+    ));
+    lines.push(Line::probe(
+        "fabric net",
+        &Availability::not("not part of this build"),
+        "",
+        "all ranks run on this host",
+    ));
     lines.push(Line::probe(
         "cross-memory attach",
         &proof::between_siblings(),
@@ -145,6 +147,27 @@ fn look() -> Vec<Line> {
     lines.push(cores_line());
     lines.extend(limits());
     lines
+}
+
+/// Whether other hosts could reach this one, and where.
+fn tcp() -> (Availability, String) {
+    let addresses = match weft_fabric_tcp::Listen::Interfaces.addresses() {
+        Ok(addresses) => addresses,
+        Err(error) => return (Availability::not(error.to_string()), String::new()),
+    };
+    if addresses.iter().all(|(_, address)| address.is_loopback()) {
+        let reason = "no interface that is up has an address, loopback aside";
+        return (Availability::not(reason), String::new());
+    }
+    let places: Vec<String> = addresses
+        .iter()
+        .map(|(interface, address)| format!("{address} ({interface})"))
+        .collect();
+    let reached = format!(
+        "between hosts, which reach this one at {}",
+        places.join(", ")
+    );
+    (Availability::Available, reached)
 }
 
 fn proc_shows_us() -> Availability {

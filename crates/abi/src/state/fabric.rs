@@ -49,11 +49,13 @@ impl Wishes {
         let patience = match variable("WEFT_PATIENCE") {
             None => None,
             Some(text) => match text.parse() {
-                Ok(seconds) if seconds > 0 => Some(Duration::from_secs(seconds)),
+                Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => {
+                    Some(Duration::from_secs_f64(seconds))
+                }
                 _ => {
                     return Err(format!(
                         "WEFT_PATIENCE is '{text}'; how many seconds a host may be out of reach was \
-                         expected, at least 1"
+                         expected, at least 0.1"
                     ));
                 }
             },

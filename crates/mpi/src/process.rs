@@ -151,6 +151,10 @@ impl Process {
         engine.core.guest_called = true;
         let guest = engine.core.guest.as_mut().expect("a guest was invited");
         work(&mut **guest, &mut *engine.fabric);
+        if engine.driven {
+            // What was sent to this rank itself is looked at by the thread that drives, and it may sleep.
+            self.bell.ring();
+        }
     }
 
     /// Makes progress until `ready` answers true. Asks first, and after whatever has moved.
@@ -158,10 +162,17 @@ impl Process {
     /// # Panics
     /// If nobody was [invited](Self::invite).
     pub fn wait_guest(&self, ready: &mut dyn FnMut(&mut dyn Guest, &mut dyn Fabric) -> bool) {
+        let mut begun = false;
         self.lock().wait_for(Interest::Arrivals, |engine| {
             engine.core.guest_called = true;
             let guest = engine.core.guest.as_mut().expect("a guest was invited");
-            ready(&mut **guest, &mut *engine.fabric).then_some(())
+            let answer = ready(&mut **guest, &mut *engine.fabric).then_some(());
+            if !begun && engine.driven {
+                // As in `with_guest`: this thread does not drive, another one does.
+                self.bell.ring();
+            }
+            begun = true;
+            answer
         });
     }
 

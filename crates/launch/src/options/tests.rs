@@ -36,6 +36,7 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
                 Effect::Timeout | Effect::Heartbeat => "1.5",
                 Effect::OnDeath => "report",
                 Effect::Input => "none",
+                Effect::Fabric => "tcp",
                 Effect::Hosts => "localhost,127.0.0.1",
                 Effect::Hostfile => "/dev/null",
                 Effect::Fabric => "tcp",

@@ -89,6 +89,12 @@ impl Process {
         Arc::clone(self.itself.get_or_init(itself))
     }
 
+    /// How many messages wait here for a receive.
+    #[must_use]
+    pub fn unexpected_messages(&self) -> usize {
+        self.lock().core.matching.unexpected_len()
+    }
+
     /// How busy the host is, for choosing algorithms.
     #[must_use]
     pub fn load(&self) -> Load {

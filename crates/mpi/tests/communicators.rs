@@ -302,3 +302,34 @@ fn a_process_is_on_one_side_only() {
         assert_eq!(error.class(), ErrorClass::Rank);
     });
 }
+
+#[test]
+fn messages_of_a_freed_communicator_are_dropped() {
+    everywhere(2, |process| {
+        let world = process.world();
+        let (twin, kept) = (world.dup().unwrap(), world.dup().unwrap());
+        if world.rank() == 1 {
+            for comm in [&twin, &twin, &kept, &world] {
+                comm.send(SendMode::Standard, over(&mut [3]), Target::Rank(0), 0)
+                    .unwrap();
+            }
+            return;
+        }
+        // What was sent before the last message has come with it.
+        world
+            .recv(over(&mut [0]), Source::Rank(1), TagPattern::Exact(0))
+            .unwrap();
+        assert_eq!(process.unexpected_messages(), 3);
+        let mut got = [0];
+        let later = kept
+            .recv_init(over(&mut got), Source::Rank(1), TagPattern::Any)
+            .unwrap();
+        twin.drop_messages();
+        assert_eq!(process.unexpected_messages(), 1);
+        // A persistent request may still be started.
+        kept.drop_messages();
+        process.start(later).unwrap();
+        process.wait(later).unwrap();
+        assert_eq!(got, [3]);
+    });
+}

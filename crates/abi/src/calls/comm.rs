@@ -366,6 +366,7 @@ pub fn comm_free(mut comm: InOut<c::Comm>) -> Checked<()> {
     }
     attribute::delete_all(Holder::Comm(given), object.extras())?;
     state::forget_comm(object);
+    object.drop_messages();
     ErrhandlerObject::release(entry::handler_of(object));
     handle::remove::<Arc<Comm>>(given.0);
     comm.set(k::MPI_COMM_NULL);

@@ -197,11 +197,11 @@ impl Comm {
         self.peers().rank_of(peer)
     }
 
-    /// What translates peers to ranks, where they differ.
+    /// What translates peers to ranks; `None` if it is all peers as they are.
     #[inline]
     pub(crate) fn translation(&self) -> Option<Arc<Group>> {
         let peers = self.peers();
-        if peers.is_identity() {
+        if peers.is_identity() && peers.size() == self.process.peers() {
             None
         } else {
             Some(Arc::clone(peers))
@@ -221,6 +221,16 @@ impl Comm {
             group,
             sequence: self.sequence.fetch_add(1, Ordering::Relaxed),
         }
+    }
+
+    /// The communicator is freed: messages that nobody has received, and never will, give their memory
+    /// back. Not while a collective or a persistent request of it may still want them; what is on its
+    /// way still is not found.
+    pub fn drop_messages(&self) {
+        let Some(context) = self.known_context() else {
+            return;
+        };
+        self.process.lock().drop_context(context);
     }
 
     /// Runs a collective to its end.

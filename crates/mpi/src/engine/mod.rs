@@ -16,6 +16,7 @@
 
 mod arrival;
 pub(crate) mod envelope;
+mod loss;
 mod outbox;
 mod parked;
 mod rendezvous;
@@ -28,7 +29,7 @@ use weft_fabric::{Fabric, Guest, Operation, Peer};
 use weft_fiber::Waiter;
 use weft_matching::Matching;
 
-use crate::error::{Error, ErrorClass};
+use crate::error::Error;
 use envelope::Envelope;
 use outbox::Outbox;
 use parked::Parked;
@@ -221,51 +222,23 @@ impl Engine {
         self.doing = doing;
     }
 
-    /// A peer is lost: what waits for it alone ends in an error that names it.
-    fn lose(&mut self, peer: Peer, reason: &str) {
-        let error = Error::new(
-            ErrorClass::ProcFailed,
-            format!(
-                "rank {peer} of MPI_COMM_WORLD is lost: {reason}; start the job again, or look at its own last output"
-            ),
-        );
-        let waiting: Vec<RequestId> = self
-            .core
-            .requests
-            .live()
-            .filter(|(id, slot)| slot.phase == Phase::Active && self.concerns(*id, peer))
-            .map(|(id, _)| id)
-            .collect();
-        self.outbox.drop_peer(peer);
-        for id in waiting {
-            if let Some(slot) = self.core.requests.get_mut(id) {
-                match &slot.work {
-                    Work::Receive {
-                        posted: Some(handle),
-                        ..
-                    } => _ = self.core.matching.cancel(*handle),
-                    Work::Send {
-                        token: Some(token), ..
-                    } => _ = self.fabric.revoke(*token),
-                    _ => {}
-                }
-                slot.outcome.error = Some(error.clone());
-                self.core.complete(id);
+    /// Gives back the messages of a context that no receive will be posted for: see
+    /// [`Comm::drop_messages`](crate::Comm::drop_messages).
+    pub(crate) fn drop_context(&mut self, context: u32) {
+        let wanted = self.core.requests.live().any(|(_, slot)| {
+            let may_post = slot.is_persistent() || matches!(slot.work, Work::Schedule);
+            slot.context == context && may_post
+        });
+        if wanted {
+            return;
+        }
+        for context in [context, context | 1] {
+            let all = start::pattern(context, None, None);
+            while let Some((_, id)) = self.core.matching.take(all) {
+                let message = self.core.take_unexpected(id);
+                self.core.recycle(message.data);
             }
         }
-        self.core.lost.push((peer, reason.to_owned()));
-    }
-
-    fn concerns(&self, id: RequestId, peer: Peer) -> bool {
-        self.core
-            .requests
-            .get(id)
-            .is_some_and(|slot| match slot.work {
-                Work::Send { .. } | Work::Receive { .. } | Work::Pull { .. } => {
-                    slot.outcome.source == Some(peer)
-                }
-                Work::Nothing | Work::Schedule => false,
-            })
     }
 
     /// Lets the persistent request `follower` end with `begun`, which carries it out.

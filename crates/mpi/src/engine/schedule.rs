@@ -153,6 +153,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    fn has(&self, peer: Peer) -> bool {
+        self.group
+            .as_ref()
+            .is_none_or(|group| group.rank_of(peer).is_some())
+    }
+
     fn peer(&self, rank: u32) -> Peer {
         self.group
             .as_ref()
@@ -221,6 +227,24 @@ impl Runs {
         ScheduleId(index as u32)
     }
 
+    /// The runs of communicators that a peer belongs to.
+    pub(super) fn with_member(&self, peer: Peer) -> Vec<ScheduleId> {
+        let of = |run: &Option<Run>| run.as_ref().is_some_and(|run| run.place.has(peer));
+        let found = (0..).zip(&self.slots).filter(|(_, run)| of(run));
+        found.map(|(index, _)| ScheduleId(index)).collect()
+    }
+
+    /// A run cannot come to its end; false if it has.
+    pub(super) fn fail(&mut self, id: ScheduleId, error: &Error) -> bool {
+        let Some(run) = self.get(id) else {
+            return false;
+        };
+        let name = run.schedule.name;
+        run.error
+            .get_or_insert_with(|| Error::new(error.class(), format!("{name}: {error}")));
+        true
+    }
+
     /// A transfer of a run has ended. True if the run may go on.
     pub(crate) fn ended(
         &mut self,
@@ -282,10 +306,29 @@ impl Engine {
             stepping: false,
         };
         let id = self.core.runs.insert(run);
+        if !self.core.lost.is_empty() {
+            self.refuse_with_lost(id);
+        }
         if let Some(slot) = self.core.requests.get_mut(request) {
             slot.work = Work::Schedule;
         }
         self.advance(id);
+    }
+
+    /// A collective with a lost member ends before it begins.
+    #[cold]
+    fn refuse_with_lost(&mut self, id: ScheduleId) {
+        let Some(run) = self.core.runs.get(id) else {
+            return;
+        };
+        let lost = self.core.lost.iter().find(|(peer, _)| run.place.has(*peer));
+        run.error = lost.map(|(peer, reason)| {
+            let name = run.schedule.name;
+            Error::new(
+                ErrorClass::ProcFailed,
+                format!("{name}: rank {peer} of MPI_COMM_WORLD is lost: {reason}; go on with a communicator without it"),
+            )
+        });
     }
 
     /// Takes all steps of a run that can be taken now.
@@ -311,6 +354,9 @@ impl Engine {
                 }
                 if let Err(error) = self.take_step(id, step) {
                     if let Some(run) = self.core.runs.get(id) {
+                        // A transfer that has not begun does not end either.
+                        run.outstanding -=
+                            u32::from(matches!(step, Step::Send { .. } | Step::Receive { .. }));
                         run.error.get_or_insert(error);
                     }
                     break;

@@ -232,30 +232,6 @@ impl Engine {
         }
     }
 
-    #[cold]
-    fn fail_if_lost(&mut self, request: RequestId, from: Option<Peer>) {
-        let Some(lost) =
-            from.and_then(|from| self.core.lost.iter().find(|(peer, _)| *peer == from))
-        else {
-            return;
-        };
-        let cause = weft_fabric::FabricError::PeerLost {
-            peer: lost.0,
-            reason: lost.1.clone(),
-        };
-        if let Some(slot) = self.core.requests.get_mut(request) {
-            if let Work::Receive {
-                posted: Some(handle),
-                ..
-            } = &slot.work
-            {
-                self.core.matching.cancel(*handle);
-            }
-            slot.outcome.error = Some(cause.into());
-        }
-        self.core.complete(request);
-    }
-
     /// Cancels a posted receive; sends are not cancelled (MPI 5.0, section 3.8.4, deprecates it).
     pub(crate) fn cancel(&mut self, request: RequestId) -> Result<()> {
         let slot = self.core.requests.checked(request)?;

@@ -9,7 +9,7 @@ use crate::comm::Comm;
 use crate::engine::request::{Outcome, RequestId, Work};
 use crate::engine::start::pattern;
 use crate::engine::{Engine, Interest, Unexpected};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::process::Process;
 use weft_fabric::Peer;
@@ -23,15 +23,60 @@ pub struct Message {
 }
 
 /// What a probe looks for.
-#[derive(Clone, Copy)]
 struct Sought {
     context: u32,
     from: Option<Peer>,
     tag: Option<i32>,
+    group: Option<Arc<Group>>,
 }
 
 impl Sought {
-    fn peek(self, engine: &mut Engine) -> Option<Outcome> {
+    /// Waits for what `look` finds, or until nobody is left to send it.
+    fn wait<T>(
+        &self,
+        process: &Process,
+        look: impl Fn(&Self, &mut Engine) -> Option<T>,
+    ) -> Result<T> {
+        let mut engine = process.lock();
+        let known = engine.core.lost.len();
+        engine.wait_for(Interest::Arrivals, |engine| {
+            let found = look(self, engine).map(Ok);
+            found.or_else(|| self.lost(engine, known).map(Err))
+        })
+    }
+
+    /// Looks twice: progress may bring it.
+    fn try_now<T>(
+        &self,
+        process: &Process,
+        look: impl Fn(&Self, &mut Engine) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let mut engine = process.lock();
+        let known = engine.core.lost.len();
+        let found = look(self, &mut engine).or_else(|| {
+            engine.look();
+            look(self, &mut engine)
+        });
+        match found {
+            Some(found) => Ok(Some(found)),
+            None => self.lost(&engine, known).map_or(Ok(None), Err),
+        }
+    }
+
+    fn lost(&self, engine: &Engine, known: usize) -> Option<Error> {
+        if engine.core.lost.is_empty() {
+            return None;
+        }
+        let group = self.group.as_deref();
+        engine
+            .nobody_sends(self.from, group)
+            .or_else(|| match self.from {
+                Some(_) => None,
+                None => engine.lost_since(known, group),
+            })
+    }
+
+    fn peek(&self, engine: &mut Engine) -> Option<Outcome> {
         let core = &mut engine.core;
         let (envelope, id) = core
             .matching
@@ -45,7 +90,7 @@ impl Sought {
         })
     }
 
-    fn take(self, engine: &mut Engine) -> Option<Unexpected> {
+    fn take(&self, engine: &mut Engine) -> Option<Unexpected> {
         let (_, id) = engine
             .core
             .matching
@@ -65,6 +110,7 @@ impl Comm {
             context: self.context(),
             from,
             tag: tag.exact(),
+            group: self.translation(),
         }))
     }
 
@@ -81,31 +127,24 @@ impl Comm {
     /// `MPI_Probe`: waits for a message that a receive with these arguments would get.
     ///
     /// # Errors
-    /// `Rank` for a rank that is none.
+    /// `Rank` for a rank that is none; `ProcFailed` if whoever might send it is lost.
     pub fn probe(&self, from: Source, tag: TagPattern) -> Result<Status> {
         let Some(sought) = self.sought(from, tag)? else {
             return Ok(Status::null());
         };
-        let outcome = self
-            .process()
-            .lock()
-            .wait_for(Interest::Arrivals, |engine| sought.peek(engine));
+        let outcome = sought.wait(self.process(), Sought::peek)?;
         Ok(self.status_of(&outcome))
     }
 
     /// `MPI_Iprobe`.
     ///
     /// # Errors
-    /// `Rank` for a rank that is none.
+    /// `Rank` for a rank that is none; `ProcFailed` if whoever might send it is lost.
     pub fn iprobe(&self, from: Source, tag: TagPattern) -> Result<Option<Status>> {
         let Some(sought) = self.sought(from, tag)? else {
             return Ok(Some(Status::null()));
         };
-        let mut engine = self.process().lock();
-        let found = sought.peek(&mut engine).or_else(|| {
-            engine.look();
-            sought.peek(&mut engine)
-        });
+        let found = sought.try_now(self.process(), Sought::peek)?;
         Ok(found.map(|outcome| self.status_of(&outcome)))
     }
 
@@ -113,22 +152,19 @@ impl Comm {
     /// for `MPI_MESSAGE_NO_PROC`.
     ///
     /// # Errors
-    /// `Rank` for a rank that is none.
+    /// `Rank` for a rank that is none; `ProcFailed` if whoever might send it is lost.
     pub fn mprobe(&self, from: Source, tag: TagPattern) -> Result<(Option<Message>, Status)> {
         let Some(sought) = self.sought(from, tag)? else {
             return Ok((None, Status::null()));
         };
-        let message = self
-            .process()
-            .lock()
-            .wait_for(Interest::Arrivals, |engine| sought.take(engine));
+        let message = sought.wait(self.process(), Sought::take)?;
         Ok(self.detached(message))
     }
 
     /// `MPI_Improbe`.
     ///
     /// # Errors
-    /// `Rank` for a rank that is none.
+    /// `Rank` for a rank that is none; `ProcFailed` if whoever might send it is lost.
     pub fn improbe(
         &self,
         from: Source,
@@ -137,11 +173,7 @@ impl Comm {
         let Some(sought) = self.sought(from, tag)? else {
             return Ok(Some((None, Status::null())));
         };
-        let mut engine = self.process().lock();
-        let found = sought.take(&mut engine).or_else(|| {
-            engine.look();
-            sought.take(&mut engine)
-        });
+        let found = sought.try_now(self.process(), Sought::take)?;
         Ok(found.map(|message| self.detached(message)))
     }
 

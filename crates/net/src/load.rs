@@ -58,7 +58,12 @@ pub fn run(
                 let now = clock::monotonic();
                 heard = now;
                 moved = true;
+                let bytes = (report.bytes, report.unasked_bytes);
                 report.count(&buffer[..length], now, &mut flow.last);
+                if now - began > flow.flow.until {
+                    // A reply, but no throughput: the load has ended.
+                    (report.bytes, report.unasked_bytes) = bytes;
+                }
             }
             let passed = clock::monotonic() - began;
             let mut burst = 0;

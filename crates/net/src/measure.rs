@@ -201,7 +201,8 @@ fn on_virtual(setting: &Setting, length: Duration) -> io::Result<Measured> {
     let threads = Threads::start(system, tap)?;
     let before = clocks(Some(&threads));
     let bell = weft_sys::event::Ear::new()?;
-    let end = began + u64::try_from((length + PATIENCE).as_nanos()).unwrap_or(u64::MAX);
+    // What comes after the load has ended is no throughput.
+    let end = began + u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
     while clock::monotonic() < end {
         bell.wait(Some(end))?;
     }

@@ -372,7 +372,7 @@ fn lines_of(
         subject: subject.into(),
         variant: [variant.name, name]
             .into_iter()
-            .filter(|part| !part.is_empty() && !(sockets && *part == variant.name))
+            .filter(|part| !(part.is_empty() || sockets && *part == variant.name))
             .collect::<Vec<_>>()
             .join(", "),
         panel: panel.into(),

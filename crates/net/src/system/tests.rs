@@ -312,8 +312,7 @@ fn serve(run: Run, two: DriverThreads, kill: &[Id]) -> Vec<FlowReport> {
         }
     }
     threads.stop().expect("all end well");
-    let found = reports.lock().expect("ours").clone();
-    found
+    reports.lock().expect("ours").clone()
 }
 
 #[test]

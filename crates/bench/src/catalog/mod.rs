@@ -6,7 +6,7 @@
 //! [`owed`] those that are listed but wait for the part of Weft that they measure.
 
 mod beyond;
-mod components;
+pub(crate) mod components;
 mod owed;
 mod scaling;
 mod services;

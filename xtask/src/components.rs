@@ -3,7 +3,8 @@
 //!
 //! Each source in `crates/bench/peers` becomes a program of the same name in `target/peers/components`,
 //! where `weft bench` looks for them. A library that is not here and cannot be installed is said to be
-//! missing, and the experiments run without it.
+//! missing, and the experiments run without it. `tasks` is a package of its own: the libraries of the Rust
+//! registry.
 
 use std::fs;
 use std::path::Path;
@@ -30,6 +31,14 @@ pub fn build(root: &Path, peers: &Path) -> Result<()> {
     let programs = peers.join("components");
     fs::create_dir_all(&programs)
         .with_context(|| format!("cannot make the folder {}", programs.display()))?;
+    let tasks = programs.join("tasks");
+    match build_tasks(&sources, peers, &tasks).and_then(|()| try_it(&tasks)) {
+        Ok(hello) => println!("tasks: {hello}"),
+        Err(error) => {
+            let _ = fs::remove_file(&tasks);
+            println!("tasks: left out, experiments run without them: {error:#}");
+        }
+    }
     for (stem, package, libraries) in COMPONENTS {
         let source = sources.join(stem).with_extension("cpp");
         let program = programs.join(stem);
@@ -52,6 +61,29 @@ pub fn build(root: &Path, peers: &Path) -> Result<()> {
             }
         }
     }
+    Ok(())
+}
+
+/// The libraries of the Rust registry, in a workspace of their own.
+fn build_tasks(sources: &Path, peers: &Path, program: &Path) -> Result<()> {
+    let folder = peers.join("tasks-build");
+    let output = Command::new("cargo")
+        .args(["build", "--release", "--quiet", "--manifest-path"])
+        .arg(sources.join("tasks/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&folder)
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot start cargo")?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!(
+            "cargo does not build them: {}",
+            said.lines().next().unwrap_or_default()
+        );
+    }
+    fs::copy(folder.join("release/tasks"), program)
+        .with_context(|| format!("cannot write {}", program.display()))?;
     Ok(())
 }
 

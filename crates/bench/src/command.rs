@@ -102,7 +102,12 @@ fn run(options: &Options) -> Result<()> {
     }
     let chosen = choose(&all, &options.experiments)?;
     let tree = source_tree();
-    let (implementations, remarks) = implementations(options, tree.as_deref())?;
+    let needs_mpi = |one: &&Experiment| !catalog::components::is_one(one.id);
+    let (implementations, remarks) = if chosen.iter().any(needs_mpi) {
+        implementations(options, tree.as_deref())?
+    } else {
+        (Vec::new(), Vec::new())
+    };
     for remark in &remarks {
         eprintln!("weft bench: {remark}");
     }

@@ -12,12 +12,16 @@ use serde::Serialize;
 enum Reference {
     /// The peer with the better median at the same place.
     BetterPeer,
+    /// The better peer among the series of another variant (that ours has no match for).
+    BetterPeerOf(&'static str),
     /// A device series at the same place.
     Device(&'static str),
     /// Weft's series of another variant.
     Variant(&'static str),
     /// Weft's own first point of the same series.
     First,
+    /// The series of this subject.
+    Series(&'static str),
     /// Nothing: the figure itself.
     Absolute,
 }
@@ -58,7 +62,7 @@ const fn at_most(claim: &'static str, experiment: &'static str, limit: f64) -> T
 }
 
 /// The promises, in the order of the page.
-const TARGETS: [Target; 27] = [
+const TARGETS: &[Target] = &[
     Target {
         places: EIGHT,
         ..at_most("latency of 8 B", "latency-single", 0.7)
@@ -210,6 +214,73 @@ const TARGETS: [Target; 27] = [
         reference: Reference::First,
         ..at_most("latency beside more posted receives: flat", "growth", 1.2)
     },
+    at_most("hash table, insert", "hash-insert", 0.3),
+    Target {
+        variant: "handed in together",
+        reference: Reference::BetterPeerOf(""),
+        ..at_most("hash table, insert, handed in together", "hash-insert", 0.3)
+    },
+    Target {
+        panel: "as the source",
+        ..at_most("hash table, match", "hash-match", 0.3)
+    },
+    Target {
+        panel: "as the source",
+        variant: "handed in together",
+        reference: Reference::BetterPeerOf(""),
+        ..at_most("hash table, match, handed in together", "hash-match", 0.3)
+    },
+    Target {
+        reference: Reference::First,
+        ..at_most("hash table, insert: flat", "hash-insert", 1.5)
+    },
+    Target {
+        panel: "as the source",
+        reference: Reference::First,
+        ..at_most("hash table, match: flat", "hash-match", 1.5)
+    },
+    Target {
+        panel: "in steady use",
+        reference: Reference::Absolute,
+        ..at_most("hash table in steady use [ns]", "hash-match", 10.0)
+    },
+    Target {
+        panel: "as the source",
+        ..at_most("packet pool", "packet-pool", 0.25)
+    },
+    Target {
+        panel: "in steady use",
+        reference: Reference::Absolute,
+        ..at_most("packet pool in steady use [ns]", "packet-pool", 5.0)
+    },
+    Target {
+        places: (8.0, 512.0),
+        reference: Reference::Absolute,
+        ..at_most("yield, 8 to 512 fibers [µs]", "thread-scheduling", 0.008)
+    },
+    Target {
+        places: (1_048_576.0, 1_048_576.0),
+        reference: Reference::Absolute,
+        ..at_most("yield, 1 048 576 fibers [µs]", "thread-scheduling", 0.06)
+    },
+    at_most("yield", "thread-scheduling", 0.3),
+    Target {
+        reference: Reference::Series("POSIX threads"),
+        ..at_most("yield, against POSIX threads", "thread-scheduling", 0.05)
+    },
+    Target {
+        places: (1000.0, f64::INFINITY),
+        reference: Reference::Absolute,
+        ..at_most(
+            "signal to another worker, 1 000 and more [µs]",
+            "thread-signal",
+            0.02,
+        )
+    },
+    Target {
+        reference: Reference::Series("POSIX threads"),
+        ..at_most("signal, against a POSIX condition", "thread-signal", 0.05)
+    },
 ];
 
 /// Whether a promise was kept.
@@ -338,6 +409,20 @@ fn compare(
         Reference::BetterPeer => {
             let (series, other) = better_peer(experiment, ours, point.x)?;
             (series.name.clone(), Some(other))
+        }
+        Reference::BetterPeerOf(variant) => {
+            let like = Series {
+                variant: variant.into(),
+                points: Vec::new(),
+                ..ours.clone()
+            };
+            let (series, other) = better_peer(experiment, &like, point.x)?;
+            (series.name.clone(), Some(other))
+        }
+        Reference::Series(name) => {
+            let mut all = experiment.series.iter();
+            let series = all.find(|one| one.subject == name && one.panel == ours.panel)?;
+            (name.to_string(), Some(series.at(point.x)?))
         }
         Reference::Device(device) => (
             device.to_string(),

@@ -3,14 +3,15 @@
 //! ```text
 //!   worker 0                worker 1                 each has a Local
 //!   ┌───────┐┌───────┐     ┌───────┐┌───────┐
-//!   │ hand  ││ spare │     │ hand  ││ spare │        magazines: stacks of packets, private
+//!   │ hand  ││ shelf │     │ hand  ││ shelf │        magazines: stacks of packets; the hand is private
 //!   └───┬───┘└───┬───┘     └───┬───┘└───┬───┘
 //!       └────────┴── whole magazines ───┘
 //!                      depot                         lock-free, shared
 //! ```
 //!
-//! Getting and giving back touch only the worker's own two magazines. Once in a magazine's worth of
-//! calls a whole one is exchanged with the depot. With two, a worker that swings back and forth at
+//! Getting and giving back touch only the worker's own magazine in hand. Once in a magazine's worth of
+//! calls it is exchanged with that on its shelf, and that with the depot. A worker that finds its own and
+//! the depot empty, and may make no more, takes a magazine from another's shelf. With two, a worker that swings back and forth at
 //! the edge of one does not go to the depot each time. Packets that one worker gets and another gives
 //! back travel home in magazines.
 //!
@@ -24,8 +25,8 @@
 //!   reading.
 //!
 //! # True today
-//! * While a worker holds fewer than two magazines' worth of packets that nobody else can reach,
-//!   another worker may find the pool empty. Hence a pool should hold
+//! * A worker's hand, up to a magazine's worth of packets, is out of others' reach: another worker may
+//!   find the pool empty meanwhile. Hence a pool should hold
 //!   [`Pool::idle_share`] packets a worker more than are in use at once.
 //!
 //! The idea of magazines over a depot is that of Bonwick and Adams, "Magazines and Vmem", 2001.

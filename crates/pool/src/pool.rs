@@ -1,6 +1,8 @@
 //! The pool and a worker's part of it.
 
-use weft_atomic::Arc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use weft_atomic::{Arc, CacheLine};
 
 use crate::depot::Depot;
 use crate::packet::{Home, Packet};
@@ -12,8 +14,19 @@ const MAGAZINE: usize = 32;
 /// A private stack of packets. Never grows beyond the room it was made with.
 type Magazine = Vec<Packet>;
 
+/// A worker's second magazine: its own, but where others find it when they have nothing else. A lock,
+/// because its owner comes once in a magazine's worth of calls, and others hardly ever.
+type Shelf = CacheLine<Mutex<Magazine>>;
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nobody panics between two states of a magazine.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 struct Shared {
     depot: Depot<Magazine>,
+    /// The shelves of the workers that are.
+    shelves: Mutex<Vec<Arc<Shelf>>>,
     home: Arc<Home>,
     magazine: usize,
 }
@@ -36,6 +49,7 @@ impl Pool {
         Self {
             shared: Arc::new(Shared {
                 depot: Depot::new(u32::try_from(slots).unwrap_or(u32::MAX)),
+                shelves: Mutex::new(Vec::new()),
                 home: Arc::new(Home::new(packet_size, count)),
                 magazine,
             }),
@@ -52,18 +66,20 @@ impl Pool {
     #[must_use]
     pub fn local(&self) -> Local {
         let full = self.shared.magazine;
+        let shelf = Arc::new(CacheLine(Mutex::new(Vec::with_capacity(full))));
+        locked(&self.shared.shelves).push(shelf.clone());
         Local {
             shared: self.shared.clone(),
             full,
             hand: Vec::with_capacity(full),
-            spare: Vec::with_capacity(full),
+            shelf,
         }
     }
 
     /// How many packets one worker may hold unused, out of reach of the others.
     #[must_use]
     pub fn idle_share(&self) -> usize {
-        2 * self.shared.magazine
+        self.shared.magazine
     }
 
     /// How many packets could still be made, besides those that exist.
@@ -92,7 +108,7 @@ pub struct Local {
     /// Where the next packet comes from and goes to.
     hand: Magazine,
     /// The second magazine: in steady use full or empty.
-    spare: Magazine,
+    shelf: Arc<Shelf>,
 }
 
 impl Local {
@@ -123,21 +139,38 @@ impl Local {
         self.shared.home.size()
     }
 
-    /// The hand is empty: the spare, a magazine of the depot, or a new packet.
+    /// The hand is empty: what is on the shelf, a magazine of the depot, a new packet, or what is on
+    /// another's shelf.
     #[cold]
     fn refill(&mut self) -> Option<Packet> {
-        core::mem::swap(&mut self.hand, &mut self.spare);
+        core::mem::swap(&mut self.hand, &mut *locked(&self.shelf));
         if self.hand.is_empty() && !self.shared.depot.take(&mut self.hand) {
             // One at a time, so that no packet is made before somebody needs it.
-            return Packet::make(&self.shared.home);
+            if let Some(packet) = Packet::make(&self.shared.home) {
+                return Some(packet);
+            }
+            self.steal();
         }
         self.hand.pop()
     }
 
-    /// The hand is full: it becomes the spare, and a spare that is full goes to the depot.
+    /// Takes the magazine from the shelf of the first worker that has one there.
+    fn steal(&mut self) {
+        for shelf in locked(&self.shared.shelves).iter() {
+            // A shelf that is locked is being emptied or filled by its owner, who comes by the depot.
+            if let Ok(mut magazine) = shelf.try_lock()
+                && !magazine.is_empty()
+            {
+                core::mem::swap(&mut self.hand, &mut *magazine);
+                return;
+            }
+        }
+    }
+
+    /// The hand is full: it goes to the shelf, and what was full there goes to the depot.
     #[cold]
     fn make_room(&mut self) {
-        core::mem::swap(&mut self.hand, &mut self.spare);
+        core::mem::swap(&mut self.hand, &mut *locked(&self.shelf));
         if self.hand.len() >= self.full && !self.shared.depot.put(&mut self.hand) {
             // No room, because workers that ended left many parts: these packets are freed, and made
             // again when needed.
@@ -150,7 +183,8 @@ impl Local {
 
 impl Drop for Local {
     fn drop(&mut self) {
-        for magazine in [&mut self.hand, &mut self.spare] {
+        locked(&self.shared.shelves).retain(|shelf| !Arc::ptr_eq(shelf, &self.shelf));
+        for magazine in [&mut self.hand, &mut *locked(&self.shelf)] {
             if !magazine.is_empty() {
                 // What does not fit is freed with us, and its places can be used again.
                 let _ = self.shared.depot.put(magazine);
@@ -164,7 +198,7 @@ impl core::fmt::Debug for Local {
         write!(
             out,
             "Local({} packets at hand)",
-            self.hand.len() + self.spare.len()
+            self.hand.len() + locked(&self.shelf).len()
         )
     }
 }
@@ -224,6 +258,24 @@ mod tests {
             Some(42),
             "not new"
         );
+    }
+
+    #[test]
+    fn what_lies_on_a_shelf_can_be_taken_by_others() {
+        let pool = Pool::new(64, 64);
+        let (mut idle, mut busy) = (pool.local(), pool.local());
+        let held: Vec<_> = std::iter::from_fn(|| idle.get()).collect();
+        held.into_iter().for_each(|packet| idle.give_back(packet));
+        let all: Vec<_> = std::iter::from_fn(|| busy.get()).collect();
+        // All but what the idle one has in its hand.
+        assert!(all.len() >= 64 - pool.idle_share(), "{}", all.len());
+        let rest: Vec<_> = std::iter::from_fn(|| idle.get()).collect();
+        assert_eq!(all.len() + rest.len(), 64);
+        all.into_iter().for_each(|packet| busy.give_back(packet));
+        drop((idle, busy, rest));
+        let mut last = pool.local();
+        let all: Vec<_> = std::iter::from_fn(|| last.get()).collect();
+        assert_eq!(all.len(), 64);
     }
 
     #[test]

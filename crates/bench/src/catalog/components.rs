@@ -20,13 +20,18 @@ const PACKETS: usize = 4096;
 /// The seed of all keys, numbers and times.
 const SEED: u64 = 2018;
 
+/// Whether an experiment runs in programs of components alone: no implementation of MPI is needed.
+pub fn is_one(id: &str) -> bool {
+    experiments().iter().any(|experiment| experiment.id == id)
+}
+
 /// Panel of what the source measures, where there is another beside it.
 const SOURCE: &str = "as the source";
 /// Panel of what the source does not measure.
 const STEADY: &str = "in steady use";
 
 /// Who takes part with which verb: stem of the program, name in the legend, verb, variant.
-type Part4 = (&'static str, &'static str, &'static str, &'static str);
+type Entry = (&'static str, &'static str, &'static str, &'static str);
 
 /// What all of them share; each changes what differs.
 fn base() -> Experiment {
@@ -94,7 +99,9 @@ pub fn experiments() -> Vec<Experiment> {
             notes: &[
                 "So many threads of one worker on one core give way in turn; time of all yields over their number. The \
                  source's table (one figure each): POSIX threads 0.75, Argobots 0.08, its own 0.02 µs.",
-                "Argobots is in no package registry: --peer argobots=PREFIX measures a build of yours.",
+                "Argobots is in no package registry: --peer argobots=PREFIX measures a build of yours. With 2 048 coroutines and \
+                 more may does not come to the end of this loop within 15 s: it is measured to 512. tokio's \
+                 tasks have no stack: their yield is a return to the executor.",
             ],
             build: Build::Ready(thread_scheduling),
             ..base()
@@ -108,7 +115,7 @@ pub fn experiments() -> Vec<Experiment> {
             notes: &[
                 "So many threads wait on a worker of one core, a worker of another core signals each of them once; the \
                  sender's time over their number. POSIX threads and Boost.Fiber: mutex and condition, Argobots: \
-                 eventual. The source's table: POSIX threads 1.15, Argobots 0.30, its own 0.01 µs.",
+                 eventual, may: unpark, tokio: Notify. The source's table: POSIX threads 1.15, Argobots 0.30, its own 0.01 µs.",
             ],
             build: Build::Ready(thread_signal),
             ..base()
@@ -120,10 +127,10 @@ pub fn experiments() -> Vec<Experiment> {
 fn lines(
     cast: &Cast,
     panel: &str,
-    parts: &[Part4],
+    parts: &[Entry],
     cells: impl Fn(&Performer, &str) -> Vec<(f64, Task)>,
 ) -> Vec<Line> {
-    let of_part = |(stem, subject, verb, variant): &Part4| {
+    let of_part = |(stem, subject, verb, variant): &Entry| {
         let performer = cast.performers.iter().find(|one| one.stem == *stem)?;
         Some(Line {
             role: performer.role,
@@ -151,7 +158,7 @@ fn threads(effort: Effort) -> Vec<usize> {
     effort.pick(vec![1, 2, 8, 32], vec![1, 2, 4, 8, 16, 32])
 }
 
-fn hash_lines(cast: &Cast, effort: Effort, panel: &str, mode: &str, parts: &[Part4]) -> Vec<Line> {
+fn hash_lines(cast: &Cast, effort: Effort, panel: &str, mode: &str, parts: &[Entry]) -> Vec<Line> {
     let steady = mode == "steady";
     let sweep = match (steady, cast.cache) {
         (true, _) => 64,
@@ -180,13 +187,13 @@ fn hash_lines(cast: &Cast, effort: Effort, panel: &str, mode: &str, parts: &[Par
     })
 }
 
-const TABLES: [Part4; 3] = [
+const TABLES: [Entry; 3] = [
     ("weft", "Weft", "hash", ""),
     ("cuckoo", "libcuckoo", "hash", ""),
     ("tbb", "TBB concurrent_hash_map", "hash", ""),
 ];
-const TOGETHER: Part4 = ("weft", "Weft", "hash-all", "handed in together");
-const ONE_CALL: Part4 = ("cuckoo", "libcuckoo uprase_fn", "hash-one-call", "");
+const TOGETHER: Entry = ("weft", "Weft", "hash-all", "handed in together");
+const ONE_CALL: Entry = ("cuckoo", "libcuckoo uprase_fn", "hash-one-call", "");
 
 fn hash_insert(cast: &Cast, effort: Effort) -> Plan {
     let mut parts = TABLES.to_vec();
@@ -212,7 +219,7 @@ fn hash_match(cast: &Cast, effort: Effort) -> Plan {
 }
 
 fn packet_pool(cast: &Cast, effort: Effort) -> Plan {
-    let parts: [Part4; 3] = [
+    let parts: [Entry; 3] = [
         ("weft", "Weft", "pool", ""),
         ("lockfree", "lock-free stack (Boost)", "pool-stack", ""),
         ("lockfree", "lock-free queue (Boost)", "pool-queue", ""),
@@ -244,26 +251,43 @@ fn packet_pool(cast: &Cast, effort: Effort) -> Plan {
     }
 }
 
-/// Libraries of threads, each with how many threads it is measured at most (with --quick, and else).
-const SCHEDULERS: [(Part4, usize, usize); 3] = [
-    (("posix", "POSIX threads", "", ""), 512, 512),
-    (("boost_fiber", "Boost.Fiber", "", ""), 4096, 65_536),
-    (("argobots", "Argobots", "", ""), 65_536, 1 << 20),
+/// Libraries of threads (program, name, verbs of the two experiments), each with how many threads it is measured at most (with --quick, and else).
+const SCHEDULERS: [(Entry, usize, usize); 6] = [
+    (("weft", "Weft fibers", "yield", "signal"), 65_536, 1 << 20),
+    (("posix", "POSIX threads", "yield", "signal"), 512, 512),
+    (
+        ("boost_fiber", "Boost.Fiber", "yield", "signal"),
+        4096,
+        65_536,
+    ),
+    (
+        ("tasks", "may (coroutines)", "yield-may", "signal-may"),
+        512,
+        512,
+    ),
+    (
+        ("tasks", "tokio (tasks)", "yield-tokio", "signal-tokio"),
+        65_536,
+        1 << 20,
+    ),
+    (("argobots", "Argobots", "yield", "signal"), 65_536, 1 << 20),
 ];
 
 fn scheduler_lines(
     cast: &Cast,
     effort: Effort,
     places: &[usize],
-    task: impl Fn(&Performer, usize) -> Task,
+    signals: bool,
+    task: impl Fn(&Performer, &str, usize) -> Task,
 ) -> Vec<Line> {
     let mut all = Vec::new();
-    for (part, quick, full) in SCHEDULERS {
+    for ((stem, name, yields, signal), quick, full) in SCHEDULERS {
         let most = effort.pick(quick, full);
-        all.extend(lines(cast, "", &[part], |performer, _| {
+        let part = (stem, name, if signals { signal } else { yields }, "");
+        all.extend(lines(cast, "", &[part], |performer, verb| {
             let places = places.iter().filter(|count| **count <= most);
             places
-                .map(|&count| (count as f64, task(performer, count)))
+                .map(|&count| (count as f64, task(performer, verb, count)))
                 .collect()
         }));
     }
@@ -275,7 +299,7 @@ fn thread_scheduling(cast: &Cast, effort: Effort) -> Plan {
         vec![2, 8, 64, 512, 4096, 65_536],
         vec![2, 8, 64, 512, 4096, 65_536, 262_144, 1 << 20],
     );
-    let lines = scheduler_lines(cast, effort, &places, |performer, count| {
+    let lines = scheduler_lines(cast, effort, &places, false, |performer, verb, count| {
         // The kernel's yields take a thousand times as long as others'.
         let yields = if performer.stem == "posix" {
             4_000
@@ -285,7 +309,7 @@ fn thread_scheduling(cast: &Cast, effort: Effort) -> Plan {
         let rounds = (yields / count).max(2);
         Task::Program {
             program: performer.index,
-            request: format!("yield count={count} rounds={rounds}"),
+            request: format!("{verb} count={count} rounds={rounds}"),
             operations: (count * rounds) as u64,
             convert: Convert::Microseconds,
         }
@@ -299,11 +323,13 @@ fn thread_scheduling(cast: &Cast, effort: Effort) -> Plan {
 
 fn thread_signal(cast: &Cast, effort: Effort) -> Plan {
     let places = [1, 8, 64, 512, 4096, 16_384];
-    let lines = scheduler_lines(cast, effort, &places, |performer, count| Task::Program {
-        program: performer.index,
-        request: format!("signal count={count}"),
-        operations: count as u64,
-        convert: Convert::Microseconds,
+    let lines = scheduler_lines(cast, effort, &places, true, |performer, verb, count| {
+        Task::Program {
+            program: performer.index,
+            request: format!("{verb} count={count}"),
+            operations: count as u64,
+            convert: Convert::Microseconds,
+        }
     });
     Plan {
         budget: Budget {

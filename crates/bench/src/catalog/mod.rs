@@ -5,7 +5,7 @@
 //! project's own (some planned in [`scaling`]).
 
 mod beyond;
-mod components;
+pub(crate) mod components;
 mod net;
 mod scaling;
 mod services;

@@ -75,7 +75,9 @@ fn lines(
     let mut lines = Vec::new();
     for (fibers, variant) in [(true, "fibers"), (false, "POSIX threads")] {
         lines.extend(per_implementation(cast, variant, "", |implementation| {
-            let role = cast.members[implementation].role;
+            let mut members = cast.members.iter();
+            let member = members.find(|member| member.index == implementation);
+            let role = member.map_or(Role::Peer, |member| member.role);
             places(role, fibers)
                 .into_iter()
                 .map(|place| (place as f64, cell(implementation, place, fibers)))

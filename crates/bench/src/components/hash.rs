@@ -52,7 +52,7 @@ pub(super) fn samples(request: &Request<'_>, together: bool) -> Result<Vec<f64>>
         .map(|index| Some((Key(random_of(seed, index)), Value::new(index)?)))
         .collect::<Option<_>>()
         .context("too many keys")?;
-    let run = |_| {
+    let run = |_| -> Result<f64> {
         let table = Table::new(size);
         let of_thread = |thread: usize| &entries[thread * each..(thread + 1) * each];
         if mode == Mode::Match {

@@ -7,6 +7,7 @@
 
 mod hash;
 mod pool;
+mod threads;
 
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::HashMap;
@@ -53,6 +54,8 @@ fn answer(line: &str) -> Result<Vec<f64>> {
         "hash" => hash::samples(&request, false),
         "hash-all" => hash::samples(&request, true),
         "pool" => pool::samples(&request),
+        "yield" => threads::yields(&request),
+        "signal" => threads::signals(&request),
         verb => bail!("this program has no {verb}"),
     }
 }
@@ -149,6 +152,8 @@ mod tests {
             "hash-all mode=insert threads=1 runs=2 size=256 sweep=64 inserts=128 rounds=1 seed=1",
             "hash-all mode=steady threads=1 runs=2 size=256 sweep=64 inserts=128 rounds=2 seed=1",
             "pool mode=source threads=3 runs=2 packets=96 rounds=4 sleep=1000 seed=1",
+            "yield count=9 rounds=5 runs=2",
+            "signal count=7 runs=2",
             "pool mode=steady threads=2 runs=2 packets=96 rounds=2 sleep=1000 seed=1",
         ] {
             let found = answer(line).unwrap_or_else(|error| panic!("{line}: {error:#}"));

@@ -39,7 +39,6 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
                 Effect::Fabric => "tcp",
                 Effect::Hosts => "localhost,127.0.0.1",
                 Effect::Hostfile => "/dev/null",
-                Effect::Fabric => "tcp",
                 _ => "word",
             };
             let more = match row.does {

@@ -1,0 +1,141 @@
+//! Fibers under the loops of `peers/threads.hpp`.
+
+use super::Request;
+use anyhow::{Context, Result, bail};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use weft_atomic::{AtomicU64, Ordering};
+use weft_fiber::{Builder, Config, Fiber, JoinHandle, Runtime, park, yield_now};
+
+/// Two workers on a core each, for all requests.
+fn runtime() -> Result<&'static Runtime> {
+    static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
+    let made = RUNTIME.get_or_init(|| {
+        let config = Config {
+            workers: 2,
+            pin: Some(0),
+            ..Config::default()
+        };
+        Runtime::new(config).map_err(|error| error.to_string())
+    });
+    match made {
+        Ok(runtime) => Ok(runtime),
+        Err(error) => bail!("no runtime of fibers: {error}"),
+    }
+}
+
+/// Starts so many fibers on a worker.
+fn start<B: FnOnce() + Send + 'static>(
+    worker: usize,
+    count: u64,
+    mut body: impl FnMut() -> B,
+) -> Result<Vec<JoinHandle<()>>> {
+    let runtime = runtime()?;
+    (0..count)
+        .map(|_| {
+            Builder::new()
+                .worker(worker)
+                .spawn_on(runtime, body())
+                .context("no more fibers")
+        })
+        .collect()
+}
+
+fn join(fibers: Vec<JoinHandle<()>>) -> Result<()> {
+    for fiber in fibers {
+        if fiber.join().is_err() {
+            bail!("a measuring fiber panicked");
+        }
+    }
+    Ok(())
+}
+
+/// What the fibers that yield have in common. They share a worker, so nothing is contended.
+#[derive(Default)]
+struct Yielding {
+    running: AtomicU64,
+    ended: AtomicU64,
+    begin: OnceLock<Instant>,
+    end: OnceLock<Instant>,
+}
+
+/// Time of a yield among so many fibers of one worker.
+pub(super) fn yields(request: &Request<'_>) -> Result<Vec<f64>> {
+    let (count, rounds): (u64, u64) = (request.number("count")?, request.number("rounds")?);
+    let runs: usize = request.number("runs")?;
+    let run = |_| -> Result<f64> {
+        let all = Arc::new(Yielding::default());
+        let fibers = start(0, count, || {
+            let all = all.clone();
+            move || {
+                all.running.fetch_add(1, Ordering::Relaxed);
+                while all.running.load(Ordering::Relaxed) < count {
+                    yield_now();
+                }
+                all.begin.get_or_init(Instant::now);
+                for _ in 0..rounds {
+                    yield_now();
+                }
+                if all.ended.fetch_add(1, Ordering::Relaxed) + 1 == count {
+                    all.end.get_or_init(Instant::now);
+                }
+            }
+        })?;
+        join(fibers)?;
+        let (begin, end) = (all.begin.get(), all.end.get());
+        let took = end
+            .zip(begin)
+            .map(|(end, begin)| end.duration_since(*begin));
+        let took = took.context("count=0 leaves nothing to measure")?;
+        Ok(took.as_nanos() as f64 / (count * rounds) as f64)
+    };
+    (0..runs).map(run).collect()
+}
+
+/// Time that a signal to each of so many fibers of another worker takes its sender.
+pub(super) fn signals(request: &Request<'_>) -> Result<Vec<f64>> {
+    let (count, rounds): (u64, u64) = (request.number("count")?, request.number("runs")?);
+    if count == 0 {
+        bail!("count=0 leaves nothing to measure");
+    }
+    // How often all fibers have come to wait, and how many rounds of signals were begun.
+    let ready = Arc::new(AtomicU64::new(0));
+    let begun = Arc::new(AtomicU64::new(0));
+    let waiting = start(1, count, || {
+        let (ready, begun) = (ready.clone(), begun.clone());
+        move || {
+            for round in 0..rounds {
+                ready.fetch_add(1, Ordering::Relaxed);
+                // Acquire: SYNC signals.begun.
+                while begun.load(Ordering::Acquire) <= round {
+                    park();
+                }
+            }
+        }
+    })?;
+    let fibers: Vec<Fiber> = waiting.iter().map(JoinHandle::fiber).collect();
+    let sender = Builder::new().worker(0).spawn_on(runtime()?, move || {
+        let mut samples = Vec::new();
+        for round in 1..=rounds {
+            while ready.load(Ordering::Relaxed) < round * count {
+                yield_now();
+            }
+            // The last of them may still be between counting itself and parking.
+            std::thread::sleep(Duration::from_micros(200));
+            let start = Instant::now();
+            // Release: SYNC signals.begun.
+            begun.store(round, Ordering::Release);
+            for fiber in &fibers {
+                fiber.signal();
+            }
+            samples.push(start.elapsed().as_nanos() as f64 / count as f64);
+        }
+        samples
+    });
+    let samples = sender.context("no more fibers")?.join();
+    join(waiting)?;
+    match samples {
+        Ok(samples) => Ok(samples),
+        Err(_) => bail!("the sending fiber panicked"),
+    }
+}

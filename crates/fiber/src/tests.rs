@@ -84,7 +84,7 @@ fn a_signal_makes_a_parked_fiber_look_again() {
             .iter()
             .map(super::spawn::JoinHandle::fiber)
             .collect();
-        assert_eq!(fibers[0].number() == fibers[1].number(), false);
+        assert!(fibers[0].number() != fibers[1].number());
         turn.store(1, Ordering::Release);
         for player in players {
             assert!(fibers.contains(&player.join().expect("no panic")));

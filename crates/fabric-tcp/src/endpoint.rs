@@ -354,6 +354,16 @@ impl Tcp {
         }
     }
 
+    /// Keeps what this rank sends to itself until the next look. Another of its threads may sleep for it.
+    fn send_to_itself(&mut self, what: impl FnOnce() -> Own) -> Posted {
+        if self.own.len() >= OWN {
+            return Posted::Retry;
+        }
+        self.own.push_back(what());
+        self.bell.ring();
+        Posted::Done
+    }
+
     /// Appends a frame, if there is credit, and sends.
     #[inline]
     fn post(&mut self, to: Peer, kind: Kind, parts: &[&[u8]]) -> Result<Posted> {
@@ -461,11 +471,7 @@ impl Fabric for Tcp {
             });
         }
         if to.0 == self.config.me {
-            if self.own.len() >= OWN {
-                return Ok(Posted::Retry);
-            }
-            self.own.push_back(Own::Message(*head, data.to_vec()));
-            return Ok(Posted::Done);
+            return Ok(self.send_to_itself(|| Own::Message(*head, data.to_vec())));
         }
         self.post(to, Kind::Message, &[head, data])
     }
@@ -522,11 +528,7 @@ impl Fabric for Tcp {
 
     fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
         if to.0 == self.config.me {
-            if self.own.len() >= OWN {
-                return Ok(Posted::Retry);
-            }
-            self.own.push_back(Own::Signal(key));
-            return Ok(Posted::Done);
+            return Ok(self.send_to_itself(|| Own::Signal(key)));
         }
         self.post(to, Kind::Signal, &[&key.0.to_le_bytes()])
     }

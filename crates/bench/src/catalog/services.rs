@@ -19,7 +19,7 @@ const PORTAL: [(&str, [f64; 5]); 4] = [
     ("pingpong", [62.9, 74.9, 82.5, 86.9, 89.4]),
 ];
 
-/// Where the source's means for mailboxes are known, and those [µs].
+/// Where the source's means for mailboxes are known, and those in µs.
 const PLACES: [u32; 9] = [1, 2, 4, 5, 8, 9, 12, 13, 16];
 const MAILBOX: [(&str, [f64; 9]); 4] = [
     (

@@ -63,7 +63,8 @@ pub fn build(source: &str, flags: &[&str]) -> PathBuf {
     if let Some((_, program)) = built.iter().find(|(other, _)| *other == key) {
         return program.clone();
     }
-    let folder = scratch("programs");
+    // A folder for each: programs of different folders may have one name.
+    let folder = scratch(&format!("programs/{}", built.len()));
     let name = Path::new(source)
         .file_stem()
         .expect("a file")

@@ -4,7 +4,7 @@
 //! `target/peers/mpich` and `target/peers/openmpi`, each a complete prefix with `bin`, `lib` and
 //! `include`. That they work is shown at once: each builds the measuring program with its own `mpicc`
 //! and starts it with two ranks. Beside them the programs of compared components are built
-//! ([`components`](crate::components)).
+//! ([`components`]).
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -115,9 +115,10 @@ impl Link {
         self.sealed.is_some()
     }
 
-    /// Whether a frame may stand in the buffer that was not handed out.
+    /// Whether a look finds something although nothing comes: a frame may stand in the buffer, or the rest
+    /// of a chunk whose beginning was the last thing that an earlier look handled.
     pub fn has_backlog(&self) -> bool {
-        self.end > self.start && self.landing.is_none()
+        self.end > self.start || self.landing.is_some_and(|landing| landing.remaining == 0)
     }
 
     /// Reads once.
@@ -184,11 +185,11 @@ impl Link {
         let came = socket::receive(&self.socket, Region::EMPTY, &mut sealed.raw[before..]);
         let count = came.as_ref().map_or(0, |came| came.unwrap_or(0));
         sealed.raw.truncate(before + count);
-        match came? {
-            None => return Ok(Read::Nothing),
-            Some(0) => return Ok(Read::Closed),
-            Some(_) => {}
+        let came = came?;
+        if came == Some(0) {
+            return Ok(Read::Closed);
         }
+        // Also when nothing came: records for which the buffer had no room may stand here.
         let mut done = 0;
         while let Some((length, rest)) = sealed.raw[done..].split_first_chunk::<LENGTH>() {
             let length = usize::from(u16::from_be_bytes(*length));
@@ -206,6 +207,9 @@ impl Link {
             done += LENGTH + length;
         }
         sealed.raw.drain(..done);
+        if came.is_none() && done == 0 {
+            return Ok(Read::Nothing);
+        }
         Ok(Read::Some {
             more: count == want || done == 0,
         })

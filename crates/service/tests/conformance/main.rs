@@ -13,6 +13,7 @@ use weft_fabric::conformance::{Part, Stage, boxed};
 use weft_fabric_local::Local;
 use weft_fabric_shm::{Options, Shm, Use};
 use weft_fabric_sim::{Config, World};
+use weft_fabric_tcp::Tcp;
 use weft_service::sync::Kind;
 use weft_service::{Code, Node, Result};
 
@@ -138,3 +139,6 @@ conformance!(shm_by_chunks, |count| {
     };
     boxed(Shm::group_with(count as u32, &options).expect("endpoints"))
 });
+conformance!(tcp, |count| boxed(
+    Tcp::group(count as u32, |_| ()).expect("loopback is there")
+));

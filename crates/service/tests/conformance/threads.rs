@@ -41,4 +41,5 @@ fn echoes(stage: &dyn Stage) {
 fn threads_of_a_node_do_not_miss_what_others_polled() {
     echoes(&|count| boxed(Local::group(count)));
     echoes(&|count| boxed(Shm::group(count as u32).expect("endpoints")));
+    echoes(&|count| boxed(Tcp::group(count as u32, |_| ()).expect("loopback is there")));
 }

@@ -116,6 +116,7 @@ fn talk(fabric: Box<dyn weft_fabric::Fabric>, ends: &AtomicBool) {
 }
 
 #[test]
+#[ignore = "does not end about once in five runs: docs/hosts.md"]
 fn ten_thousand_strangers_change_nothing() {
     let openings = openings(|_| ());
     let cards = openings.each_ref().map(|one| one.card().clone());

@@ -56,6 +56,16 @@ impl Bell {
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
+    /// Takes back all rings so far; true if there were any. For a bell that its own side hears: who
+    /// hears by an [`Ear`] has no need of it.
+    #[must_use]
+    pub fn silence(&self) -> bool {
+        let mut count = 0u64;
+        // SAFETY: the kernel writes eight bytes into the number.
+        let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+        read == 8
+    }
+
     /// The descriptor, to be passed on to a ringer.
     #[must_use]
     pub fn into_descriptor(self) -> OwnedFd {

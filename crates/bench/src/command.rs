@@ -2,7 +2,7 @@
 
 use crate::catalog;
 use crate::components;
-use crate::experiment::{Build, Cast, Effort, Experiment, Member, Performer};
+use crate::experiment::{Cast, Effort, Experiment, Member, Performer};
 use crate::harness::Harness;
 use crate::implementation::Implementation;
 use crate::machine::{self, Machine};
@@ -215,10 +215,7 @@ fn measure(
     };
     let whole = chosen.len();
     for (index, experiment) in chosen.iter().enumerate() {
-        let Build::Ready(plan) = experiment.build else {
-            continue;
-        };
-        let plan = plan(&cast, effort);
+        let plan = (experiment.plan)(&cast, effort);
         if plan.lines.is_empty() {
             eprintln!(
                 "weft bench: {} needs an implementation of MPI; left out",
@@ -263,17 +260,13 @@ fn bar(name: &str) -> ProgressBar {
     bar
 }
 
-/// One line per experiment: id, what it shows, and whether it is built.
+/// One line per experiment: id, and what it shows.
 fn list(all: &[Experiment]) -> String {
     let mut text = String::new();
     let mut sorted: Vec<&Experiment> = all.iter().collect();
     sorted.sort_by_key(|experiment| experiment.part);
     for experiment in sorted {
-        let state = match experiment.build {
-            Build::Ready(_) => String::new(),
-            Build::Missing(what) => format!("  (not built yet: waits for {what})"),
-        };
-        text += &format!("{:24} {}{state}\n", experiment.id, experiment.title);
+        text += &format!("{:24} {}\n", experiment.id, experiment.title);
     }
     text
 }
@@ -288,25 +281,11 @@ fn choose<'e>(all: &'e [Experiment], names: &[String]) -> Result<Vec<&'e Experim
         if meant.is_empty() {
             bail!("there is no experiment '{name}'; weft bench --list names them all");
         }
-        if let [
-            Experiment {
-                id,
-                build: Build::Missing(what),
-                ..
-            },
-        ] = meant[..]
-        {
-            bail!("{id} is not built yet: it waits for {what}");
-        }
     }
     let wanted = |one: &&Experiment| {
         names.is_empty() || names.iter().any(|name| catalog::means(name, one.id))
     };
-    Ok(all
-        .iter()
-        .filter(|one| matches!(one.build, Build::Ready(_)))
-        .filter(wanted)
-        .collect())
+    Ok(all.iter().filter(wanted).collect())
 }
 
 /// Finds ours and the peers, and builds the measuring program with each; what is missing, in sentences.
@@ -511,7 +490,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_has_every_experiment_and_says_what_is_not_built() {
+    fn the_list_has_every_experiment() {
         let all = catalog::all();
         let text = list(&all);
         assert_eq!(text.lines().count(), all.len());
@@ -519,12 +498,7 @@ mod tests {
             let line = text
                 .lines()
                 .find(|line| line.split_whitespace().next() == Some(experiment.id));
-            let line = line.unwrap_or_else(|| panic!("{} is not listed", experiment.id));
-            assert_eq!(
-                line.contains("not built yet"),
-                matches!(experiment.build, Build::Missing(_)),
-                "{line}"
-            );
+            assert!(line.is_some(), "{} is not listed", experiment.id);
         }
     }
 

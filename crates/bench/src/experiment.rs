@@ -75,16 +75,8 @@ pub struct Experiment {
     pub chart: Chart,
     /// What a reader must know.
     pub notes: &'static [&'static str],
-    /// How it is run, or what it waits for.
-    pub build: Build,
-}
-
-/// Whether an experiment can run.
-pub enum Build {
-    /// It can: this plans it.
-    Ready(fn(&Cast, Effort) -> Plan),
-    /// It cannot yet; what is missing.
-    Missing(&'static str),
+    /// What is measured, for those who take part.
+    pub plan: fn(&Cast, Effort) -> Plan,
 }
 
 /// One implementation of MPI that takes part.

@@ -5,7 +5,7 @@ use super::sources::bare_copy;
 use super::{budget, per_implementation, powers, timed};
 use crate::device::Device;
 use crate::experiment::{
-    Budget, Build, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
+    Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
 };
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn base(id: &'static str, title: &'static str, plan: fn(&Cast, Effort) -> Plan) 
         lower_is_better: true,
         chart: Chart::Line,
         notes: &[],
-        build: Build::Ready(plan),
+        plan,
     }
 }
 

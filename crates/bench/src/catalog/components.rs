@@ -4,7 +4,7 @@
 
 use super::budget;
 use crate::experiment::{
-    Budget, Build, Cast, Convert, Effort, Experiment, Line, Part, Performer, Plan, Task,
+    Budget, Cast, Convert, Effort, Experiment, Line, Part, Performer, Plan, Task,
 };
 use crate::results::{Chart, Scale};
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn base() -> Experiment {
              have no such call.",
             "The source: flat at about 50 ns, libcuckoo and TBB above it and rising with the threads.",
         ],
-        build: Build::Ready(hash_insert),
+        plan: hash_insert,
     }
 }
 
@@ -73,7 +73,7 @@ pub fn experiments() -> Vec<Experiment> {
                 "In steady use: each thread inserts 256 keys and matches them, 40 times; time of one insertion or match, \
                  caches warm.",
             ],
-            build: Build::Ready(hash_match),
+            plan: hash_match,
             ..base()
         },
         Experiment {
@@ -87,7 +87,7 @@ pub fn experiments() -> Vec<Experiment> {
                 "In steady use: each thread takes 8 and returns them, 5 000 times.",
                 "The source: 100 to 150 ns, flat; stack and queue rise with the threads.",
             ],
-            build: Build::Ready(packet_pool),
+            plan: packet_pool,
             ..base()
         },
         Experiment {
@@ -103,7 +103,7 @@ pub fn experiments() -> Vec<Experiment> {
                  more may does not come to the end of this loop within 15 s: it is measured to 512. tokio's \
                  tasks have no stack: their yield is a return to the executor.",
             ],
-            build: Build::Ready(thread_scheduling),
+            plan: thread_scheduling,
             ..base()
         },
         Experiment {
@@ -117,7 +117,7 @@ pub fn experiments() -> Vec<Experiment> {
                  sender's time over their number. POSIX threads and Boost.Fiber: mutex and condition, Argobots: \
                  eventual, may: unpark, tokio: Notify. The source's table: POSIX threads 1.15, Argobots 0.30, its own 0.01 µs.",
             ],
-            build: Build::Ready(thread_signal),
+            plan: thread_signal,
             ..base()
         },
     ]

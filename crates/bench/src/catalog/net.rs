@@ -10,7 +10,7 @@ use weft_net::description::{Description, DriverThreads, Run};
 use weft_net::measure::{Ground, Setting};
 use weft_net::policy::Order;
 
-use crate::experiment::{Budget, Build, Cast, Effort, Experiment, Line, Metric, Part, Plan, Task};
+use crate::experiment::{Budget, Cast, Effort, Experiment, Line, Metric, Part, Plan, Task};
 use crate::results::{Chart, Role, Scale};
 
 /// One system of an experiment: what it is called, and how it differs from equal echo clients.
@@ -286,7 +286,7 @@ pub fn experiments() -> Vec<Experiment> {
         lower_is_better: false,
         chart: Chart::Line,
         notes: &NOTES,
-        build: Build::Ready(plan),
+        plan,
     };
     ROWS.iter().zip(plans).map(experiment).collect()
 }

@@ -3,7 +3,7 @@
 use super::budget;
 use crate::device::Device;
 use crate::experiment::{
-    Budget, Build, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
+    Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
 };
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
@@ -65,7 +65,7 @@ pub fn experiments() -> Vec<Experiment> {
                 "Source (published means): Kalray MPPA-256, one core of 400 MHz per node. Here 17 nodes share the \
                  cores of one machine: the exchanges of allgather cannot all run at once.",
             ],
-            build: Build::Ready(portals),
+            plan: portals,
         },
         Experiment {
             id: "mailbox-latency",
@@ -83,7 +83,7 @@ pub fn experiments() -> Vec<Experiment> {
                  channels can be open there at once; nothing here has such steps.",
                 "In shared memory a write costs about as much as a read, so broadcast may meet gather.",
             ],
-            build: Build::Ready(mailboxes),
+            plan: mailboxes,
         },
     ]
 }

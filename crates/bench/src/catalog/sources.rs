@@ -3,7 +3,7 @@
 use super::{budget, over_tcp, per_implementation, powers, timed};
 use crate::device::Device;
 use crate::experiment::{
-    Budget, Build, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
+    Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
 };
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub fn experiments() -> Vec<Experiment> {
                  axis says; the copy is one system call (process_vm_readv) between the two processes.",
                 TCP,
             ],
-            build: Build::Ready(latency_single),
+            plan: latency_single,
         },
         send(
             "send-standard",
@@ -106,7 +106,7 @@ pub fn experiments() -> Vec<Experiment> {
                 "The source on shared memory: blocking 685 ns (628 to 1013), non-blocking 494 ns (461 to 719), n = 100.",
                 TCP,
             ],
-            build: Build::Ready(latency_long),
+            plan: latency_long,
         },
     ]
 }
@@ -251,7 +251,7 @@ fn send(
         lower_is_better: false,
         chart: Chart::Line,
         notes,
-        build: Build::Ready(plan),
+        plan,
     }
 }
 
@@ -354,7 +354,7 @@ fn throughput(
         lower_is_better: false,
         chart: Chart::Range,
         notes,
-        build: Build::Ready(plan),
+        plan,
     }
 }
 

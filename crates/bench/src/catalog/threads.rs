@@ -2,7 +2,7 @@
 
 use super::{budget, per_implementation, powers};
 use crate::experiment::{
-    Budget, Build, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
+    Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
 };
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub fn experiments() -> Vec<Experiment> {
         lower_is_better: true,
         chart: Chart::Line,
         notes,
-        build: Build::Ready(plan),
+        plan,
     };
     vec![
         experiment(

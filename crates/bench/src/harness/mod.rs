@@ -291,7 +291,7 @@ mod tests {
             lower_is_better: true,
             chart: Chart::Line,
             notes: &["a note"],
-            build: crate::experiment::Build::Missing("a test"),
+            plan: |_, _| unreachable!("not planned"),
         }
     }
 

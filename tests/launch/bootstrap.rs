@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::harness::{Job, OWN_NAMESPACES, namespaces, rank};
+use crate::harness::{Job, OWN_NAMESPACES, default_signals, namespaces, rank};
 
 fn joined(words: &[&str], count: usize) {
     let mut all = vec!["-n".to_owned(), count.to_string()];
@@ -210,6 +210,7 @@ fn a_rank_starts_as_from_a_shell() {
         text.lines().map(split).collect()
     };
     let mut command = Command::new("sh");
+    default_signals(&mut command);
     let output = command.args(["-c", script]).stdin(Stdio::null()).output();
     let output = output.expect("there is a shell");
     let shell = seen(&String::from_utf8_lossy(&output.stdout));

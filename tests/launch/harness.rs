@@ -89,6 +89,7 @@ impl Job {
             NEXT.fetch_add(1, Ordering::Relaxed)
         );
         command.env(MARK, &mark).stdin(Stdio::null());
+        default_signals(&mut command);
         Self { command, mark }
     }
 
@@ -331,6 +332,21 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Strin
         }
         String::from_utf8_lossy(&bytes).into_owned()
     })
+}
+
+/// Lets a command begin with the signals as a terminal has them. Tests that run in the background of a
+/// shell without job control were started with SIGINT and SIGQUIT ignored, and a launcher leaves ignored
+/// what it finds ignored.
+pub fn default_signals(command: &mut Command) {
+    let default = || {
+        for number in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM] {
+            // SAFETY: signal(2) may be called between fork and exec, and takes no memory of ours.
+            unsafe { libc::signal(number, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: `default` does nothing but signal(2).
+    unsafe { command.pre_exec(default) };
 }
 
 /// Signals a process of a test.

@@ -120,22 +120,27 @@ impl Guard<'_> {
         if let Some(answer) = ready(self) {
             return answer;
         }
-        // Other fibers may run on this thread meanwhile.
-        keep_errno(|| {
+        let is_fiber = fiber::is_fiber();
+        let wait = || {
             if self.driven {
-                self.wait_parked(interest, ready)
+                self.wait_parked(interest, is_fiber, ready)
             } else {
-                self.drive(ready)
+                self.drive(is_fiber, ready)
             }
-        })
+        };
+        if is_fiber {
+            // Other fibers run on this thread meanwhile.
+            keep_errno(wait)
+        } else {
+            wait()
+        }
     }
 
     /// Drives progress until `ready` has an answer.
     #[inline]
-    fn drive<T>(&mut self, mut ready: impl FnMut(&mut Engine) -> Option<T>) -> T {
+    fn drive<T>(&mut self, is_fiber: bool, mut ready: impl FnMut(&mut Engine) -> Option<T>) -> T {
         self.driven = true;
         let mut waiting = Waiting::new();
-        let is_fiber = fiber::is_fiber();
         loop {
             let moved = self.progress();
             if moved {
@@ -209,6 +214,7 @@ impl Guard<'_> {
     fn wait_parked<T>(
         &mut self,
         interest: Interest<'_>,
+        is_fiber: bool,
         mut ready: impl FnMut(&mut Engine) -> Option<T>,
     ) -> T {
         let me = Waiter::current();
@@ -221,7 +227,7 @@ impl Guard<'_> {
                 return answer;
             }
             if !self.driven {
-                return self.drive(ready);
+                return self.drive(is_fiber, ready);
             }
             self.register(interest, &me);
             let place = self.parked.push(me.clone());

@@ -61,7 +61,9 @@ pub(super) fn collectives_ranks(cast: &Cast, effort: Effort) -> Plan {
     // One call of an implementation that spins can take a tenth of a second here.
     let budget = Budget {
         least: effort.pick(6, 20),
-        time: effort.pick(Duration::from_millis(40), Duration::from_secs(10)),
+        time: effort.pick(Duration::from_millis(60), Duration::from_secs(10)),
+        // Long enough for some dozens of calls: the first after a pause finds all ranks asleep.
+        sample: effort.pick(Duration::from_millis(10), Duration::from_millis(50)),
         turn: 1,
         ..budget(effort)
     };

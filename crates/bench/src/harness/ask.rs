@@ -140,7 +140,8 @@ impl Harness<'_> {
                     cell.iterations / 10
                 }
                 Repeat::Timed => cell.iterations / 5,
-            };
+            }
+            .max(1);
             // A turn lasts about as long for slow operations as for fast ones.
             let turn = if cell.iterations == 1 { 1 } else { budget.turn };
             ask(warmup, cell.iterations, turn)

@@ -64,7 +64,6 @@ fn under_hydra() {
 const REACH: &str = "#!/bin/sh\nhost=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
 
 #[test]
-#[ignore = "a rank that ends after MPI_Finalize says no goodbye over TCP: docs/hosts.md"]
 fn under_hydra_on_several_hosts() {
     let Some(hydra) = hydra() else {
         return;
@@ -97,7 +96,6 @@ fn under_hydra_on_several_hosts() {
 }
 
 #[test]
-#[ignore = "a rank that ends after MPI_Finalize says no goodbye over TCP: docs/hosts.md"]
 fn on_two_and_on_four_hosts() {
     let launcher = installation().join("bin/mpiexec");
     for count in [2, 4] {

@@ -196,7 +196,6 @@ fn a_blocked_rank_sleeps() {
 }
 
 #[test]
-#[ignore = "a rank that ends after MPI_Finalize says no goodbye over TCP: docs/hosts.md"]
 fn over_tcp_plain_and_encrypted() {
     for (name, ranks, arguments) in [
         ("point_to_point", 4, &[][..]),

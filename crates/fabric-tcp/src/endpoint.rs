@@ -377,6 +377,7 @@ impl Tcp {
         }
         session.out.push(kind, session.processed, parts);
         session.owed = 0;
+        session.bade = false;
         self.pump(to.0);
         Ok(Posted::Done)
     }
@@ -399,7 +400,7 @@ impl Tcp {
         let Some(link) = &mut session.link else {
             return;
         };
-        if link.blocked {
+        if link.blocked || link.failed.is_some() {
             return;
         }
         match session.out.pump(link, session.processed) {
@@ -409,8 +410,11 @@ impl Tcp {
                 let _ = self.bell.rewatch(&link.socket, About::Peer(peer), true);
             }
             Err(error) => {
+                // What the peer said before it went is there yet, and may be a goodbye: the next look
+                // reads it.
                 let silent = crate::meeting::is_silence(&error);
-                self.break_link(peer, &error.to_string(), silent);
+                link.failed = Some((error.to_string(), silent));
+                self.stirred += 1;
             }
         }
     }
@@ -550,15 +554,29 @@ impl Fabric for Tcp {
         let handed = self.sessions.iter().flatten().all(|session| {
             session.left
                 || session.out.is_flushed()
-                    && session.link.as_ref().is_none_or(|link| {
-                        weft_sys::socket::unacknowledged(&link.socket)
-                            .map_or(true, |left| left == 0)
-                    })
+                    && session.link.as_ref().is_none_or(|link| link.is_delivered())
         });
         if !handed {
             self.bell.hurry();
         }
         handed
+    }
+
+    fn farewell(&mut self) {
+        for peer in 0..self.sessions.len() {
+            let Some(session) = &mut self.sessions[peer] else {
+                continue;
+            };
+            let spoken = session.generation > 0 || session.is_needed();
+            if !spoken || session.left || session.bade {
+                continue;
+            }
+            session.bade = true;
+            session
+                .out
+                .push_control(Kind::Goodbye, session.processed, &[]);
+            self.pump(peer as u32);
+        }
     }
 }
 

@@ -75,6 +75,8 @@ pub struct Link {
     pub confirmed: bool,
     /// Waits for room to send, and is watched for it.
     pub blocked: bool,
+    /// Sending failed: how, and whether the other host was silent. What came before that is read yet.
+    pub failed: Option<(String, bool)>,
     /// Uncounted frames, before everything else.
     pub urgent: Vec<u8>,
     buffer: Box<[u8]>,
@@ -101,6 +103,7 @@ impl Link {
             socket,
             confirmed: false,
             blocked: false,
+            failed: None,
             urgent: Vec::new(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
             start: 0,
@@ -116,9 +119,19 @@ impl Link {
     }
 
     /// Whether a look finds something although nothing comes: a frame may stand in the buffer, or the rest
-    /// of a chunk whose beginning was the last thing that an earlier look handled.
+    /// of a chunk whose beginning was the last thing that an earlier look handled, or sending has failed.
     pub fn has_backlog(&self) -> bool {
-        self.end > self.start || self.landing.is_some_and(|landing| landing.remaining == 0)
+        self.end > self.start
+            || self.landing.is_some_and(|landing| landing.remaining == 0)
+            || self.failed.is_some()
+    }
+
+    /// Whether the other side's kernel has acknowledged all that was handed to this connection.
+    pub fn is_delivered(&self) -> bool {
+        let sealed = self.sealed.as_ref();
+        self.urgent.is_empty()
+            && sealed.is_none_or(|sealed| sealed.at == sealed.out.len())
+            && socket::unacknowledged(&self.socket).map_or(true, |count| count == 0)
     }
 
     /// Reads once.

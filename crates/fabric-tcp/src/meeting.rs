@@ -315,7 +315,10 @@ impl Tcp {
         for number in self.candidates.numbers(|one| one.peer == Some(peer)) {
             self.candidates.remove(number);
         }
-        self.mark_lost(peer, reason.to_owned());
+        match &self.sessions[peer as usize] {
+            Some(session) if session.parting => self.leave(peer),
+            _ => self.mark_lost(peer, reason.to_owned()),
+        }
     }
 
     /// Attends to what happens by time: attempts that are due, patience that ends.
@@ -807,6 +810,10 @@ impl Tcp {
             return;
         };
         if session.left {
+            return;
+        }
+        if session.parting {
+            self.leave(peer);
             return;
         }
         if silent {

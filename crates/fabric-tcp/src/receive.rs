@@ -7,9 +7,8 @@
 use std::time::Duration;
 
 use rustix::event::epoll::Event;
-use weft_fabric::{FabricError, Peer, SharedBytes, Sink, SyncKey};
+use weft_fabric::{Fabric, FabricError, Peer, SharedBytes, Sink, SyncKey};
 use weft_sys::clock;
-use weft_sys::socket;
 
 use crate::bell::About;
 use crate::endpoint::{Own, Tcp};
@@ -39,8 +38,6 @@ enum Next {
     Break(String, bool),
     /// The peer is.
     Lose(String),
-    /// It has said goodbye.
-    Left,
 }
 
 impl Tcp {
@@ -164,10 +161,12 @@ impl Tcp {
             match next {
                 Ok(Found::Nothing) if dry => break,
                 Ok(Found::Nothing) => match link.read() {
-                    Ok(Read::Nothing) => break,
+                    Ok(Read::Nothing) if link.failed.is_none() => break,
                     Ok(Read::Some { more }) => dry = !more,
-                    Ok(Read::Closed) => {
-                        over = Some(Next::Break("the connection was closed".into(), false));
+                    Ok(Read::Nothing | Read::Closed) => {
+                        let closed = || ("the connection was closed".into(), false);
+                        let (what, silent) = link.failed.take().unwrap_or_else(closed);
+                        over = Some(Next::Break(what, silent));
                         break;
                     }
                     Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
@@ -222,7 +221,6 @@ impl Tcp {
             }
             Some(Next::Break(what, silent)) => self.break_link(peer, &what, silent),
             Some(Next::Lose(reason)) => self.mark_lost(peer, reason),
-            Some(Next::Left) => self.leave(peer),
         }
         found
     }
@@ -263,6 +261,11 @@ impl Tcp {
         session.accept(&header, link.confirmed)?;
         session.processed += 1;
         match header.kind {
+            Kind::Goodbye => session.parting = true,
+            Kind::Acknowledge => {}
+            _ => session.parting = false,
+        }
+        match header.kind {
             Kind::Message => {
                 let (head, data) = wire::message(link.body(&header))?;
                 sink.message(from, head, SharedBytes::of(data));
@@ -294,11 +297,7 @@ impl Tcp {
                 let end = End::parse(link.body(&header))?;
                 session.ended(from, end, link, sink)?;
             }
-            Kind::Goodbye => {
-                link.consume(&header);
-                return Ok(Next::Left);
-            }
-            Kind::Acknowledge | Kind::Select | Kind::Resume | Kind::Chunk => {}
+            Kind::Goodbye | Kind::Acknowledge | Kind::Select | Kind::Resume | Kind::Chunk => {}
         }
         link.consume(&header);
         Ok(Next::More)
@@ -331,7 +330,7 @@ impl Tcp {
     }
 
     /// A peer has left in order: what it has sent was handed out.
-    fn leave(&mut self, peer: u32) {
+    pub(crate) fn leave(&mut self, peer: u32) {
         self.live.retain(|other| *other != peer);
         let Some(session) = &mut self.sessions[peer as usize] else {
             return;
@@ -428,36 +427,13 @@ impl Drop for Tcp {
             fn signalled(&mut self, _: Peer, _: SyncKey) {}
         }
         let end = clock::deadline_after(FAREWELL);
-        let mut said = vec![false; self.sessions.len()];
+        self.farewell();
         loop {
-            let mut waits = false;
-            for (peer, said) in said.iter_mut().enumerate() {
-                let Some(session) = &mut self.sessions[peer] else {
-                    continue;
-                };
-                if session.left || !session.is_live() && !session.is_needed() {
-                    continue;
-                }
-                // Transfers of peers from our memory end with us, as they do where a process ends.
+            // Transfers of peers from our memory end with us, as they do where a process ends.
+            for session in self.sessions.iter_mut().flatten() {
                 session.out.cancel(|_| true);
-                if session.out.is_flushed() && !*said {
-                    session
-                        .out
-                        .push_control(Kind::Goodbye, session.processed, &[]);
-                    *said = true;
-                    self.pump(peer as u32);
-                }
-                let Some(session) = &self.sessions[peer] else {
-                    continue;
-                };
-                let handed = session.out.is_flushed()
-                    && *said
-                    && session.link.as_ref().is_none_or(|link| {
-                        socket::unacknowledged(&link.socket).is_ok_and(|count| count == 0)
-                    });
-                waits |= !handed;
             }
-            if !waits || clock::monotonic() >= end {
+            if self.is_flushed() || clock::monotonic() >= end {
                 return;
             }
             if self.look(&mut Nobody, 64) == 0 {

@@ -2,8 +2,11 @@
 //!
 //! ```text
 //!   Idle ──first use──► dialing ──chosen──► live ──broken──► dialing … ──set time over──► lost
-//!                                             └──Goodbye──► left
+//!                                             └──Goodbye──► parting ──broken──► left
 //! ```
+//!
+//! A goodbye says that the peer may end from now on. It goes on for as long as the connection is there,
+//! and what it sends after it takes the goodbye back.
 
 use std::collections::HashMap;
 
@@ -65,7 +68,11 @@ pub struct Session {
     pub owed: usize,
     /// The address at which the peer was reached, as a place in its card.
     pub agreed: Option<usize>,
-    /// The peer has said goodbye.
+    /// The peer has said goodbye, and nothing since.
+    pub parting: bool,
+    /// We have, and nothing since.
+    pub bade: bool,
+    /// The peer has ended after it had said goodbye.
     pub left: bool,
     pub gets: HashMap<u32, Asked>,
     pub puts: HashMap<u32, Asked>,
@@ -83,6 +90,8 @@ impl Session {
             processed: 0,
             owed: 0,
             agreed: None,
+            parting: false,
+            bade: false,
             left: false,
             gets: HashMap::new(),
             puts: HashMap::new(),

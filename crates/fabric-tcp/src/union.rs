@@ -340,6 +340,11 @@ impl<L: Fabric> Fabric for Union<L> {
     fn is_flushed(&mut self) -> bool {
         self.local.is_flushed() && self.remote.is_flushed()
     }
+
+    fn farewell(&mut self) {
+        self.local.farewell();
+        self.remote.farewell();
+    }
 }
 
 /// The doorbell of the local fabric, which the watcher rings for the network.

@@ -96,4 +96,8 @@ impl<F: Fabric + ?Sized> Fabric for Box<F> {
     fn is_flushed(&mut self) -> bool {
         (**self).is_flushed()
     }
+
+    fn farewell(&mut self) {
+        (**self).farewell();
+    }
 }

@@ -241,4 +241,8 @@ impl<F: Fabric> Fabric for Faulty<F> {
     fn is_flushed(&mut self) -> bool {
         self.inner.is_flushed()
     }
+
+    fn farewell(&mut self) {
+        self.inner.farewell();
+    }
 }

@@ -331,6 +331,10 @@ pub trait Fabric: Send {
     fn is_flushed(&mut self) -> bool {
         true
     }
+
+    /// Tells the peers that this process may end from now on: an end after this is no loss to them. It is
+    /// told once [`Self::is_flushed`] answers true. Whatever is sent to a peer later takes it back there.
+    fn farewell(&mut self) {}
 }
 
 /// What a sleeper holds between saying that it will sleep and sleeping.

@@ -456,4 +456,8 @@ impl<F: Fabric> Fabric for Traced<F> {
     fn is_flushed(&mut self) -> bool {
         self.inner.is_flushed()
     }
+
+    fn farewell(&mut self) {
+        self.inner.farewell();
+    }
 }

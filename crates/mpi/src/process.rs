@@ -128,8 +128,16 @@ impl Process {
         self.drain();
         let world = self.world();
         world.run(coll::barrier(&coll::Members::of(&world))?)?;
-        self.drain();
+        self.part();
         Ok(())
+    }
+
+    /// Tells the others that this rank may end from now on, and waits until that has left it, too. What it
+    /// sends later, in a session, takes that back.
+    pub fn part(&self) {
+        self.drain();
+        self.lock().fabric.farewell();
+        self.drain();
     }
 
     /// Lets another layer use the endpoint, which this one goes on to drive. Once; what arrives for a

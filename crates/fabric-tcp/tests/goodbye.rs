@@ -1,0 +1,112 @@
+//! A process that ends without a word is lost; one that has said goodbye has left, however it ends.
+
+#![allow(missing_docs)]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Ear, join, openings};
+use weft_fabric::{Fabric, HEAD, Peer, Posted};
+use weft_fabric_tcp::Tcp;
+
+fn pair(seal: bool) -> [Tcp; 2] {
+    let openings = openings(|config| config.seal = seal);
+    let cards = openings.each_ref().map(|one| one.card().clone());
+    join(openings, [cards.to_vec(), cards.to_vec()])
+}
+
+fn post(from: &mut Tcp, to: u32) {
+    assert_eq!(from.try_send(Peer(to), &[0; HEAD], b"x"), Ok(Posted::Done));
+}
+
+/// Polls both until each has what the other sent and all is handed over.
+fn exchange(pair: &mut [Tcp; 2], ears: &mut [Ear; 2], messages: usize) {
+    let start = Instant::now();
+    loop {
+        for (one, ear) in pair.iter_mut().zip(ears.iter_mut()) {
+            one.poll(ear, 16);
+        }
+        let come = ears.iter().all(|ear| ear.inbox.messages() == messages);
+        if come && pair.iter_mut().all(|one| one.is_flushed()) {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "waited in vain");
+        std::thread::yield_now();
+    }
+}
+
+/// Looks until something has been heard.
+fn watch(one: &mut Tcp, ear: &mut Ear, until: impl Fn(&Ear) -> bool) {
+    let start = Instant::now();
+    while !until(ear) && start.elapsed() < Duration::from_secs(20) {
+        one.poll(ear, 16);
+        std::thread::yield_now();
+    }
+}
+
+/// Looks as often as suffices for a refused connection to be noticed.
+fn look_on(one: &mut Tcp, ear: &mut Ear) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(200) {
+        one.poll(ear, 16);
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn who_has_said_goodbye_may_end_in_any_way() {
+    for seal in [false, true] {
+        let (mut pair, mut ears) = (pair(seal), <[Ear; 2]>::default());
+        post(&mut pair[0], 1);
+        post(&mut pair[1], 0);
+        exchange(&mut pair, &mut ears, 1);
+        pair[1].farewell();
+        exchange(&mut pair, &mut ears, 1);
+        let [mut stays, goes] = pair;
+        goes.die();
+        look_on(&mut stays, &mut ears[0]);
+        assert_eq!(ears[0].lost, None);
+        // Its messages would go nowhere, and it is told so.
+        assert!(stays.try_send(Peer(1), &[0; HEAD], b"x").is_err());
+        assert!(stays.is_flushed());
+    }
+}
+
+#[test]
+fn a_goodbye_is_read_also_if_sending_fails_first() {
+    let (mut pair, mut ears) = (pair(false), <[Ear; 2]>::default());
+    post(&mut pair[0], 1);
+    post(&mut pair[1], 0);
+    exchange(&mut pair, &mut ears, 1);
+    let [mut stays, mut goes] = pair;
+    post(&mut goes, 0);
+    goes.farewell();
+    while !goes.is_flushed() {
+        std::thread::yield_now();
+    }
+    goes.die();
+    // The first is answered by a reset, the others find the connection broken.
+    for _ in 0..3 {
+        let _ = stays.try_send(Peer(1), &[0; HEAD], b"x");
+        std::thread::sleep(common::MOMENT);
+    }
+    look_on(&mut stays, &mut ears[0]);
+    assert_eq!((ears[0].inbox.messages(), &ears[0].lost), (2, &None));
+}
+
+#[test]
+fn what_is_sent_later_takes_a_goodbye_back() {
+    let (mut pair, mut ears) = (pair(false), <[Ear; 2]>::default());
+    post(&mut pair[0], 1);
+    post(&mut pair[1], 0);
+    exchange(&mut pair, &mut ears, 1);
+    pair[1].farewell();
+    post(&mut pair[1], 0);
+    post(&mut pair[0], 1);
+    exchange(&mut pair, &mut ears, 2);
+    let [mut stays, goes] = pair;
+    goes.die();
+    watch(&mut stays, &mut ears[0], |ear| ear.lost.is_some());
+    assert!(ears[0].lost.is_some(), "it ended without a word");
+}

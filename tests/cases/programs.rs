@@ -126,6 +126,7 @@ fn wrong_arguments_give_the_right_class() {
 fn threads_of_both_kinds() {
     passes("threads", &[2, 4], &["16"]);
     passes("threads", &[2], &["64"]);
+    passes("threads", &[2], &["256"]);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 #include "check.h"
 #include <pthread.h>
 
-#define MOST 64
+#define MOST 256
+#define WINDOW 16
 static MPI_Comm comms[MOST];
 static int rounds = 500;
 
@@ -28,20 +29,50 @@ static void *talk(void *argument) {
     return NULL;
 }
 
+/* Windows to oneself and to the peer at once: contents, order within a tag, and a wildcard for the source. */
+static void *carry(void *argument) {
+    int me = (int)(long)argument, peer = check_rank ^ 1;
+    MPI_Comm comm = comms[me];
+    for (int i = 0; i < rounds / WINDOW + 1; i++) {
+        int own[WINDOW], from[WINDOW], out[WINDOW];
+        MPI_Request requests[4 * WINDOW];
+        MPI_Status statuses[4 * WINDOW];
+        for (int one = 0; one < WINDOW; one++) {
+            MPI_Irecv(&own[one], 1, MPI_INT, check_rank, MOST + me, comm, &requests[one]);
+            MPI_Irecv(&from[one], 1, MPI_INT, MPI_ANY_SOURCE, 2 * MOST + me, comm, &requests[WINDOW + one]);
+        }
+        for (int one = 0; one < WINDOW; one++) {
+            out[one] = (i * MOST + me) * WINDOW + one;
+            MPI_Isend(&out[one], 1, MPI_INT, check_rank, MOST + me, comm, &requests[2 * WINDOW + one]);
+            MPI_Isend(&out[one], 1, MPI_INT, peer, 2 * MOST + me, comm, &requests[3 * WINDOW + one]);
+        }
+        MPI_Waitall(4 * WINDOW, requests, statuses);
+        for (int one = 0; one < WINDOW; one++) {
+            CHECK(own[one] == out[one] && from[one] == out[one]);
+            CHECK(statuses[WINDOW + one].MPI_SOURCE == peer && statuses[WINDOW + one].MPI_TAG == 2 * MOST + me);
+        }
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv) {
     int provided, threads = argc > 1 ? atoi(argv[1]) : 16;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &check_size);
     CHECK(provided == MPI_THREAD_MULTIPLE && threads <= MOST);
+    if (threads > 64) rounds = 100;
     for (int shared = 0; shared < 2; shared++) {
         pthread_t ids[MOST];
         for (int i = 0; i < threads; i++)
             if (shared) comms[i] = MPI_COMM_WORLD;
             else MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
         if ((check_rank ^ 1) < check_size) {
-            for (long i = 0; i < threads; i++) pthread_create(&ids[i], NULL, talk, (void *)i);
-            for (int i = 0; i < threads; i++) pthread_join(ids[i], NULL);
+            void *(*bodies[])(void *) = {talk, carry};
+            for (int body = 0; body < 2; body++) {
+                for (long i = 0; i < threads; i++) CHECK(pthread_create(&ids[i], NULL, bodies[body], (void *)i) == 0);
+                for (int i = 0; i < threads; i++) pthread_join(ids[i], NULL);
+            }
         }
         MPI_Barrier(MPI_COMM_WORLD);
         if (!shared)

@@ -133,12 +133,26 @@ impl<T> Biased<T> {
     }
 }
 
-impl<T, K: Kernel> Guard<'_, T, K> {
+impl<'a, T, K: Kernel> Guard<'a, T, K> {
     /// Whether others wait: time to come to an end, or to drop the guard and take it again.
     #[inline]
     #[must_use]
     pub fn is_contended(&self) -> bool {
         self.biased.is_contended()
+    }
+
+    /// If others wait, lets one of them have it, and takes it again after: see
+    /// [`Guard::hand_over`](crate::lock::Guard::hand_over).
+    pub fn hand_over(mut self, kernel: &'a K) -> Self {
+        let biased = self.biased;
+        if let Some(held) = self.held.take() {
+            // Not by the bias, so there is nothing else to give back.
+            core::mem::forget(self);
+            return biased.guard(Some(held.hand_over()));
+        }
+        drop(self);
+        yield_now();
+        biased.lock(kernel)
     }
 }
 

@@ -3,7 +3,10 @@
 //! ```text
 //!   state      0 free, 1 held
 //!   waiting    how many threads are in the slow path; the holder reads it
-//!   turns      how often a thread of the slow path got the lock
+//!   taken      how often the lock was taken; `turns`: of these, by a thread of the slow path
+//!   turn_at    `taken` at the last turn
+//!   awake      how many of those that wait do not sleep
+//!   offered    the holder has let go so that another one may have it
 //!   bell       where they sleep
 //! ```
 //!
@@ -11,11 +14,22 @@
 //! [doorbell](crate::doorbell) and a look whether anybody sleeps: with
 //! [`FenceMode::Asymmetric`] a store and a load, nothing else.
 //!
+//! # Patience
+//! What the lock protects lies in the cache of who held it last, and to fetch it costs as much as many
+//! short turns. So where threads take the lock again and again, each should have it for a while. A
+//! waiter that comes soon (counted in turns, not in time) after another waiter had its turn looks only
+//! now and then; one that comes to a lock that is seldom contended looks at once. A holder that wants to
+//! be relieved says so by [`hand_over`](Guard::hand_over), which waiters watch on a line of its own.
+//! All of this is advice: it changes when a waiter looks, not what it may do.
+//!
 //! # Why a waiter is not forgotten
 //! A waiter announces itself on the bell and then tries once more; a holder stores `state = 0` and
 //! then looks at the bell. That is the protocol of [`fence`](mod@crate::fence): either the waiter finds
 //! the lock free or the holder finds the waiter. One waiter is woken for each release (not all, they
-//! would only run against each other). Its wake-up takes the announcement of *all* sleepers away, so
+//! would only run against each other), and none while another waiter is awake. That one either gets the
+//! lock, and releases it later; or it goes to sleep, and before that takes itself off `awake`, announces
+//! itself and tries: then again either it finds the lock free, or whoever holds it will find that somebody
+//! sleeps and nobody is awake. A wake-up takes the announcement of *all* sleepers away, so
 //! a waiter that gets the lock while others wait announces again on their behalf, and its own
 //! release wakes the next. A woken waiter that comes too late announces again itself.
 //!
@@ -25,11 +39,22 @@
 
 use core::ops::{Deref, DerefMut};
 
-use crate::{AtomicU32, Doorbell, FenceMode, Kernel, Ordering, UnsafeCell, spin_loop, yield_now};
+use crate::{
+    AtomicU32, CacheLine, Doorbell, FenceMode, Kernel, Ordering, UnsafeCell, spin_loop, yield_now,
+};
 
-/// Tries before a waiter goes to sleep: about half a microsecond, more than a short critical section
+/// Pauses, some 20 ns each, between two looks of a patient waiter: long enough for some hundred short turns.
+const PATIENCE: u32 = if cfg!(loom) { 1 } else { 1024 };
+
+/// Looks of a patient waiter before it sleeps; it lets others run after each.
+const LOOKS: u32 = if cfg!(loom) { 1 } else { 16 };
+
+/// Looks of another waiter before it sleeps: about half a microsecond, more than a short critical section
 /// takes, little against the microsecond and more of a sleep.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 50 };
+
+/// A lock that was taken less often than this since the last turn of a waiter is contended all the time.
+const SELDOM: u32 = 32;
 
 /// How often one who hands over lets others run before taking the lock again regardless.
 const COURTESY: u32 = if cfg!(loom) { 2 } else { 100 };
@@ -39,10 +64,20 @@ const COURTESY: u32 = if cfg!(loom) { 2 } else { 100 };
 pub struct Lock<T> {
     state: AtomicU32,
     waiting: AtomicU32,
+    taken: AtomicU32,
     turns: AtomicU32,
+    turn_at: AtomicU32,
     mode: FenceMode,
+    waiters: CacheLine<Waiters>,
     bell: Doorbell,
     value: UnsafeCell<T>,
+}
+
+/// What those who wait look at, away from what each turn writes.
+#[derive(Debug)]
+struct Waiters {
+    awake: AtomicU32,
+    offered: AtomicU32,
 }
 
 // SAFETY: the value is reached only through a guard, and one guard exists at a time.
@@ -67,8 +102,14 @@ impl<T> Lock<T> {
         Self {
             state: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
+            taken: AtomicU32::new(0),
             turns: AtomicU32::new(0),
+            turn_at: AtomicU32::new(0),
             mode,
+            waiters: CacheLine(Waiters {
+                awake: AtomicU32::new(0),
+                offered: AtomicU32::new(0),
+            }),
             bell: Doorbell::new(),
             value: UnsafeCell::new(value),
         }
@@ -78,7 +119,7 @@ impl<T> Lock<T> {
     #[inline]
     pub fn lock<'a, K: Kernel>(&'a self, kernel: &'a K) -> Guard<'a, T, K> {
         if !self.take() {
-            self.take_slowly(kernel);
+            self.take_slowly(true, kernel);
         }
         self.guard(kernel)
     }
@@ -113,29 +154,47 @@ impl<T> Lock<T> {
     #[inline]
     fn take(&self) -> bool {
         // Acquire: SYNC lock.state.
-        self.state
+        let taken = self
+            .state
             .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
+            .is_ok();
+        if taken {
+            // Written by the holder alone.
+            let count = self.taken.load(Ordering::Relaxed);
+            self.taken.store(count.wrapping_add(1), Ordering::Relaxed);
+        }
+        taken
     }
 
     #[cold]
-    fn take_slowly(&self, kernel: &impl Kernel) {
+    fn take_slowly(&self, may_be_patient: bool, kernel: &impl Kernel) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.wait_for_turn(kernel);
+        let since = self
+            .taken
+            .load(Ordering::Relaxed)
+            .wrapping_sub(self.turn_at.load(Ordering::Relaxed));
+        self.wait_for_turn(may_be_patient && since < SELDOM, kernel);
         let others = self.waiting.fetch_sub(1, Ordering::Relaxed) - 1;
         if others != 0 {
             self.bell.keep_announced();
         }
         self.turns.fetch_add(1, Ordering::Relaxed);
+        let now = self.taken.load(Ordering::Relaxed);
+        self.turn_at.store(now, Ordering::Relaxed);
     }
 
-    fn wait_for_turn(&self, kernel: &impl Kernel) {
+    fn wait_for_turn(&self, patient: bool, kernel: &impl Kernel) {
         loop {
-            for _ in 0..SPINS {
-                if self.state.load(Ordering::Relaxed) == 0 && self.take() {
-                    return;
-                }
-                spin_loop();
+            self.waiters.awake.fetch_add(1, Ordering::Relaxed);
+            let taken = if patient {
+                self.look_patiently()
+            } else {
+                self.look()
+            };
+            // Before the announcement, whose fence orders the two: see the module page.
+            self.waiters.awake.fetch_sub(1, Ordering::Relaxed);
+            if taken {
+                return;
             }
             let ticket = self.bell.prepare(self.mode, kernel);
             if self.take() {
@@ -146,12 +205,38 @@ impl<T> Lock<T> {
         }
     }
 
+    fn look(&self) -> bool {
+        for _ in 0..SPINS {
+            if self.state.load(Ordering::Relaxed) == 0 && self.take() {
+                return true;
+            }
+            spin_loop();
+        }
+        false
+    }
+
+    fn look_patiently(&self) -> bool {
+        for _ in 0..LOOKS {
+            for _ in 0..PATIENCE {
+                if self.waiters.offered.load(Ordering::Relaxed) != 0 && self.take() {
+                    return true;
+                }
+                spin_loop();
+            }
+            if self.state.load(Ordering::Relaxed) == 0 && self.take() {
+                return true;
+            }
+            yield_now();
+        }
+        false
+    }
+
     #[inline]
     fn release(&self, kernel: &impl Kernel) {
         // Release: SYNC lock.state.
         self.state.store(0, Ordering::Release);
         self.mode.light();
-        if self.bell.somebody_sleeps() {
+        if self.bell.somebody_sleeps() && self.waiters.awake.load(Ordering::Relaxed) == 0 {
             self.bell.wake(1, kernel, || ());
         }
     }
@@ -173,6 +258,7 @@ impl<T, K: Kernel> Guard<'_, T, K> {
             return self;
         }
         let turns = lock.turns.load(Ordering::Relaxed);
+        lock.waiters.offered.store(1, Ordering::Relaxed);
         drop(self);
         for _ in 0..COURTESY {
             if lock.turns.load(Ordering::Relaxed) != turns || !lock.is_contended() {
@@ -180,7 +266,12 @@ impl<T, K: Kernel> Guard<'_, T, K> {
             }
             yield_now();
         }
-        lock.lock(kernel)
+        lock.waiters.offered.store(0, Ordering::Relaxed);
+        // Whoever hands over has others wait for what it does, so it is not patient.
+        if !lock.take() {
+            lock.take_slowly(false, kernel);
+        }
+        lock.guard(kernel)
     }
 }
 

@@ -21,7 +21,7 @@ static const struct {
 } workloads[] = {
     {"pingpong", pingpong}, {"bandwidth", bandwidth}, {"copy", copy},   {"stream", stream},
     {"exchange", exchange}, {"collective", collective}, {"routine", routine}, {"oneway", oneway}, {"matching", matching}, {"idle", idle},
-    {"settle", settle},     {"burn", burn},         {"threads", threads},
+    {"settle", settle},     {"burn", burn},         {"threads", threads}, {"carried", carried},
 };
 
 static int world_rank;

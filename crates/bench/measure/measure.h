@@ -55,6 +55,7 @@ void routine(struct task *task);
 void oneway(struct task *task);
 void matching(struct task *task);
 void threads(struct task *task);
+void carried(struct task *task);
 void idle(struct task *task);
 void settle(struct task *task);
 void burn(struct task *task);

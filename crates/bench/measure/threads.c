@@ -27,6 +27,7 @@ struct round {
     volatile int started; /* fibers: all have come to their first call */
     volatile int go;
     pthread_barrier_t barrier;
+    void (*body)(struct round *round, int number);
 };
 
 struct member {
@@ -59,11 +60,32 @@ static void mark(struct round *round)
         memcpy(round->memory + 2 * stride * (size_t)number, &number, 4);
 }
 
+/* Messages of one thread to itself, in windows. */
+#define WINDOW 32
+
+static void carry(struct round *round, int number)
+{
+    MPI_Comm comm = round->comms[round->own ? number : 0];
+    MPI_Request requests[2 * WINDOW];
+    int rank = round->task->rank, out[WINDOW], in[WINDOW];
+    for (int turn = 0; turn < round->turns; turn++) {
+        for (int one = 0; one < WINDOW; one++)
+            MPI_Irecv(&in[one], 4, MPI_CHAR, rank, number, comm, &requests[one]);
+        for (int one = 0; one < WINDOW; one++) {
+            out[one] = number * WINDOW + one;
+            MPI_Isend(&out[one], 4, MPI_CHAR, rank, number, comm, &requests[WINDOW + one]);
+        }
+        MPI_Waitall(2 * WINDOW, requests, MPI_STATUSES_IGNORE);
+        if (memcmp(in, out, sizeof in))
+            fail("thread %d got other messages than it sent: the implementation delivered wrong data", number);
+    }
+}
+
 static void *posix_thread(void *argument)
 {
     struct member *member = argument;
     pthread_barrier_wait(&member->round->barrier);
-    play(member->round, member->number);
+    member->round->body(member->round, member->number);
     pthread_barrier_wait(&member->round->barrier);
     return NULL;
 }
@@ -96,7 +118,7 @@ static void *fiber(void *argument)
     member->round->started++;
     while (!member->round->go)
         weft_fiber_yield();
-    play(member->round, member->number);
+    member->round->body(member->round, member->number);
     return NULL;
 }
 
@@ -144,6 +166,7 @@ void threads(struct task *task)
     struct round round = {0};
     int fibers = task_is(task, "kind", "fibers");
     round.task = task;
+    round.body = play;
     round.threads = (int)task_number(task, "threads", 14);
     round.size = (int)task_number(task, "size", 64);
     round.own = task_is(task, "own", "1");
@@ -173,5 +196,32 @@ void threads(struct task *task)
         MPI_Comm_free(&round.comms[comm]);
     free(round.comms);
     free(round.memory);
+    free(members);
+}
+
+/* Time of a whole round of POSIX threads that send to themselves, over the messages of all of them.
+ * threads=N, own=1: a communicator for each thread. One rank, so that each thread may have a core. */
+void carried(struct task *task)
+{
+    struct round round = {0};
+    round.task = task;
+    round.body = carry;
+    round.threads = (int)task_number(task, "threads", 1);
+    round.own = task_is(task, "own", "1");
+    int comms = round.own ? round.threads : 1;
+    round.comms = calloc((size_t)comms, sizeof *round.comms);
+    for (int comm = 0; comm < comms; comm++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &round.comms[comm]);
+    struct member *members = calloc((size_t)round.threads, sizeof *members);
+    for (int number = 0; number < round.threads; number++)
+        members[number] = (struct member){&round, number};
+    round.turns = task->warmup / (WINDOW * round.threads) + 1;
+    with_posix_threads(&round, members);
+    round.turns = task->iterations / (WINDOW * round.threads) + 1;
+    for (int sample = 0; sample < task->samples; sample++)
+        task->values[sample] = with_posix_threads(&round, members) / ((double)round.turns * WINDOW * round.threads);
+    for (int comm = 0; comm < comms; comm++)
+        MPI_Comm_free(&round.comms[comm]);
+    free(round.comms);
     free(members);
 }

@@ -281,6 +281,28 @@ const TARGETS: &[Target] = &[
         reference: Reference::Series("POSIX threads"),
         ..at_most("signal, against a POSIX condition", "thread-signal", 0.05)
     },
+    Target {
+        places: (2.0, 2.0),
+        variant: "a communicator each",
+        reference: Reference::First,
+        at_least: true,
+        ..at_most(
+            "messages of two threads against one, a communicator each",
+            "rate-threads",
+            1.7,
+        )
+    },
+    Target {
+        places: (2.0, 2.0),
+        variant: "one communicator",
+        reference: Reference::First,
+        at_least: true,
+        ..at_most(
+            "messages of two threads against one, one communicator",
+            "rate-threads",
+            1.0,
+        )
+    },
 ];
 
 /// Whether a promise was kept.

@@ -49,6 +49,7 @@ compile_error!("weft-fiber switches contexts by hand on x86-64 only; see src/swi
 
 mod completion;
 mod runnable;
+mod seat;
 
 #[cfg(not(loom))]
 mod fiber;
@@ -75,7 +76,7 @@ pub use self::{
     runtime::{Config, Guard, Order, Runtime},
     spawn::{Builder, JoinHandle, spawn},
     stack::{LARGEST_STACK, SMALLEST_STACK},
-    waiter::{Waiter, park, sleep_elsewhere},
+    waiter::{Sitter, Waiter, park, sleep_elsewhere},
     worker::{current, current_worker, is_fiber, others_runnable, yield_now},
 };
 

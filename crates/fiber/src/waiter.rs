@@ -2,16 +2,28 @@
 
 use std::sync::Arc;
 use std::task::Waker;
-use std::thread::{self, Thread};
+
+use weft_sys::Futex;
 
 use crate::fiber::Fiber;
+use crate::seat::Seat;
 use crate::worker;
+
+static FUTEX: Futex = Futex::private();
+
+thread_local! {
+    static SEAT: Arc<Seat> = Arc::new(Seat::new());
+}
+
+/// A thread that is no fiber.
+#[derive(Clone, Debug)]
+pub struct Sitter(Arc<Seat>);
 
 /// Somebody who waits and can be woken. Waking is telling: look again at what you wait for.
 #[derive(Clone, Debug)]
 pub enum Waiter {
-    /// A thread, asleep on a futex of its own.
-    Thread(Thread),
+    /// A thread. It lets others run for a moment, then sleeps on a futex of its own.
+    Thread(Sitter),
     /// A fiber: the worker runs others meanwhile.
     Fiber(Fiber),
     /// A task of some executor.
@@ -24,28 +36,41 @@ impl Waiter {
     pub fn current() -> Self {
         match worker::current() {
             Some(fiber) => Self::Fiber(fiber),
-            None => Self::Thread(thread::current()),
+            // A thread that is being torn down gets a seat that nobody sits on: it does not sleep.
+            None => Self::Thread(Sitter(
+                SEAT.try_with(Arc::clone)
+                    .unwrap_or_else(|_| Arc::new(Seat::new())),
+            )),
         }
+    }
+
+    /// Whether it is a thread, which needs a core of its own to go on.
+    #[must_use]
+    pub fn is_thread(&self) -> bool {
+        matches!(self, Self::Thread(_))
     }
 
     /// Makes it look again.
     #[inline]
     pub fn wake(self) {
         match self {
-            Self::Thread(thread) => thread.unpark(),
+            Self::Thread(Sitter(seat)) => seat.wake(&FUTEX),
             Self::Fiber(fiber) => fiber.signal(),
             Self::Task(waker) => waker.wake(),
         }
     }
 }
 
-/// Suspends the calling fiber until it is signalled; a thread that is no fiber is parked until it is
-/// unparked. May return early, and a signal from before the last suspension does not count: see
+/// Suspends the calling fiber until it is signalled; a thread that is no fiber waits until its
+/// [`Waiter`] is woken. May return early, and a signal from before the last suspension does not count: see
 /// [the crate's page](crate).
 #[inline]
 pub fn park() {
     if !worker::park() {
-        thread::park();
+        let sat = SEAT.try_with(|seat| seat.park(&FUTEX));
+        if sat.is_err() {
+            std::thread::yield_now();
+        }
     }
 }
 

@@ -50,7 +50,56 @@ pub fn experiments() -> Vec<Experiment> {
             ],
             latency_count,
         ),
+        Experiment {
+            y: "messages [million/s]",
+            unit: "million/s",
+            scales: (Scale::Log, Scale::Linear),
+            lower_is_better: false,
+            ..experiment(
+                "rate-threads",
+                "Messages that the POSIX threads of one rank carry together",
+                "threads",
+                &[
+                    "One rank with MPI_THREAD_MULTIPLE. Each thread sends 4 bytes to itself: windows of 32 MPI_Irecv, 32 \
+                     MPI_Isend, MPI_Waitall; the content is compared. Messages of all threads over the time of all. \
+                     With more ranks the threads would share the cores with those who answer.",
+                    "Nothing tells the implementation that the communicators are used by one thread each.",
+                ],
+                rate,
+            )
+        },
     ]
+}
+
+fn rate(cast: &Cast, effort: Effort) -> Plan {
+    let counts = effort.pick(vec![1, 2, 4, 16], vec![1, 2, 4, 8, 16, 64]);
+    let mut all = Vec::new();
+    for (own, variant) in [(1, "a communicator each"), (0, "one communicator")] {
+        all.extend(per_implementation(cast, variant, "", |implementation| {
+            let cell = |threads: usize| Task::Request {
+                job: JobKey {
+                    implementation,
+                    ranks: 1,
+                    multiple: true,
+                },
+                request: format!("carried threads={threads} own={own}"),
+                repeat: Repeat::Timed,
+                convert: Convert::Millions(1.0),
+            };
+            let places = counts.iter();
+            places.map(|&x| (x as f64, cell(x))).collect()
+        }));
+    }
+    Plan {
+        budget: Budget {
+            least: effort.pick(12, 40),
+            time: effort.pick(Duration::from_millis(150), Duration::from_secs(6)),
+            sample: effort.pick(Duration::from_millis(4), Duration::from_millis(10)),
+            ..budget(effort)
+        },
+        lines: all,
+        alone: false,
+    }
 }
 
 fn task(implementation: usize, request: String, repeat: Repeat) -> Task {

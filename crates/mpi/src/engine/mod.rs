@@ -98,6 +98,8 @@ pub(crate) struct Core {
     pub next_operation: u64,
     /// Asleep until something unexpected arrives (probes).
     pub probing: Vec<Waiter>,
+    /// Whether a thread was woken that may need the core of the one that drives.
+    pub woken: bool,
     /// Bytes of buffered sends under way.
     pub buffered: usize,
     /// Peers that are lost, with the reason.
@@ -158,6 +160,7 @@ impl Engine {
                 pulling: Vec::new(),
                 next_operation: 0,
                 probing: Vec::new(),
+                woken: false,
                 buffered: 0,
                 lost: Vec::new(),
                 refused: 0,
@@ -306,6 +309,7 @@ impl Core {
         };
         let duties = slot.duties_mut();
         if let Some(waiter) = duties.waiter.take() {
+            self.woken |= waiter.is_thread();
             waiter.wake();
         }
         let buffered = std::mem::take(&mut duties.buffered);

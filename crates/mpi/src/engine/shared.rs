@@ -7,7 +7,8 @@
 //! Who waits is a value, a [`Waiter`]: a thread, which parks, or a fiber, whose worker runs others
 //! meanwhile, or the task of an asynchronous executor. A fiber that drives lets the others of its worker
 //! run after each look; only when none of them can does it spin, and then its worker sleeps on the
-//! fabric's bell, which also ends when a fiber of it becomes runnable.
+//! fabric's bell, which also ends when a fiber of it becomes runnable. A thread that drives lets go and lets others
+//! run when it has woken a thread: there may be more of them than cores.
 //!
 //! The driver lets go of the lock whenever another thread asks for it, and while it sleeps.
 
@@ -103,6 +104,12 @@ impl Guard<'_> {
         self.engine = Some(shared.engine.lock(&shared.futex));
     }
 
+    /// Lets one of those who ask for the engine have it.
+    fn hand_over(&mut self) {
+        let futex = &self.shared.futex;
+        self.engine = self.engine.take().map(|engine| engine.hand_over(futex));
+    }
+
     #[inline]
     fn is_contended(&self) -> bool {
         self.engine
@@ -150,6 +157,15 @@ impl Guard<'_> {
                     return answer;
                 }
             }
+            if std::mem::take(&mut self.core.woken) && !is_fiber {
+                waiting.found();
+                self.released(thread::yield_now);
+                if let Some(answer) = ready(self) {
+                    self.leave_wheel();
+                    return answer;
+                }
+                continue;
+            }
             if is_fiber && fiber::others_runnable() {
                 waiting.found();
                 self.released(fiber::yield_now);
@@ -167,7 +183,7 @@ impl Guard<'_> {
                 waiting.found();
             }
             if self.is_contended() {
-                self.released(thread::yield_now);
+                self.hand_over();
                 if let Some(answer) = ready(self) {
                     self.leave_wheel();
                     return answer;

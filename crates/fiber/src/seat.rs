@@ -1,0 +1,169 @@
+//! Where a thread that is no fiber waits: one word.
+//!
+//! ```text
+//!            park                       wake
+//!   EMPTY ──────────► ASLEEP ──────────────────────► WOKEN ── park ──► EMPTY     the sleeper is rung
+//!     └───────────────── wake ─────────────────────► WOKEN                       nothing else to do
+//! ```
+//!
+//! The thread of the standard library can be parked too, but it sleeps at once. Where threads wait for
+//! messages that come all the time, a sleep and a wake-up cost more than the message: so this one lets
+//! others run for a while first, and a wake-up in that time is one exchange.
+//!
+//! # Why no wake-up is lost
+//! All changes of the word are exchanges, so they have one order. A wake-up stays until a park takes it.
+//! What the waker wrote before is seen after the park that took it (Release, Acquire: SYNC seat.word).
+
+use weft_atomic::{AtomicU32, Kernel, Ordering, yield_now};
+
+const EMPTY: u32 = 0;
+const ASLEEP: u32 = 1;
+const WOKEN: u32 = 2;
+
+/// How often others may run before the thread sleeps. A turn takes half a microsecond when nobody wants
+/// the core, so this is about what a sleep and a wake-up cost.
+const TURNS: u32 = if cfg!(loom) { 1 } else { 30 };
+
+/// See the module page. One thread parks, any may wake it.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    word: AtomicU32,
+}
+
+impl Seat {
+    pub(crate) fn new() -> Self {
+        Self {
+            word: AtomicU32::new(EMPTY),
+        }
+    }
+
+    /// Has the thread look again: ends its park, or the next one if it is not parked.
+    #[inline]
+    pub(crate) fn wake(&self, kernel: &impl Kernel) {
+        // Release: SYNC seat.word.
+        if self.word.swap(WOKEN, Ordering::AcqRel) == ASLEEP {
+            kernel.wake(&self.word, 1);
+        }
+    }
+
+    /// Waits until woken. May return early.
+    pub(crate) fn park(&self, kernel: &impl Kernel) {
+        for _ in 0..TURNS {
+            if self.word.load(Ordering::Relaxed) == WOKEN {
+                break;
+            }
+            yield_now();
+        }
+        // Fails if it is woken already.
+        if self
+            .word
+            .compare_exchange(EMPTY, ASLEEP, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
+            let _ = kernel.wait(&self.word, ASLEEP, None);
+        }
+        // Acquire: SYNC seat.word.
+        self.word.swap(EMPTY, Ordering::AcqRel);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use weft_sys::Futex;
+
+    #[test]
+    fn a_wake_up_before_the_park_ends_it() {
+        let (seat, futex) = (Seat::new(), Futex::private());
+        seat.wake(&futex);
+        seat.wake(&futex);
+        seat.park(&futex);
+        assert_eq!(seat.word.load(Ordering::Relaxed), EMPTY);
+    }
+
+    #[test]
+    fn two_threads_take_turns() {
+        let rounds = 2_000;
+        let table = Arc::new((
+            [Seat::new(), Seat::new()],
+            Futex::private(),
+            weft_atomic::AtomicU32::new(0),
+        ));
+        let play = |me: u32, table: Arc<([Seat; 2], Futex, weft_atomic::AtomicU32)>| {
+            move || {
+                let (seats, futex, turn) = &*table;
+                for _ in 0..rounds {
+                    while turn.load(Ordering::Relaxed) % 2 != me {
+                        seats[me as usize].park(futex);
+                    }
+                    turn.fetch_add(1, Ordering::Relaxed);
+                    seats[1 - me as usize].wake(futex);
+                }
+            }
+        };
+        let other = std::thread::spawn(play(1, table.clone()));
+        play(0, table.clone())();
+        other.join().expect("it got all its turns");
+        assert_eq!(table.2.load(Ordering::Relaxed), 2 * rounds);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::sync::{Condvar, Mutex};
+    use weft_atomic::{Arc, Woken};
+
+    /// A futex of a mutex and a condition, visible to the model.
+    struct Park(Mutex<()>, Condvar);
+
+    impl Kernel for Park {
+        fn wait(&self, word: &AtomicU32, expected: u32, _: Option<u64>) -> Woken {
+            let held = self.0.lock().unwrap();
+            if word.load(Ordering::Relaxed) != expected {
+                return Woken::Changed;
+            }
+            let _held = self.1.wait(held).unwrap();
+            Woken::Woken
+        }
+        fn wake(&self, _: &AtomicU32, _: u32) {
+            let _held = self.0.lock().unwrap();
+            self.1.notify_all();
+        }
+        fn barrier(&self) {}
+    }
+
+    /// Conditions that only the word carries along: a lost wake-up is a deadlock.
+    #[test]
+    fn two_wakers_and_one_who_parks() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let scene = Arc::new((
+                Seat::new(),
+                Park(Mutex::new(()), Condvar::new()),
+                [AtomicU32::new(0), AtomicU32::new(0)],
+            ));
+            let wakers: Vec<_> = (0..2)
+                .map(|number| {
+                    let scene = scene.clone();
+                    loom::thread::spawn(move || {
+                        scene.2[number].store(1, Ordering::Relaxed);
+                        scene.0.wake(&scene.1);
+                    })
+                })
+                .collect();
+            while scene
+                .2
+                .iter()
+                .any(|condition| condition.load(Ordering::Relaxed) == 0)
+            {
+                scene.0.park(&scene.1);
+            }
+            for waker in wakers {
+                waker.join().unwrap();
+            }
+        });
+    }
+}

@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
     for (long client = 0; client < clients; client++) {
         if (rank != 0 && rank != 1 + client % (size - 1)) continue;
         if (weft_fiber_spawn(&fibers[started], NULL, rank == 0 ? serve : ask, (void *)client) != 0) {
-            fprintf(stderr, "%s\n", weft_fiber_error());
+            fprintf(stderr, "%s\n", weft_error());
             MPI_Abort(MPI_COMM_WORLD, 1);
         }
         started++;

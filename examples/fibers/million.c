@@ -43,7 +43,7 @@ static void *all(void *argument) {
     long before = kilobytes("VmRSS");
     for (long i = 0; i < fibers; i++) {
         if (weft_fiber_spawn(&names[i], NULL, receive, (void *)i) != 0) {
-            fprintf(stderr, "%s\n", weft_fiber_error());
+            fprintf(stderr, "%s\n", weft_error());
             MPI_Abort(MPI_COMM_WORLD, 1);
         }
     }

@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
     weft_fiber *ring = malloc(fibers * sizeof *ring);
     for (long i = 0; i < fibers; i++) {
         if (weft_fiber_spawn(&ring[i], NULL, member, (void *)i) != 0) {
-            fprintf(stderr, "%s\n", weft_fiber_error());
+            fprintf(stderr, "%s\n", weft_error());
             MPI_Abort(MPI_COMM_WORLD, 1);
         }
     }

@@ -44,7 +44,7 @@ static void *on_one_worker(void *argument) {
         CHECK(weft_fiber_join(fibers[i], &result) == 0);
         CHECK((long)result == i + 1);
         CHECK(weft_fiber_join(fibers[i], NULL) == -ESRCH);
-        CHECK(strstr(weft_fiber_error(), "names no fiber") != NULL);
+        CHECK(strstr(weft_error(), "names no fiber") != NULL);
     }
     CHECK(steps == 16);
     int seen = 0;

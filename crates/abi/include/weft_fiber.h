@@ -2,7 +2,7 @@
  * well; a waiting fiber costs a page of memory and no core. Part of weft.h; the symbols stand in
  * libmpi_abi.so.1.
  *
- * Functions answer 0 or more, or a negative errno; weft_fiber_error() then says what was expected, what
+ * Functions answer 0 or more, or a negative errno; weft_error() then says what was expected, what
  * came, and a remedy.
  *
  * A fiber gives its core away where it says so, and nowhere else: weft_fiber_yield, weft_fiber_park,
@@ -63,7 +63,7 @@ int weft_fiber_worker(void);
  * for this rank. -EBUSY: there are fibers already. */
 int weft_fiber_set_workers(int workers);
 /* What was wrong with the last of these calls on this thread that failed. */
-const char *weft_fiber_error(void);
+const char *weft_error(void);
 
 #ifdef __cplusplus
 }

@@ -2,24 +2,19 @@
 //!
 //! A name is the incarnation above the number: never 0, since an incarnation in use is odd.
 
-use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use weft_fiber::{Builder, Config, Fiber, JoinHandle, Runtime};
 use weft_sys::error::keep_errno;
 
-use crate::state;
+use crate::{sentence, state};
 
 /// The fibers of the process. A C program ends by `exit`, whatever its fibers do, so it is never dropped.
 static FIBERS: OnceLock<Runtime> = OnceLock::new();
 
 /// How many workers were asked for; 0: nothing was.
 static WORKERS: Mutex<usize> = Mutex::new(0);
-
-thread_local! {
-    static LAST: RefCell<CString> = RefCell::new(CString::default());
-}
 
 /// `weft_fiber_attributes`.
 #[repr(C)]
@@ -40,8 +35,7 @@ type Answer = usize;
 
 #[cold]
 fn refuse(errno: c_int, text: impl Into<String>) -> c_int {
-    let text = CString::new(text.into().replace('\0', " ")).unwrap_or_default();
-    LAST.with(|last| *last.borrow_mut() = text);
+    sentence::keep(text);
     -errno
 }
 
@@ -286,10 +280,4 @@ pub extern "C" fn weft_fiber_set_workers(workers: c_int) -> c_int {
     }
     *asked = wanted;
     0
-}
-
-/// `weft_fiber_error`.
-#[unsafe(no_mangle)]
-pub extern "C" fn weft_fiber_error() -> *const c_char {
-    LAST.with(|last| last.borrow().as_ptr())
 }

@@ -27,6 +27,7 @@ mod fault;
 mod fibers;
 pub mod generated;
 mod handle;
+mod sentence;
 mod services;
 mod state;
 

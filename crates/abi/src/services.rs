@@ -3,8 +3,7 @@
 //! The engine of MPI drives the endpoint for both, whether or not the program uses MPI: one progress
 //! engine, one lane for each pair of processes. See `docs/decisions/0008-services-are-guests.md`.
 
-use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 
 use weft_fabric::{Fabric, Guest, Region};
@@ -12,7 +11,7 @@ use weft_mpi::Process;
 use weft_service::sync::Kind;
 use weft_service::{Code, Core, Error, Host, Node, Result};
 
-use crate::state;
+use crate::{sentence, state};
 
 /// `ssize_t`.
 type Size = isize;
@@ -46,19 +45,9 @@ pub fn move_in(process: &Arc<Process>) -> Node {
     Node::hosted(Arc::new(Engine(Arc::clone(process))))
 }
 
-thread_local! {
-    static LAST: RefCell<CString> = RefCell::new(CString::default());
-}
-
-/// A text without zeros in the middle.
-fn text(error: &Error) -> CString {
-    CString::new(error.to_string().replace('\0', " ")).unwrap_or_default()
-}
-
 #[cold]
 fn failed(error: &Error) -> c_int {
-    let text = text(error);
-    LAST.with(|last| *last.borrow_mut() = text);
+    sentence::keep(error.to_string());
     error.number()
 }
 
@@ -243,12 +232,6 @@ pub extern "C" fn weft_node() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_nodes() -> c_int {
     number(|node| Ok(node.nodes() as i32))
-}
-
-/// What was wrong with the last call of this thread that failed.
-#[unsafe(no_mangle)]
-pub extern "C" fn weft_error() -> *const c_char {
-    LAST.with(|last| last.borrow().as_ptr())
 }
 
 /// `weft.h`

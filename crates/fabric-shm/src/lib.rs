@@ -60,5 +60,5 @@ mod watch;
 pub use endpoint::{Shm, fences_probe};
 pub use layout::{MAX_RANKS, ProcessState, initialise, initialise_with_spares, segment_size};
 pub use options::{Options, Use};
-pub use seated::{join, seated};
+pub use seated::seated;
 pub use watch::{Abort, Watch};

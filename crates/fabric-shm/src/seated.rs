@@ -4,7 +4,6 @@
 //! the endpoint among seats and translates. The old seat is lost before the new one is heard of,
 //! always: a message of a seat that was not known before says that the one before it is gone.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,21 +13,7 @@ use weft_fabric::{
 };
 
 use crate::endpoint::Shm;
-use crate::layout::{ProcessState, Segment};
-
-/// Joins the job whose segment the launcher has handed over, or makes a job of one, as whatever
-/// endpoint the job needs; the launcher sees that the rank has initialised.
-///
-/// # Errors
-/// As [`Shm::attach`].
-pub fn join(segment: Option<OwnedFd>, rank: u32) -> Result<Box<dyn Fabric>> {
-    let endpoint = match segment {
-        Some(segment) => Shm::attach(segment, rank)?,
-        None => Shm::solo()?,
-    };
-    endpoint.set_state(ProcessState::Initialised);
-    Ok(seated(endpoint))
-}
+use crate::layout::Segment;
 
 /// An endpoint of this process as ranks see it, whether or not the job has spare seats.
 #[must_use]

@@ -20,6 +20,7 @@
 //! | `hosts` | jobs on several hosts: head, agents, `weft join` |
 //! | [`wrapper`] | `mpicc`, `mpicxx` |
 //! | [`bootstrap`] | the other side: how a process learns which rank it is |
+//! | [`fabric`] | and by what it reaches the others |
 //!
 //! # Nothing is left behind
 //! Front and supervisor watch each other; whichever dies, the other ends every process that descends
@@ -34,6 +35,7 @@ pub mod bootstrap;
 pub mod command;
 mod control;
 mod exchange;
+pub mod fabric;
 mod hex;
 pub mod hosts;
 mod job;

@@ -19,19 +19,13 @@ pub struct Services {
 /// taken for the same node.
 ///
 /// # Errors
-/// [`Code::Io`] if the variables of the launcher make no sense, or this process is a node already.
+/// [`Code::Io`] if the variables of the launcher make no sense, this process is a node already, or the
+/// other nodes cannot be learned of.
 pub fn init() -> Result<Services> {
     let failed = |text: String| Error::new(Code::Io, text);
     let launcher = bootstrap::join().map_err(|error| failed(error.to_string()))?;
-    if launcher.hosts().count() > 1 {
-        return Err(failed(
-            "this job has several hosts; nodes that are Rust programs are joined on one host only: leave \
-             out the hosts, or use weft.h"
-                .into(),
-        ));
-    }
-    let fabric = weft_fabric_shm::join(launcher.segment(), launcher.rank())
-        .map_err(|error| failed(error.to_string()))?;
+    let fabric =
+        weft_launch::fabric::join(&*launcher).map_err(|error| failed(error.to_string()))?;
     launcher.initialised();
     let node = Node::alone(fabric);
     Ok(Services { node, launcher })

@@ -8,7 +8,6 @@
 //! hands out references to it needs no lock. Sessions may come and go at any time. It is published with Release and read with Acquire
 //! (`SYNC state.runtime`).
 
-mod fabric;
 mod names;
 mod objects;
 mod predefined;
@@ -251,7 +250,8 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
 
 /// The fabric among the processes of the job.
 fn fabric(launcher: &dyn Launcher) -> Checked<Box<dyn Fabric>> {
-    fabric::join(launcher).map_err(|text| Fault::new(k::MPI_ERR_OTHER, text))
+    weft_launch::fabric::join(launcher)
+        .map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))
 }
 
 /// Ends the world model: but for few calls, sessions alone may go on.

@@ -7,16 +7,18 @@
 //!   WEFT_FABRIC=tcp                TCP throughout, for measuring
 //! ```
 //!
-//! Ranks tell each other their addresses through the launcher before the first of them returns from
-//! `MPI_Init`; connections are made later, on first use.
+//! Ranks tell each other their addresses through the launcher before the first of them has joined;
+//! connections are made later, on first use. The same for programs of MPI and for those that use the
+//! services alone.
 
 use std::time::Duration;
 
 use weft_fabric::Fabric;
 use weft_fabric_shm::{ProcessState, Shm};
 use weft_fabric_tcp::{Card, Config, Listen, Opening, Places, Tcp, Union};
-use weft_launch::bootstrap::Launcher;
 use weft_secure::Key;
+
+use crate::bootstrap::{BootstrapError, Launcher};
 
 /// Names of what ranks tell each other.
 const CARD: &str = "tcp";
@@ -68,11 +70,15 @@ impl Wishes {
     }
 }
 
-/// Joins the fabric of the job.
+/// Joins the fabric of the job. To be called once.
 ///
 /// # Errors
-/// A sentence.
-pub fn join(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
+/// A wish in the environment that makes no sense, no memory, or a rank that cannot be learned of.
+pub fn join(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, BootstrapError> {
+    choose(launcher).map_err(BootstrapError::new)
+}
+
+fn choose(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
     let wishes = Wishes::read()?;
     let hosts = launcher.hosts();
     let local = match launcher.segment() {
@@ -101,7 +107,7 @@ pub fn join(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
 fn network(launcher: &dyn Launcher, wishes: &Wishes, within: bool) -> Result<Tcp, String> {
     let (rank, size) = (launcher.rank(), launcher.size());
     let hosts = launcher.hosts();
-    let told = |error: weft_launch::bootstrap::BootstrapError| error.to_string();
+    let told = |error: BootstrapError| error.to_string();
     let key: Option<Key> = match launcher.key() {
         Some(key) => Some(key.to_text().parse().map_err(|_| "no key".to_owned())?),
         // All on one host: the first one draws it, and tells it by the launcher's own descriptors.

@@ -185,6 +185,7 @@ fn done(name: &str, question: &Question) -> Result<()> {
 
 fn show(status: &Status) {
     println!("{} · {:?}", status.name, status.policy.order);
+    println!("wire: {}", status.wire);
     if let Some(path) = &status.namespace {
         println!("far end: nsenter --net={path}");
     }

@@ -15,14 +15,14 @@ use weft_sys::{clock, usage};
 use crate::description::Description;
 use crate::load;
 use crate::system::{Id, System, Tap, Threads};
-use crate::wire::{Flow, FlowReport, Generator, Pattern, Shape, Veth};
+use crate::wire::{Access, Flow, FlowReport, Generator, Pattern, Shape, Veth};
 
 /// On which wire, and against what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ground {
     /// The virtual wire of 1 Gbit/s.
     Virtual,
-    /// A veth, read through packet sockets.
+    /// A veth, read by the best driver that works.
     Veth,
     /// The far end of a veth with a plain socket program instead of the system.
     Sockets,
@@ -225,7 +225,8 @@ fn on_virtual(setting: &Setting, length: Duration) -> io::Result<Measured> {
 fn on_veth(setting: &Setting, length: Duration) -> io::Result<Measured> {
     let system = System::create(setting.description.clone())?;
     let veth = Veth::create()?;
-    let threads = Threads::start(system, Tap::packet(veth.socket.share()?)?)?;
+    let access = Access::to_veth(&veth, None, system.card_buffers())?;
+    let threads = Threads::start(system, Tap::plug(access.plug()?)?)?;
     let flows = flows(&setting.rates, length);
     // A few datagrams first, so that addresses are known.
     warm_up(&veth.namespace, setting.rates.len())?;

@@ -32,6 +32,7 @@ pub mod attach;
 pub mod bpf;
 pub mod clock;
 pub mod cores;
+pub mod datagram;
 pub mod descriptor;
 pub mod environment;
 pub mod error;

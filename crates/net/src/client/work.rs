@@ -215,6 +215,10 @@ impl Component for Client {
         moved
     }
 
+    fn is_ahead(&mut self) -> bool {
+        self.stack.port.is_ahead()
+    }
+
     fn announce(&mut self) -> bool {
         self.stack.port.announce()
     }

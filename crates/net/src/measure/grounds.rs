@@ -143,9 +143,7 @@ pub(super) fn on_processes(
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     description.name = format!("measured-{}-{number}", std::process::id());
     if !matches!(description.wire, WireDescription::Veth { .. }) {
-        description.wire = WireDescription::Veth {
-            driver: None,
-        };
+        description.wire = WireDescription::Veth { driver: None };
     }
     let name = description.name.clone();
     let mut broker = Broker::up(description, start.clone())?;

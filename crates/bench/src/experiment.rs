@@ -257,8 +257,12 @@ pub enum Metric {
     RoundTrip(usize, f64),
     /// Processor time of all components, per cent of a core.
     Utilisation,
-    /// Processor time of the whole process with the generator, per cent of a core.
+    /// Processor time of all that take part, generator included, per cent of a core.
     Process,
+    /// Processor time of all that take part for each packet, µs.
+    Cost,
+    /// Packets that did not come back, per cent.
+    Lost,
     /// Busy part of a core, per cent.
     Core(usize),
 }
@@ -274,7 +278,9 @@ impl Metric {
                 .sum(),
             Metric::RoundTrip(client, quantile) => found.round_trip(client, quantile),
             Metric::Utilisation => found.utilisation(),
-            Metric::Process => 100.0 * found.process / found.seconds,
+            Metric::Process => 100.0 * found.all / found.seconds,
+            Metric::Cost => found.cost(),
+            Metric::Lost => found.lost(),
             Metric::Core(core) => 100.0 * found.cores.get(core).copied().unwrap_or(0.0),
         }
     }

@@ -12,6 +12,13 @@ use weft_sys::{Mapping, MemoryFile, Region};
 /// Bytes of a buffer: the largest Ethernet frame, rounded up to a power of two.
 pub const SIZE: u32 = 2048;
 
+/// Where in a buffer of the card a frame begins: the kernel keeps this much for programs that look at
+/// it. In all other regions it begins with the buffer.
+pub const LEAD: u32 = weft_sys::xdp::LEAD;
+
+/// Bytes that a frame can have in a buffer of the card.
+pub const ROOM: u32 = SIZE - LEAD;
+
 /// The memory of a region, made once by whoever builds the system.
 pub struct BufferMemory {
     file: MemoryFile,
@@ -57,10 +64,23 @@ impl BufferMemory {
 #[derive(Clone)]
 pub struct Buffers {
     mapping: Arc<Mapping>,
+    lead: u32,
     writable: bool,
 }
 
 impl Buffers {
+    /// Maps the card's region that was handed over.
+    ///
+    /// # Errors
+    /// As [`adopt`](Self::adopt).
+    pub fn adopt_card(descriptor: OwnedFd, writable: bool) -> io::Result<Self> {
+        let buffers = Self::adopt(descriptor, writable)?;
+        Ok(Self {
+            lead: LEAD,
+            ..buffers
+        })
+    }
+
     /// Maps a region that was handed over.
     ///
     /// # Errors
@@ -83,6 +103,7 @@ impl Buffers {
         };
         Ok(Self {
             mapping: Arc::new(mapping),
+            lead: 0,
             writable,
         })
     }
@@ -93,18 +114,24 @@ impl Buffers {
         (self.mapping.len() / SIZE as usize) as u32
     }
 
+    /// Where the frame of the buffer at an offset is.
+    #[inline]
+    fn at(&self, offset: u32) -> usize {
+        offset as usize + self.lead as usize
+    }
+
     /// Copies the first `N` bytes at an offset.
     #[inline]
     #[must_use]
     pub fn head<const N: usize>(&self, offset: u32) -> Option<[u8; N]> {
-        self.mapping.bytes(offset as usize, N)?.read()
+        self.mapping.bytes(self.at(offset), N)?.read()
     }
 
     /// Copies out; answers how many bytes (0 if they do not lie within).
     #[inline]
     pub fn read(&self, offset: u32, length: usize, into: &mut [u8]) -> usize {
         let length = length.min(into.len());
-        match self.mapping.bytes(offset as usize, length) {
+        match self.mapping.bytes(self.at(offset), length) {
             Some(bytes) => bytes.copy_to(into),
             None => 0,
         }
@@ -122,7 +149,7 @@ impl Buffers {
     /// Copies a frame from one region to another; false if it does not lie within both.
     #[inline]
     pub fn copy(from: &Self, offset: u32, to: &Self, onto: u32, length: usize) -> bool {
-        let source = from.mapping.bytes(offset as usize, length);
+        let source = from.mapping.bytes(from.at(offset), length);
         match (source, to.lend(onto, length)) {
             (Some(source), Some(place)) => source.copy_to_region(&place) == length,
             _ => false,
@@ -144,7 +171,7 @@ impl Buffers {
     #[inline]
     #[must_use]
     pub fn lend_readable(&self, offset: u32, length: usize) -> Option<Region> {
-        let place = self.mapping.place(offset as usize, length, 1)?;
+        let place = self.mapping.place(self.at(offset), length, 1)?;
         // SAFETY: within the mapping. Callers keep `self` until the operation ends. Others may write
         // meanwhile: the operations done on such a region are plain copies by this room or by the
         // kernel, which read or write each byte once and draw no conclusion from it.
@@ -159,7 +186,7 @@ impl Buffers {
     #[inline]
     #[must_use]
     pub(crate) fn own(&mut self, offset: u32, length: usize) -> Option<&mut [u8]> {
-        let place = self.mapping.place(offset as usize, length, 1)?;
+        let place = self.mapping.place(self.at(offset), length, 1)?;
         if !self.writable {
             return None;
         }
@@ -192,6 +219,11 @@ mod tests {
         assert!(!Buffers::copy(&reader, 4094, &writer, 0, 5), "outside");
         assert!(!Buffers::copy(&writer, 0, &reader, 0, 5), "read only");
         assert_eq!(reader.head(0), Some(*b"Frame"));
+        let card = Buffers::adopt_card(share(true), true).expect("maps");
+        assert!(card.write(2048, b"lead"));
+        assert_eq!(reader.head(2048 + LEAD), Some(*b"lead"));
+        assert!(card.lend(2048, ROOM as usize).is_some());
+        assert!(card.lend(2048, ROOM as usize + 1).is_none(), "outside");
         memory.wipe().expect("maps");
         assert_eq!(reader.head(0), Some([0; 5]));
     }

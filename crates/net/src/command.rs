@@ -78,6 +78,17 @@ enum What {
 /// The word by which this program starts a component: `weft net-component NUMBER NAME`.
 pub const COMPONENT: &str = "net-component";
 
+/// How this program becomes a component.
+///
+/// # Errors
+/// If its own file cannot be found.
+pub fn start() -> std::io::Result<Start> {
+    Ok(Start {
+        program: std::env::current_exe()?,
+        words: vec![COMPONENT.into()],
+    })
+}
+
 /// The whole of `weft net`.
 #[must_use]
 pub fn main(words: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
@@ -157,11 +168,7 @@ fn up(file: &Path) -> Result<()> {
             file.display()
         );
     }
-    let start = Start {
-        program: std::env::current_exe().context("could not find this program")?,
-        words: vec![COMPONENT.into()],
-    };
-    let mut broker = Broker::up(description, start)?;
+    let mut broker = Broker::up(description, start()?)?;
     println!("up");
     broker.serve()?;
     Ok(())
@@ -185,6 +192,7 @@ fn done(name: &str, question: &Question) -> Result<()> {
 
 fn show(status: &Status) {
     println!("{} · {:?}", status.name, status.policy.order);
+    println!("wire: {}", status.wire);
     if let Some(path) = &status.namespace {
         println!("far end: nsenter --net={path}");
     }

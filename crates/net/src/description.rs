@@ -60,23 +60,30 @@ pub enum WireDescription {
     /// A pair of interfaces between the host and a network namespace of its own, made and removed by
     /// the run. Needs CAP_NET_ADMIN and CAP_SYS_ADMIN.
     Veth {
-        /// Through packet sockets or AF_XDP.
+        /// Through what; the best that works, if left out.
         #[serde(default)]
-        through: Through,
+        driver: Option<WireDriver>,
     },
-    /// An interface that exists. Needs CAP_NET_RAW.
+    /// An interface whose other end is the driver, in a network namespace of its own, made and removed
+    /// by the run. Needs CAP_NET_ADMIN and CAP_SYS_ADMIN.
+    Tap,
+    /// An interface that exists. Needs CAP_NET_RAW, for AF_XDP also CAP_NET_ADMIN and CAP_BPF.
     Interface {
         /// Its name.
         name: String,
+        /// As for a veth; left out, an interface on which the host has an address is not taken from it.
+        #[serde(default)]
+        driver: Option<WireDriver>,
     },
 }
 
 /// How frames are taken from an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Through {
-    /// AF_PACKET.
-    #[default]
+pub enum WireDriver {
+    /// AF_XDP: rings shared with the kernel. What arrives at the interface is the system's alone.
+    Xdp,
+    /// AF_PACKET: any interface; the host sees what arrives too.
     Packet,
 }
 
@@ -460,6 +467,12 @@ name = "guest"
             ("name = \"b\"", "name = \"a\"", 14, "another name"),
             ("name = \"b\"", "name = \"b b\"", 14, "letters"),
             ("\"weighted\" }", "\"wighted\" }", 5, "weighted"),
+            (
+                "\"virtual\", bits = 500_000_000",
+                "\"veth\", driver = \"dpdk\"",
+                3,
+                "xdp",
+            ),
         ] {
             let text = GOOD.replace(from, to);
             let mistake = Description::parse(&text).expect_err("it is wrong");

@@ -1,26 +1,77 @@
 //! The load generator over ordinary sockets: the flows of [`crate::wire::Generator`], sent from the
 //! host's own stack, for a veth or a real network.
+//!
+//! What is due goes in one system call, and what has come is taken in one. The time in a datagram is
+//! that at which it was due, so a generator that is late shows as latency, not as a lower load.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
-use weft_sys::clock;
+use weft_sys::datagram::{BATCH, Batch};
 use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::{clock, cores};
 
-use crate::plan::{self, ECHO_PORT};
-use crate::wire::{Flow, FlowReport, Pattern, interval, write_payload};
+use crate::plan::{self, ECHO_PORT, UNASKED_PORT};
+use crate::wire::{FILL, Flow, FlowReport, Pattern, interval, write_payload};
 
 struct Running {
     flow: Flow,
+    to: SocketAddrV4,
     socket: UdpSocket,
     next: u64,
     last: u64,
-    payload: Vec<u8>,
+}
+
+impl Running {
+    /// Takes what has come; true if anything.
+    fn receive(&mut self, batch: &mut Batch, began: u64, report: &mut FlowReport) -> bool {
+        // An error is that of an earlier send, to a client that is not up: that datagram is lost.
+        let count = batch.receive(&self.socket).unwrap_or(0);
+        if count == 0 {
+            return false;
+        }
+        let now = clock::monotonic();
+        let bytes = (report.bytes, report.unasked_bytes);
+        for place in 0..count {
+            report.count(batch.datagram(place).0, now, &mut self.last);
+        }
+        if now - began > self.flow.until {
+            // Replies, but no throughput: the load has ended.
+            (report.bytes, report.unasked_bytes) = bytes;
+        }
+        true
+    }
+
+    /// Sends what is due; true if anything.
+    fn send(&mut self, batch: &mut Batch, began: u64, report: &mut FlowReport) -> bool {
+        let passed = clock::monotonic() - began;
+        let length = self.flow.payload.clamp(24, 1472);
+        let mut count = 0;
+        while self.next <= passed && self.next < self.flow.until && count < BATCH {
+            let payload = batch.prepare(count, length);
+            payload[24..].fill(FILL);
+            write_payload(payload, report.sent, began + self.next);
+            report.sent += 1;
+            count += 1;
+            let group = match self.flow.pattern {
+                Pattern::Steady => 1,
+                Pattern::Bursts(size) => u64::from(size.max(1)),
+            };
+            let due = report.sent / group * group;
+            self.next = self.flow.from + (due as f64 * interval(&self.flow)) as u64;
+        }
+        if count > 0 {
+            // What the host's own queue has no room for is lost as any other.
+            let _ = batch.send(&self.socket, count);
+        }
+        count > 0
+    }
 }
 
 /// Runs the flows until the last has ended and nothing has come for `patience`. `to`: where the
-/// client of a flow is reached; [`client_address`] for those of a system.
+/// client of a flow is reached; [`client_address`] for those of a system. What clients send unasked
+/// is counted as well where the port for it ([`UNASKED_PORT`]) is free.
 ///
 /// # Errors
 /// If a socket cannot be made or connected.
@@ -29,79 +80,87 @@ pub fn run(
     to: impl Fn(usize) -> SocketAddrV4,
     patience: Duration,
 ) -> io::Result<Vec<FlowReport>> {
+    // A microsecond: at the usual fifty, what is due in between would go in bursts.
+    cores::set_timer_slack(Duration::from_micros(1))?;
     let mut running = Vec::new();
     for flow in flows {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-        socket.connect(to(flow.client))?;
-        socket.set_nonblocking(true)?;
+        let to = to(flow.client);
+        socket.connect(to)?;
         running.push(Running {
             flow: *flow,
+            to,
             socket,
             next: if flow.bits == 0 { u64::MAX } else { flow.from },
             last: 0,
-            payload: vec![crate::wire::FILL; flow.payload.clamp(24, 1472)],
         });
     }
+    let unasked = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, UNASKED_PORT)).ok();
     let mut reports: Vec<FlowReport> = flows.iter().map(|_| FlowReport::new()).collect();
+    let end = flows.iter().map(|flow| flow.until).max().unwrap_or(0);
     let began = clock::monotonic();
     let mut heard = began;
     let patience = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
-    let mut buffer = [0; 2048];
+    let mut batch = Batch::new();
     loop {
         let mut soonest = u64::MAX;
         let mut moved = false;
         for (flow, report) in running.iter_mut().zip(&mut reports) {
-            for _ in 0..64 {
-                let Ok(length) = flow.socket.recv(&mut buffer) else {
-                    break;
-                };
-                let now = clock::monotonic();
-                heard = now;
-                moved = true;
-                let bytes = (report.bytes, report.unasked_bytes);
-                report.count(&buffer[..length], now, &mut flow.last);
-                if now - began > flow.flow.until {
-                    // A reply, but no throughput: the load has ended.
-                    (report.bytes, report.unasked_bytes) = bytes;
-                }
+            let came = flow.receive(&mut batch, began, report);
+            let went = flow.send(&mut batch, began, report);
+            if came {
+                heard = clock::monotonic();
             }
-            let passed = clock::monotonic() - began;
-            let mut burst = 0;
-            while flow.next <= passed && flow.next < flow.flow.until && burst < 64 {
-                // The time at which it was due: a generator that is late shows as latency.
-                write_payload(&mut flow.payload, report.sent, began + flow.next);
-                // A frame that the host's own queue has no room for is lost as any other.
-                let _ = flow.socket.send(&flow.payload);
-                report.sent += 1;
-                burst += 1;
-                moved = true;
-                let group = match flow.flow.pattern {
-                    Pattern::Steady => 1,
-                    Pattern::Bursts(size) => u64::from(size.max(1)),
-                };
-                let due = report.sent / group * group;
-                flow.next = flow.flow.from + (due as f64 * interval(&flow.flow)) as u64;
-            }
+            moved |= came | went;
             if flow.next < flow.flow.until {
                 soonest = soonest.min(began + flow.next);
             }
         }
         let now = clock::monotonic();
-        if soonest == u64::MAX {
+        if let Some(socket) = &unasked
+            && now - began <= end
+        {
+            moved |= count_unasked(&mut batch, socket, &running, &mut reports);
+        }
+        let left = end.saturating_sub(now - began);
+        if soonest == u64::MAX && left == 0 {
             let complete = reports.iter().all(|report| report.replies >= report.sent);
-            if complete || now.saturating_sub(heard.max(began)) > patience {
+            if complete || now.saturating_sub(heard) > patience {
                 return Ok(reports);
             }
         }
         if !moved {
-            let limit = soonest.saturating_sub(now).min(patience);
+            let limit = soonest
+                .saturating_sub(now)
+                .min(if left > 0 { left } else { patience });
             let mut entries: Vec<Entry<'_>> = running
                 .iter()
-                .map(|flow| Entry::new(&flow.socket, Interest::Read))
+                .map(|flow| &flow.socket)
+                .chain(&unasked)
+                .map(|socket| Entry::new(socket, Interest::Read))
                 .collect();
             poll::wait(&mut entries, Some(Duration::from_nanos(limit)))?;
         }
     }
+}
+
+/// Counts what clients have sent of themselves; true if anything.
+fn count_unasked(
+    batch: &mut Batch,
+    socket: &UdpSocket,
+    running: &[Running],
+    reports: &mut [FlowReport],
+) -> bool {
+    let count = batch.receive(socket).unwrap_or(0);
+    for place in 0..count {
+        let (payload, from) = batch.datagram(place);
+        let flow = running.iter().position(|flow| flow.to == from);
+        if let Some(report) = flow.and_then(|place| reports.get_mut(place)) {
+            report.unasked += 1;
+            report.unasked_bytes += payload.len() as u64;
+        }
+    }
+    count > 0
 }
 
 /// Where the client of a system is reached.

@@ -23,6 +23,9 @@ pub const PREFIX: u8 = 24;
 /// Where echo clients listen (the port of the service of that name).
 pub const ECHO_PORT: u16 = 7;
 
+/// Where clients send at the far end what nobody has asked for (the discard service).
+pub const UNASKED_PORT: u16 = 9;
+
 /// First host number of a client.
 const FIRST: u8 = 10;
 

@@ -111,7 +111,7 @@ impl System {
             seats: Vec::new(),
             links: Vec::new(),
             // Twice the queue: as many can lie with the wire as with the multiplexer.
-            card: BufferMemory::create("weft-card", 2 * queue)?,
+            card: BufferMemory::create("weft-card", card_buffers(&description))?,
             received: Vec::new(),
             sent: Vec::new(),
             copied: Vec::new(),
@@ -182,6 +182,12 @@ impl System {
         self.seat(sink.0).ear.hear(&link.sink_bell)?;
         self.links.push(link);
         Ok(())
+    }
+
+    /// How many buffers the card has.
+    #[must_use]
+    pub fn card_buffers(&self) -> u32 {
+        card_buffers(&self.description)
     }
 
     /// All components, those nearest the wire first; clients last.
@@ -296,6 +302,12 @@ impl System {
         self.received[client].wipe()?;
         self.sent[client].wipe()
     }
+}
+
+/// How many buffers the card of such a system has.
+#[must_use]
+pub fn card_buffers(description: &Description) -> u32 {
+    2 * description.queue
 }
 
 fn rx_limit(client: &ClientDescription, queue: u32) -> u32 {

@@ -11,6 +11,8 @@
 //!   poll        wait for descriptors                           signal: as a descriptor
 //!   event       bells that wake who has them in its ear
 //!   packet      raw frames of an interface                 netns: network namespaces
+//!   xdp         the same over shared rings                     bpf: the program that feeds them
+//!   tap         an interface whose other end is a descriptor
 //!   process     who we are, who dies with whom, pidfd            lifeline: who dies with a pipe
 //!   fork        a second process of this program               environment: variables
 //!   cores       how many cores we really have
@@ -27,8 +29,10 @@
 #![cfg(target_os = "linux")]
 
 pub mod attach;
+pub mod bpf;
 pub mod clock;
 pub mod cores;
+pub mod datagram;
 pub mod descriptor;
 pub mod environment;
 pub mod error;
@@ -50,8 +54,10 @@ pub mod random;
 pub mod signal;
 pub mod socket;
 pub mod span;
+pub mod tap;
 pub mod usage;
 pub mod wake;
+pub mod xdp;
 
 pub use error::SystemError;
 pub use futex::Futex;

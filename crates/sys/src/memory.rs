@@ -116,8 +116,37 @@ impl MemoryFile {
             self.length,
             libc::MAP_SHARED | libc::MAP_NORESERVE,
             libc::PROT_READ | libc::PROT_WRITE,
-            Some(self.descriptor.as_fd()),
+            Some((self.descriptor.as_fd(), 0)),
         )
+    }
+
+    /// Maps all of it, followed by `tail` zero bytes of this process alone. The length of the file must
+    /// be a whole number of pages.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn map_with_tail(&self, tail: usize) -> io::Result<Mapping> {
+        let length = self.length.saturating_add(tail);
+        let whole = Mapping::private(length)?;
+        let purpose = || format!("map {} bytes of memory before {tail} others", self.length);
+        if !self.length.is_multiple_of(page_size()) {
+            return Err(with_errno("mmap", libc::EINVAL, purpose()));
+        }
+        // SAFETY: replaces the first part of a mapping of ours that nobody has seen yet.
+        let start = unsafe {
+            libc::mmap(
+                whole.start.as_ptr().cast(),
+                self.length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED,
+                self.descriptor.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(with_errno("mmap", last_errno(), purpose()));
+        }
+        Ok(whole)
     }
 
     /// Maps all of it for reading only: a write through this mapping would be a fault.
@@ -129,7 +158,7 @@ impl MemoryFile {
             self.length,
             libc::MAP_SHARED | libc::MAP_NORESERVE,
             libc::PROT_READ,
-            Some(self.descriptor.as_fd()),
+            Some((self.descriptor.as_fd(), 0)),
         )
     }
 
@@ -208,11 +237,22 @@ impl Mapping {
         )
     }
 
+    /// `length` bytes that the kernel shares through a descriptor of its own kind (a socket with rings),
+    /// at the place that it knows by this number.
+    pub(crate) fn of_device(device: &impl AsFd, length: usize, at: u64) -> io::Result<Self> {
+        Self::of(
+            length,
+            libc::MAP_SHARED | libc::MAP_POPULATE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            Some((device.as_fd(), at)),
+        )
+    }
+
     fn of(
         length: usize,
         flags: libc::c_int,
         protection: libc::c_int,
-        file: Option<BorrowedFd<'_>>,
+        file: Option<(BorrowedFd<'_>, u64)>,
     ) -> io::Result<Self> {
         // SAFETY: no address is asked for, so no mapping of ours is replaced.
         let start = unsafe {
@@ -221,8 +261,8 @@ impl Mapping {
                 length,
                 protection,
                 flags,
-                file.map_or(-1, |file| file.as_raw_fd()),
-                0,
+                file.map_or(-1, |(file, _)| file.as_raw_fd()),
+                file.map_or(0, |(_, at)| at as libc::off_t),
             )
         };
         let purpose = || format!("map {length} bytes of memory");
@@ -433,6 +473,23 @@ mod tests {
             .expect("within")
             .store(5, Ordering::Release);
         assert_eq!(two.bytes(8, 1).expect("within").read(), Some([5]));
+    }
+
+    #[test]
+    fn a_tail_follows_and_belongs_to_this_process_alone() {
+        let page = page_size();
+        let file = MemoryFile::create("weft-test", page).expect("memory files exist here");
+        let (one, two) = (file.map_with_tail(page), file.map_with_tail(page));
+        let (one, two) = (one.expect("maps"), two.expect("maps"));
+        assert_eq!(one.len(), 2 * page);
+        for offset in [0, page] {
+            let word = one.atomic_u32(offset).expect("within");
+            word.store(7, Ordering::Release);
+        }
+        let seen = |offset| two.bytes(offset, 1).expect("within").read();
+        assert_eq!((seen(0), seen(page)), (Some([7]), Some([0])));
+        let odd = MemoryFile::create("weft-test", 100).expect("memory files exist here");
+        assert!(odd.map_with_tail(page).is_err());
     }
 
     #[test]

@@ -75,6 +75,38 @@ impl AsFd for NetworkNamespace {
     }
 }
 
+/// Asks about an interface of the caller's namespace, or changes it. `value`: what the request points to
+/// or has in it.
+fn request(
+    interface: &str,
+    number: u64,
+    purpose: impl Fn() -> String,
+    fill: impl FnOnce(&mut libc::ifreq),
+) -> io::Result<libc::ifreq> {
+    if interface.len() >= libc::IFNAMSIZ {
+        return Err(with_errno("ioctl", libc::ENODEV, purpose()));
+    }
+    // SAFETY: takes numbers only.
+    let made = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    check(made, "socket", &purpose)?;
+    // SAFETY: just made for us.
+    let socket = unsafe { OwnedFd::from_raw_fd(made) };
+    // SAFETY: an ifreq of zeros is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *place = byte as libc::c_char;
+    }
+    fill(&mut request);
+    // SAFETY: `request` lives until the call returns, and so does what it points to: callers (three, all
+    // in this file) keep that.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), number as _, &raw mut request) };
+    check(done, "ioctl", &purpose)?;
+    Ok(request)
+}
+
+/// The request that reaches the settings of a card.
+const SIOCETHTOOL: u64 = 0x8946;
+
 /// Has an interface of the caller's namespace compute checksums before frames leave the host, and
 /// hence cut large segments too: whoever reads its frames then finds them as on a wire.
 ///
@@ -82,32 +114,64 @@ impl AsFd for NetworkNamespace {
 /// If there is no such interface, or the privilege is missing.
 pub fn disable_checksum_offload(interface: &str) -> io::Result<()> {
     const ETHTOOL_STXCSUM: u32 = 0x17;
-    const SIOCETHTOOL: libc::c_ulong = 0x8946;
     #[repr(C)]
     struct Value {
         command: u32,
         data: u32,
     }
-    let purpose = || format!("switch off the checksum offload of {interface}");
-    if interface.len() >= libc::IFNAMSIZ {
-        return Err(with_errno("ioctl", libc::ENODEV, purpose()));
-    }
-    // SAFETY: takes numbers only.
-    let number = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    check(number, "socket", purpose)?;
-    // SAFETY: just made for us.
-    let socket = unsafe { OwnedFd::from_raw_fd(number) };
     let mut value = Value {
         command: ETHTOOL_STXCSUM,
         data: 0,
     };
-    // SAFETY: an ifreq of zeros is valid.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-        *place = byte as libc::c_char;
+    let purpose = || format!("switch off the checksum offload of {interface}");
+    request(interface, SIOCETHTOOL, purpose, |request| {
+        request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    })
+    .map(drop)
+}
+
+/// How many receive queues an interface of the caller's namespace spreads frames over; 1 if its driver
+/// does not say.
+#[must_use]
+pub fn receive_queues(interface: &str) -> u32 {
+    const ETHTOOL_GCHANNELS: u32 = 0x3c;
+    // Command; most for receiving, sending, other, both; the same four as they are.
+    let mut value = [0u32; 9];
+    value[0] = ETHTOOL_GCHANNELS;
+    let purpose = || format!("ask for the queues of {interface}");
+    let asked = request(interface, SIOCETHTOOL, purpose, |request| {
+        request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    });
+    match asked {
+        Ok(_) => (value[5] + value[8]).max(1),
+        Err(_) => 1,
     }
-    request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    // SAFETY: `request` and the value that it points to live until the call returns.
-    let set = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
-    check(set, "ioctl", purpose).map(drop)
+}
+
+/// Switches an interface of the caller's namespace on.
+///
+/// # Errors
+/// If there is no such interface, or the privilege is missing.
+pub fn set_up(interface: &str) -> io::Result<()> {
+    let purpose = || format!("switch the interface {interface} on (needs CAP_NET_ADMIN)");
+    let known = request(interface, libc::SIOCGIFFLAGS as u64, purpose, |_| {})?;
+    // SAFETY: the kernel has just filled the flags.
+    let flags = unsafe { known.ifr_ifru.ifru_flags };
+    request(interface, libc::SIOCSIFFLAGS as u64, purpose, |request| {
+        request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
+    })
+    .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_that_is_not_there_is_named() {
+        let error = set_up("weft-none").expect_err("no such interface");
+        assert!(error.to_string().contains("weft-none"), "{error}");
+        assert!(disable_checksum_offload("a-name-that-is-too-long").is_err());
+        assert_eq!(receive_queues("lo"), 1);
+    }
 }

@@ -61,9 +61,10 @@ impl Harness<'_> {
             } => {
                 cell.iterations = 1;
                 let limit = Duration::from_millis(*milliseconds);
+                let start = weft_net::command::start()?;
                 let known = self.measured.entry(format!("{setting:?}")).or_default();
                 if known.len() <= cell.samples.len() {
-                    known.push(weft_net::measure::measure(setting, limit)?);
+                    known.push(weft_net::measure::measure(setting, limit, &start)?);
                 }
                 Ok(vec![metric.of(&known[cell.samples.len()])])
             }

@@ -42,6 +42,8 @@ pub struct Status {
     pub name: String,
     /// Where the network namespace of a veth is opened: for `nsenter --net=…`.
     pub namespace: Option<String>,
+    /// Through what the wire is reached, and why no better way.
+    pub wire: String,
     /// Frames that the card lost for want of buffers, since the driver started.
     pub missed: u64,
     /// Frames for an address that nobody has.
@@ -167,7 +169,7 @@ pub(super) fn grant_message(stream: &UnixStream, grant: Grant) -> io::Result<()>
         core: None,
         nice: None,
         descriptors: grant.descriptors.len(),
-        packet: false,
+        plug: None,
     };
     send(&ours, &letter, &grant.descriptors)
 }

@@ -25,12 +25,13 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
+use weft_sys::netns::NetworkNamespace;
 use weft_sys::poll::{self, Entry, Interest};
 use weft_sys::{clock, passing, process as processes};
 
 use crate::description::{Description, DriverThreads, WireDescription};
-use crate::system::{Id, PHASES, System};
-use crate::wire::{Flow, Pattern, Veth};
+use crate::system::{Id, PHASES, System, card_buffers};
+use crate::wire::{Access, Flow, HOST, NEAR, Pattern, TapPlace, Veth};
 use messages::grant_message;
 use process::{Running, TapMessage};
 
@@ -48,8 +49,42 @@ pub struct Broker {
 
 enum Wire {
     Virtual(u64),
-    Veth(Veth),
-    Interface(weft_sys::packet::PacketSocket),
+    Real(Box<RealWire>),
+}
+
+/// An interface of the host.
+struct RealWire {
+    access: Access,
+    name: String,
+    /// Where its far end is, if that was made for the run.
+    namespace: Option<NetworkNamespace>,
+}
+
+impl Wire {
+    fn open(description: &Description) -> io::Result<Self> {
+        let buffers = card_buffers(description);
+        let (access, name, namespace) = match &description.wire {
+            WireDescription::Virtual { bits } => return Ok(Self::Virtual(*bits)),
+            WireDescription::Veth { driver } => {
+                let veth = Veth::create()?;
+                let access = Access::to_veth(&veth, *driver, buffers)?;
+                (access, NEAR.into(), Some(veth.namespace))
+            }
+            WireDescription::Tap => {
+                let place = TapPlace::create()?;
+                (Access::to_tap(&place)?, HOST.into(), Some(place.namespace))
+            }
+            WireDescription::Interface { name, driver } => {
+                let access = Access::to_interface(name, *driver, buffers)?;
+                (access, name.clone(), None)
+            }
+        };
+        Ok(Self::Real(Box::new(RealWire {
+            access,
+            name,
+            namespace,
+        })))
+    }
 }
 
 /// How long a neighbour may take to let go of what a dead component had.
@@ -79,13 +114,7 @@ impl Broker {
                 ),
             )
         })?;
-        let wire = match &description.wire {
-            WireDescription::Virtual { bits } => Wire::Virtual(*bits),
-            WireDescription::Veth { .. } => Wire::Veth(Veth::create()?),
-            WireDescription::Interface { name } => {
-                Wire::Interface(weft_sys::packet::PacketSocket::open(name)?)
-            }
-        };
+        let wire = Wire::open(&description)?;
         if matches!(wire, Wire::Virtual(_)) && description.driver_threads == DriverThreads::Two {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -137,8 +166,10 @@ impl Broker {
                 };
                 TapMessage::Virtual(*bits, clients.map(flow).collect())
             }
-            Wire::Veth(veth) => TapMessage::Packet(veth.socket.share()?),
-            Wire::Interface(socket) => TapMessage::Packet(socket.share()?),
+            Wire::Real(real) if id == Id::TxDriver => {
+                TapMessage::Plug(real.access.sending_plug(&real.name)?)
+            }
+            Wire::Real(real) => TapMessage::Plug(real.access.plug()?),
         })
     }
 
@@ -338,16 +369,21 @@ impl Broker {
                 depth: copier.depth,
             }
         };
-        let namespace = match &self.wire {
-            Wire::Veth(veth) => {
-                let number = veth.namespace.as_fd().as_raw_fd();
-                Some(format!("/proc/{}/fd/{number}", processes::id()))
+        let (wire, namespace) = match &self.wire {
+            Wire::Virtual(bits) => (format!("virtual, {bits} bit/s"), None),
+            Wire::Real(real) => {
+                let path = |namespace: &NetworkNamespace| {
+                    let number = namespace.as_fd().as_raw_fd();
+                    format!("/proc/{}/fd/{number}", processes::id())
+                };
+                let how = format!("{} through {}", real.name, real.access.how);
+                (how, real.namespace.as_ref().map(path))
             }
-            _ => None,
         };
         Status {
             name: self.system.description.name.clone(),
             namespace,
+            wire,
             missed: self.system.board(Id::Driver).counters(0).full,
             unknown: self.system.board(Id::RxMux).counters(0).unknown,
             policy: self.system.board(Id::TxMux).policy().1,

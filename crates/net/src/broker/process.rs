@@ -8,12 +8,11 @@ use std::process::{Child, Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 use weft_sys::descriptor::{self, Carries};
-use weft_sys::packet::PacketSocket;
 use weft_sys::process::{ProcessHandle, SIGKILL, child_dies_with_us};
 use weft_sys::{clock, cores, passing};
 
 use crate::system::{Grant, Role, Tap};
-use crate::wire::{Flow, Generator, Shape};
+use crate::wire::{Flow, Generator, Plug, PlugKind, Shape};
 
 /// How a component is started: this program with these words, and the number of the socket.
 #[derive(Clone, Debug)]
@@ -29,7 +28,7 @@ pub(super) enum TapMessage {
     None,
     /// Rate, and what the generator at the far end sends.
     Virtual(u64, Vec<Flow>),
-    Packet(PacketSocket),
+    Plug(Plug),
 }
 
 /// What goes before the descriptors.
@@ -39,9 +38,9 @@ pub(super) struct Letter {
     pub(super) virtual_wire: Option<(u64, Vec<Flow>)>,
     pub(super) core: Option<usize>,
     pub(super) nice: Option<i32>,
-    /// How many descriptors follow; the last is the packet socket, if there is one.
+    /// How many descriptors follow; the last is this one, if there is one.
     pub(super) descriptors: usize,
-    pub(super) packet: bool,
+    pub(super) plug: Option<PlugKind>,
 }
 
 /// Sends a letter and its descriptors in messages of at most [`passing::MOST`].
@@ -109,14 +108,15 @@ impl Running {
             core,
             nice,
             descriptors: 0,
-            packet: false,
+            plug: None,
         };
         match tap {
             TapMessage::None => {}
             TapMessage::Virtual(bits, flows) => letter.virtual_wire = Some((bits, flows)),
-            TapMessage::Packet(socket) => {
-                descriptors.push(socket.into_descriptor());
-                letter.packet = true;
+            TapMessage::Plug(plug) => {
+                let (kind, descriptor) = plug.into_parts();
+                descriptors.push(descriptor);
+                letter.plug = Some(kind);
             }
         }
         letter.descriptors = descriptors.len();
@@ -140,11 +140,11 @@ pub fn component_main(number: i32) -> io::Result<()> {
     if let Some(nice) = letter.nice {
         cores::set_nice(nice)?;
     }
-    let tap = if letter.packet {
-        let socket = descriptors
+    let tap = if let Some(kind) = letter.plug {
+        let descriptor = descriptors
             .pop()
-            .ok_or_else(|| io::Error::other("the packet socket is missing from the grant"))?;
-        Some(Tap::packet(PacketSocket::adopt(socket))?)
+            .ok_or_else(|| io::Error::other("the wire is missing from the grant"))?;
+        Some(Tap::plug(Plug::adopt(kind, descriptor))?)
     } else {
         letter.virtual_wire.map(|(bits, flows)| {
             let (mut generator, _) = Generator::new(&flows);

@@ -83,6 +83,11 @@ impl Port {
         self.tx.hungry
     }
 
+    /// Whether those who send for it are far behind.
+    pub(super) fn is_ahead(&mut self) -> bool {
+        self.tx.source.as_mut().is_some_and(Source::is_ahead)
+    }
+
     /// Publishes and rings, after a round of work.
     pub fn settle(&mut self) {
         if let Some(sink) = &mut self.rx.sink {

@@ -7,7 +7,7 @@ use smoltcp::wire::{IpAddress, IpEndpoint, Ipv4Address};
 
 use super::Stack;
 use crate::component::Component;
-use crate::plan::{ECHO_PORT, FAR};
+use crate::plan::{ECHO_PORT, FAR, UNASKED_PORT};
 
 /// What a client does with UDP. All of them echo TCP on the same port.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -131,7 +131,7 @@ impl Client {
         const PAYLOAD: usize = 1472;
         let began = *self.began.get_or_insert(now);
         let socket = self.stack.sockets.get_mut::<udp::Socket>(handle);
-        let to = IpEndpoint::new(IpAddress::Ipv4(Ipv4Address::from(FAR.ip)), 9);
+        let to = IpEndpoint::new(IpAddress::Ipv4(Ipv4Address::from(FAR.ip)), UNASKED_PORT);
         let passed = u128::from(now.saturating_sub(began));
         let due = passed * u128::from(bits) / (8 * PAYLOAD as u128) / 1_000_000_000;
         let due = u64::try_from(due).unwrap_or(u64::MAX);
@@ -213,6 +213,10 @@ impl Component for Client {
             (one, other) => one.or(other.map(|other| other.max(now + 1_000))),
         };
         moved
+    }
+
+    fn is_ahead(&mut self) -> bool {
+        self.stack.port.is_ahead()
     }
 
     fn announce(&mut self) -> bool {

@@ -94,6 +94,10 @@ impl Component for RxDriver {
         moved
     }
 
+    fn is_ahead(&mut self) -> bool {
+        self.mux.as_mut().is_some_and(Source::is_ahead)
+    }
+
     fn announce(&mut self) -> bool {
         // Without buffers nothing can be received: only then their return matters at once.
         let hungry = self.pool.is_empty();

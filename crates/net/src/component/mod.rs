@@ -28,8 +28,8 @@ pub use tx_mux::TxMux;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use weft_sys::clock;
 use weft_sys::event::Ear;
+use weft_sys::{clock, cores};
 
 use crate::board::Board;
 
@@ -49,6 +49,12 @@ pub trait Component: Send {
     /// When it wants to run even if nobody rings.
     fn deadline(&self) -> Option<u64> {
         None
+    }
+
+    /// Whether those it hands frames to are far behind. Then it gives way after a step: what it moves
+    /// while they get no processor would only be dropped further on.
+    fn is_ahead(&mut self) -> bool {
+        false
     }
 
     /// A descriptor beside the bells that makes it runnable when readable.
@@ -88,6 +94,11 @@ impl Component for Fused {
             .min()
     }
 
+    fn is_ahead(&mut self) -> bool {
+        // Whoever lies behind may be one of them; those outside are behind any of them.
+        self.0.iter_mut().any(|component| component.is_ahead())
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.0.iter().find_map(|component| component.descriptor())
     }
@@ -124,6 +135,9 @@ impl Runner {
             while self.component.step(now) {
                 now = clock::monotonic();
                 steps += 1;
+                if self.component.is_ahead() {
+                    cores::give_way();
+                }
                 if steps.is_multiple_of(1024) {
                     self.board.set_time(clock::thread_time());
                     if self.board.stopped() {

@@ -106,6 +106,10 @@ impl Component for RxCopier {
         moved
     }
 
+    fn is_ahead(&mut self) -> bool {
+        self.client.as_mut().is_some_and(Source::is_ahead)
+    }
+
     fn announce(&mut self) -> bool {
         // Never for buffers of the client: without one, frames are dropped and the card goes on.
         let came = match &mut self.mux {

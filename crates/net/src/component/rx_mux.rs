@@ -172,6 +172,11 @@ impl Component for RxMux {
         moved
     }
 
+    fn is_ahead(&mut self) -> bool {
+        let mut copiers = self.clients.iter_mut();
+        copiers.any(|client| client.copier.as_mut().is_some_and(Source::is_ahead))
+    }
+
     fn announce(&mut self) -> bool {
         let mut found = match &mut self.driver {
             Some(driver) => driver.used.announce(),

@@ -106,6 +106,10 @@ impl Component for TxCopier {
         moved
     }
 
+    fn is_ahead(&mut self) -> bool {
+        self.mux.as_mut().is_some_and(Source::is_ahead)
+    }
+
     fn announce(&mut self) -> bool {
         let (Some(mux), Some(client)) = (&mut self.mux, &mut self.client) else {
             return false;

@@ -14,6 +14,9 @@ use super::{Consumer, Descriptor, Producer};
 /// Fewest entries of a ring of a channel: those of one line.
 pub const LEAST: u32 = 16;
 
+/// Full buffers that wait for a sink that is far behind: two bursts of a component.
+pub const BEHIND: u32 = 128;
+
 /// The memory of one channel, made once by whoever builds the system and mapped by two components.
 pub struct ChannelMemory {
     file: MemoryFile,
@@ -135,6 +138,15 @@ impl Source {
         {
             bell.ring();
         }
+    }
+
+    /// Whether the sink is far behind: this many full buffers, [`BEHIND`], wait for it. A queue that
+    /// is limited to fewer drops instead.
+    #[inline]
+    #[must_use]
+    pub fn is_ahead(&mut self) -> bool {
+        // Without a bell it runs next in the same thread.
+        self.bell.is_some() && self.used.backlog() >= BEHIND && self.used.depth() >= BEHIND
     }
 
     /// The same end in another generation.

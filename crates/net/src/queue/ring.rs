@@ -172,6 +172,13 @@ impl Producer {
         self.limit.saturating_sub(self.next.wrapping_sub(self.head)) as u32
     }
 
+    /// At most so many wait: those not yet taken when the consumer's index was last read.
+    #[inline]
+    #[must_use]
+    pub fn backlog(&self) -> u32 {
+        self.next.wrapping_sub(self.head) as u32
+    }
+
     /// How many were pushed and are not yet taken, as last seen.
     #[must_use]
     pub fn depth(&mut self) -> u32 {

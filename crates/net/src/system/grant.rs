@@ -2,15 +2,18 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use weft_sys::MemoryFile;
 use weft_sys::clock;
 use weft_sys::event::{Bell, Ear};
 use weft_sys::packet::PacketSocket;
+use weft_sys::tap::TapDevice;
 
 use super::{Id, Link, System};
 use crate::board::{Board, Station};
-use crate::buffers::Buffers;
+use crate::buffers::{Buffers, SIZE};
 use crate::client::{Client, Port, Stack, Work};
 use crate::component::{
     Component, Fused, Runner, RxCopier, RxDriver, RxMux, TxCopier, TxDriver, TxMux,
@@ -19,7 +22,8 @@ use crate::description::DriverThreads;
 use crate::plan;
 use crate::queue::{ChannelMemory, Sink, Source};
 use crate::wire::{
-    Far, PacketRx, PacketTx, RxWire, Shape, TxWire, VirtualRx, VirtualTx, virtual_wire,
+    DeviceRx, DeviceTx, Far, PacketRx, PacketTx, Plug, RxWire, Shape, TxWire, VirtualRx, VirtualTx,
+    XdpPlug, XdpTx, virtual_wire,
 };
 
 /// One end of a channel: the memory and the other side's bell are the next two descriptors.
@@ -91,7 +95,14 @@ pub enum RxTap {
     Virtual(VirtualRx),
     /// Packet sockets on an interface.
     Packet(PacketSocket),
+    /// An AF_XDP socket; whoever binds it leaves the other half here.
+    Xdp(XdpPlug, OtherHalf),
+    /// A TAP interface.
+    Device(TapDevice),
 }
+
+/// The transmitting half of an AF_XDP socket, once the receiving half is built.
+pub type OtherHalf = Arc<Mutex<Option<XdpTx>>>;
 
 /// What the transmitting half of a driver is tapped into.
 pub enum TxTap {
@@ -99,6 +110,10 @@ pub enum TxTap {
     Virtual(VirtualTx),
     /// Packet sockets on an interface.
     Packet(PacketSocket),
+    /// An AF_XDP socket that the receiving half has bound.
+    Xdp(OtherHalf),
+    /// A TAP interface.
+    Device(TapDevice),
 }
 
 /// A wire for a driver, or for one of two.
@@ -120,14 +135,22 @@ impl Tap {
         }
     }
 
-    /// Packet sockets on an interface.
+    /// An interface of the host.
     ///
     /// # Errors
     /// If no descriptors are left.
-    pub fn packet(socket: PacketSocket) -> io::Result<Self> {
+    pub fn plug(plug: Plug) -> io::Result<Self> {
+        let (rx, tx) = match plug {
+            Plug::Packet(socket) => (RxTap::Packet(socket.share()?), TxTap::Packet(socket)),
+            Plug::Tap(device) => (RxTap::Device(device.share()?), TxTap::Device(device)),
+            Plug::Xdp(plug) => {
+                let half = OtherHalf::default();
+                (RxTap::Xdp(plug, half.clone()), TxTap::Xdp(half))
+            }
+        };
         Ok(Self {
-            rx: Some(RxTap::Packet(socket.share()?)),
-            tx: Some(TxTap::Packet(socket)),
+            rx: Some(rx),
+            tx: Some(tx),
         })
     }
 
@@ -299,6 +322,10 @@ impl Taker {
         Buffers::adopt(self.next()?, writable)
     }
 
+    fn card(&mut self) -> io::Result<Buffers> {
+        Buffers::adopt_card(self.next()?, false)
+    }
+
     fn bell(&mut self) -> io::Result<Option<Bell>> {
         let bell = Bell::adopt(self.next()?);
         Ok((!self.silent).then_some(bell))
@@ -337,7 +364,7 @@ impl Grant {
                 build_driver(&mut taker, &board, rx, tx, regions, tap)?
             }
             Role::RxMux { driver, copiers } => {
-                let card = taker.buffers(false)?;
+                let card = taker.card()?;
                 let driver = taker.sink(driver)?;
                 let mut clients = Vec::new();
                 for (index, copier) in copiers.into_iter().enumerate() {
@@ -364,7 +391,7 @@ impl Grant {
                 Box::new(TxMux::new(station, driver, sinks, window))
             }
             Role::RxCopier { mux, client } => {
-                let (card, own) = (taker.buffers(false)?, taker.buffers(true)?);
+                let (card, own) = (taker.card()?, taker.buffers(true)?);
                 let (mux, client) = (taker.sink(mux)?, taker.source(client)?);
                 Box::new(RxCopier::new(station(2), card, own, mux, client))
             }
@@ -433,12 +460,19 @@ fn build_driver(
 ) -> io::Result<Box<dyn Component>> {
     let mut halves: Vec<Box<dyn Component>> = Vec::new();
     if let Some(end) = rx {
-        let card = taker.buffers(true)?;
+        let card = taker.next()?;
         let mux = taker.source(end)?;
-        let buffers = card.count();
+        let buffers = MemoryFile::adopt(card.try_clone()?)?.len() / SIZE as usize;
+        let mapped = |card| Buffers::adopt_card(card, true);
         let wire: Box<dyn RxWire> = match tap.rx {
-            Some(RxTap::Virtual(wire)) => Box::new(wire.attached(card)),
-            Some(RxTap::Packet(socket)) => Box::new(PacketRx::new(socket, card)),
+            Some(RxTap::Virtual(wire)) => Box::new(wire.attached(mapped(card)?)),
+            Some(RxTap::Packet(socket)) => Box::new(PacketRx::new(socket, mapped(card)?)),
+            Some(RxTap::Device(device)) => Box::new(DeviceRx::new(device, mapped(card)?)),
+            Some(RxTap::Xdp(plug, other)) => {
+                let (rx, tx) = plug.bind(card)?;
+                *other.lock().unwrap_or_else(PoisonError::into_inner) = Some(tx);
+                Box::new(rx)
+            }
             None => {
                 return Err(io::Error::other(
                     "this driver receives and got no wire to receive from",
@@ -446,7 +480,7 @@ fn build_driver(
             }
         };
         let station = Station::new(board.clone(), 1);
-        halves.push(Box::new(RxDriver::new(station, wire, mux, buffers)));
+        halves.push(Box::new(RxDriver::new(station, wire, mux, buffers as u32)));
     }
     if let Some(end) = tx {
         let mux = taker.sink(end)?;
@@ -458,6 +492,14 @@ fn build_driver(
         let wire: Box<dyn TxWire> = match tap.tx {
             Some(TxTap::Virtual(wire)) => Box::new(wire.attached(from)),
             Some(TxTap::Packet(socket)) => Box::new(PacketTx::new(socket, from)),
+            Some(TxTap::Device(device)) => Box::new(DeviceTx::new(device, from)),
+            Some(TxTap::Xdp(half)) => {
+                let bound = half.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let bound = bound.ok_or_else(|| {
+                    io::Error::other("the receiving half of an AF_XDP socket comes first")
+                })?;
+                Box::new(bound.attached(from))
+            }
             None => {
                 return Err(io::Error::other(
                     "this driver sends and got no wire to send to",

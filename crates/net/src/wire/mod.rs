@@ -1,19 +1,31 @@
 //! What the driver sees of a network: two rings of buffers, as a card has them.
 
+mod access;
+#[cfg(test)]
+mod conformance;
+mod device;
 mod generator;
 mod packet;
 mod veth;
 mod virtual_wire;
+mod xdp;
 
+pub use access::{Access, Plug, PlugKind};
+pub use device::{DeviceRx, DeviceTx, TapPlace};
 pub(crate) use generator::{FILL, interval, write_payload};
 pub use generator::{Flow, FlowReport, Generator, Pattern, Reports};
 pub use packet::{PacketRx, PacketTx};
 pub use veth::{HOST, NEAR, Veth};
 pub use virtual_wire::{Far, Shape, VirtualRx, VirtualTx, virtual_wire};
+pub use xdp::{XdpAccess, XdpPlug, XdpRx, XdpTx};
 
 use std::os::fd::BorrowedFd;
 
 use crate::queue::Descriptor;
+
+/// After how long a frame that found no room in the kernel is tried again, in nanoseconds: nothing
+/// announces that there is room.
+const RETRY: u64 = 50_000;
 
 /// The receiving half of a wire.
 pub trait RxWire: Send {

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use weft_sys::Region;
 use weft_sys::packet::{BATCH, PacketSocket};
 
-use super::{RxWire, TxWire};
-use crate::buffers::{Buffers, SIZE};
+use super::{RETRY, RxWire, TxWire};
+use crate::buffers::{Buffers, ROOM};
 use crate::queue::Descriptor;
 
 /// The receiving half.
@@ -49,7 +49,7 @@ impl RxWire for PacketRx {
             let mut lengths = [0; BATCH];
             let mut count = 0;
             for (region, &offset) in regions.iter_mut().zip(self.empty.iter().rev()) {
-                let Some(lent) = self.card.lend(offset, SIZE as usize) else {
+                let Some(lent) = self.card.lend(offset, ROOM as usize) else {
                     break;
                 };
                 *region = lent;
@@ -63,7 +63,7 @@ impl RxWire for PacketRx {
             for &length in &lengths[..received] {
                 if let Some(offset) = self.empty.pop() {
                     self.full
-                        .push_back((offset, length.min(SIZE as usize) as u16));
+                        .push_back((offset, length.min(ROOM as usize) as u16));
                 }
             }
         }
@@ -83,9 +83,6 @@ pub struct PacketTx {
     done: VecDeque<Descriptor>,
     retry: Option<u64>,
 }
-
-/// After how long a send that found no room is tried again, in nanoseconds.
-const RETRY: u64 = 50_000;
 
 impl PacketTx {
     /// Sends from these regions, named by the tags of descriptors.

@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 
 use weft_sys::netns::{self, NetworkNamespace};
-use weft_sys::packet::PacketSocket;
 
 use crate::plan::{self, FAR, PREFIX};
 
@@ -18,48 +17,26 @@ pub const NEAR: &str = "weft-near";
 /// The host's end.
 pub const HOST: &str = "weft-far";
 
-/// The namespace with its pair of interfaces, and the driver's socket.
+/// The namespace with its pair of interfaces.
 pub struct Veth {
     /// Where programs that talk to the clients run.
     pub namespace: NetworkNamespace,
-    /// On the driver's end.
-    pub socket: PacketSocket,
 }
 
 impl Veth {
-    /// Makes it. Needs CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW and the program `ip`.
+    /// Makes it. Needs CAP_SYS_ADMIN, CAP_NET_ADMIN and the program `ip`.
     ///
     /// # Errors
     /// If a privilege or the program is missing; it says which.
     pub fn create() -> io::Result<Self> {
         let namespace = NetworkNamespace::create()?;
-        let socket = namespace.run(|| {
-            let [a, b, c, d] = FAR.ip;
-            let mac: Vec<String> = FAR
-                .address
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
+        namespace.run(|| {
             ip(&["link", "add", NEAR, "type", "veth", "peer", "name", HOST])?;
-            ip(&["link", "set", HOST, "address", &mac.join(":")])?;
-            for end in [NEAR, HOST] {
-                // No address of the other protocol: nobody speaks unasked.
-                ip(&["link", "set", end, "addrgenmode", "none"])?;
-            }
-            ip(&[
-                "addr",
-                "add",
-                &format!("{a}.{b}.{c}.{d}/{PREFIX}"),
-                "dev",
-                HOST,
-            ])?;
-            ip(&["link", "set", "lo", "up"])?;
-            ip(&["link", "set", HOST, "up"])?;
-            ip(&["link", "set", NEAR, "up"])?;
-            netns::disable_checksum_offload(HOST)?;
-            PacketSocket::open(NEAR)
+            ip(&["link", "set", NEAR, "addrgenmode", "none"])?;
+            prepare_far()?;
+            ip(&["link", "set", NEAR, "up"])
         })?;
-        Ok(Self { namespace, socket })
+        Ok(Self { namespace })
     }
 }
 
@@ -89,6 +66,24 @@ impl Veth {
             ip(&["link", "set", NEAR, "up"])
         })
     }
+}
+
+/// Gives the host's end its addresses and switches it on, in the calling thread's namespace.
+pub(super) fn prepare_far() -> io::Result<()> {
+    let [a, b, c, d] = FAR.ip;
+    let mac: Vec<String> = FAR
+        .address
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    ip(&["link", "set", HOST, "address", &mac.join(":")])?;
+    // No address of the other protocol: nobody speaks unasked.
+    ip(&["link", "set", HOST, "addrgenmode", "none"])?;
+    let address = format!("{a}.{b}.{c}.{d}/{PREFIX}");
+    ip(&["addr", "add", &address, "dev", HOST])?;
+    netns::set_up("lo")?;
+    netns::set_up(HOST)?;
+    netns::disable_checksum_offload(HOST)
 }
 
 fn ip(words: &[&str]) -> io::Result<()> {

@@ -27,6 +27,9 @@ struct Options {
     /// Everything small: all experiments in about a minute.
     #[arg(long)]
     quick: bool,
+    /// All places, but at most about so many seconds for each experiment, in one launch: fewer samples.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "quick")]
+    within: Option<u64>,
     /// Where results.json and index.html go.
     #[arg(long, value_name = "DIR", default_value = "report")]
     out: PathBuf,
@@ -215,7 +218,10 @@ fn measure(
     };
     let whole = chosen.len();
     for (index, experiment) in chosen.iter().enumerate() {
-        let plan = (experiment.plan)(&cast, effort);
+        let mut plan = (experiment.plan)(&cast, effort);
+        if let Some(seconds) = options.within {
+            plan.bound(std::time::Duration::from_secs(seconds));
+        }
         if plan.lines.is_empty() {
             eprintln!(
                 "weft bench: {} needs an implementation of MPI; left out",

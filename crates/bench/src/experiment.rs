@@ -123,6 +123,8 @@ pub struct Plan {
     pub lines: Vec<Line>,
     /// Whether no other job may be resident meanwhile (shared pages would be counted in part).
     pub alone: bool,
+    /// After so long, cells that have a sample get no more.
+    pub limit: Option<Duration>,
 }
 
 /// When a cell has enough samples.
@@ -322,6 +324,23 @@ impl Convert {
             }
             Convert::Percent(of) => 100.0 * nanoseconds / of,
         }
+    }
+}
+
+impl Plan {
+    /// Bounds the whole run: one launch, the time divided among the cells, and no more turns for a cell
+    /// that has a sample once the time is over.
+    pub fn bound(&mut self, limit: Duration) {
+        let cells: usize = self.lines.iter().map(|line| line.cells.len()).sum();
+        let share = limit / u32::try_from(cells.max(1)).unwrap_or(u32::MAX);
+        self.budget = Budget {
+            // Below six samples no interval of the median reaches 95 %.
+            least: self.budget.least.min(6),
+            time: self.budget.time.min(share),
+            launches: 1,
+            ..self.budget
+        };
+        self.limit = Some(limit);
     }
 }
 

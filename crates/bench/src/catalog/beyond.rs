@@ -201,6 +201,7 @@ fn bandwidth(cast: &Cast, effort: Effort) -> Plan {
         budget: budget(effort),
         lines,
         alone: false,
+        limit: None,
     }
 }
 
@@ -225,6 +226,7 @@ fn message_rate(cast: &Cast, effort: Effort) -> Plan {
         budget: budget(effort),
         lines,
         alone: false,
+        limit: None,
     }
 }
 
@@ -257,6 +259,7 @@ fn startup(cast: &Cast, effort: Effort) -> Plan {
         budget,
         lines,
         alone: false,
+        limit: None,
     }
 }
 
@@ -292,6 +295,7 @@ fn idle_cpu(cast: &Cast, effort: Effort) -> Plan {
         },
         lines,
         alone: false,
+        limit: None,
     }
 }
 
@@ -318,6 +322,7 @@ fn memory(cast: &Cast, effort: Effort) -> Plan {
         budget,
         lines,
         alone: true,
+        limit: None,
     }
 }
 
@@ -342,5 +347,6 @@ fn two_jobs(cast: &Cast, effort: Effort) -> Plan {
         budget,
         lines,
         alone: true,
+        limit: None,
     }
 }

@@ -202,6 +202,7 @@ fn hash_insert(cast: &Cast, effort: Effort) -> Plan {
         budget: runs(effort),
         lines: hash_lines(cast, effort, "", "insert", &parts),
         alone: false,
+        limit: None,
     }
 }
 
@@ -215,6 +216,7 @@ fn hash_match(cast: &Cast, effort: Effort) -> Plan {
         budget: runs(effort),
         lines,
         alone: false,
+        limit: None,
     }
 }
 
@@ -248,6 +250,7 @@ fn packet_pool(cast: &Cast, effort: Effort) -> Plan {
         budget: runs(effort),
         lines,
         alone: false,
+        limit: None,
     }
 }
 
@@ -318,6 +321,7 @@ fn thread_scheduling(cast: &Cast, effort: Effort) -> Plan {
         budget: runs(effort),
         lines,
         alone: false,
+        limit: None,
     }
 }
 
@@ -338,5 +342,6 @@ fn thread_signal(cast: &Cast, effort: Effort) -> Plan {
         },
         lines,
         alone: false,
+        limit: None,
     }
 }

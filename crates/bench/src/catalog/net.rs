@@ -341,6 +341,7 @@ fn plan<const ROW: usize>(_cast: &Cast, effort: Effort) -> Plan {
         },
         lines,
         alone: true,
+        limit: None,
     }
 }
 

@@ -35,6 +35,7 @@ pub(super) fn collectives_small(cast: &Cast, effort: Effort) -> Plan {
         budget: budget(effort),
         lines,
         alone: false,
+        limit: None,
     }
 }
 
@@ -71,6 +72,7 @@ pub(super) fn collectives_ranks(cast: &Cast, effort: Effort) -> Plan {
         budget,
         lines,
         alone: false,
+        limit: None,
     }
 }
 
@@ -122,6 +124,7 @@ pub(super) fn matching_depth(cast: &Cast, effort: Effort) -> Plan {
         budget,
         lines,
         alone: false,
+        limit: None,
     }
 }
 
@@ -171,5 +174,6 @@ pub(super) fn growth(cast: &Cast, effort: Effort) -> Plan {
         },
         lines,
         alone: false,
+        limit: None,
     }
 }

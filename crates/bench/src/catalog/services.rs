@@ -101,6 +101,7 @@ fn plan(effort: Effort, lines: Vec<Line>) -> Plan {
         },
         lines,
         alone: false,
+        limit: None,
     }
 }
 

@@ -206,6 +206,7 @@ fn latency_single(cast: &Cast, effort: Effort) -> Plan {
         budget: budget(effort),
         lines,
         alone: false,
+        limit: None,
     }
 }
 
@@ -306,6 +307,7 @@ fn send_bandwidth(cast: &Cast, effort: Effort, mode: &'static str, samples: u64)
         budget: send_budget(effort),
         lines,
         alone: false,
+        limit: None,
     }
 }
 
@@ -334,6 +336,7 @@ fn send_delay(cast: &Cast, effort: Effort, mode: &'static str, samples: u64) -> 
         },
         lines,
         alone: false,
+        limit: None,
     }
 }
 
@@ -396,6 +399,7 @@ fn throughput_plan(cast: &Cast, effort: Effort, mode: &'static str) -> Plan {
         budget,
         lines,
         alone: false,
+        limit: None,
     }
 }
 
@@ -435,5 +439,6 @@ fn latency_long(cast: &Cast, effort: Effort) -> Plan {
         budget,
         lines,
         alone: false,
+        limit: None,
     }
 }

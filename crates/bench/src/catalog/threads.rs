@@ -99,6 +99,7 @@ fn rate(cast: &Cast, effort: Effort) -> Plan {
         },
         lines: all,
         alone: false,
+        limit: None,
     }
 }
 
@@ -169,6 +170,7 @@ fn latency_size(cast: &Cast, effort: Effort) -> Plan {
         budget: patient(effort),
         lines: lines(cast, places, cell),
         alone: false,
+        limit: None,
     }
 }
 
@@ -197,5 +199,6 @@ fn latency_count(cast: &Cast, effort: Effort) -> Plan {
         },
         lines: lines(cast, places, cell),
         alone: false,
+        limit: None,
     }
 }

@@ -107,6 +107,7 @@ impl<'a> Harness<'a> {
         let mut cells = cells_of(&plan.lines);
         self.measured.clear();
         let began = Instant::now();
+        let is_late = || plan.limit.is_some_and(|limit| began.elapsed() > limit);
         bar.set_length(cells.len() as u64 * u64::from(budget.launches));
         if plan.alone {
             self.pool.retire(self.implementations);
@@ -122,6 +123,7 @@ impl<'a> Harness<'a> {
             loop {
                 let open: Vec<usize> = (0..cells.len())
                     .filter(|&index| !cells[index].closed(&budget, launch))
+                    .filter(|&index| !is_late() || cells[index].is_new())
                     .collect();
                 let done = cells.len() * launch as usize - open.len();
                 bar.set_position(done as u64);
@@ -210,6 +212,11 @@ fn cells_of(lines: &[Line]) -> Vec<Cell<'_>> {
 }
 
 impl Cell<'_> {
+    /// Whether it has had no turn yet.
+    fn is_new(&self) -> bool {
+        self.samples.is_empty() && self.failed.is_none()
+    }
+
     /// Whether this launch (counted from 1) needs no more turn of this cell.
     fn closed(&self, budget: &Budget, launch: u32) -> bool {
         if self.failed.is_some() {
@@ -276,6 +283,7 @@ mod tests {
             budget: budget(),
             lines: vec![line("copy", &[4096, 64]), line("other", &[64])],
             alone: false,
+            limit: None,
         }
     }
 
@@ -318,6 +326,21 @@ mod tests {
             "{:?}",
             found.notes
         );
+    }
+
+    #[test]
+    fn a_bounded_run_gives_each_cell_a_turn_and_ends() {
+        let mut plan = plan();
+        plan.bound(Duration::ZERO);
+        let found =
+            Harness::new(&[], 2, Effort::Full, 3).run(&experiment(), &plan, &ProgressBar::hidden());
+        let counts: Vec<usize> = found
+            .series
+            .iter()
+            .flat_map(|series| &series.points)
+            .map(|point| point.n)
+            .collect();
+        assert_eq!(counts, [1, 1, 1], "a turn of one sample each");
     }
 
     #[test]

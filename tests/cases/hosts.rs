@@ -4,9 +4,8 @@
 #[path = "../launch/network.rs"]
 mod network;
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use network::Network;
@@ -60,38 +59,18 @@ fn under_hydra() {
     }
 }
 
-/// Hydra asks this to start something on a host: the namespace of that name.
-const REACH: &str = "#!/bin/sh\nhost=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
-
 #[test]
 fn under_hydra_on_several_hosts() {
     let Some(hydra) = hydra() else {
         return;
     };
-    let Some(network) = Network::new(2) else {
-        return;
-    };
-    let reach = network.file("reach");
-    std::fs::write(&reach, REACH).expect("writes");
-    std::fs::set_permissions(&reach, PermissionsExt::from_mode(0o755)).expect("ours");
-    let hosts: Vec<String> = network
-        .hosts
-        .iter()
-        .map(|host| format!("{host}:4"))
-        .collect();
-    for (name, argument) in PROGRAMS {
-        let mut start = network.on(0, &hydra.to_string_lossy());
-        start
-            .args([
-                "-launcher",
-                "rsh",
-                "-localhost",
-                &network.address(0),
-                "-launcher-exec",
-            ])
-            .arg(&reach)
-            .args(["-hosts", &hosts.join(","), "-n", "8"]);
-        passes(name, argument, 8, &mut start);
+    for count in [2, 4] {
+        let Some(network) = Network::new(count) else {
+            return;
+        };
+        for (name, argument) in PROGRAMS {
+            passes(name, argument, 8, &mut network.hydra(&hydra, 8 / count));
+        }
     }
 }
 
@@ -102,21 +81,51 @@ fn on_two_and_on_four_hosts() {
         let Some(network) = Network::new(count) else {
             return;
         };
-        let each = 8 / count;
-        let hosts: Vec<String> = network
-            .hosts
-            .iter()
-            .map(|host| format!("{host}:{each}"))
-            .collect();
         for (name, argument) in PROGRAMS {
             let mut start = network.on(0, &launcher.to_string_lossy());
-            start.args([
-                "--launch-command",
-                "ip netns exec",
-                "--hosts",
-                &hosts.join(","),
-            ]);
+            start.args(network.everywhere(8 / count));
             passes(name, argument, 8, &mut start);
+        }
+    }
+}
+
+#[test]
+fn of_those_who_join() {
+    let weft = installation().join("bin/weft").display().to_string();
+    for count in [2, 4] {
+        let Some(network) = Network::new(count) else {
+            return;
+        };
+        let address = format!("{}:7000", network.address(0));
+        let file = network.file("token");
+        std::fs::write(&file, "0123456789abcdef".repeat(4)).expect("writes");
+        let file = file.display().to_string();
+        for (name, argument) in PROGRAMS {
+            let each = (8 / count).to_string();
+            let join = |host| {
+                network
+                    .on(host, &weft)
+                    .args(["join", "--token-file", &file, "-n", &each, &address])
+                    .stdin(Stdio::null())
+                    .spawn()
+                    .expect("starts")
+            };
+            // They wait for the head, if they come first.
+            let joined: Vec<Child> = (0..count).map(join).collect();
+            let mut head = network.on(0, &weft);
+            head.args([
+                "run",
+                "-n",
+                "8",
+                "--token-file",
+                &file,
+                "--listen",
+                &address,
+            ]);
+            passes(name, argument, 8, &mut head);
+            for mut child in joined {
+                assert!(child.wait().expect("ours").success());
+            }
         }
     }
 }

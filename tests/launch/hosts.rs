@@ -18,23 +18,6 @@ fn job(network: &Network, words: &[&str]) -> Job {
     Job::of(command)
 }
 
-/// The words that start ranks on all hosts, so many on each, without a server on them.
-fn everywhere(network: &Network, each: u32) -> Vec<String> {
-    let hosts: Vec<String> = network
-        .hosts
-        .iter()
-        .map(|host| format!("{host}:{each}"))
-        .collect();
-    [
-        "--launch-command",
-        "ip netns exec",
-        "--hosts",
-        &hosts.join(","),
-    ]
-    .map(str::to_owned)
-    .to_vec()
-}
-
 fn words<'a>(first: &'a [String], rest: &[&'a str]) -> Vec<&'a str> {
     first
         .iter()
@@ -44,7 +27,7 @@ fn words<'a>(first: &'a [String], rest: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// What each of eight ranks says when it has heard all others, on so many hosts.
-fn expected(hosts: u32) -> Vec<String> {
+fn expected(hosts: usize) -> Vec<String> {
     let each = 8 / hosts;
     let lines = (0..8).map(|rank| {
         let local = rank % each;
@@ -59,11 +42,11 @@ fn ranks_on_several_hosts_are_one_job() {
         let Some(network) = Network::new(count) else {
             return;
         };
-        let start = everywhere(&network, 8 / count as u32);
+        let start = network.everywhere(8 / count);
         let rank = rank();
         let ended = job(&network, &words(&start, &[&rank, "exchange"])).run();
         assert_eq!(ended.code(), Some(0), "{ended:?}");
-        assert_eq!(ended.sorted(), expected(count as u32), "{ended:?}");
+        assert_eq!(ended.sorted(), expected(count), "{ended:?}");
         // Every rank is on its host.
         let ended = job(
             &network,
@@ -165,7 +148,7 @@ fn ends_of_every_kind_are_those_of_a_job_on_one_host() {
     let Some(network) = Network::new(2) else {
         return;
     };
-    let start = everywhere(&network, 2);
+    let start = network.everywhere(2);
     let rank = rank();
     for (program, code, last) in [
         (
@@ -210,7 +193,7 @@ fn input_and_output_pass_between_hosts() {
     let Some(network) = Network::new(2) else {
         return;
     };
-    let start = everywhere(&network, 2);
+    let start = network.everywhere(2);
     let rank = rank();
     let input = network.file("input");
     let text: String = (0..50_000).map(|line| format!("line {line}\n")).collect();
@@ -249,7 +232,7 @@ fn signals_and_readers_that_leave_end_the_job_there_too() {
     let Some(network) = Network::new(2) else {
         return;
     };
-    let start = everywhere(&network, 2);
+    let start = network.everywhere(2);
     let rank = rank();
     let mut running = job(&network, &words(&start, &[&rank, "wait"])).start();
     let mut heard = 0;
@@ -485,7 +468,7 @@ fn nothing_is_left_on_any_host_whoever_is_killed() {
             .map(str::to_owned)
             .to_vec()
     });
-    let starts = [Some(everywhere(&network, 2)), by_ssh];
+    let starts = [Some(network.everywhere(2)), by_ssh];
     for (number, start) in starts.into_iter().flatten().enumerate() {
         for victim in ["front", "supervisor", "agent", "guard", "rank", "command"] {
             // Recognised wherever it runs, and whatever it inherits.
@@ -571,7 +554,7 @@ fn nothing_is_left_after_a_hundred_random_kills() {
         vec![&*rank, "spin"],
         vec!["sh", "-c", &shell],
     ];
-    let start = everywhere(&network, 2);
+    let start = network.everywhere(2);
     let (mut slowest, mut killed) = (Duration::ZERO, std::collections::BTreeMap::new());
     for number in 0..KILLS {
         let program = &programs[random.random_range(0..programs.len())];

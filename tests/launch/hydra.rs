@@ -1,6 +1,5 @@
 //! Under Hydra, the `mpiexec` of MPICH: it starts our ranks, and they make a job.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -64,42 +63,28 @@ fn its_ranks_are_ranks_of_a_job() {
     }
 }
 
-/// By which Hydra reaches a host: the namespace of that name.
-const REACH: &str = "#!/bin/sh\nhost=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
-
 #[test]
 fn its_ranks_on_several_hosts_find_each_other() {
     let Some(hydra) = hydra() else {
         return;
     };
-    let Some(network) = Network::new(2) else {
-        return;
-    };
-    let reach = network.file("reach");
-    std::fs::write(&reach, REACH).expect("writes");
-    std::fs::set_permissions(&reach, PermissionsExt::from_mode(0o755)).expect("ours");
-    let hosts: Vec<String> = network
-        .hosts
-        .iter()
-        .map(|host| format!("{host}:4"))
-        .collect();
-    let mut command = network.on(0, &hydra.to_string_lossy());
-    command
-        .args([
-            "-launcher",
-            "rsh",
-            "-localhost",
-            &network.address(0),
-            "-launcher-exec",
-        ])
-        .arg(&reach)
-        .args(["-hosts", &hosts.join(","), "-n", "8", &rank(), "exchange"]);
-    let ended = Job::of(command).run();
-    assert_eq!(ended.code(), Some(0), "{ended:?}");
-    let expected: Vec<_> = (0..8)
-        .map(|rank| format!("rank {rank} heard all, is {} of 4 on one of 2", rank % 4))
-        .collect();
-    assert_eq!(ended.sorted(), expected);
+    for count in [2, 4] {
+        let Some(network) = Network::new(count) else {
+            return;
+        };
+        let each = 8 / count;
+        let mut command = network.hydra(&hydra, each);
+        command.args([&rank(), "exchange"]);
+        let ended = Job::of(command).run();
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        let expected: Vec<_> = (0..8)
+            .map(|rank| {
+                let local = rank % each;
+                format!("rank {rank} heard all, is {local} of {each} on one of {count}")
+            })
+            .collect();
+        assert_eq!(ended.sorted(), expected);
+    }
 }
 
 #[test]

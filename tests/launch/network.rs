@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,6 +19,9 @@ pub struct Network {
     /// One network at a time: they all use the same addresses.
     _turn: MutexGuard<'static, ()>,
 }
+
+/// By which Hydra reaches a host: the namespace of that name.
+const REACH: &str = "#!/bin/sh\nhost=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -88,6 +92,35 @@ impl Network {
     pub fn on(&self, host: usize, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.hosts[host], program]);
+        command
+    }
+
+    /// All hosts, for so many ranks on each, as launchers write them.
+    pub fn list(&self, each: usize) -> String {
+        let hosts = self.hosts.iter().map(|host| format!("{host}:{each}"));
+        hosts.collect::<Vec<_>>().join(",")
+    }
+
+    /// What has our launcher start so many ranks on each host, without a server on them.
+    pub fn everywhere(&self, each: usize) -> Vec<String> {
+        let hosts = self.list(each);
+        ["--launch-command", "ip netns exec", "--hosts", &hosts]
+            .map(str::to_owned)
+            .to_vec()
+    }
+
+    /// The launcher of MPICH on the first host, which is to start so many ranks on each.
+    pub fn hydra(&self, launcher: &Path, each: usize) -> Command {
+        let reach = self.file("reach");
+        std::fs::write(&reach, REACH).expect("writes");
+        std::fs::set_permissions(&reach, PermissionsExt::from_mode(0o755)).expect("ours");
+        let mut command = self.on(0, &launcher.to_string_lossy());
+        command
+            .args(["-launcher", "rsh", "-localhost", &self.address(0)])
+            .arg("-launcher-exec")
+            .arg(&reach)
+            .args(["-hosts", &self.list(each)])
+            .args(["-n", &(each * self.hosts.len()).to_string()]);
         command
     }
 

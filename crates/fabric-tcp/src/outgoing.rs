@@ -19,10 +19,11 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 
 use weft_fabric::Token;
 use weft_sys::Region;
-use weft_sys::socket::{self, Part};
+use weft_sys::socket::{self, PARTS, Part};
 
 use crate::link::Link;
 use crate::ring::Ring;
@@ -33,6 +34,11 @@ pub const RING: usize = 1 << 20;
 
 /// Bytes of the ring that messages leave to control frames.
 const RESERVE: usize = 16 << 10;
+
+/// Most chunks that are handed over in one call.
+const TOGETHER: usize = 16;
+
+const _: () = assert!(2 + 2 + 2 * TOGETHER <= PARTS);
 
 /// One portal being sent.
 #[derive(Clone, Copy, Debug)]
@@ -49,13 +55,39 @@ pub struct Bulk {
     pub at: usize,
 }
 
+impl Bulk {
+    fn chunks_left(&self) -> usize {
+        // Also of nothing, one is sent.
+        (self.region.len() - self.at).div_ceil(CHUNK).max(1)
+    }
+
+    /// The chunk of it that is sent after so many others.
+    fn chunk(&self, after: usize) -> Option<Chunk> {
+        if after >= self.chunks_left() {
+            return None;
+        }
+        let at = self.at + after * CHUNK;
+        let length = (self.region.len() - at).min(CHUNK);
+        Some(Chunk {
+            head: ChunkHead {
+                transfer: self.transfer,
+                way: self.way,
+                offset: at as u64,
+            },
+            token: self.token,
+            region: self.region.part(at, length).unwrap_or(Region::EMPTY),
+            own: None,
+        })
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Chunk {
     head: ChunkHead,
     token: Option<Token>,
     region: Region,
     /// A copy, once the region may not be read any more.
-    own: Option<Box<[u8]>>,
+    own: Option<Arc<[u8]>>,
 }
 
 enum Sent {
@@ -123,9 +155,9 @@ impl Chunk {
     /// The region may not be read after this.
     fn detach(&mut self) {
         if self.own.is_none() {
-            let mut own = vec![0; self.region.len()].into_boxed_slice();
+            let mut own = vec![0; self.region.len()];
             self.region.copy_to_slice(&mut own);
-            self.own = Some(own);
+            self.own = Some(own.into());
             self.region = Region::EMPTY;
         }
     }
@@ -290,28 +322,19 @@ impl Outgoing {
         }
     }
 
-    /// The next chunk in turn.
-    fn next_chunk(&mut self) -> Option<Chunk> {
-        if let Some(chunk) = self.again.pop_front() {
-            return Some(chunk);
-        }
-        let bulk = self.bulk.front()?;
-        let length = (bulk.region.len() - bulk.at).min(CHUNK);
-        Some(Chunk {
-            head: ChunkHead {
-                transfer: bulk.transfer,
-                way: bulk.way,
-                offset: bulk.at as u64,
-            },
-            token: bulk.token,
-            region: bulk.region.part(bulk.at, length).unwrap_or(Region::EMPTY),
-            own: None,
-        })
+    /// The chunks that come next, in turn: what is to be sent again, then one of each portal, and again.
+    fn upcoming(&self) -> impl Iterator<Item = Chunk> + '_ {
+        let rounds = self.bulk.iter().map(Bulk::chunks_left).max().unwrap_or(0);
+        let fresh = (0..rounds)
+            .flat_map(|round| self.bulk.iter().filter_map(move |bulk| bulk.chunk(round)));
+        self.again.iter().cloned().chain(fresh)
     }
 
-    /// The chunk that [`Self::next_chunk`] gave has begun.
-    fn begin(&mut self, chunk: &Chunk, resent: bool) {
-        if !resent && let Some(mut bulk) = self.bulk.pop_front() {
+    /// The next of [`Self::upcoming`] has begun.
+    fn begin(&mut self, chunk: &Chunk) {
+        if self.again.pop_front().is_none()
+            && let Some(mut bulk) = self.bulk.pop_front()
+        {
             bulk.at += chunk.length();
             if bulk.at < bulk.region.len() {
                 self.bulk.push_back(bulk);
@@ -355,42 +378,39 @@ impl Outgoing {
         }
     }
 
-    /// One call with the rest of a chunk, the ring, and the next chunk. False: no room.
+    /// One call with the rest of a chunk, the ring, and the next chunks: the larger a write is, the quicker
+    /// the kernel is with it. False: no room.
     fn pump_bulk(&mut self, link: &mut Link, processed: u64) -> io::Result<bool> {
-        let resent = !self.again.is_empty();
-        let next = self.next_chunk();
-        let next_header = next.as_ref().map(|chunk| chunk.header(processed));
-        let mut parts = [Part::Bytes(&[]); 6];
-        let (first, second) = self.ring.pieces();
+        let next: Vec<_> = self
+            .upcoming()
+            .take(TOGETHER)
+            .map(|chunk| (chunk.header(processed), chunk))
+            .collect();
+        let mut parts = [Part::Bytes(&[]); PARTS];
         let mut count = 0;
-        if let Some(current) = &self.current {
-            let header = current.header.get(current.at..).unwrap_or_default();
-            let data = current.at.saturating_sub(current.header.len());
-            for part in [Part::Bytes(header), current.chunk.rest(data)] {
-                parts[count] = part;
-                count += 1;
-            }
-        }
-        for part in [Part::Bytes(first), Part::Bytes(second)] {
+        let mut add = |part| {
             parts[count] = part;
             count += 1;
+        };
+        if let Some(current) = &self.current {
+            add(Part::Bytes(
+                current.header.get(current.at..).unwrap_or_default(),
+            ));
+            let data = current.at.saturating_sub(current.header.len());
+            add(current.chunk.rest(data));
         }
-        if let (Some(chunk), Some(header)) = (&next, &next_header) {
-            for part in [Part::Bytes(header), chunk.rest(0)] {
-                parts[count] = part;
-                count += 1;
-            }
+        let (first, second) = self.ring.pieces();
+        add(Part::Bytes(first));
+        add(Part::Bytes(second));
+        for (header, chunk) in &next {
+            add(Part::Bytes(header));
+            add(chunk.rest(0));
         }
         let total: usize = parts[..count].iter().map(Part::len).sum();
-        let sent = socket::send(&link.socket, &parts[..count]);
         let ring = first.len() + second.len();
-        let mut sent = match sent {
-            Ok(Some(sent)) => sent,
-            none => {
-                // Also when the connection is broken: it is to be sent by the next one.
-                self.put_back(next, resent);
-                return none.map(|_| false);
-            }
+        // Also when the connection is broken, nothing has begun: it is to be sent by the next one.
+        let Some(mut sent) = socket::send(&link.socket, &parts[..count])? else {
+            return Ok(false);
         };
         let all = sent == total;
         if let Some(current) = &mut self.current {
@@ -405,27 +425,22 @@ impl Outgoing {
         let now = sent.min(ring);
         self.ring.advance(now);
         sent -= now;
-        match (next, next_header) {
-            (Some(chunk), Some(header)) if sent > 0 => {
-                self.begin(&chunk, resent);
-                if sent < header.len() + chunk.length() {
-                    self.current = Some(Current {
-                        chunk,
-                        header,
-                        at: sent,
-                    });
-                }
+        for (header, chunk) in next {
+            if sent == 0 {
+                break;
             }
-            (next, _) => self.put_back(next, resent),
+            self.begin(&chunk);
+            let now = sent.min(header.len() + chunk.length());
+            sent -= now;
+            if now < header.len() + chunk.length() {
+                self.current = Some(Current {
+                    chunk,
+                    header,
+                    at: now,
+                });
+            }
         }
         Ok(all)
-    }
-
-    /// The chunk of [`Self::next_chunk`] did not begin.
-    fn put_back(&mut self, next: Option<Chunk>, resent: bool) {
-        if let (Some(chunk), true) = (next, resent) {
-            self.again.push_front(chunk);
-        }
     }
 
     fn pump_sealed(&mut self, link: &mut Link, processed: u64) -> io::Result<Pumped> {
@@ -444,14 +459,14 @@ impl Outgoing {
                     self.ring.advance(count);
                     idle = false;
                 }
-                let resent = !self.again.is_empty();
-                if let Some(chunk) = self.next_chunk() {
+                let next = self.upcoming().next();
+                if let Some(chunk) = next {
                     link.seal(&[&chunk.header(processed)]);
                     match chunk.rest(0) {
                         Part::Bytes(bytes) => link.seal(&[bytes]),
                         Part::Lent(region) => link.seal_lent(region),
                     }
-                    self.begin(&chunk, resent);
+                    self.begin(&chunk);
                     idle = false;
                 }
             }

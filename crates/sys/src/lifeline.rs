@@ -10,8 +10,11 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
 
 use crate::error::check;
+use crate::poll::{self, Entry, Interest};
+use crate::process;
 
 /// Has the kernel end this process with SIGKILL when the last writing end of the pipe closes.
 ///
@@ -55,15 +58,56 @@ pub fn tie(reading: &impl AsFd) -> io::Result<()> {
     let set = unsafe { libc::fcntl(number, libc::F_SETFL, flags | libc::O_ASYNC) };
     check(set, "fcntl", purpose)?;
     // Had it been closed before that, nobody would have told us.
-    let mut entries = [crate::poll::Entry::new(
-        reading,
-        crate::poll::Interest::Nothing,
-    )];
-    crate::poll::wait(&mut entries, Some(std::time::Duration::ZERO))?;
+    let mut entries = [Entry::new(reading, Interest::Nothing)];
+    poll::wait(&mut entries, Some(Duration::ZERO))?;
     if entries[0].ended() {
         return Err(crate::error::with_errno("poll", libc::EPIPE, purpose()));
     }
     Ok(())
+}
+
+/// How long whoever has answered may take to leave the call in which it did.
+const DOZE: Duration = Duration::from_millis(50);
+
+/// As [`tie`], for a local socket over which the process that made it has just said something that was read.
+///
+/// What it says can be read a moment before the kernel, still in the call of the other side, signals that
+/// it came; tied in that moment, we would be ended by it. So this waits until the other side has been seen
+/// asleep, which it is not within that call.
+///
+/// # Errors
+/// As for [`tie`].
+pub fn tie_after_answer(socket: &impl AsFd) -> io::Result<()> {
+    let maker = maker_of(socket)?;
+    let end = Instant::now() + DOZE;
+    let mut entries = [Entry::new(socket, Interest::Nothing)];
+    // Not to be seen, if it belongs to another PID namespace: then the whole time is waited.
+    while Instant::now() < end && !process::is_asleep(maker) {
+        poll::wait(&mut entries, Some(Duration::from_micros(200)))?;
+        if entries[0].ended() {
+            break;
+        }
+    }
+    tie(socket)
+}
+
+/// The process that made this local socket; 0 if it is in another PID namespace.
+fn maker_of(socket: &impl AsFd) -> io::Result<u32> {
+    // SAFETY: numbers only; zeros are valid.
+    let mut found: libc::ucred = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `found`.
+    let asked = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut found).cast(),
+            &raw mut length,
+        )
+    };
+    check(asked, "getsockopt", || "ask who made a socket".into())?;
+    Ok(u32::try_from(found.pid).unwrap_or(0))
 }
 
 /// Undoes [`tie`]: from now on nothing that happens to the descriptor ends this process. For a socket

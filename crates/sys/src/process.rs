@@ -46,6 +46,15 @@ pub fn start_time(process: u32) -> Option<u64> {
         .ok()
 }
 
+/// Whether the first thread of a process sleeps, as far as `/proc` shows it.
+#[must_use]
+pub fn is_asleep(process: u32) -> bool {
+    let line = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    line.rsplit(')')
+        .next()
+        .is_some_and(|rest| rest.trim_start().starts_with('S'))
+}
+
 /// A process that we hold a descriptor of: it keeps meaning that process, whatever happens to ids.
 #[derive(Debug)]
 pub struct ProcessHandle {

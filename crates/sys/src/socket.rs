@@ -8,7 +8,7 @@ use crate::error::{failed, last_errno};
 use crate::span::Region;
 
 /// Most parts of one call.
-pub const PARTS: usize = 6;
+pub const PARTS: usize = 36;
 
 /// Bytes to be sent.
 #[derive(Clone, Copy, Debug)]
@@ -63,20 +63,21 @@ fn answer(count: isize, call: &'static str, purpose: &str) -> io::Result<Option<
 /// # Errors
 /// What the connection has come to.
 pub fn send(socket: &impl AsFd, parts: &[Part<'_>]) -> io::Result<Option<usize>> {
-    let mut vectors = [libc::iovec {
-        iov_base: std::ptr::null_mut(),
-        iov_len: 0,
-    }; PARTS];
-    let count = parts.len().min(PARTS);
-    for (vector, part) in vectors.iter_mut().zip(parts) {
-        *vector = part.vector();
-    }
     const FLAGS: libc::c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     let descriptor = socket.as_fd().as_raw_fd();
-    let sent = if count == 1 {
+    let sent = if let [part] = parts {
+        let only = part.vector();
         // SAFETY: the kernel reads the one part: borrowed bytes, or a region that its maker lends.
-        unsafe { libc::send(descriptor, vectors[0].iov_base, vectors[0].iov_len, FLAGS) }
+        unsafe { libc::send(descriptor, only.iov_base, only.iov_len, FLAGS) }
     } else {
+        let mut vectors = [libc::iovec {
+            iov_base: std::ptr::null_mut(),
+            iov_len: 0,
+        }; PARTS];
+        let count = parts.len().min(PARTS);
+        for (vector, part) in vectors.iter_mut().zip(parts) {
+            *vector = part.vector();
+        }
         // SAFETY: all zeros is a message header without address and control data.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = vectors.as_mut_ptr();

@@ -16,6 +16,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use super::network::Network;
+
 /// The version that the lists in `tests/mpi4py` speak of.
 const VERSION: &str = "4.1.2";
 
@@ -73,6 +75,17 @@ pub struct Installation {
     pub demo: PathBuf,
     /// The folder for what the runs leave.
     pub logs: PathBuf,
+    /// Where jobs run.
+    pub place: Place,
+}
+
+/// Where jobs run.
+#[derive(Default)]
+pub struct Place {
+    /// Options of `mpiexec`.
+    pub options: Vec<String>,
+    /// Hosts made for the purpose; without them, this one.
+    pub network: Option<Network>,
 }
 
 impl Installation {
@@ -101,6 +114,7 @@ impl Installation {
             suite: source.join("test"),
             demo: source.join("demo"),
             logs: home.join("logs"),
+            place: Place::default(),
         })
     }
 
@@ -124,8 +138,17 @@ impl Installation {
 
     /// `mpiexec -n ranks python`, to which the caller adds what Python shall run.
     pub fn mpiexec(&self, ranks: u32) -> Command {
-        let mut command = Command::new(&self.mpi.mpiexec);
+        let mut command = match &self.place.network {
+            None => Command::new(&self.mpi.mpiexec),
+            Some(network) => network.on(0, &self.mpi.mpiexec.to_string_lossy()),
+        };
+        if let Some(network) = &self.place.network {
+            let hosts = &network.hosts[..network.hosts.len().min(ranks as usize)];
+            let hosts = hosts.join(",");
+            command.args(["--launch-command", "ip netns exec", "--hosts", &hosts]);
+        }
         command
+            .args(&self.place.options)
             .args(["-n", &ranks.to_string()])
             .arg(&self.python)
             .env("LD_LIBRARY_PATH", &self.mpi.libraries)

@@ -9,18 +9,21 @@
 mod installation;
 mod job;
 mod lists;
+#[path = "../../../tests/launch/network.rs"]
+mod network;
 mod record;
 mod session;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::dist::{self, target};
 use crate::layers::root;
 use installation::{Installation, Mpi};
 use lists::Lists;
+use network::Network;
 use session::Session;
 
 /// What to run against what.
@@ -44,6 +47,12 @@ pub struct Arguments {
     /// Its launcher, if it is not in the prefix's bin.
     #[arg(long, value_name = "PATH")]
     mpiexec: Option<PathBuf>,
+    /// Over what ranks of one host talk: tcp, as `mpiexec --fabric` says.
+    #[arg(long, value_name = "FABRIC")]
+    fabric: Option<String>,
+    /// On so many hosts, network namespaces that are made for it (needs the right to).
+    #[arg(long, value_name = "COUNT")]
+    hosts: Option<usize>,
     /// Seconds that one test may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     test_limit: u64,
@@ -64,7 +73,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         arguments.mpicc.as_deref(),
         arguments.mpiexec.as_deref(),
     )?;
-    let installation = Installation::prepare(&target(&root).join("mpi4py"), mpi)?;
+    let mut installation = Installation::prepare(&target(&root).join("mpi4py"), mpi)?;
+    if let Some(fabric) = &arguments.fabric {
+        installation.place.options = vec!["--fabric".into(), fabric.clone()];
+    }
+    if let Some(count) = arguments.hosts {
+        let network = Network::new(count);
+        installation.place.network = Some(network.context("no hosts can be made here")?);
+    }
     let library = installation.library()?;
     println!("mpi4py on {library}");
     if arguments.prefix.is_none() && !library.starts_with("Weft") {

@@ -12,8 +12,9 @@
 //! the memory on ([`share`]), and agree on a key, which travels the way that the launcher provides: who
 //! can read its connections is trusted by it already.
 //!
-//! From then on the connection is a lifeline: the launcher says nothing unless asked, so that an end of
-//! it, however it came, ends this process. While we ask, it is untied.
+//! Once all is asked that has to be, the connection is a lifeline: the launcher says nothing unless asked,
+//! so that an end of it, however it came, ends this process. While we ask, it is none: then an end of it is
+//! seen by asking.
 
 pub mod client;
 pub mod line;
@@ -25,7 +26,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use weft_sys::{descriptor, lifeline};
+use weft_sys::{descriptor, lifeline, process};
 
 use self::client::{Client, Limits};
 use self::line::Line;
@@ -73,11 +74,22 @@ struct Connection {
     /// What the launcher calls the store of this job.
     store: String,
     limits: Limits,
+    /// It is a lifeline.
+    tied: bool,
     /// MPI was finalised, and the launcher told so: nothing can be asked any more.
     over: bool,
 }
 
 impl Connection {
+    /// Makes it a lifeline.
+    fn tie(&mut self) -> std::io::Result<()> {
+        if !self.tied {
+            lifeline::tie_after_answer(&self.client)?;
+            self.tied = true;
+        }
+        Ok(())
+    }
+
     fn put(&mut self, rank: u32, name: &str, value: &[u8]) -> Result<(), BootstrapError> {
         let text = hex(value);
         // A value that is longer than the launcher takes goes in pieces: name.0, name.1, …
@@ -226,10 +238,10 @@ impl Pmi {
             client,
             store,
             limits,
+            tied: false,
             over: false,
         };
         let (hosts, key, memory) = meet(&mut connection, rank, size)?;
-        lifeline::tie(&connection.client).map_err(gone)?;
         Ok(Some(Self {
             rank,
             appnum,
@@ -252,10 +264,13 @@ impl Pmi {
             ));
         }
         let system = |error: std::io::Error| BootstrapError::new(error.to_string());
-        lifeline::untie(&connection.client).map_err(system)?;
+        let tied = std::mem::take(&mut connection.tied);
+        if tied {
+            lifeline::untie(&connection.client).map_err(system)?;
+        }
         let answer = what(&mut connection);
-        if !connection.over {
-            lifeline::tie(&connection.client).map_err(system)?;
+        if tied && !connection.over {
+            connection.tie().map_err(system)?;
         }
         answer
     }
@@ -368,7 +383,13 @@ impl Launcher for Pmi {
     }
 
     /// Hydra asks no more than that a process which has begun with PMI also finishes with it.
-    fn initialised(&self) {}
+    fn initialised(&self) {
+        let mut connection = open(&self.connection);
+        if !connection.over && connection.tie().is_err() {
+            // The launcher has ended already, and so does what it started.
+            let _ = process::signal(process::id(), process::SIGKILL);
+        }
+    }
 
     fn finalised(&self) {
         // A failure here means that the launcher is gone, and us with it.

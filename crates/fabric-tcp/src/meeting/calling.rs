@@ -1,0 +1,242 @@
+//! The one who calls: all addresses of a peer at once, again after pauses, until the set time is over.
+
+use rustix::io::Errno;
+use weft_secure::Refusal;
+use weft_sys::clock;
+
+use super::sockets::{prepare, stream};
+use super::{Candidate, Stage};
+use crate::endpoint::Tcp;
+use crate::session::Dialing;
+
+/// Pauses between attempts to reach a peer, in nanoseconds.
+const PAUSES: (u64, u64) = (20_000_000, 400_000_000);
+
+/// After which time a call that nobody answers is made anew, in nanoseconds.
+const STALE: u64 = 1_000_000_000;
+
+impl Tcp {
+    /// Begins to reach a peer: for the first time, or again since the connection broke.
+    pub(crate) fn dial(&mut self, peer: u32, broken: Option<String>) {
+        let now = clock::monotonic();
+        let limit = if broken.is_some() {
+            self.config.patience
+        } else {
+            self.config.connect
+        };
+        if let Some(session) = &mut self.sessions[peer as usize] {
+            session.dialing = Some(Dialing {
+                since: now,
+                until: clock::deadline_after(limit),
+                next: now,
+                pause: PAUSES.0,
+                failures: Vec::new(),
+                broken,
+            });
+        }
+        if !self.dialing.contains(&peer) {
+            self.dialing.push(peer);
+        }
+        self.call(peer);
+        self.set_due();
+    }
+
+    /// Calls all addresses of a peer, but those where a call is under way.
+    pub(super) fn call(&mut self, peer: u32) {
+        let busy: Vec<usize> = self
+            .candidates
+            .all
+            .iter()
+            .flatten()
+            .filter(|one| one.peer == Some(peer))
+            .filter_map(|one| one.offer)
+            .collect();
+        let offers = self.cards[peer as usize].offers.clone();
+        for (index, offer) in offers.iter().enumerate() {
+            if busy.contains(&index) {
+                continue;
+            }
+            let place = format!("{} ({})", offer.address, offer.interface);
+            let socket = match stream(&offer.address.ip()) {
+                Ok(socket) => socket,
+                Err(error) => {
+                    self.failed(peer, index, place, error);
+                    continue;
+                }
+            };
+            prepare(&socket, self.config.patience);
+            match rustix::net::connect(&socket, &offer.address) {
+                Ok(()) | Err(Errno::INPROGRESS) => {}
+                Err(error) => {
+                    self.failed(peer, index, place, error);
+                    continue;
+                }
+            }
+            let number = self.candidates.add(Candidate {
+                peer: Some(peer),
+                offer: Some(index),
+                generation: 0,
+                stage: Stage::Connecting(socket),
+                since: clock::monotonic(),
+                until: u64::MAX,
+                place,
+            });
+            self.watch_candidate(number, true);
+        }
+    }
+
+    /// An address of a peer did not work, this time.
+    pub(super) fn failed(&mut self, peer: u32, offer: usize, place: String, error: Errno) {
+        let Some(session) = &mut self.sessions[peer as usize] else {
+            return;
+        };
+        let Some(dialing) = &mut session.dialing else {
+            return;
+        };
+        let refused = error == Errno::CONNREFUSED;
+        let text = format!("{place}: {}", std::io::Error::from(error));
+        dialing.failures.retain(|(other, ..)| *other != offer);
+        dialing.failures.push((offer, text, refused));
+        // Where it has listened nobody listens any more: its process is gone. Elsewhere a refusal means
+        // that only if all refuse: the address may also be one of our own.
+        let offers = self.cards[peer as usize].offers.len();
+        let gone = match session.agreed {
+            Some(agreed) => agreed == offer && refused,
+            None => {
+                dialing.failures.len() == offers
+                    && dialing.failures.iter().all(|(.., refused)| *refused)
+            }
+        };
+        if gone {
+            let reason = match &dialing.broken {
+                Some(broken) => format!(
+                    "its process on host {} has ended ({broken}; then {place}: connection refused)",
+                    self.cards[peer as usize].host
+                ),
+                None => self.unreachable(peer),
+            };
+            self.give_up(peer, &reason);
+        }
+    }
+
+    /// What was tried, as a sentence.
+    pub(super) fn unreachable(&self, peer: u32) -> String {
+        let card = &self.cards[peer as usize];
+        let mut text = format!(
+            "rank {peer} on host {} cannot be reached from rank {} on host {}",
+            card.host, self.config.me, self.host
+        );
+        let dialing = self.sessions[peer as usize]
+            .as_ref()
+            .and_then(|session| session.dialing.as_ref());
+        if let Some(dialing) = dialing {
+            if let Some(broken) = &dialing.broken {
+                text += &format!(" any more ({broken})");
+            }
+            let waited = (clock::monotonic() - dialing.since) as f64 / 1e9;
+            text += &format!(", tried for {waited:.1} s");
+            for (index, offer) in card.offers.iter().enumerate() {
+                let failure = dialing.failures.iter().find(|(other, ..)| *other == index);
+                match failure {
+                    Some((_, failure, _)) => text += &format!("; {failure}"),
+                    None => {
+                        text += &format!("; {} ({}): no answer", offer.address, offer.interface);
+                    }
+                }
+            }
+        }
+        if card.offers.is_empty() {
+            text += "; it has no address that others could use";
+        }
+        text + "; check that the hosts reach each other there (ping, firewall)"
+    }
+
+    /// Attempts to reach the peer have come to their end.
+    pub(super) fn give_up(&mut self, peer: u32, reason: &str) {
+        for number in self.candidates.numbers(|one| one.peer == Some(peer)) {
+            self.candidates.remove(number);
+        }
+        match &self.sessions[peer as usize] {
+            Some(session) if session.parting => self.leave(peer),
+            _ => self.mark_lost(peer, reason.to_owned()),
+        }
+    }
+
+    /// Attends to what happens by time: attempts that are due, patience that ends.
+    pub(crate) fn tick(&mut self) {
+        let now = clock::monotonic();
+        for number in self.candidates.numbers(|one| one.until <= now) {
+            if let Some(candidate) = self.candidates.remove(number)
+                && candidate.offer.is_none()
+            {
+                self.strangers.count(Refusal::Slow);
+            }
+        }
+        for peer in self.dialing.clone() {
+            let Some(session) = &mut self.sessions[peer as usize] else {
+                continue;
+            };
+            let Some(dialing) = &mut session.dialing else {
+                continue;
+            };
+            if now >= dialing.until {
+                // Somebody is there and has not proved the key: a peer that computes answers later.
+                // While its kernel answers for it, patience has no end.
+                let answered = session.link.is_some()
+                    || !self
+                        .candidates
+                        .numbers(|one| {
+                            one.peer == Some(peer) && !matches!(one.stage, Stage::Connecting(_))
+                        })
+                        .is_empty();
+                if !answered {
+                    let reason = self.unreachable(peer);
+                    self.give_up(peer, &reason);
+                    self.stirred += 1;
+                }
+                continue;
+            }
+            if now >= dialing.next {
+                dialing.next = now + dialing.pause;
+                dialing.pause = (dialing.pause * 2).min(PAUSES.1);
+                let taken = session.link.is_some();
+                // A call into nowhere is made anew after a while: the kernel's own repetitions become
+                // rare.
+                for number in self.candidates.numbers(|one| {
+                    one.peer == Some(peer)
+                        && matches!(one.stage, Stage::Connecting(_))
+                        && now > one.since + STALE
+                }) {
+                    self.candidates.remove(number);
+                }
+                let waits = |one: &Candidate| {
+                    one.peer == Some(peer) && matches!(one.stage, Stage::Waiting(_))
+                };
+                if taken || !self.candidates.numbers(waits).is_empty() {
+                    continue;
+                }
+                self.call(peer);
+            }
+        }
+        self.set_due();
+    }
+
+    /// Tells the bell when the next [`Self::tick`] is due.
+    pub(crate) fn set_due(&mut self) {
+        let sessions = &self.sessions;
+        self.dialing.retain(
+            |peer| matches!(&sessions[*peer as usize], Some(session) if session.dialing.is_some()),
+        );
+        let dialing = self.dialing.iter().filter_map(|peer| {
+            let dialing = self.sessions[*peer as usize].as_ref()?.dialing.as_ref()?;
+            Some(
+                dialing
+                    .next
+                    .min(dialing.until.max(clock::monotonic() + PAUSES.1)),
+            )
+        });
+        let candidates = self.candidates.all.iter().flatten().map(|one| one.until);
+        let due = dialing.chain(candidates).min().unwrap_or(u64::MAX);
+        self.bell.set_due(due);
+    }
+}

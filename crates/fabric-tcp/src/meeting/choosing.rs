@@ -1,0 +1,239 @@
+//! Which connection of a pair is taken, by its decider; how the other side follows; and what is done
+//! when it breaks.
+
+use weft_secure::Refusal;
+
+use super::{Candidate, Stage};
+use crate::bell::About;
+use crate::endpoint::Tcp;
+use crate::link::{Found, Link, Read};
+use crate::wire::{HEADER, Header, Kind};
+
+impl Tcp {
+    /// Sends what a waiting candidate has to say.
+    pub(super) fn flush_candidate(&mut self, number: u32) {
+        let Some(Some(candidate)) = self.candidates.all.get_mut(number as usize) else {
+            return;
+        };
+        if let Stage::Waiting(link) = &mut candidate.stage
+            && link.flush_urgent().is_err()
+        {
+            self.candidates.remove(number);
+        }
+    }
+
+    /// The decider looks at its candidates for a peer and takes one if it needs one.
+    pub(super) fn decide(&mut self, peer: u32) {
+        let Some(session) = &self.sessions[peer as usize] else {
+            return;
+        };
+        if session.left {
+            return;
+        }
+        let generation = session.generation;
+        let live = session.is_live();
+        let has_link = session.link.is_some();
+        let ready = self.candidates.numbers(|one| {
+            one.peer == Some(peer)
+                && one.generation != u32::MAX
+                && matches!(one.stage, Stage::Waiting(_))
+        });
+        let Some(number) = ready.into_iter().find(|number| {
+            let said = self.candidates.all[*number as usize]
+                .as_ref()
+                .map_or(0, |one| one.generation);
+            // It has used the connection that we believe in, and calls again: that one is lost.
+            !has_link || live && said >= generation
+        }) else {
+            return;
+        };
+        if has_link {
+            self.drop_link(peer);
+        }
+        let Some(candidate) = self.candidates.remove(number) else {
+            return;
+        };
+        let Stage::Waiting(mut link) = candidate.stage else {
+            return;
+        };
+        let Some(session) = &mut self.sessions[peer as usize] else {
+            return;
+        };
+        session.generation += 1;
+        session.agreed = candidate.offer.or(session.agreed);
+        link.urgent = uncounted(Kind::Select, session.generation, session.processed);
+        let watched = self.bell.rewatch(&link.socket, About::Peer(peer), false);
+        session.link = Some(link);
+        if watched.is_err() {
+            self.break_link(peer, "it cannot be watched", false);
+            return;
+        }
+        self.note_live(peer);
+        self.pump(peer);
+    }
+
+    /// Something has come on a connection that waits to be taken.
+    pub(super) fn attend_waiting(
+        &mut self,
+        number: u32,
+        mut candidate: Candidate,
+        mut link: Box<Link>,
+    ) {
+        let Some(peer) = candidate.peer else {
+            return;
+        };
+        match link.read() {
+            Ok(Read::Nothing) => {}
+            Ok(Read::Some { .. }) => self.stirred += 1,
+            Ok(Read::Closed) | Err(_) => {
+                // The other side has taken another one, or is gone; whoever needs one calls again.
+                self.stirred += 1;
+                if let (Some(session), Some(offer)) =
+                    (&mut self.sessions[peer as usize], candidate.offer)
+                    && let Some(dialing) = &mut session.dialing
+                {
+                    let text = format!("{}: closed by the other side", candidate.place);
+                    dialing.failures.retain(|(other, ..)| *other != offer);
+                    dialing.failures.push((offer, text, false));
+                }
+                return;
+            }
+        }
+        match link.next() {
+            Ok(Found::Nothing) => {
+                candidate.stage = Stage::Waiting(link);
+                self.keep(number, candidate);
+            }
+            Ok(Found::Frame(header)) => {
+                let generation = generation_of(&link, &header);
+                link.consume(&header);
+                match header.kind {
+                    Kind::Resume if self.decides(peer) && candidate.generation == u32::MAX => {
+                        candidate.generation = generation;
+                        candidate.stage = Stage::Waiting(link);
+                        self.keep(number, candidate);
+                        self.decide(peer);
+                    }
+                    Kind::Select if !self.decides(peer) => {
+                        self.adopt(peer, candidate.offer, link, generation, header.processed);
+                    }
+                    _ => self.strangers.count(Refusal::Malformed),
+                }
+            }
+            _ => self.strangers.count(Refusal::Malformed),
+        }
+    }
+
+    /// The decider has taken this connection: goes on with it.
+    pub(super) fn adopt(
+        &mut self,
+        peer: u32,
+        offer: Option<usize>,
+        mut link: Box<Link>,
+        generation: u32,
+        processed: u64,
+    ) {
+        self.drop_link(peer);
+        let Some(session) = &mut self.sessions[peer as usize] else {
+            return;
+        };
+        if session.left || generation <= session.generation {
+            return;
+        }
+        if session.out.resume(processed, session.processed).is_err() {
+            self.mark_lost(peer, "it says that it has what was never sent".into());
+            return;
+        }
+        session.generation = generation;
+        session.agreed = offer.or(session.agreed);
+        link.urgent = uncounted(Kind::Resume, generation, session.processed);
+        link.confirmed = true;
+        let watched = self.bell.rewatch(&link.socket, About::Peer(peer), false);
+        session.link = Some(link);
+        if watched.is_err() {
+            self.break_link(peer, "it cannot be watched", false);
+            return;
+        }
+        self.note_live(peer);
+        self.settled(peer);
+        self.pump(peer);
+    }
+
+    /// Both sides have agreed: the other candidates go, attempts end.
+    pub(crate) fn settled(&mut self, peer: u32) {
+        if let Some(session) = &mut self.sessions[peer as usize] {
+            session.dialing = None;
+        }
+        for number in self.candidates.numbers(|one| one.peer == Some(peer)) {
+            self.candidates.remove(number);
+        }
+        self.stirred += 1;
+        self.set_due();
+    }
+
+    pub(super) fn note_live(&mut self, peer: u32) {
+        if !self.live.contains(&peer) {
+            self.live.push(peer);
+        }
+    }
+
+    /// Lets go of the present connection to a peer; what it carried is sent again by the next one.
+    pub(super) fn drop_link(&mut self, peer: u32) {
+        self.live.retain(|other| *other != peer);
+        if let Some(session) = &mut self.sessions[peer as usize] {
+            session.link = None;
+        }
+    }
+
+    /// The connection to a peer is broken: reaches it anew, or finds out that it cannot.
+    /// `silent`: its host has answered nothing for the set time, so there is no patience left.
+    #[cold]
+    pub(crate) fn break_link(&mut self, peer: u32, what: &str, silent: bool) {
+        self.stirred += 1;
+        self.drop_link(peer);
+        let Some(session) = &mut self.sessions[peer as usize] else {
+            return;
+        };
+        if session.left {
+            return;
+        }
+        if session.parting {
+            self.leave(peer);
+            return;
+        }
+        if silent {
+            let reason = format!(
+                "host {} has not answered for {} s ({what})",
+                self.cards[peer as usize].host,
+                self.config.patience.as_secs()
+            );
+            self.mark_lost(peer, reason);
+            return;
+        }
+        if session.dialing.is_none() {
+            self.dial(peer, Some(what.to_owned()));
+        }
+        if self.decides(peer) {
+            self.decide(peer);
+        }
+    }
+}
+
+/// The generation that a `Select` or `Resume` names; 0 of others.
+pub(crate) fn generation_of(link: &Link, header: &Header) -> u32 {
+    let body = link.body(header).first_chunk();
+    body.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+/// A frame that is not counted.
+pub(super) fn uncounted(kind: Kind, generation: u32, processed: u64) -> Vec<u8> {
+    let header = Header {
+        kind,
+        length: 4,
+        processed,
+    };
+    let mut bytes = Vec::with_capacity(HEADER + 4);
+    bytes.extend(header.emit());
+    bytes.extend(generation.to_le_bytes());
+    bytes
+}

@@ -1,0 +1,227 @@
+//! The one who is called, and the handshake on both sides: nothing is believed before it has ended.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, sockopt};
+use weft_secure::{Channel, FIRST, Handshake, Refusal, Step};
+use weft_sys::Region;
+use weft_sys::clock;
+use weft_sys::socket::{self, Part};
+
+use super::choosing::uncounted;
+use super::sockets::prepare;
+use super::{Candidate, Stage};
+use crate::bell::About;
+use crate::endpoint::Tcp;
+use crate::link::Link;
+use crate::session::Session;
+use crate::wire::{Hello, Kind};
+
+/// How long somebody who has connected may take to prove the key, while we look.
+const PROOF: Duration = Duration::from_secs(10);
+
+/// Most connections that are in the middle of proving the key.
+const CROWD: usize = 64;
+
+/// Connections accepted in one look: strangers must not keep the job from its work.
+const ACCEPTS: usize = 8;
+
+impl Tcp {
+    /// Takes those who have connected, some at a time.
+    pub(crate) fn accept(&mut self, listener: u32) {
+        for _ in 0..ACCEPTS {
+            let Some(listener) = self.listeners.get(listener as usize) else {
+                return;
+            };
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let Ok(socket) = rustix::net::accept_with(&listener.socket, flags) else {
+                return;
+            };
+            self.stirred += 1;
+            prepare(&socket, self.config.patience);
+            let crowd = self.candidates.numbers(|one| one.peer.is_none());
+            if crowd.len() >= CROWD {
+                let oldest = crowd.into_iter().min_by_key(|number| {
+                    self.candidates.all[*number as usize]
+                        .as_ref()
+                        .map_or(0, |one| one.until)
+                });
+                if let Some(oldest) = oldest {
+                    self.candidates.remove(oldest);
+                    self.strangers.count(Refusal::Crowded);
+                }
+            }
+            // Who it is is not known yet: the generation that we say is that of nobody.
+            let hello = Hello {
+                rank: self.config.me,
+                target: self.config.me,
+                generation: 0,
+            };
+            let handshake = Handshake::responder(&self.config.key, self.purpose, &hello.emit());
+            let number = self.candidates.add(Candidate {
+                peer: None,
+                offer: None,
+                generation: 0,
+                stage: Stage::Shaking(socket, Box::new(handshake), Vec::new()),
+                since: clock::monotonic(),
+                until: clock::deadline_after(PROOF),
+                place: String::new(),
+            });
+            self.watch_candidate(number, false);
+            // Its first bytes are often here already.
+            self.attend(number);
+        }
+        self.set_due();
+    }
+
+    pub(super) fn attend_connecting(
+        &mut self,
+        number: u32,
+        mut candidate: Candidate,
+        socket: OwnedFd,
+    ) {
+        let (Some(peer), Some(offer)) = (candidate.peer, candidate.offer) else {
+            return;
+        };
+        let error = match sockopt::socket_error(&socket) {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) | Err(error) => Some(error),
+        };
+        if let Some(error) = error {
+            self.stirred += 1;
+            self.failed(peer, offer, candidate.place, error);
+            return;
+        }
+        // Not connected yet, if it has no other side.
+        if rustix::net::getpeername(&socket).is_err() {
+            candidate.stage = Stage::Connecting(socket);
+            self.keep(number, candidate);
+            return;
+        }
+        self.stirred += 1;
+        let hello = self.hello(peer).emit();
+        let mut handshake = Handshake::initiator(&self.config.key, self.purpose, &hello);
+        let out = handshake.take_outgoing();
+        self.attend_shaking(number, candidate, socket, (Box::new(handshake), out));
+    }
+
+    pub(super) fn attend_shaking(
+        &mut self,
+        number: u32,
+        mut candidate: Candidate,
+        socket: OwnedFd,
+        (mut handshake, mut out): (Box<Handshake>, Vec<u8>),
+    ) {
+        let accepted = candidate.offer.is_none();
+        let refuse = |fabric: &mut Self, refusal: Refusal| {
+            fabric.stirred += 1;
+            if accepted {
+                fabric.strangers.count(refusal);
+            }
+        };
+        let mut done = None;
+        loop {
+            while !out.is_empty() {
+                match socket::send(&socket, &[Part::Bytes(&out)]) {
+                    Ok(Some(count)) => drop(out.drain(..count)),
+                    Ok(None) => break,
+                    Err(_) => return refuse(self, Refusal::Gone),
+                }
+            }
+            if done.is_some() || !out.is_empty() {
+                break;
+            }
+            let mut bytes = [0; FIRST];
+            let wanted = handshake.wanted();
+            let count = match socket::receive(&socket, Region::EMPTY, &mut bytes[..wanted]) {
+                Ok(None) => break,
+                Ok(Some(0)) => return refuse(self, Refusal::Gone),
+                Ok(Some(count)) => count,
+                Err(_) => return refuse(self, Refusal::Gone),
+            };
+            self.stirred += 1;
+            match handshake.feed(&bytes[..count]) {
+                Err(refusal) => return refuse(self, refusal),
+                Ok((_, Step::More)) => out.extend(handshake.take_outgoing()),
+                Ok((_, Step::Done(channel))) => {
+                    out.extend(handshake.take_outgoing());
+                    done = Some(channel);
+                }
+            }
+        }
+        match done {
+            Some(channel) if out.is_empty() => {
+                self.authenticated(number, candidate, socket, *channel);
+            }
+            // A socket that has just been made takes a few hundred bytes; one that does not is broken.
+            Some(_) => refuse(self, Refusal::Gone),
+            None => {
+                let about = About::Candidate(number);
+                let _ = self.bell.rewatch(&socket, about, !out.is_empty());
+                candidate.stage = Stage::Shaking(socket, handshake, out);
+                self.keep(number, candidate);
+            }
+        }
+    }
+
+    /// The other side has proved the key and said who it is.
+    pub(super) fn authenticated(
+        &mut self,
+        number: u32,
+        mut candidate: Candidate,
+        socket: OwnedFd,
+        channel: Channel,
+    ) {
+        let accepted = candidate.offer.is_none();
+        let hello = Hello::parse(&channel.hello).ok().filter(|hello| {
+            let right = if accepted {
+                hello.target == self.config.me && hello.rank != self.config.me
+            } else {
+                Some(hello.rank) == candidate.peer
+            };
+            right && hello.rank < self.config.peers
+        });
+        let Some(hello) = hello else {
+            // A member, but not the one: an address that means another process here.
+            if accepted {
+                self.strangers.count(Refusal::Malformed);
+            } else if let (Some(peer), Some(offer)) = (candidate.peer, candidate.offer) {
+                self.failed(peer, offer, candidate.place, Errno::ADDRNOTAVAIL);
+            }
+            return;
+        };
+        let peer = hello.rank;
+        if self.gone.contains_key(&peer) {
+            return;
+        }
+        if self.sessions[peer as usize].is_none() {
+            self.sessions[peer as usize] = Some(Box::new(Session::new()));
+        }
+        candidate.peer = Some(peer);
+        candidate.until = u64::MAX;
+        candidate.generation = hello.generation;
+        let mut link = Box::new(Link::new(socket, channel, self.config.seal));
+        let _ = self
+            .bell
+            .rewatch(&link.socket, About::Candidate(number), false);
+        if !self.decides(peer) {
+            if accepted {
+                // Only we know which connection we have last used: the caller is told first of all.
+                link.urgent = uncounted(Kind::Resume, self.hello(peer).generation, 0);
+            }
+            candidate.stage = Stage::Waiting(link);
+            self.keep(number, candidate);
+            self.flush_candidate(number);
+            return;
+        }
+        if !accepted {
+            // The called side says in a first frame which connection it has last used.
+            candidate.generation = u32::MAX;
+        }
+        candidate.stage = Stage::Waiting(link);
+        self.keep(number, candidate);
+        self.decide(peer);
+    }
+}

@@ -1,0 +1,54 @@
+//! Sockets as connections need them.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use weft_sys::socket;
+
+/// Bytes that the kernel takes ahead of what it can send.
+const UNSENT: u32 = 2 << 20;
+
+/// Listens at an address, on a port of the system's choice.
+pub(crate) fn listen(address: IpAddr) -> rustix::io::Result<(OwnedFd, SocketAddr)> {
+    let socket = stream(&address)?;
+    rustix::net::bind(&socket, &SocketAddr::new(address, 0))?;
+    rustix::net::listen(&socket, 1024)?;
+    let bound = SocketAddr::try_from(rustix::net::getsockname(&socket)?)?;
+    Ok((socket, bound))
+}
+
+pub(super) fn stream(address: &IpAddr) -> rustix::io::Result<OwnedFd> {
+    let family = if address.is_ipv6() {
+        AddressFamily::INET6
+    } else {
+        AddressFamily::INET
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    rustix::net::socket_with(family, SocketType::STREAM, flags, None)
+}
+
+/// What a connection needs: small messages at once, a dead host noticed also by who only receives.
+pub(super) fn prepare(socket: &OwnedFd, patience: Duration) {
+    // What the kernel refuses here costs speed or patience, not correctness.
+    let _ = sockopt::set_tcp_nodelay(socket, true);
+    let _ = socket::limit_unsent(socket, UNSENT);
+    let _ = sockopt::set_socket_keepalive(socket, true);
+    let seconds = patience.as_secs().clamp(2, 600);
+    let interval = (seconds / 5).max(1);
+    let _ = sockopt::set_tcp_keepidle(socket, Duration::from_secs(interval));
+    let _ = sockopt::set_tcp_keepintvl(socket, Duration::from_secs(interval));
+    let _ = sockopt::set_tcp_keepcnt(socket, 5);
+    let limit = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+    let _ = sockopt::set_tcp_user_timeout(socket, limit.max(1000));
+}
+
+/// Whether an error of a connection means that the other host was silent for the set time: then the
+/// kernel says so, or names what it last heard of the path.
+pub(crate) fn is_silence(error: &std::io::Error) -> bool {
+    let silent = [Errno::TIMEDOUT, Errno::HOSTUNREACH, Errno::NETUNREACH];
+    let number = weft_sys::error::errno(error);
+    silent.iter().any(|one| Some(one.raw_os_error()) == number)
+}

@@ -10,7 +10,7 @@ use weft_sys::bpf::{Mode, Redirection};
 use weft_sys::xdp::{Sizes, XdpReceiver, XdpSender, XdpSocket};
 use weft_sys::{Mapping, MemoryFile, Region};
 
-use super::{RETRY, RxWire, TxWire};
+use super::{ASK, RETRY, RxWire, TxWire};
 use crate::buffers::{Buffers, SIZE};
 use crate::queue::Descriptor;
 
@@ -127,9 +127,6 @@ pub struct XdpRx {
     /// When the kernel was asked how many it lost.
     asked: u64,
 }
-
-/// How often the kernel is asked what it lost, in nanoseconds.
-const ASK: u64 = 50_000_000;
 
 impl RxWire for XdpRx {
     fn supply(&mut self, offset: u32) -> bool {

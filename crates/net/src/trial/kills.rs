@@ -123,8 +123,12 @@ fn try_all(name: &str) -> io::Result<()> {
             seen.sent.saturating_sub(seen.replies)
         );
     };
-    // Addresses are asked for first.
-    watch(&socket, Duration::from_millis(200), || ())?;
+    // Until addresses are known and everybody runs: a question that is lost is asked again after a second.
+    for _ in 0..50 {
+        if watch(&socket, Duration::from_millis(100), || ())?.replies > 400 {
+            break;
+        }
+    }
     show("(none)", &watch(&socket, WATCH, || ())?);
     let mut worst = 0;
     for victim in &known.components {

@@ -1,6 +1,7 @@
 //! Trials: what the datapath promises about clients that misbehave, policies that change and components
 //! that die, tried in real time on this machine, with figures. `weft net trial`.
 
+mod hostile;
 mod kills;
 mod shares;
 
@@ -20,6 +21,8 @@ use crate::wire::{Flow, Generator, Pattern, Reports, Shape};
 /// What is tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Trial {
+    /// A client that writes ten million hostile words into its queues.
+    Hostile,
     /// A client that never returns a buffer, beside one that does.
     Hoarder,
     /// The policy changed among four clients of which one is a hog.
@@ -34,6 +37,7 @@ pub enum Trial {
 /// If the kernel refuses, or a privilege for a veth is missing; it says which.
 pub fn run(trial: Trial, start: Start) -> io::Result<()> {
     match trial {
+        Trial::Hostile => hostile::run(),
         Trial::Hoarder => hoarder(),
         Trial::Policy => shares::run(),
         Trial::Kills => kills::run(start),
@@ -69,12 +73,21 @@ fn flow(client: usize, megabits: u64) -> Flow {
     }
 }
 
-/// A system of these clients as threads, on a virtual wire of 1 Gbit/s with this load at its far end.
-fn threads(description: Description, flows: &[Flow]) -> io::Result<(Threads, Reports)> {
+/// A system of these clients as threads, on a virtual wire of so many Mbit/s with this load at its far
+/// end.
+fn threads(
+    description: Description,
+    megabits: u64,
+    flows: &[Flow],
+) -> io::Result<(Threads, Reports)> {
     let system = System::create(description)?;
     let (mut generator, reports) = Generator::new(flows);
     generator.begin(clock::monotonic() + 5_000_000);
-    let tap = Tap::virtual_wire(Shape::default(), Box::new(generator));
+    let shape = Shape {
+        bits: megabits * 1_000_000,
+        ..Shape::default()
+    };
+    let tap = Tap::virtual_wire(shape, Box::new(generator));
     Ok((Threads::start(system, tap)?, reports))
 }
 
@@ -90,7 +103,7 @@ fn rate(reports: &Reports, client: usize) -> io::Result<f64> {
 fn hoarder() -> io::Result<()> {
     const ROUNDS: usize = 3;
     let description = Description::of(&[Work::Echo; 2]);
-    let (mut threads, reports) = threads(description, &[flow(0, 300), flow(1, 300)])?;
+    let (mut threads, reports) = threads(description, 1_000, &[flow(0, 300), flow(1, 300)])?;
     pass(Duration::from_millis(200))?;
     println!("A and B are asked for 300 Mbit/s each. B takes its buffers and returns none.");
     println!("          B serves  B hoards  Mbit/s of A");

@@ -138,7 +138,7 @@ impl RxWire for XdpRx {
             self.asked = now;
             self.missed = self.receiver.missed();
         }
-        let frame = self.receiver.next()?;
+        let frame = self.receiver.take()?;
         // At most a chunk.
         Some((frame.chunk, frame.length as u16))
     }

@@ -7,7 +7,7 @@
      spin -DNO_FENCE -a queue.pml && cc -O2 -o pan pan.c && ./pan  an invalid end state: one is
 
    W, L, P, S are the steps of the module page. Weaker machines and the code itself are explored by the
-   loom models beside the code. */
+   loom models beside the code. `cargo xtask models` runs both. */
 
 #define ITEMS 3
 #define NONE 255

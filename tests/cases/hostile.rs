@@ -63,7 +63,59 @@ fn said() -> impl Strategy<Value = Vec<u8>> {
     vec(part, 0..6).prop_map(|parts| parts.concat())
 }
 
+/// Parts of descriptions, questions and grants, and anything.
+fn datapath() -> impl Strategy<Value = Vec<u8>> {
+    let known = prop::sample::select(vec![
+        "[[client]]\n",
+        "name = \"a\"\n",
+        "name = \"b\"\n",
+        "work = { kind = \"echo\" }\n",
+        "wire = { kind = \"veth\", driver = \"xdp\" }\n",
+        "policy = { order = \"weighted\" }\n",
+        "weight = 0\n",
+        "queue = 16\n",
+        "rx-queue = 17\n",
+        "window = 4294967295\n",
+        "limit = 1\n",
+    ]);
+    let part = prop_oneof![
+        8 => known.prop_map(|part| part.as_bytes().to_vec()),
+        1 => vec(any::<u8>(), 0..9),
+    ];
+    let text = vec(part, 0..8).prop_map(|parts| [&[0], &parts.concat()[..]].concat());
+    let order = prop::sample::select(vec!["signalled", "round-robin", "weighted", "priority"]);
+    let policy = (order, any::<[u32; 4]>(), any::<[u64; 2]>()).prop_map(|(order, small, limits)| {
+        let [a, b, c, bound] = small;
+        let (d, e) = (limits[0] >> (a % 64), limits[1]);
+        let text = format!(
+            "\u{1}{{\"Policy\":{{\"order\":\"{order}\",\"weights\":[{a},{b}],\"levels\":[{c},0],\
+             \"limits\":[{d},{e}],\"bound\":{bound}}}}}"
+        );
+        text.into_bytes()
+    });
+    let end = |capacity: u32, generation: u32| {
+        format!("{{\"capacity\":{capacity},\"generation\":{generation},\"limit\":{capacity}}}")
+    };
+    let size = prop_oneof![Just(16_u32), any::<u32>()];
+    let grant = (size.clone(), size, any::<u32>(), any::<usize>()).prop_map(
+        move |(rx, tx, generation, index)| {
+            let (rx, tx) = (end(rx, generation), end(tx, generation));
+            let text = format!(
+                "\u{2}{{\"Client\":{{\"index\":{index},\"rx\":{rx},\"tx\":{tx},\"work\":null}}}}"
+            );
+            text.into_bytes()
+        },
+    );
+    let scene = vec(any::<u8>(), 0..300).prop_map(|bytes| [&[3], &bytes[..]].concat());
+    prop_oneof![2 => text, 1 => policy, 1 => grant, 4 => scene]
+}
+
 proptest! {
+    #[test]
+    fn the_datapath_beside_strangers(bytes in datapath()) {
+        drivers::datapath::run(&bytes);
+    }
+
     #[test]
     fn the_engine_beside_a_lying_peer(bytes in vec(any::<u8>(), 0..600)) {
         drivers::engine::run(&bytes);

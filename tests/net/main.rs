@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,10 +10,13 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use weft_net::socket::Network;
 
+mod interoperability;
+mod iperf;
+
 const WEFT: &str = env!("CARGO_BIN_EXE_weft");
 
 /// A running `weft net up`, ended when dropped.
-struct Up {
+pub struct Up {
     child: Child,
     name: String,
     _file: tempfile::TempDir,
@@ -132,6 +135,7 @@ work = { kind = "echo" }
 name = "b"
 work = { kind = "echo" }
 tx-copier = true
+driver = true
 "#;
 
 #[test]
@@ -184,8 +188,17 @@ fn each_process_maps_what_its_role_needs_and_no_more() {
             vec![
                 ("weft-sent-b", ro),
                 ("weft-copied-b", rw),
-                ("weft-queue-b-tx-copier-b", rw),
+                ("weft-queue-driver-b-tx-copier-b", rw),
                 ("weft-queue-tx-copier-b-tx-mux", rw),
+            ],
+        ),
+        (
+            "driver-b",
+            vec![
+                ("weft-queue-rx-copier-b-driver-b", rw),
+                ("weft-queue-driver-b-b", rw),
+                ("weft-queue-b-driver-b", rw),
+                ("weft-queue-driver-b-tx-copier-b", rw),
             ],
         ),
         (
@@ -218,7 +231,9 @@ fn whatever_is_killed_is_replaced_and_service_goes_on() {
         "tx-mux",
         "rx-copier-a",
         "tx-copier-b",
+        "driver-b",
         "a",
+        "b",
         "driver",
     ] {
         let before = up.status();
@@ -293,92 +308,4 @@ fn a_program_attaches_and_its_place_is_free_again() {
             status["clients"][2]["attached"] == false
         });
     }
-}
-
-/// UDP and TCP against ordinary programs on the other side of a veth.
-#[test]
-fn ordinary_programs_talk_to_clients_over_a_veth() {
-    let description = format!("wire = {{ kind = \"veth\" }}\n{TWO}[[client]]\nname = \"guest\"\n");
-    let up = match Up::start("veth", &description) {
-        Ok(up) => up,
-        Err(why) if why.contains("CAP_") => {
-            eprintln!("left out, a privilege is missing: {why}");
-            return;
-        }
-        Err(why) => panic!("{why}"),
-    };
-    let status = up.status();
-    let inside = format!(
-        "--net={}",
-        status["namespace"].as_str().expect("a veth has one")
-    );
-    let script = r#"
-import socket, os
-data = os.urandom(300000)
-for host in ("10.77.0.10", "10.77.0.11"):
-    u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.settimeout(20)
-    for size in (1, 100, 1472):
-        u.sendto(data[:size], (host, 7)); assert u.recv(2048) == data[:size]
-    t = socket.create_connection((host, 7), timeout=20)
-    got = b""; sent = 0
-    while len(got) < len(data):
-        if sent < len(data): sent += t.send(data[sent:sent + 20000])
-        got += t.recv(65536)
-    assert got == data
-    t.close()
-print("whole")
-"#;
-    let output = Command::new("nsenter")
-        .args([&inside, "python3", "-c", script])
-        .output()
-        .expect("nsenter and python3 are there");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "whole\n",
-        "{error}"
-    );
-    // A guest as TCP client of an ordinary server.
-    let server = "
-import socket
-s = socket.create_server(('10.77.0.1', 8000)); print('ready', flush=True)
-c, _ = s.accept(); data = b''
-while True:
-    part = c.recv(65536)
-    if not part: break
-    data += part; c.sendall(part)
-print(len(data))
-";
-    let mut server = Command::new("nsenter")
-        .args([&inside, "python3", "-c", server])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("nsenter and python3 are there");
-    let mut ready = [0; 6];
-    let out = server.stdout.as_mut().expect("piped");
-    out.read_exact(&mut ready).expect("the server listens");
-    let network = Network::attach(&up.name, "guest").expect("the place is free");
-    let mut stream = network
-        .connect("10.77.0.1:8000".parse().expect("an address"))
-        .expect("connects");
-    let data: Vec<u8> = (0..50_000u32)
-        .map(|index| (index * 7 % 251) as u8)
-        .collect();
-    let mut back = Vec::new();
-    let mut buffer = [0; 8192];
-    for part in data.chunks(5_000) {
-        stream.write_all(part).expect("written");
-    }
-    while back.len() < data.len() {
-        let count = stream.read(&mut buffer).expect("read");
-        assert_ne!(count, 0);
-        back.extend_from_slice(&buffer[..count]);
-    }
-    assert!(back == data, "the same bytes came back");
-    stream.finish().expect("ended");
-    drop(stream);
-    let mut rest = String::new();
-    out.read_to_string(&mut rest).expect("readable");
-    assert_eq!(rest.trim(), "50000");
-    server.wait().expect("ours");
 }

@@ -4,6 +4,7 @@ mod codegen;
 mod components;
 mod dist;
 mod layers;
+mod models;
 mod mpi4py;
 mod peers;
 mod test;
@@ -25,6 +26,8 @@ enum Chore {
     Dist(dist::Arguments),
     /// Checks that the rooms depend on each other in one direction only.
     Layers,
+    /// Checks the models of protocols with Spin, and that each finds the mistake it is there for.
+    Models,
     /// Builds mpi4py with mpicc and runs its tests under mpiexec.
     Mpi4py(mpi4py::Arguments),
     /// Installs MPICH and Open MPI under target/peers, to be measured beside Weft.
@@ -38,6 +41,7 @@ fn main() -> std::process::ExitCode {
         Chore::Codegen(arguments) => codegen::run(&arguments),
         Chore::Dist(arguments) => dist::run(&arguments),
         Chore::Layers => layers::check(),
+        Chore::Models => models::check(),
         Chore::Mpi4py(arguments) => mpi4py::run(&arguments),
         Chore::Peers(arguments) => peers::run(&arguments),
         Chore::Test(arguments) => test::run(&arguments),

@@ -76,6 +76,10 @@ const STEPS: &[Step] = &[
         )
     },
     Step {
+        possible: crate::models::possible,
+        ..Step::new("models", "cargo xtask models")
+    },
+    Step {
         environment: &[
             // Property tests look for earlier failures in files and read their settings.
             ("MIRIFLAGS", "-Zmiri-disable-isolation"),
@@ -201,13 +205,17 @@ fn prepare() -> Result<()> {
 }
 
 /// Installs what some tests want, and say so when they have to do without: the launcher of MPICH; for
-/// jobs on several hosts namespaces, a server in each, ports that can be shut.
+/// jobs on several hosts namespaces, a server in each, ports that can be shut; ordinary programs to talk
+/// to over a shared network card; what checks the models.
 fn useful() {
     let mut missing = Vec::new();
     for (file, package) in [
         ("/usr/sbin/sshd", "openssh-server"),
         ("/usr/bin/ssh", "openssh-client"),
         ("/usr/sbin/iptables", "iptables"),
+        ("/usr/bin/nc.openbsd", "netcat-openbsd"),
+        ("/usr/bin/iperf3", "iperf3"),
+        ("/usr/bin/spin", "spin"),
     ] {
         if !std::path::Path::new(file).exists() {
             missing.push(package);
@@ -221,7 +229,9 @@ fn useful() {
         install.extend(&missing);
         println!("missing: {}; trying apt-get install", missing.join(" "));
         if !quietly("apt-get", &["update"]) || !quietly("apt-get", &install) {
-            println!("not installed: some tests of jobs on several hosts will be skipped");
+            println!(
+                "not installed: some tests of jobs on several hosts and of weft net will be skipped"
+            );
         }
     }
     if let Err(error) = crate::peers::launcher() {

@@ -1,4 +1,4 @@
-//! `weft net up|status|policy|down|load`.
+//! `weft net up|status|policy|down|load|trial`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use crate::broker::{self, Answer, Broker, Question, Start, Status};
 use crate::description::{Description, Run};
 use crate::load;
 use crate::policy::{Choice, Order};
+use crate::trial::{self, Trial};
 use crate::wire::{Flow, FlowReport, Pattern};
 
 /// Shares a network card among clients that do not trust each other.
@@ -58,6 +59,11 @@ enum What {
         /// Name of the system.
         #[arg(default_value = "weft")]
         name: String,
+    },
+    /// Tries what is promised about hoarders, changes of policy and deaths, and prints figures.
+    Trial {
+        /// What is tried.
+        what: Trial,
     },
     /// Sends UDP to the clients of a running system on a veth and counts what comes back.
     Load {
@@ -147,6 +153,7 @@ fn run(what: What) -> Result<()> {
             done(&name, &Question::Policy(choice))
         }
         What::Down { name } => done(&name, &Question::Down),
+        What::Trial { what } => Ok(trial::run(what, start()?)?),
         What::Load {
             rates,
             seconds,
@@ -172,6 +179,14 @@ fn up(file: &Path) -> Result<()> {
     println!("up");
     broker.serve()?;
     Ok(())
+}
+
+/// How this program starts a component.
+fn start() -> Result<Start> {
+    Ok(Start {
+        program: std::env::current_exe().context("could not find this program")?,
+        words: vec![COMPONENT.into()],
+    })
 }
 
 fn status(name: &str) -> Result<Status> {

@@ -127,7 +127,7 @@ pub struct PolicyDescription {
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cores {
-    /// For components by name (`driver`, `rx-mux`, `tx-mux`, `rx-copier-NAME`, `NAME`).
+    /// For components by name (`driver`, `rx-mux`, `tx-mux`, `rx-copier-NAME`, `tx-copier-NAME`, `driver-NAME`, `NAME`).
     pub of: BTreeMap<String, usize>,
 }
 
@@ -149,6 +149,10 @@ pub struct ClientDescription {
     /// Whether what it sends is copied before the card sees it.
     #[serde(default)]
     pub tx_copier: bool,
+    /// Whether what it writes into its queues is validated by a component of its own, before those
+    /// that others need see it.
+    #[serde(default)]
+    pub driver: bool,
     /// Its share under the weighted order.
     #[serde(default = "one")]
     pub weight: u32,
@@ -357,6 +361,7 @@ impl Description {
             rx_queue: None,
             tx_queue: None,
             tx_copier: false,
+            driver: false,
             weight: 1,
             level: 0,
             limit: 0,

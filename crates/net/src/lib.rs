@@ -16,6 +16,7 @@
 //! | Rx multiplexer | the card's buffers | – |
 //! | Rx copier of A | the card's buffers, what A receives | what A receives |
 //! | Tx multiplexer | – | – |
+//! | client-side driver of A, if it has one | – | – |
 //! | client A | what A receives, what A sends | both |
 
 #[cfg(all(test, loom))]
@@ -49,5 +50,7 @@ pub mod policy;
 pub mod socket;
 #[cfg(not(loom))]
 pub mod system;
+#[cfg(not(loom))]
+pub mod trial;
 #[cfg(not(loom))]
 pub mod wire;

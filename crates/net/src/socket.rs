@@ -114,18 +114,24 @@ impl Network {
         })
     }
 
+    /// A stream that is not connected.
+    fn stream(&self) -> TcpStream {
+        TcpStream {
+            handle: self.lock().stack.tcp(),
+            network: self.clone(),
+        }
+    }
+
     /// A TCP connection.
     ///
     /// # Errors
     /// If the other side refuses, or does not answer within ten seconds.
     pub fn connect(&self, to: SocketAddrV4) -> io::Result<TcpStream> {
+        let stream = self.stream();
+        let handle = stream.handle;
+        // Declared after the stream: given up before it, which locks when it is dropped.
         let mut inner = self.lock();
         let local = inner.port();
-        let handle = inner.stack.tcp();
-        let stream = TcpStream {
-            network: self.clone(),
-            handle,
-        };
         let connected = inner
             .stack
             .connect(handle, (to.ip().octets(), to.port()), local);
@@ -153,12 +159,10 @@ impl Network {
     /// # Errors
     /// If the port is 0, or the kernel refuses to let it wait.
     pub fn accept(&self, port: u16) -> io::Result<TcpStream> {
+        let stream = self.stream();
+        let handle = stream.handle;
+        // As in `connect`.
         let mut inner = self.lock();
-        let handle = inner.stack.tcp();
-        let stream = TcpStream {
-            network: self.clone(),
-            handle,
-        };
         let listening = inner
             .stack
             .sockets

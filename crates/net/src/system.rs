@@ -44,6 +44,8 @@ pub enum Id {
     RxCopier(usize),
     /// The Tx copier of a client.
     TxCopier(usize),
+    /// The client-side driver of a client.
+    ClientDriver(usize),
     /// A client.
     Client(usize),
 }
@@ -148,12 +150,21 @@ impl System {
                 2 * queue,
                 rx,
             )?;
-            system.link((Id::RxCopier(index), 1), (Id::Client(index), 0), queue, rx)?;
+            let mut receiver = (Id::Client(index), 0);
+            let mut sender = (Id::Client(index), 1);
+            if client.driver {
+                let driver = Id::ClientDriver(index);
+                system.link((driver, 1), receiver, queue, rx)?;
+                system.link(sender, (driver, 2), queue, tx)?;
+                receiver = (driver, 0);
+                sender = (driver, 3);
+            }
+            system.link((Id::RxCopier(index), 1), receiver, queue, rx)?;
             if client.tx_copier {
-                system.link((Id::Client(index), 1), (Id::TxCopier(index), 1), queue, tx)?;
+                system.link(sender, (Id::TxCopier(index), 1), queue, tx)?;
                 system.link((Id::TxCopier(index), 0), (Id::TxMux, 1 + index), queue, tx)?;
             } else {
-                system.link((Id::Client(index), 1), (Id::TxMux, 1 + index), queue, tx)?;
+                system.link(sender, (Id::TxMux, 1 + index), queue, tx)?;
             }
         }
         let choice = system.description.choice();
@@ -203,6 +214,9 @@ impl System {
             if client.tx_copier {
                 all.push(Id::TxCopier(index));
             }
+            if client.driver {
+                all.push(Id::ClientDriver(index));
+            }
         }
         all.extend((0..self.description.clients.len()).map(Id::Client));
         all
@@ -219,6 +233,7 @@ impl System {
             Id::TxMux => "tx-mux".into(),
             Id::RxCopier(index) => format!("rx-copier-{}", client(index)),
             Id::TxCopier(index) => format!("tx-copier-{}", client(index)),
+            Id::ClientDriver(index) => format!("driver-{}", client(index)),
             Id::Client(index) => client(index).clone(),
         }
     }
@@ -261,11 +276,18 @@ impl System {
         for link in &mut self.links {
             let touches = link.source.0 == gone || link.sink.0 == gone;
             let to_copier = link.source.0 == Id::RxMux;
+            // Behind a client-side driver: who owns the buffers has all of them again, so whoever may
+            // still have some forgets them too.
+            let behind = match gone {
+                Id::RxCopier(client) => link.source == (Id::ClientDriver(client), 1),
+                Id::Client(client) => link.source == (Id::ClientDriver(client), 3),
+                _ => false,
+            };
             let due = match (gone, phase) {
                 (Id::Driver, 0) => touches || to_copier,
                 (Id::RxMux, 0) => to_copier,
                 (Id::RxMux, 1) => !to_copier && touches,
-                (_, 0) => touches,
+                (_, 0) => touches || behind,
                 _ => false,
             };
             if due {

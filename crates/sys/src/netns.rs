@@ -79,7 +79,7 @@ impl AsFd for NetworkNamespace {
 /// or has in it.
 fn request(
     interface: &str,
-    number: u64,
+    number: libc::c_ulong,
     purpose: impl Fn() -> String,
     fill: impl FnOnce(&mut libc::ifreq),
 ) -> io::Result<libc::ifreq> {
@@ -105,7 +105,7 @@ fn request(
 }
 
 /// The request that reaches the settings of a card.
-const SIOCETHTOOL: u64 = 0x8946;
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
 /// Has an interface of the caller's namespace compute checksums before frames leave the host, and
 /// hence cut large segments too: whoever reads its frames then finds them as on a wire.
@@ -154,10 +154,10 @@ pub fn receive_queues(interface: &str) -> u32 {
 /// If there is no such interface, or the privilege is missing.
 pub fn set_up(interface: &str) -> io::Result<()> {
     let purpose = || format!("switch the interface {interface} on (needs CAP_NET_ADMIN)");
-    let known = request(interface, libc::SIOCGIFFLAGS as u64, purpose, |_| {})?;
+    let known = request(interface, libc::SIOCGIFFLAGS, purpose, |_| {})?;
     // SAFETY: the kernel has just filled the flags.
     let flags = unsafe { known.ifr_ifru.ifru_flags };
-    request(interface, libc::SIOCSIFFLAGS as u64, purpose, |request| {
+    request(interface, libc::SIOCSIFFLAGS, purpose, |request| {
         request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
     })
     .map(drop)

@@ -118,6 +118,25 @@ impl PacketSocket {
         .map(drop)
     }
 
+    /// Frames that were lost for want of room since this was last asked: a system call.
+    #[must_use]
+    pub fn take_lost(&self) -> u64 {
+        // Frames that came, frames that were dropped.
+        let mut found = [0u32; 2];
+        let mut length = size_of_val(&found) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes into `found`.
+        let got = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut found).cast(),
+                &raw mut length,
+            )
+        };
+        if got == 0 { found[1].into() } else { 0 }
+    }
+
     /// Receives frames into the regions, one each, without waiting; answers their lengths. A frame
     /// longer than its region is cut.
     ///

@@ -442,7 +442,7 @@ impl XdpReceiver {
 
     /// The next frame; its chunk is the caller's again.
     #[inline]
-    pub fn next(&mut self) -> Option<Received> {
+    pub fn take(&mut self) -> Option<Received> {
         let frame = self.receive.pop()?;
         let chunk = frame.address & !(u64::from(self.chunk) - 1);
         let length = frame.length.min(self.chunk - LEAD);
@@ -654,7 +654,7 @@ mod tests {
             let mut entries = [poll::Entry::new(&receiver, poll::Interest::Read)];
             let limit = Some(Duration::from_secs(5));
             assert_eq!(poll::wait(&mut entries, limit).expect("polls"), 1);
-            while let Some(frame) = receiver.next() {
+            while let Some(frame) = receiver.take() {
                 assert_eq!(frame.length, 60 + u32::from(came));
                 let place = (frame.chunk + LEAD) as usize;
                 let found = receiver.shared.area.bytes(place, frame.length as usize);

@@ -354,6 +354,16 @@ impl Broker {
             let mux = self.system.board(Id::RxMux).counters(1 + index);
             let copier = self.system.board(Id::RxCopier(index)).counters(1);
             let tx = self.system.board(Id::TxMux).counters(1 + index);
+            let driver = match self.system.description.clients[index].driver {
+                true => {
+                    let board = self.system.board(Id::ClientDriver(index));
+                    let all = (0..4).map(|port| board.counters(port));
+                    all.fold((0, 0), |(faults, reclaimed), one| {
+                        (faults + one.faults, reclaimed + one.reclaimed)
+                    })
+                }
+                false => (0, 0),
+            };
             let attached = self.attached.contains_key(&index);
             ClientStatus {
                 name: self.system.description.clients[index].name.clone(),
@@ -364,8 +374,8 @@ impl Broker {
                 sent_bytes: tx.bytes,
                 dropped_full: mux.full + copier.full,
                 dropped_starved: copier.starved,
-                faults: copier.faults + tx.faults + mux.faults,
-                reclaimed: copier.reclaimed + tx.reclaimed,
+                faults: copier.faults + tx.faults + mux.faults + driver.0,
+                reclaimed: copier.reclaimed + tx.reclaimed + driver.1,
                 depth: copier.depth,
             }
         };

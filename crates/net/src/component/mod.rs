@@ -11,6 +11,7 @@
 //! [`Runner`] gives one component a thread (or a process) of its own; [`Fused`] lets several run in
 //! turn as one.
 
+mod client_driver;
 mod driver;
 mod pool;
 mod rx_copier;
@@ -18,6 +19,7 @@ mod rx_mux;
 mod tx_copier;
 mod tx_mux;
 
+pub use client_driver::ClientDriver;
 pub use driver::{RxDriver, TxDriver};
 pub use pool::Pool;
 pub use rx_copier::RxCopier;

@@ -16,7 +16,7 @@ use crate::board::{Board, Station};
 use crate::buffers::{Buffers, SIZE};
 use crate::client::{Client, Port, Stack, Work};
 use crate::component::{
-    Component, Fused, Runner, RxCopier, RxDriver, RxMux, TxCopier, TxDriver, TxMux,
+    ClientDriver, Component, Fused, Runner, RxCopier, RxDriver, RxMux, TxCopier, TxDriver, TxMux,
 };
 use crate::description::DriverThreads;
 use crate::plan;
@@ -75,6 +75,13 @@ pub enum Role {
         mux: End,
         /// From the client.
         client: End,
+    },
+    /// Descriptors: copier, client as receiver, client as sender, multiplexer or Tx copier.
+    ClientDriver {
+        /// In the order of the descriptors.
+        ends: [End; 4],
+        /// How many buffers the client receives into, and sends from.
+        buffers: (u32, u32),
     },
     /// Descriptors: what it receives, what it sends, rx, tx.
     Client {
@@ -283,6 +290,22 @@ impl System {
                     client: giver.end(id, 1)?,
                 }
             }
+            Id::ClientDriver(index) => {
+                let client = &self.description.clients[index];
+                let queue = self.description.queue;
+                Role::ClientDriver {
+                    ends: [
+                        giver.end(id, 0)?,
+                        giver.end(id, 1)?,
+                        giver.end(id, 2)?,
+                        giver.end(id, 3)?,
+                    ],
+                    buffers: (
+                        super::rx_limit(client, queue),
+                        super::tx_limit(client, queue),
+                    ),
+                }
+            }
             Id::Client(index) => {
                 giver.descriptors.push(self.received[index].share(true)?);
                 giver.descriptors.push(self.sent[index].share(true)?);
@@ -399,6 +422,12 @@ impl Grant {
                 let (theirs, own) = (taker.buffers(false)?, taker.buffers(true)?);
                 let (mux, client) = (taker.source(mux)?, taker.sink(client)?);
                 Box::new(TxCopier::new(station(2), theirs, own, mux, client))
+            }
+            Role::ClientDriver { ends, buffers } => {
+                let [copier, to_client, from_client, mux] = ends;
+                let incoming = (taker.sink(copier)?, taker.source(to_client)?);
+                let outgoing = (taker.sink(from_client)?, taker.source(mux)?);
+                Box::new(ClientDriver::new(station(4), incoming, outgoing, buffers))
             }
             Role::Client {
                 index,

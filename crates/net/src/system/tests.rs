@@ -197,12 +197,31 @@ fn a_client_that_never_returns_buffers_costs_the_others_nothing() {
     assert!(counters.full + counters.starved > 10_000, "{counters:?}");
 }
 
-/// Ten million hostile words in the channels of one client of a running system.
+/// Ten million hostile words in the channels of one client of a running system, with and without a
+/// client-side driver.
 #[test]
 fn a_hostile_client_harms_itself_alone() {
+    let simulation = beside_hostile_words(false, 9_000_000);
+    let faults = simulation.system.board(Id::TxMux).counters(2).faults
+        + simulation.system.board(Id::RxCopier(1)).counters(1).faults;
+    assert!(faults > 1_000, "{faults}");
+}
+
+#[test]
+fn behind_a_client_side_driver_nobody_else_sees_a_hostile_word() {
+    let simulation = beside_hostile_words(true, 1_000_000);
+    let faults = |id, port| simulation.system.board(id).counters(port).faults;
+    assert_eq!((faults(Id::TxMux, 2), faults(Id::RxCopier(1), 1)), (0, 0));
+    let own = faults(Id::ClientDriver(1), 1) + faults(Id::ClientDriver(1), 2);
+    assert!(own > 1_000, "{own}");
+}
+
+/// The other client is served, whole and in order.
+fn beside_hostile_words(driver: bool, words: u64) -> Simulation {
     use rand::{RngCore, SeedableRng, rngs::StdRng};
     use weft_atomic::Ordering;
-    let description = Description::of(&[Work::Echo; 2]);
+    let mut description = Description::of(&[Work::Echo; 2]);
+    description.clients[1].driver = driver;
     let flows = [flow(0, 300, 100_000), flow(1, 100, 100_000)];
     let mut simulation = Simulation::without(description, &flows, Some(Id::Client(1)));
     let grant = simulation
@@ -221,7 +240,7 @@ fn a_hostile_client_harms_itself_alone() {
     ];
     let mut random = StdRng::seed_from_u64(44);
     let mut written = 0u64;
-    while written < 10_000_000 {
+    while written < words {
         for _ in 0..1_000 {
             let noise = random.next_u64();
             let memory = &channels[(noise & 1) as usize];
@@ -248,9 +267,6 @@ fn a_hostile_client_harms_itself_alone() {
             simulation.now = next.max(simulation.now + 1_000);
         }
     }
-    let faults = simulation.system.board(Id::TxMux).counters(2).faults
-        + simulation.system.board(Id::RxCopier(1)).counters(1).faults;
-    assert!(faults > 1_000, "{faults}");
     let reports = simulation.reports();
     assert!(reports[0].sent > 1_000, "{:?}", reports[0].sent);
     // The last few are on their way.
@@ -261,6 +277,8 @@ fn a_hostile_client_harms_itself_alone() {
         reports[0].sent
     );
     assert_eq!((reports[0].corrupt, reports[0].reordered), (0, 0));
+    drop(reports);
+    simulation
 }
 
 #[test]
@@ -283,7 +301,9 @@ fn serve(run: Run, two: DriverThreads, kill: &[Id]) -> Vec<FlowReport> {
     let mut description = Description::of(&[Work::Echo; 2]);
     description.run = run;
     description.driver_threads = two;
+    description.clients[0].driver = true;
     description.clients[1].tx_copier = true;
+    description.clients[1].driver = true;
     let system = System::create(description).expect("memory files exist here");
     let (mut generator, reports) = Generator::new(&[flow(0, 20, 400), flow(1, 20, 400)]);
     generator.begin(weft_sys::clock::monotonic());
@@ -338,6 +358,8 @@ fn whatever_dies_is_replaced_and_service_goes_on() {
         Id::RxCopier(0),
         Id::TxCopier(1),
         Id::Client(0),
+        Id::ClientDriver(1),
+        Id::Client(1),
     ];
     for report in serve(Run::Threads, DriverThreads::One, &kill) {
         assert!(report.replies * 2 > report.sent, "{report:?}");

@@ -27,6 +27,9 @@ use crate::queue::Descriptor;
 /// announces that there is room.
 const RETRY: u64 = 50_000;
 
+/// How often the kernel is asked what it lost, in nanoseconds.
+const ASK: u64 = 50_000_000;
+
 /// The receiving half of a wire.
 pub trait RxWire: Send {
     /// Lends an empty buffer to be filled; false if the wire takes no more now.

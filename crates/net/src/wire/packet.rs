@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use weft_sys::Region;
 use weft_sys::packet::{BATCH, PacketSocket};
 
-use super::{RETRY, RxWire, TxWire};
+use super::{ASK, RETRY, RxWire, TxWire};
 use crate::buffers::{Buffers, ROOM};
 use crate::queue::Descriptor;
 
@@ -18,6 +18,9 @@ pub struct PacketRx {
     empty: Vec<u32>,
     full: VecDeque<(u32, u16)>,
     most: usize,
+    missed: u64,
+    /// When the kernel was asked how many it lost.
+    asked: u64,
 }
 
 impl PacketRx {
@@ -30,6 +33,8 @@ impl PacketRx {
             card,
             empty: Vec::new(),
             full: VecDeque::new(),
+            missed: 0,
+            asked: 0,
         }
     }
 }
@@ -43,7 +48,11 @@ impl RxWire for PacketRx {
         true
     }
 
-    fn receive(&mut self, _now: u64) -> Option<(u32, u16)> {
+    fn receive(&mut self, now: u64) -> Option<(u32, u16)> {
+        if now >= self.asked + ASK {
+            self.asked = now;
+            self.missed += self.socket.take_lost();
+        }
         if self.full.is_empty() {
             let mut regions = [Region::EMPTY; BATCH];
             let mut lengths = [0; BATCH];
@@ -72,6 +81,10 @@ impl RxWire for PacketRx {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
+    }
+
+    fn missed(&self) -> u64 {
+        self.missed
     }
 }
 

@@ -10,7 +10,7 @@ use weft_sys::bpf::{Mode, Redirection};
 use weft_sys::xdp::{Sizes, XdpReceiver, XdpSender, XdpSocket};
 use weft_sys::{Mapping, MemoryFile, Region};
 
-use super::{RETRY, RxWire, TxWire};
+use super::{ASK, RETRY, RxWire, TxWire};
 use crate::buffers::{Buffers, SIZE};
 use crate::queue::Descriptor;
 
@@ -128,9 +128,6 @@ pub struct XdpRx {
     asked: u64,
 }
 
-/// How often the kernel is asked what it lost, in nanoseconds.
-const ASK: u64 = 50_000_000;
-
 impl RxWire for XdpRx {
     fn supply(&mut self, offset: u32) -> bool {
         self.receiver.lend(offset)
@@ -141,7 +138,7 @@ impl RxWire for XdpRx {
             self.asked = now;
             self.missed = self.receiver.missed();
         }
-        let frame = self.receiver.next()?;
+        let frame = self.receiver.take()?;
         // At most a chunk.
         Some((frame.chunk, frame.length as u16))
     }

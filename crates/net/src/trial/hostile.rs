@@ -1,0 +1,113 @@
+//! Ten million hostile words: indices and descriptors, near the truth and far from it, written into all
+//! that client B may write, while A is served.
+
+use std::io;
+use std::time::Duration;
+
+use weft_atomic::Ordering;
+use weft_sys::event::Bell;
+use weft_sys::{Mapping, MemoryFile, clock};
+
+use super::{arrived, flow, pass, rate, threads};
+use crate::client::Work;
+use crate::description::Description;
+use crate::system::{Id, System};
+
+const WORDS: u64 = 10_000_000;
+
+/// How many words go between two rings of the bells.
+const BATCH: u64 = 256;
+
+/// A generator of numbers that are only to be various (splitmix64).
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+}
+
+/// Both channels of a client, each with the bell of the other side.
+fn channels(system: &System, client: usize) -> io::Result<Vec<(Mapping, Bell)>> {
+    let grant = system.grant(Id::Client(client))?;
+    // Board, ear, two regions; then memory and bell of each channel.
+    let mut rest = grant.descriptors.into_iter().skip(4);
+    let mut all = Vec::new();
+    while let (Some(memory), Some(bell)) = (rest.next(), rest.next()) {
+        all.push((MemoryFile::adopt(memory)?.map()?, Bell::adopt(bell)));
+    }
+    Ok(all)
+}
+
+fn scribble(memory: &Mapping, noise: u64) {
+    /// Where the words of a ring are, and where its descriptors begin.
+    const LINE: usize = 128;
+    const SLOTS: usize = 3 * LINE;
+    let ring = memory.len() / 2 * (noise >> 1 & 1) as usize;
+    let index = LINE * (noise >> 8 & 1) as usize;
+    let slot = SLOTS + 8 * (noise >> 8 & 511) as usize;
+    let (offset, word) = match noise >> 60 {
+        0..4 => (index, noise >> 20 & 0x3ff),
+        4 => (index, noise),
+        5 => (2 * LINE, noise & 1),
+        6..12 => (slot, (noise >> 20 & 0x3ff) << 11 | 60 << 32),
+        _ => (slot, noise.rotate_left(17)),
+    };
+    if let Some(there) = memory.atomic_u64(ring + offset) {
+        there.store(word, Ordering::Relaxed);
+    }
+}
+
+pub(super) fn run() -> io::Result<()> {
+    println!(
+        "A and B are asked for 200 Mbit/s each. B writes {WORDS} hostile words into its queues."
+    );
+    for driver in [false, true] {
+        let mut description = Description::of(&[Work::Echo; 2]);
+        description.clients[1].driver = driver;
+        let (mut threads, reports) = threads(description, 1_000, &[flow(0, 200), flow(1, 200)])?;
+        pass(Duration::from_millis(200))?;
+        let usual = rate(&reports, 0)?;
+        threads.kill(Id::Client(1))?;
+        let channels = channels(&threads.system, 1)?;
+        let mut noise = Noise(44);
+        let (before, began) = (arrived(&reports)[0], clock::monotonic());
+        for _ in 0..WORDS / BATCH {
+            for _ in 0..BATCH {
+                let word = noise.next();
+                scribble(&channels[(word & 1) as usize].0, word);
+            }
+            for (_, bell) in &channels {
+                bell.ring();
+            }
+        }
+        let seconds = (clock::monotonic() - began) as f64 / 1e9;
+        let beside = (arrived(&reports)[0] - before) as f64 * 8e-6 / seconds;
+        let faults: u64 = threads
+            .system
+            .components()
+            .into_iter()
+            .flat_map(|id| (0..4).map(move |port| (id, port)))
+            .map(|(id, port)| threads.system.board(id).counters(port).faults)
+            .sum();
+        let (corrupt, reordered) = {
+            let reports = reports
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            (reports[0].corrupt, reports[0].reordered)
+        };
+        println!(
+            "{}: A has {beside:.1} Mbit/s for {seconds:.1} s ({usual:.1} before), {corrupt} corrupt, \
+             {reordered} out of order; {faults} faults counted",
+            match driver {
+                true => "behind a client-side driver",
+                false => "without one",
+            }
+        );
+        threads.stop()?;
+    }
+    Ok(())
+}

@@ -22,6 +22,8 @@ pub enum Device {
     Loopback,
     /// A copy within one thread; ns per copy.
     Memcpy,
+    /// A part of the datapath alone; ns per item or decision. The size is its batch, or its clients.
+    Datapath(weft_net::micro::Micro),
 }
 
 impl Device {
@@ -32,6 +34,7 @@ impl Device {
             Device::UnixSocket => "device: Unix socket",
             Device::Loopback => "device: TCP loopback, spinning",
             Device::Memcpy => "device: memcpy, one thread",
+            Device::Datapath(_) => "Weft",
         }
     }
 
@@ -63,6 +66,7 @@ impl Device {
                 back_and_forth(here, there, size, warmup, iterations, samples)
             }
             Device::Memcpy => Ok(memcpy(size, warmup, iterations, samples)),
+            Device::Datapath(part) => Ok(part.sample(size, warmup, iterations, samples)?),
         }
     }
 }

@@ -263,10 +263,21 @@ pub enum Metric {
     Process,
     /// Processor time of all that take part for each packet, µs.
     Cost,
+    /// By how many per cent what a client sent differs from what it was promised.
+    Deviation(usize, Promise),
     /// Packets that did not come back, per cent.
     Lost,
     /// Busy part of a core, per cent.
     Core(usize),
+}
+
+/// What a client was promised.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Promise {
+    /// This part of all that is sent.
+    Share(f64),
+    /// So many Mbit/s of payload.
+    Rate(f64),
 }
 
 impl Metric {
@@ -283,6 +294,14 @@ impl Metric {
             Metric::Process => 100.0 * found.all / found.seconds,
             Metric::Cost => found.cost(),
             Metric::Lost => found.lost(),
+            Metric::Deviation(client, promise) => {
+                let all: f64 = (0..found.reports.len()).map(|one| found.rate(one)).sum();
+                let due = match promise {
+                    Promise::Share(share) => share * all,
+                    Promise::Rate(rate) => rate,
+                };
+                100.0 * (found.rate(client) / due - 1.0).abs()
+            }
             Metric::Core(core) => 100.0 * found.cores.get(core).copied().unwrap_or(0.0),
         }
     }

@@ -45,6 +45,8 @@ const ANY: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
 const EIGHT: (f64, f64) = (8.0, 8.0);
 const LINE: &str = "device: cache line bounced";
 const LOOPBACK: &str = "device: TCP loopback, spinning";
+use crate::catalog::datapath::SOCKETS;
+const COST: &str = "processor time of all";
 const COPY: &str = "device: one copy between processes";
 
 const fn at_most(claim: &'static str, experiment: &'static str, limit: f64) -> Target {
@@ -302,6 +304,98 @@ const TARGETS: &[Target] = &[
             "rate-threads",
             1.0,
         )
+    },
+    Target {
+        panel: COST,
+        places: (3_000.0, f64::INFINITY),
+        variant: "processes",
+        reference: Reference::Device(SOCKETS),
+        ..at_most("packet, isolated, 3 Gbit/s and more", "net-cost", 1.0)
+    },
+    Target {
+        panel: COST,
+        places: (970.0, 970.0),
+        variant: "processes",
+        reference: Reference::Device(SOCKETS),
+        ..at_most("packet, isolated, 970 Mbit/s", "net-cost", 1.5)
+    },
+    Target {
+        panel: COST,
+        variant: "fused",
+        reference: Reference::Device(SOCKETS),
+        ..at_most("packet, fused", "net-cost", 0.9)
+    },
+    Target {
+        panel: "throughput",
+        variant: "processes",
+        reference: Reference::Device(SOCKETS),
+        at_least: true,
+        ..at_most("packets that come back, isolated", "net-cost", 1.0)
+    },
+    Target {
+        panel: "throughput",
+        variant: "fused",
+        reference: Reference::Device(SOCKETS),
+        at_least: true,
+        ..at_most("packets that come back, fused", "net-cost", 1.0)
+    },
+    Target {
+        panel: "99th",
+        places: (0.0, 2_000.0),
+        variant: "processes",
+        reference: Reference::Device(SOCKETS),
+        ..at_most("99th percentile to 2 Gbit/s, isolated", "net-cost", 1.0)
+    },
+    Target {
+        panel: "99th",
+        places: (0.0, 2_000.0),
+        variant: "fused",
+        reference: Reference::Device(SOCKETS),
+        ..at_most("99th percentile to 2 Gbit/s, fused", "net-cost", 1.0)
+    },
+    Target {
+        reference: Reference::Absolute,
+        ..at_most("shares over one second: exact to [%]", "net-shares", 3.0)
+    },
+    Target {
+        reference: Reference::Absolute,
+        ..at_most("limits over one second: exact to [%]", "net-limits", 1.0)
+    },
+    Target {
+        variant: "one core",
+        reference: Reference::Absolute,
+        ..at_most("queue, one core [ns]", "net-queue", 10.0)
+    },
+    Target {
+        places: (32.0, 64.0),
+        variant: "two cores",
+        reference: Reference::Absolute,
+        ..at_most("queue, in batches across cores [ns]", "net-queue", 6.0)
+    },
+    Target {
+        variant: "round robin",
+        reference: Reference::Absolute,
+        ..at_most("policy, round robin [ns]", "net-policy", 150.0)
+    },
+    Target {
+        variant: "who signalled",
+        reference: Reference::Absolute,
+        ..at_most("policy, who signalled [ns]", "net-policy", 150.0)
+    },
+    Target {
+        variant: "weighted",
+        reference: Reference::Absolute,
+        ..at_most("policy, weighted [ns]", "net-policy", 150.0)
+    },
+    Target {
+        variant: "priority",
+        reference: Reference::Absolute,
+        ..at_most("policy, priority [ns]", "net-policy", 150.0)
+    },
+    Target {
+        variant: "round robin, limited",
+        reference: Reference::Absolute,
+        ..at_most("policy, limited [ns]", "net-policy", 150.0)
     },
 ];
 

@@ -50,8 +50,6 @@ pub struct Counters {
     pub faults: u64,
     /// Buffers taken back from a peer that was replaced.
     pub reclaimed: u64,
-    /// Frames that wait now.
-    pub depth: u64,
 }
 
 impl Counters {
@@ -64,7 +62,7 @@ impl Counters {
             self.unknown,
             self.faults,
             self.reclaimed,
-            self.depth,
+            0,
         ]
     }
 }
@@ -222,7 +220,6 @@ impl Board {
             unknown: word(4),
             faults: word(5),
             reclaimed: word(6),
-            depth: word(7),
         }
     }
 

@@ -12,6 +12,7 @@ use weft_sys::netns::NetworkNamespace;
 use crate::broker::{self, Answer, Broker, Question, Start, Status};
 use crate::description::{Description, Run};
 use crate::load;
+use crate::measure::IdleTimes;
 use crate::policy::{Choice, Order};
 use crate::trial::{self, Trial};
 use crate::wire::{Flow, FlowReport, Pattern};
@@ -67,7 +68,7 @@ enum What {
     },
     /// Sends UDP to the clients of a running system on a veth and counts what comes back.
     Load {
-        /// Mbit/s of payload for each client, such as a=300 b=200.
+        /// Mbit/s of payload for each client, such as a=300 b=200; all at once.
         rates: Vec<String>,
         /// Seconds.
         #[arg(long, default_value_t = 2.0)]
@@ -75,6 +76,9 @@ enum What {
         /// Bytes of payload.
         #[arg(long, default_value_t = 1472)]
         payload: usize,
+        /// Shows how round trips are distributed.
+        #[arg(long)]
+        histogram: bool,
         /// Name of the system.
         #[arg(long, default_value = "weft")]
         name: String,
@@ -84,15 +88,14 @@ enum What {
 /// The word by which this program starts a component: `weft net-component NUMBER NAME`.
 pub const COMPONENT: &str = "net-component";
 
-/// How this program becomes a component.
-///
-/// # Errors
-/// If its own file cannot be found.
-pub fn start() -> std::io::Result<Start> {
-    Ok(Start {
-        program: std::env::current_exe()?,
+/// How this program becomes a component: the very program that runs, also when its file has been
+/// replaced since.
+#[must_use]
+pub fn start() -> Start {
+    Start {
+        program: "/proc/self/exe".into(),
         words: vec![COMPONENT.into()],
-    })
+    }
 }
 
 /// The whole of `weft net`.
@@ -158,8 +161,9 @@ fn run(what: What) -> Result<()> {
             rates,
             seconds,
             payload,
+            histogram,
             name,
-        } => send_load(&status(&name)?, &rates, seconds, payload),
+        } => send_load(&status(&name)?, &rates, seconds, payload, histogram),
     }
 }
 
@@ -175,7 +179,7 @@ fn up(file: &Path) -> Result<()> {
             file.display()
         );
     }
-    let mut broker = Broker::up(description, start()?)?;
+    let mut broker = Broker::up(description, start())?;
     println!("up");
     broker.serve()?;
     Ok(())
@@ -251,7 +255,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// `name=value` for clients of the system.
-fn settings(known: &Status, words: &[String]) -> Result<Vec<(usize, u64)>> {
+fn settings(known: &Status, words: &[String], example: &str) -> Result<Vec<(usize, u64)>> {
     let names = || -> Vec<&str> {
         known
             .clients
@@ -271,7 +275,7 @@ fn settings(known: &Status, words: &[String]) -> Result<Vec<(usize, u64)>> {
         match parts {
             Some(parts) => found.push(parts),
             None => bail!(
-                "{word:?} is no setting: write CLIENT=NUMBER with a client of {:?}, such as {}=100M",
+                "{word:?} is no setting: write CLIENT=NUMBER with a client of {:?}, such as {}={example}",
                 names(),
                 names().first().unwrap_or(&"a")
             ),
@@ -282,7 +286,11 @@ fn settings(known: &Status, words: &[String]) -> Result<Vec<(usize, u64)>> {
 
 fn choose(known: &Status, order: &str, words: &[String]) -> Result<Choice> {
     let mut choice = known.policy.clone();
-    let values = settings(known, words)?;
+    let example = match order {
+        "limit" => "100M",
+        _ => "1",
+    };
+    let values = settings(known, words, example)?;
     let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     match order {
         "signalled" => choice.order = Order::Signalled,
@@ -312,7 +320,19 @@ fn choose(known: &Status, order: &str, words: &[String]) -> Result<Choice> {
     Ok(choice)
 }
 
-fn send_load(known: &Status, rates: &[String], seconds: f64, payload: usize) -> Result<()> {
+fn send_load(
+    known: &Status,
+    rates: &[String],
+    seconds: f64,
+    payload: usize,
+    histogram: bool,
+) -> Result<()> {
+    if !(24..=1472).contains(&payload) {
+        bail!("--payload {payload}: a datagram of the load has 24 to 1472 bytes");
+    }
+    if !(0.001..=86_400.0).contains(&seconds) {
+        bail!("--seconds {seconds}: from 0.001 to 86400");
+    }
     let Some(path) = &known.namespace else {
         bail!("load is sent into the namespace of a veth; this system has another wire");
     };
@@ -322,7 +342,7 @@ fn send_load(known: &Status, rates: &[String], seconds: f64, payload: usize) -> 
             known.clients[0].name
         );
     }
-    let flows: Vec<Flow> = settings(known, rates)?
+    let flows: Vec<Flow> = settings(known, rates, "300")?
         .into_iter()
         .map(|(client, megabits)| Flow {
             client,
@@ -336,12 +356,22 @@ fn send_load(known: &Status, rates: &[String], seconds: f64, payload: usize) -> 
     let namespace = fs::File::open(path).with_context(|| format!("could not open {path}"))?;
     let namespace = NetworkNamespace::adopt(namespace.into());
     let patience = Duration::from_millis(500);
+    let before = IdleTimes::read();
     let reports = namespace.run(|| load::run(&flows, load::client_address, patience))?;
+    let busy = IdleTimes::read().busy_since(&before);
     println!(
         "client        asked Mbit/s    got   sent  replies  lost  corrupt  p50 µs  p99 µs  max µs"
     );
     for (flow, report) in flows.iter().zip(&reports) {
         print_report(&known.clients[flow.client].name, flow, report, seconds);
+    }
+    for (core, busy) in busy.iter().enumerate() {
+        println!("core {core} busy {:.0} %", 100.0 * busy);
+    }
+    if histogram {
+        for (flow, report) in flows.iter().zip(&reports) {
+            print_histogram(&known.clients[flow.client].name, report);
+        }
     }
     Ok(())
 }
@@ -360,6 +390,22 @@ fn print_report(name: &str, flow: &Flow, report: &FlowReport, seconds: f64) {
         micro(report.times.value_at_quantile(0.99)),
         micro(report.times.max()),
     );
+}
+
+/// Round trips by powers of two of a microsecond.
+fn print_histogram(name: &str, report: &FlowReport) {
+    println!("{name}: round trips [µs]");
+    let mut low = 0;
+    let mut high = 1_000;
+    while low < report.times.max() {
+        let count = report.times.count_between(low, high - 1);
+        if count > 0 {
+            let part = count as f64 / report.times.len().max(1) as f64;
+            let bar = "█".repeat((part * 50.0).ceil() as usize);
+            println!("{:>8} to {:<8} {count:9} {bar}", low / 1_000, high / 1_000);
+        }
+        (low, high) = (high, high * 2);
+    }
 }
 
 #[cfg(test)]

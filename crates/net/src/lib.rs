@@ -43,6 +43,8 @@ pub mod load;
 #[cfg(not(loom))]
 pub mod measure;
 #[cfg(not(loom))]
+pub mod micro;
+#[cfg(not(loom))]
 pub mod plan;
 #[cfg(not(loom))]
 pub mod policy;

@@ -316,6 +316,15 @@ impl System {
         board.acknowledged() == board.changes()
     }
 
+    /// How many frames wait in the queue of a client now.
+    #[must_use]
+    pub fn waiting_for(&self, client: usize) -> u32 {
+        let mut links = self.links.iter();
+        let link = links.find(|link| link.sink == (Id::Client(client), 0));
+        link.and_then(|link| link.memory.waiting().ok())
+            .unwrap_or(0)
+    }
+
     /// Overwrites what a client that is gone has received and sent, before another gets its place.
     ///
     /// # Errors

@@ -1,11 +1,12 @@
 //! Every experiment that the project has or owes, in the order of the page.
 //!
 //! [`services`] holds part A, [`sources`] those of the other source documents, [`components`] those of single
-//! components, [`threads`] those of many threads in one rank, [`net`] those of the datapath, [`beyond`] the
-//! project's own (some planned in [`scaling`]).
+//! components, [`threads`] those of many threads in one rank, [`net`] those of the datapath,
+//! [`datapath`] what it promises beside them, [`beyond`] the project's own (some planned in [`scaling`]).
 
 mod beyond;
 pub(crate) mod components;
+pub(crate) mod datapath;
 mod net;
 mod scaling;
 mod services;
@@ -26,6 +27,7 @@ pub fn all() -> Vec<Experiment> {
     all.extend(threads::experiments());
     all.extend(beyond::experiments());
     all.extend(net::experiments());
+    all.extend(datapath::experiments());
     all
 }
 
@@ -225,10 +227,9 @@ mod tests {
                             experiment.id,
                             line.name()
                         );
-                        let datapath = line
-                            .cells
-                            .iter()
-                            .all(|(_, task)| matches!(task, Task::Net { .. }));
+                        let datapath = line.cells.iter().all(|(_, task)| {
+                            matches!(task, Task::Net { .. } | Task::Device { .. })
+                        });
                         assert!(line.role == Role::Device || datapath || !cast.members.is_empty());
                     }
                 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use weft_net::client::Work;
-use weft_net::description::{Description, DriverThreads, Run};
+use weft_net::description::{Description, DriverThreads, Run, WireDescription};
 use weft_net::measure::{Ground, Setting};
 use weft_net::policy::Order;
 
@@ -260,13 +260,25 @@ static ROWS: [Row; 16] = [
 ];
 
 /// What every reader of these must know.
-const NOTES: [&str; 3] = [
-    "x is what is asked of each client. Components run as threads of one process, with the memory and the queues that \
-     they have as processes.",
-    "virtual: a wire of 1 Gbit/s in the driver's thread; the generator at its far end is part of the processor time. \
-     veth: frames through packet sockets, load from the host's own stack.",
+const NOTES: [&str; 4] = [
+    "x is what is asked of each client, y the payload of what came back or was sent unasked.",
+    "virtual: a wire of 1 Gbit/s in the driver's thread, so the generator at its far end is part of the processor time; \
+     components are threads of one process.",
+    "veth: each component is a process (but where a line says fused), frames by the best driver that works, load from the \
+     host's own stack.",
     "A over B: the scheduler gives B's copier and client its smallest share (nice 19), which is no strict priority.",
 ];
+
+const THROUGHPUT: &str = "throughput [Mbit/s]";
+const RECEIVED: &str = "received [Mbit/s]";
+const MEDIAN: &str = "median round trip [µs]";
+const TAIL: &str = "99th percentile [µs]";
+const COMPONENTS: &str = "processor, components [% of a core]";
+const ALL: &str = "processor, all with the generator [% of a core]";
+const CORES: &str = "busy part of each core, with all other programs [%]";
+
+/// In the order of the page.
+const PANELS: [&str; 7] = [THROUGHPUT, RECEIVED, MEDIAN, TAIL, COMPONENTS, ALL, CORES];
 
 /// The experiments.
 pub fn experiments() -> Vec<Experiment> {
@@ -280,7 +292,7 @@ pub fn experiments() -> Vec<Experiment> {
         part: Part::E,
         title: row.title,
         x: "asked of each client [Mbit/s]",
-        y: "Mbit/s, per cent of a core, or µs (see the panel)",
+        y: "see the panel",
         unit: "",
         scales: (Scale::Linear, Scale::Linear),
         lower_is_better: false,
@@ -299,7 +311,7 @@ fn plan<const ROW: usize>(_cast: &Cast, effort: Effort) -> Plan {
         480
     };
     let asked: Vec<u64> = effort.pick(
-        vec![most / 4, most],
+        vec![most / 4, most * 3 / 4, most * 5 / 4],
         vec![
             most / 10,
             most / 5,
@@ -310,30 +322,23 @@ fn plan<const ROW: usize>(_cast: &Cast, effort: Effort) -> Plan {
             most * 5 / 4,
         ],
     );
-    let milliseconds = effort.pick(60, 1_000);
+    let milliseconds = effort.pick(50, 1_000);
     let mut lines = Vec::new();
-    for variant in row.variants {
-        lines.extend(lines_of(
-            row,
-            variant,
-            Ground::Virtual,
-            &asked,
-            milliseconds,
-        ));
-    }
-    // The same on a veth, beside a plain program; where the privilege is missing the notes say so.
-    if effort == Effort::Full || row.id == "net-multicore" {
+    // Where the privilege for a veth is missing, the notes say so.
+    for ground in [Ground::Virtual, Ground::Veth] {
         for variant in row.variants {
-            lines.extend(lines_of(row, variant, Ground::Veth, &asked, milliseconds));
+            lines.extend(lines_of(row, variant, ground, &asked, milliseconds));
         }
-        let first = &row.variants[0];
-        lines.extend(lines_of(row, first, Ground::Sockets, &asked, milliseconds));
     }
+    let first = &row.variants[0];
+    lines.extend(lines_of(row, first, Ground::Sockets, &asked, milliseconds));
+    // Figure by figure, in the same order for all of them.
+    lines.sort_by_key(|line| PANELS.iter().position(|&panel| panel == line.panel));
     Plan {
         budget: Budget {
             aim: 0.01,
-            least: effort.pick(2, 10),
-            most: effort.pick(2, 20),
+            least: effort.pick(1, 10),
+            most: effort.pick(1, 20),
             time: effort.pick(Duration::from_millis(500), Duration::from_secs(30)),
             sample: Duration::from_millis(milliseconds),
             turn: 1,
@@ -360,12 +365,17 @@ fn lines_of(
     };
     let setting = |x: u64| {
         let mut description = Description::of(&vec![Work::Echo; variant.clients]);
+        if ground == Ground::Veth {
+            description.run = Run::Processes;
+            description.wire = WireDescription::Veth { driver: None };
+        }
         (variant.change)(&mut description, x);
         let rate = |client| variant.rates.map_or(x, |rates| rates(x, client));
         Setting {
             description,
             rates: (0..variant.clients).map(rate).collect(),
             ground,
+            apart: false,
         }
     };
     let line = |panel: &str, name: &str, metric: Metric| Line {
@@ -395,45 +405,25 @@ fn lines_of(
     let names = ["A", "B", "C", "D"];
     let mut lines = Vec::new();
     for (client, name) in names.iter().take(variant.clients).enumerate() {
-        lines.push(line("throughput [Mbit/s]", name, Metric::Rate(client)));
+        lines.push(line(THROUGHPUT, name, Metric::Rate(client)));
         if row.also == Also::Received && !sockets {
-            lines.push(line("received [Mbit/s]", name, Metric::Received(client)));
+            lines.push(line(RECEIVED, name, Metric::Received(client)));
         }
         if row.also == Also::RoundTrips {
-            lines.push(line(
-                "median round trip [µs]",
-                name,
-                Metric::RoundTrip(client, 0.5),
-            ));
-            lines.push(line(
-                "99th percentile [µs]",
-                name,
-                Metric::RoundTrip(client, 0.99),
-            ));
+            lines.push(line(MEDIAN, name, Metric::RoundTrip(client, 0.5)));
+            lines.push(line(TAIL, name, Metric::RoundTrip(client, 0.99)));
         }
     }
     if variant.clients > 1 {
-        lines.push(line("throughput [Mbit/s]", "together", Metric::Together));
+        lines.push(line(THROUGHPUT, "together", Metric::Together));
     }
     if !sockets {
-        lines.push(line(
-            "processor, components [% of a core]",
-            "",
-            Metric::Utilisation,
-        ));
+        lines.push(line(COMPONENTS, "", Metric::Utilisation));
     }
-    lines.push(line(
-        "processor, whole process [% of a core]",
-        "",
-        Metric::Process,
-    ));
+    lines.push(line(ALL, "", Metric::Process));
     if row.also == Also::Cores {
         for core in 0..2 {
-            lines.push(line(
-                "busy part of each core [%]",
-                ["core 0", "core 1"][core],
-                Metric::Core(core),
-            ));
+            lines.push(line(CORES, ["core 0", "core 1"][core], Metric::Core(core)));
         }
     }
     lines

@@ -28,9 +28,12 @@ for (const experiment of results.experiments)
 
 function dressed(experiment) {
   const variants = [...new Set(experiment.series.map((series) => series.variant))];
+  // Where Weft itself is measured in several places, each of them has a colour.
+  const places = [...new Set(experiment.series.filter((series) => series.role === "ours").map((series) => series.subject))];
   return experiment.series.map((series) => {
     const turn = series.role === "ours" ? 0 : subjects[series.role].indexOf(series.subject);
-    const color = series.role === "ours" ? "var(--ours)" : `var(--${series.role}${turn % 4})`;
+    const place = places.indexOf(series.subject);
+    const color = series.role !== "ours" ? `var(--${series.role}${turn % 4})` : place > 0 ? `var(--peer${(place - 1) % 4})` : "var(--ours)";
     const variant = variants.indexOf(series.variant);
     return { ...series, color, mark: turn + variant + (series.role === "ours" ? 0 : 1), dash: series.role === "device" ? 2 : variant };
   });
@@ -214,10 +217,10 @@ function section(experiment) {
     figures.replaceChildren();
     for (const panel of panels) {
       const here = all.filter((one) => one.panel === panel), on = here.filter((one) => !state.off.has(one.name));
-      const options = { title: [experiment.title, panel].filter(Boolean).join(": "), x: experiment.x, y: experiment.y, unit: experiment.unit, xScale: state.x, yScale: state.y, show: state.show, height: panels.length > 1 ? 270 : 390 };
+      const options = { title: [experiment.title, panel].filter(Boolean).join(": "), x: experiment.x, y: panel.includes("[") ? panel : experiment.y, unit: experiment.unit, xScale: state.x, yScale: state.y, show: state.show, height: panels.length > 1 ? 270 : 390 };
       const plot = (bars ? barPlot : xyPlot)(on, options, (x, event) => showHover(experiment, on, x, event));
       if (panel) figures.append(html("h3", {}, panel));
-      figures.append(html("div", { class: "figure" }, html("div", {}, plot), html("div", {}, html("p", { class: "small" }, bars ? experiment.y : `median of ${experiment.y}`), html("div", { class: "scroll", style: panels.length > 1 ? "max-height:270px" : null }, bars ? barTable(experiment, here) : valueTable(experiment, here)))));
+      figures.append(html("div", { class: "figure" }, html("div", {}, plot), html("div", {}, html("p", { class: "small" }, bars ? experiment.y : `median of ${panel.includes("[") ? panel : experiment.y}`), html("div", { class: "scroll", style: panels.length > 1 ? "max-height:270px" : null }, bars ? barTable(experiment, here) : valueTable(experiment, here)))));
     }
   }
   draw();

@@ -93,7 +93,7 @@ pub struct ClientStatus {
     /// Buffers taken back from it or its neighbours.
     pub reclaimed: u64,
     /// Frames that wait for it.
-    pub depth: u64,
+    pub depth: u32,
 }
 
 fn connect(name: &str) -> io::Result<UnixStream> {

@@ -376,7 +376,7 @@ impl Broker {
                 dropped_starved: copier.starved,
                 faults: copier.faults + tx.faults + mux.faults + driver.0,
                 reclaimed: copier.reclaimed + tx.reclaimed + driver.1,
-                depth: copier.depth,
+                depth: self.system.waiting_for(index),
             }
         };
         let (wire, namespace) = match &self.wire {

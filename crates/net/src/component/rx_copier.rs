@@ -99,9 +99,6 @@ impl Component for RxCopier {
         }
         mux.settle();
         client.settle();
-        if moved {
-            counters.depth = client.used.depth().into();
-        }
         self.station.show();
         moved
     }

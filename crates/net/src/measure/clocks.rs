@@ -17,8 +17,34 @@ pub(super) struct Clocks {
     pub components: Vec<u64>,
     /// Nanoseconds of all that take part.
     pub all: u64,
+    idle: IdleTimes,
+}
+
+/// How long each core has been idle, at one moment.
+pub struct IdleTimes {
+    /// Nanoseconds.
     idle: Vec<u64>,
     at: u64,
+}
+
+impl IdleTimes {
+    /// Now.
+    #[must_use]
+    pub fn read() -> Self {
+        Self {
+            idle: idle_times(),
+            at: clock::monotonic(),
+        }
+    }
+
+    /// Busy part of each core since an earlier moment, 0 to 1: with anything.
+    #[must_use]
+    pub fn busy_since(&self, before: &Self) -> Vec<f64> {
+        let passed = self.at.saturating_sub(before.at).max(1) as f64;
+        let idle = self.idle.iter().zip(&before.idle);
+        idle.map(|(now, then)| (1.0 - now.saturating_sub(*then) as f64 / passed).clamp(0.0, 1.0))
+            .collect()
+    }
 }
 
 impl Clocks {
@@ -31,17 +57,13 @@ impl Clocks {
             handled,
             components,
             all: own + of_others,
-            idle: idle_times(),
-            at: clock::monotonic(),
+            idle: IdleTimes::read(),
         }
     }
 
     /// Busy part of each core since an earlier moment.
     pub fn busy_since(&self, before: &Self) -> Vec<f64> {
-        let passed = self.at.saturating_sub(before.at).max(1) as f64;
-        let idle = self.idle.iter().zip(&before.idle);
-        idle.map(|(now, then)| (1.0 - now.saturating_sub(*then) as f64 / passed).clamp(0.0, 1.0))
-            .collect()
+        self.idle.busy_since(&before.idle)
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use weft_atomic::{AtomicU64, Ordering};
-use weft_sys::clock;
 use weft_sys::netns::NetworkNamespace;
+use weft_sys::{clock, cores};
 
 use super::clocks::Clocks;
 use super::{Measured, Setting};
 use crate::broker::{self, Answer, Broker, Question, Start};
-use crate::description::WireDescription;
+use crate::description::{Description, WireDescription};
 use crate::load;
 use crate::system::{Id, System, Tap, Threads};
 use crate::wire::{Access, Flow, FlowReport, Generator, Pattern, Shape, Veth};
@@ -28,6 +28,41 @@ fn flows(rates: &[u64], length: Duration) -> Vec<Flow> {
         pattern: Pattern::Steady,
     };
     rates.iter().enumerate().map(flow).collect()
+}
+
+/// The description of a setting, its components on core 0 if that is asked for.
+fn description(setting: &Setting) -> Description {
+    let mut description = setting.description.clone();
+    if setting.apart {
+        let clients = description.clients.iter().map(|client| &client.name);
+        let names = clients.flat_map(|name| {
+            let copiers = ["rx-copier-", "tx-copier-", ""];
+            copiers.map(|role| format!("{role}{name}"))
+        });
+        let names: Vec<String> = ["driver", "tx-driver", "rx-mux", "tx-mux"]
+            .map(String::from)
+            .into_iter()
+            .chain(names)
+            .collect();
+        let cores = &mut description.cores.of;
+        cores.extend(names.into_iter().map(|name| (name, 0)));
+    }
+    description
+}
+
+/// The load of a setting, from the namespace of its far end.
+fn send_load(
+    setting: &Setting,
+    namespace: &NetworkNamespace,
+    length: Duration,
+) -> io::Result<Vec<FlowReport>> {
+    let flows = flows(&setting.rates, length);
+    namespace.run(|| {
+        if setting.apart {
+            cores::pin(&[1])?;
+        }
+        load::run(&flows, load::client_address, PATIENCE)
+    })
 }
 
 /// How long replies are waited for after the load.
@@ -110,7 +145,7 @@ pub(super) fn on_virtual(setting: &Setting, length: Duration) -> io::Result<Meas
 }
 
 pub(super) fn on_veth(setting: &Setting, length: Duration) -> io::Result<Measured> {
-    let system = System::create(setting.description.clone())?;
+    let system = System::create(description(setting))?;
     let veth = Veth::create()?;
     let driver = match &setting.description.wire {
         WireDescription::Veth { driver } => *driver,
@@ -118,13 +153,10 @@ pub(super) fn on_veth(setting: &Setting, length: Duration) -> io::Result<Measure
     };
     let access = Access::to_veth(&veth, driver, system.card_buffers())?;
     let threads = Threads::start(system, Tap::plug(access.plug()?)?)?;
-    let flows = flows(&setting.rates, length);
     // A few datagrams first, so that addresses are known.
     warm_up(&veth.namespace, &setting.rates)?;
     let before = clocks(Some(&threads));
-    let reports = veth
-        .namespace
-        .run(|| load::run(&flows, load::client_address, PATIENCE))?;
+    let reports = send_load(setting, &veth.namespace, length)?;
     let after = clocks(Some(&threads));
     let names = names(&threads);
     threads.stop()?;
@@ -139,7 +171,7 @@ pub(super) fn on_processes(
     start: &Start,
 ) -> io::Result<Measured> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let mut description = setting.description.clone();
+    let mut description = description(setting);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     description.name = format!("measured-{}-{number}", std::process::id());
     if !matches!(description.wire, WireDescription::Veth { .. }) {
@@ -169,7 +201,6 @@ fn load_processes(setting: &Setting, length: Duration, name: &str) -> io::Result
         .ok_or_else(|| io::Error::other("a veth has a namespace"))?;
     let namespace = NetworkNamespace::adopt(std::fs::File::open(path)?.into());
     let names = found.components.into_iter().map(|one| one.name).collect();
-    let flows = flows(&setting.rates, length);
     warm_up(&namespace, &setting.rates)?;
     let clocks = || -> io::Result<Clocks> {
         let found = status()?;
@@ -182,7 +213,7 @@ fn load_processes(setting: &Setting, length: Duration, name: &str) -> io::Result
         Ok(Clocks::read(handled.collect(), spent.collect(), &processes))
     };
     let before = clocks()?;
-    let reports = namespace.run(|| load::run(&flows, load::client_address, PATIENCE))?;
+    let reports = send_load(setting, &namespace, length)?;
     let after = clocks()?;
     let seconds = length.as_secs_f64();
     Ok(difference(&before, &after, names, reports, seconds))
@@ -225,7 +256,11 @@ pub(super) fn on_sockets(setting: &Setting, length: Duration) -> io::Result<Meas
     let stop = std::sync::Arc::new(weft_atomic::AtomicBool::new(false));
     for socket in sockets {
         let stop = stop.clone();
+        let apart = setting.apart;
         servers.push(std::thread::spawn(move || {
+            if apart && cores::pin(&[0]).is_err() {
+                return;
+            }
             let mut buffer = [0; 2048];
             while !stop.load(weft_atomic::Ordering::Relaxed) {
                 if let Ok((length, from)) = socket.recv_from(&mut buffer) {
@@ -235,11 +270,8 @@ pub(super) fn on_sockets(setting: &Setting, length: Duration) -> io::Result<Meas
         }));
     }
     warm_up(&veth.namespace, &setting.rates)?;
-    let flows = flows(&setting.rates, length);
     let before = clocks(None);
-    let reports = veth
-        .namespace
-        .run(|| load::run(&flows, load::client_address, PATIENCE));
+    let reports = send_load(setting, &veth.namespace, length);
     let after = clocks(None);
     stop.store(true, weft_atomic::Ordering::Relaxed);
     for server in servers {

@@ -6,6 +6,8 @@
 mod clocks;
 mod grounds;
 
+pub use clocks::IdleTimes;
+
 use std::io;
 use std::time::Duration;
 
@@ -34,6 +36,9 @@ pub struct Setting {
     pub rates: Vec<u64>,
     /// Where.
     pub ground: Ground,
+    /// The system (or the plain program) on core 0 alone, the generator on core 1: so that neither is
+    /// moved to where the other is. On a veth only.
+    pub apart: bool,
 }
 
 /// What came of it.
@@ -144,6 +149,7 @@ mod tests {
                     description,
                     rates: vec![20, 10],
                     ground,
+                    apart: false,
                 };
                 match measure(&setting, Duration::from_millis(100), &start) {
                     Ok(found) => {

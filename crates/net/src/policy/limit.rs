@@ -12,47 +12,90 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// A rate with the burst that suits it: what it sends in a millisecond, at least two frames.
+    /// A rate with the burst that suits it: what it sends in 5 ms, at least two frames. So a
+    /// multiplexer that gets no processor for a few milliseconds makes up for it, and a second is
+    /// exact to half a per cent.
     #[must_use]
     pub fn of_bits(bits: u64) -> Self {
         Self {
             bits,
-            burst: (bits / 8_000).clamp(3_200, 1 << 20) as u32,
+            burst: (bits / 1_600).clamp(3_200, 1 << 20) as u32,
         }
     }
 
     /// Most nano-bytes that a bucket can hold.
-    const fn full(self) -> u128 {
-        self.burst as u128 * NANO
+    const fn full(self) -> u64 {
+        self.burst as u64 * NANO
     }
 }
 
-const NANO: u128 = 1_000_000_000;
+const NANO: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy)]
 struct Bucket {
     rate: Rate,
-    /// Billionths of a byte: no rounding, so that the limit is exact over any time.
-    level: u128,
+    /// Nanoseconds in which it fills from empty.
+    whole: u64,
+    /// Billionths of a byte at the time `at`: no rounding that adds up, so that the limit is exact.
+    level: u64,
     at: u64,
+    /// For a frame of this length it is not enough before that moment.
+    refused: (u16, u64),
 }
 
 impl Bucket {
+    /// A full one. Bursts are at most 2²⁰ bytes: nano-bytes times 8 stay far below 2⁶⁴.
+    fn full(rate: Rate) -> Self {
+        let rate = Rate {
+            bits: rate.bits.clamp(1, 1 << 50),
+            burst: rate.burst.min(1 << 20),
+        };
+        let whole = (u128::from(rate.full()) * 8).div_ceil(u128::from(rate.bits));
+        Self {
+            rate,
+            whole: u64::try_from(whole).unwrap_or(u64::MAX),
+            level: rate.full(),
+            at: 0,
+            refused: (0, 0),
+        }
+    }
+
     fn fill(&mut self, now: u64) {
-        let passed = u128::from(now.saturating_sub(self.at));
-        // bits/s · ns / 8 = billionths of a byte.
-        let gained = passed.saturating_mul(u128::from(self.rate.bits)) / 8;
-        self.level = self.level.saturating_add(gained).min(self.rate.full());
+        let passed = now.saturating_sub(self.at);
+        self.level = if passed >= self.whole {
+            self.rate.full()
+        } else {
+            // bits/s · ns / 8 = billionths of a byte; less than the whole, so within range.
+            (self.level + passed * self.rate.bits / 8).min(self.rate.full())
+        };
         self.at = self.at.max(now);
     }
 
-    /// When there is enough for so many bytes. A frame larger than the bucket goes when it is full.
-    fn ready_at(&self, length: u16) -> u64 {
-        let need = (u128::from(length) * NANO).min(self.rate.full());
-        let missing = need.saturating_sub(self.level);
-        let wait = (missing * 8).div_ceil(u128::from(self.rate.bits.max(1)));
-        self.at
-            .saturating_add(u64::try_from(wait).unwrap_or(u64::MAX))
+    /// When there is enough for so many bytes: `now` if there is. A frame larger than the bucket goes
+    /// when it is full.
+    #[inline]
+    fn ready_at(&mut self, length: u16, now: u64) -> u64 {
+        let need = (u64::from(length) * NANO).min(self.rate.full());
+        // Most are answered by what is known already.
+        if self.level >= need {
+            return now;
+        }
+        if self.refused.0 == length && now < self.refused.1 {
+            return self.refused.1;
+        }
+        self.fill(now);
+        if self.level >= need {
+            return now;
+        }
+        let missing = u128::from(need - self.level) * 8;
+        let wait = missing.div_ceil(u128::from(self.rate.bits));
+        let wait = u64::try_from(wait).unwrap_or(u64::MAX);
+        self.refused = (length, self.at.saturating_add(wait));
+        self.refused.1
+    }
+
+    fn pay(&mut self, length: u16) {
+        self.level = self.level.saturating_sub(u64::from(length) * NANO);
     }
 }
 
@@ -68,11 +111,7 @@ impl Limited {
     pub fn new(inner: Box<dyn Policy>, rates: &[Option<Rate>]) -> Self {
         let mut buckets = [None; CLIENTS];
         for (place, rate) in buckets.iter_mut().zip(rates) {
-            *place = rate.map(|rate| Bucket {
-                rate,
-                level: rate.full(),
-                at: 0,
-            });
+            *place = rate.map(Bucket::full);
         }
         Self { inner, buckets }
     }
@@ -89,8 +128,7 @@ impl Policy for Limited {
             let Some(bucket) = &mut self.buckets[client] else {
                 continue;
             };
-            bucket.fill(now);
-            let ready = bucket.ready_at(backlog.length[client]);
+            let ready = bucket.ready_at(backlog.length[client], now);
             if ready > now {
                 allowed &= !(1 << client);
                 soonest = soonest.min(ready);
@@ -111,8 +149,7 @@ impl Policy for Limited {
         if let Turn::Send(client) = turn
             && let Some(bucket) = &mut self.buckets[client]
         {
-            let price = u128::from(backlog.length[client]) * NANO;
-            bucket.level = bucket.level.saturating_sub(price);
+            bucket.pay(backlog.length[client]);
         }
         turn
     }

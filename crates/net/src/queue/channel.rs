@@ -69,6 +69,14 @@ impl ChannelMemory {
         Ok(self.file.share()?.into_descriptor())
     }
 
+    /// How many full buffers wait for the sink now.
+    ///
+    /// # Errors
+    /// If the memory cannot be mapped.
+    pub fn waiting(&self) -> io::Result<u32> {
+        Ok(self.places()?[0].waiting())
+    }
+
     /// The used ring, then the free one.
     fn places(&self) -> io::Result<[Place; 2]> {
         let mapping = Arc::new(self.file.map()?);
@@ -253,6 +261,7 @@ mod tests {
             }
         });
         let mut source = memory.source(0, 16, Some(to_sink)).expect("maps");
+        assert_eq!(memory.waiting().expect("maps"), 0);
         let mut spare: Vec<u32> = (0..4).map(|slot| slot * 2048).collect();
         let (mut sent, mut back) = (0, 0);
         while back < rounds {
@@ -278,6 +287,26 @@ mod tests {
         }
         worker.join().expect("the sink ends");
         assert_eq!(source.faults(), 0);
+    }
+
+    #[test]
+    fn who_looks_on_sees_how_many_wait() {
+        let memory = ChannelMemory::create("weft-test", 16).expect("memory files exist here");
+        let (mut source, mut sink) = (
+            memory.source(0, 16, None).expect("maps"),
+            memory.sink(0, None).expect("maps"),
+        );
+        for slot in 0..3 {
+            source.used.push(Descriptor::empty(slot)).expect("room");
+        }
+        assert_eq!(memory.waiting().expect("maps"), 0, "nothing is published");
+        source.settle();
+        assert_eq!(memory.waiting().expect("maps"), 3);
+        assert!(sink.used.pop().is_some());
+        sink.settle();
+        assert_eq!(memory.waiting().expect("maps"), 2);
+        let _sink = sink.renewed(1);
+        assert_eq!(memory.waiting().expect("maps"), 0, "of another generation");
     }
 
     #[test]

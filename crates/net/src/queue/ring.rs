@@ -108,6 +108,17 @@ impl Place {
         unsafe { &*self.words }
     }
 
+    /// How many items wait, for one who only looks on: 0 while the sides are of different generations.
+    pub(super) fn waiting(&self) -> u32 {
+        // Relaxed: nothing is read because of it.
+        let head = self.words().head.load(Ordering::Relaxed);
+        let waiting = self.words().tail.load(Ordering::Relaxed).wrapping_sub(head);
+        u32::try_from(waiting)
+            .ok()
+            .filter(|&waiting| waiting <= self.capacity)
+            .unwrap_or(0)
+    }
+
     #[inline]
     fn slot(&self, index: u64) -> &AtomicU64 {
         let place = index as usize & (self.capacity as usize - 1);

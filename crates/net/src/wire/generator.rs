@@ -311,7 +311,13 @@ impl Far for Generator {
         let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         for (running, report) in self.flows.iter_mut().zip(reports.iter_mut()) {
             if running.flow.client == client {
+                let bytes = (report.bytes, report.unasked_bytes);
                 report.count(udp.payload(), now, &mut running.last);
+                let passed = now.checked_sub(self.began.unwrap_or(0));
+                if passed.is_none_or(|passed| passed > running.flow.until) {
+                    // Before the load or after its end: a reply, but no throughput.
+                    (report.bytes, report.unasked_bytes) = bytes;
+                }
             }
         }
     }

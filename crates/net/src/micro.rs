@@ -68,18 +68,20 @@ fn one_core(size: usize, warmup: u64, iterations: u64, samples: usize) -> io::Re
     let mut sink = memory.sink(0, None)?;
     Ok(time(warmup, iterations, samples, |count| {
         let mut done = 0;
+        let mut sum = 0u64;
         while done < count {
             for item in 0..size {
                 // There is room: all was taken in the last turn.
-                let _ = source.used.push(black_box(Descriptor::empty(item)));
+                let _ = source.used.push(Descriptor::empty(item));
             }
             source.settle();
             while let Some(item) = sink.used.pop() {
-                black_box(item);
+                sum += u64::from(item.offset);
                 done += 1;
             }
             sink.settle();
         }
+        black_box(sum);
         done
     }))
 }
@@ -107,10 +109,11 @@ fn two_cores(size: usize, warmup: u64, iterations: u64, samples: usize) -> io::R
             pinned.wait();
             let mut taken = 0;
             let mut held = 0;
+            let mut sum = 0u64;
             while taken < all {
                 match sink.used.pop() {
                     Some(item) => {
-                        black_box(item);
+                        sum += u64::from(item.offset);
                         taken += 1;
                         held += 1;
                         if held == size {
@@ -121,6 +124,7 @@ fn two_cores(size: usize, warmup: u64, iterations: u64, samples: usize) -> io::R
                     None => spin_loop(),
                 }
             }
+            black_box(sum);
         });
         let pushing = scope.spawn(|| {
             let _ = cores::pin(&[first]);
@@ -129,11 +133,14 @@ fn two_cores(size: usize, warmup: u64, iterations: u64, samples: usize) -> io::R
                 let count = round(count);
                 let mut done = 0;
                 while done < count {
-                    while source.used.room() < size {
+                    // Looks at the consumer's index only when what is known is not enough.
+                    while source.used.backlog() + size > CAPACITY
+                        && source.used.depth() + size > CAPACITY
+                    {
                         spin_loop();
                     }
                     for item in 0..size {
-                        let _ = source.used.push(black_box(Descriptor::empty(item)));
+                        let _ = source.used.push(Descriptor::empty(item));
                     }
                     source.settle();
                     done += u64::from(size);

@@ -145,14 +145,19 @@ fn cost(_: &Cast, effort: Effort) -> Plan {
     );
     let milliseconds = effort.pick(100, 500);
     let packet = Some(WireDriver::Packet);
+    // Name in the legend; how the system is run, its driver, its moderation in microseconds.
     let mut subjects = vec![
-        ("processes", Some((Run::Processes, None))),
-        ("threads", Some((Run::Threads, None))),
-        ("fused", Some((Run::Fused, None))),
+        ("processes", Some((Run::Processes, None, 0))),
+        ("threads", Some((Run::Threads, None, 0))),
+        ("fused", Some((Run::Fused, None, 0))),
+        ("fused, moderation 20 µs", Some((Run::Fused, None, 20))),
     ];
     if effort == Effort::Full {
-        subjects.push(("processes, packet sockets", Some((Run::Processes, packet))));
-        subjects.push(("fused, packet sockets", Some((Run::Fused, packet))));
+        subjects.push((
+            "processes, packet sockets",
+            Some((Run::Processes, packet, 0)),
+        ));
+        subjects.push(("fused, packet sockets", Some((Run::Fused, packet, 0))));
     }
     subjects.push(("", None));
     let panels = [
@@ -165,10 +170,12 @@ fn cost(_: &Cast, effort: Effort) -> Plan {
     let mut lines = Vec::new();
     for (panel, metric) in panels {
         for (variant, system) in &subjects {
-            let (run, driver) = system.unwrap_or((Run::Threads, None));
+            let (run, driver, moderation) = system.unwrap_or((Run::Threads, None, 0));
             let cell = |&rate: &u64| {
+                let mut description = echo(2, run, driver);
+                description.moderation = moderation;
                 let setting = Box::new(Setting {
-                    description: echo(2, run, driver),
+                    description,
                     rates: vec![rate / 2; 2],
                     ground: if system.is_some() {
                         Ground::Veth
@@ -205,6 +212,7 @@ fn cost(_: &Cast, effort: Effort) -> Plan {
         budget: budget(effort, milliseconds, 3),
         lines,
         alone: true,
+        limit: None,
     }
 }
 
@@ -267,6 +275,7 @@ fn cost_clients(_: &Cast, effort: Effort) -> Plan {
             line("", None, false),
         ],
         alone: true,
+        limit: None,
     }
 }
 
@@ -306,6 +315,7 @@ fn shares(_: &Cast, effort: Effort) -> Plan {
         budget: budget(effort, SECOND, 1),
         lines: vec![line_of("", (0..4).map(cell).collect())],
         alone: true,
+        limit: None,
     }
 }
 
@@ -326,6 +336,7 @@ fn limits(_: &Cast, effort: Effort) -> Plan {
         budget: budget(effort, SECOND, 1),
         lines: vec![line_of("", rates.iter().map(cell).collect())],
         alone: true,
+        limit: None,
     }
 }
 
@@ -360,6 +371,7 @@ fn queue(_: &Cast, effort: Effort) -> Plan {
             micro("two cores", Micro::TwoCores, &sizes),
         ],
         alone: true,
+        limit: None,
     }
 }
 
@@ -379,5 +391,6 @@ fn policy(_: &Cast, effort: Effort) -> Plan {
         budget: super::budget(effort),
         lines,
         alone: true,
+        limit: None,
     }
 }

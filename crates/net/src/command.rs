@@ -156,7 +156,7 @@ fn run(what: What) -> Result<()> {
             done(&name, &Question::Policy(choice))
         }
         What::Down { name } => done(&name, &Question::Down),
-        What::Trial { what } => Ok(trial::run(what, start()?)?),
+        What::Trial { what } => Ok(trial::run(what, start())?),
         What::Load {
             rates,
             seconds,
@@ -183,14 +183,6 @@ fn up(file: &Path) -> Result<()> {
     println!("up");
     broker.serve()?;
     Ok(())
-}
-
-/// How this program starts a component.
-fn start() -> Result<Start> {
-    Ok(Start {
-        program: std::env::current_exe().context("could not find this program")?,
-        words: vec![COMPONENT.into()],
-    })
 }
 
 fn status(name: &str) -> Result<Status> {

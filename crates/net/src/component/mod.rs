@@ -152,8 +152,11 @@ impl Runner {
                 if self.component.is_ahead() {
                     cores::give_way();
                 }
-                if steps.is_multiple_of(1024) && self.board.stopped() {
-                    break;
+                if steps.is_multiple_of(1024) {
+                    self.board.set_time(clock::thread_time());
+                    if self.board.stopped() {
+                        break;
+                    }
                 }
             }
             if now >= shown + SHOWN {

@@ -111,7 +111,7 @@ fn python_talks_to_echo_clients_through_every_wire() {
     if !has("nsenter") || !has("python3") {
         return;
     }
-    for number in 0..WIRES.len() {
+    for (number, (wire, _)) in WIRES.iter().enumerate() {
         let Some(ground) = Ground::on(number, "python") else {
             return;
         };
@@ -119,7 +119,7 @@ fn python_talks_to_echo_clients_through_every_wire() {
         let output = output.expect("it starts");
         let error = String::from_utf8_lossy(&output.stderr);
         let said = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(said, "whole\n", "{}: {error}", WIRES[number].0);
+        assert_eq!(said, "whole\n", "{wire}: {error}");
     }
 }
 
@@ -130,11 +130,10 @@ fn nc_sends_and_gets_a_file_through_every_wire() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    for number in 1..WIRES.len() {
+    for (number, (wire, _)) in WIRES.iter().enumerate().skip(1) {
         let Some(ground) = Ground::on(number, "nc") else {
             return;
         };
-        let wire = WIRES[number].0;
         let file = noise(1_000_000, number as u64);
         let (out, into) = (folder.path().join("out"), folder.path().join("into"));
         fs::write(&out, &file).expect("written");
@@ -277,4 +276,30 @@ fn a_driver_of_two_processes_serves_over_af_xdp() {
         let before = super::sent(&up.status(), 0);
         assert!(load() > before + 100, "{name}");
     }
+}
+
+/// The memory of an AF_XDP socket is the card's region and chunks of the driver's own: what clients send
+/// stays mapped for reading.
+#[test]
+fn a_driver_over_af_xdp_maps_no_more_than_any_other() {
+    let Some(ground) = Ground::on(1, "maps") else {
+        return;
+    };
+    let driver = super::process(&ground.up.status(), "driver");
+    let expected = [
+        ("weft-board-driver", "rw-s"),
+        ("weft-card", "rw-s"),
+        ("weft-queue-driver-rx-mux", "rw-s"),
+        ("weft-queue-tx-mux-driver", "rw-s"),
+        ("weft-sent-a", "r--s"),
+        ("weft-copied-b", "r--s"),
+        ("weft-sent-guest", "r--s"),
+    ];
+    let expected = expected.map(|(name, mode)| (name.to_owned(), mode.to_owned()));
+    // It maps one after the other when it starts.
+    let what = "the driver has mapped everything";
+    ground
+        .up
+        .until(what, |_| super::mapped(driver).len() >= expected.len());
+    assert_eq!(super::mapped(driver), expected.into());
 }

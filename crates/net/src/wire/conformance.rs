@@ -5,10 +5,10 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use weft_sys::clock;
 use weft_sys::netns::NetworkNamespace;
 use weft_sys::packet::{BATCH, PacketSocket};
 use weft_sys::poll::{self, Entry, Interest};
-use weft_sys::{Region, clock};
 
 use super::*;
 use crate::buffers::{BufferMemory, Buffers, ROOM, SIZE};
@@ -95,24 +95,25 @@ impl FarEnd for Played {
     }
 }
 
-/// An interface of the host.
-struct Host(PacketSocket);
+/// An interface of the host, and memory for one frame at a time.
+struct Host {
+    socket: PacketSocket,
+    scratch: Buffers,
+}
 
 impl FarEnd for Host {
     fn send(&mut self, frame: &[u8]) {
-        let mut copy = frame.to_vec();
-        // SAFETY: `copy` lives until the call returns.
-        let region = unsafe { Region::new(copy.as_mut_ptr(), copy.len()) };
-        assert_eq!(self.0.send(&[region]).expect("sent"), 1);
+        assert!(self.scratch.write(0, frame));
+        let lent = self.scratch.lend(0, frame.len()).expect("within");
+        assert_eq!(self.socket.send(&[lent]).expect("sent"), 1);
     }
     fn receive(&mut self) -> Option<Vec<u8>> {
-        let mut bytes = vec![0; 2048];
-        // SAFETY: `bytes` lives until the call returns, and is looked at after it.
-        let region = unsafe { Region::new(bytes.as_mut_ptr(), bytes.len()) };
+        let lent = self.scratch.lend(0, SIZE as usize).expect("within");
         let mut lengths = [0; BATCH];
-        let count = self.0.receive(&[region], &mut lengths).expect("received");
-        bytes.truncate(lengths[0]);
-        (count == 1).then_some(bytes)
+        let count = self.socket.receive(&[lent], &mut lengths);
+        let mut bytes = vec![0; lengths[0]];
+        self.scratch.read(0, lengths[0], &mut bytes);
+        (count.expect("received") == 1).then_some(bytes)
     }
 }
 
@@ -130,7 +131,12 @@ fn place(kind: Kind) -> Option<Place> {
     let mapped = || Buffers::adopt_card(share(), true).expect("maps");
     let far_of = |namespace: &NetworkNamespace| -> Box<dyn FarEnd> {
         let socket = namespace.run(|| PacketSocket::open(HOST));
-        Box::new(Host(socket.expect("the far end is there")))
+        let scratch = BufferMemory::create("weft-far", 1).and_then(|memory| memory.share(true));
+        let scratch = scratch.and_then(|memory| Buffers::adopt(memory, true));
+        Box::new(Host {
+            socket: socket.expect("the far end is there"),
+            scratch: scratch.expect("maps"),
+        })
     };
     let (rx, tx, far, kept): (
         Box<dyn RxWire>,

@@ -37,9 +37,10 @@ const INTERRUPTED: Duration = Duration::from_micros(150);
 pub const YIELDS: u32 = 20;
 
 /// Turns of others before sleeping in a crowd. Seventeen ranks on two cores, one interleaved run:
-/// exchanges of 16 small messages 960 µs with none, 206 with two, 146 with five, 121 with twenty; chains of
-/// 16 transfers there and back 470, –, 610 and 1360.
-pub const CROWD_YIELDS: u32 = 4;
+/// exchanges of 16 small messages 960 µs with none, 146 with five, 121 with twenty; the same of 4 KiB by
+/// portal 6200, 3380, 2660 with ten, 3840 with twenty; chains of 16 such transfers there and back 470, 610,
+/// 830, 1360.
+pub const CROWD_YIELDS: u32 = 10;
 
 /// Giving way takes a quarter to one microsecond and a half if nobody wants the core, and two changes of
 /// processes, 4 µs and more, if somebody does.

@@ -65,6 +65,10 @@ pub fn experiments() -> Vec<Experiment> {
                  nothing through shared memory.",
                 "one way: one node to one other and back, halved; the data are written anew before each transfer, for the \
                  portal as for the memcpy between two cores. Ports and peers beside it should not show.",
+                "Where the standard error is above 1 %: 17 processes share the cores, and how many turns of others an \
+                 iteration takes is the kernel's choice. Of the services' barrier, as of the source's, the master is out \
+                 first, and each slave has to be run once before it can write: gather is charged with that, while MPI's \
+                 barriers may let the master out last.",
                 "Source (published means): Kalray MPPA-256, one core of 400 MHz per node. Here 17 nodes share the \
                  cores of one machine: the exchanges of allgather cannot all run at once.",
             ],

@@ -90,11 +90,10 @@ pub unsafe extern "C" fn weft_server_take(
     start: *mut c_void,
     length: usize,
 ) -> Size {
-    // SAFETY: the caller's promise, for the length of the call.
     size(|_| {
-        of(&SERVERS, id)?.take(&unsafe { request(place) }?, unsafe {
-            buffer(start, length)
-        }?)
+        // SAFETY: the caller's promise, for the length of the call.
+        let (request, into) = unsafe { (request(place)?, buffer(start, length)?) };
+        of(&SERVERS, id)?.take(&request, into)
     })
 }
 
@@ -109,8 +108,11 @@ pub unsafe extern "C" fn weft_server_give(
     start: *const c_void,
     length: usize,
 ) -> Size {
-    // SAFETY: the caller's promise, for the length of the call.
-    size(|_| of(&SERVERS, id)?.give(&unsafe { request(place) }?, unsafe { data(start, length) }?))
+    size(|_| {
+        // SAFETY: the caller's promise, for the length of the call.
+        let (request, value) = unsafe { (request(place)?, data(start, length)?) };
+        of(&SERVERS, id)?.give(&request, value)
+    })
 }
 
 /// `weft.h`
@@ -154,9 +156,8 @@ pub unsafe extern "C" fn weft_client_give(
     size(|_| {
         let client = of(&CLIENTS, id)?;
         // SAFETY: the caller's promise, for the length of the call.
-        client.give(unsafe { data(asked, length) }?, unsafe {
-            data(value, room)
-        }?)
+        let (request, value) = unsafe { (data(asked, length)?, data(value, room)?) };
+        client.give(request, value)
     })
 }
 
@@ -175,9 +176,8 @@ pub unsafe extern "C" fn weft_client_take(
     size(|_| {
         let client = of(&CLIENTS, id)?;
         // SAFETY: the caller's promise, for the length of the call.
-        client.take(unsafe { data(asked, length) }?, unsafe {
-            buffer(value, room)
-        }?)
+        let (request, into) = unsafe { (data(asked, length)?, buffer(value, room)?) };
+        client.take(request, into)
     })
 }
 

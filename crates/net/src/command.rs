@@ -175,18 +175,10 @@ fn up(file: &Path) -> Result<()> {
             file.display()
         );
     }
-    let mut broker = Broker::up(description, start()?)?;
+    let mut broker = Broker::up(description, start().context("could not find this program")?)?;
     println!("up");
     broker.serve()?;
     Ok(())
-}
-
-/// How this program starts a component.
-fn start() -> Result<Start> {
-    Ok(Start {
-        program: std::env::current_exe().context("could not find this program")?,
-        words: vec![COMPONENT.into()],
-    })
 }
 
 fn status(name: &str) -> Result<Status> {

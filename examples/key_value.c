@@ -1,75 +1,43 @@
 /* A key-value server: requests by mailbox, values by portal.
  *
- *   mpicc key_value.c -o key_value && mpiexec --on-death=restart -n 17 ./key_value
+ *   mpicc key_value.c -o key_value && weft run --on-death=restart -n 17 ./key_value
  *
  * Node 0 serves, the others put and get. When the server is killed (the launcher says `started anew`),
- * whoever waits for it gets an error that names it, finds it again by its name, and puts again. */
+ * its clients get an error that names it, find the next one, and put again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <weft.h>
 
-enum { KEYS = 64, VALUE = 16384 };
-struct request { int put, key, portal; };
-
-static void serve(int clients) {
-    static char values[KEYS][VALUE];
-    struct request ask;
-    int requests = weft_mailbox_create(0, 0), in = weft_portal_create(0, 0), client;
-    if (requests < 0 || in < 0 || weft_name_link("key-value", 0) < 0)
-        return;
-    while (clients > 0)
-        if (weft_mailbox_read(requests, &ask, sizeof ask) < 0) {
-            fprintf(stderr, "server: %s\n", weft_error());
-            clients--; /* one client less */
-        } else if (weft_mailbox_source(requests, &client, NULL), ask.key == KEYS) {
-            clients--; /* it has finished */
-        } else if (ask.put) {
-            weft_portal_allow(in, client, ask.portal);
-            weft_portal_read(in, values[ask.key % KEYS], VALUE);
-        } else {
-            int out = weft_portal_open(0, client, 0);
-            weft_portal_write(out, values[ask.key % KEYS], VALUE);
-            weft_portal_close(out);
-        }
-}
-
-/* Puts a value and gets it back; 0, or an error of weft.h. */
-static int put_and_get(int out, int requests, int in, int key, char *value, char *copy) {
-    struct request ask = {1, key, weft_portal_port(out)};
-    memset(value, key, VALUE);
-    if (weft_mailbox_write(requests, &ask, sizeof ask) < 0 || weft_portal_write(out, value, VALUE) < 0)
-        return -1;
-    ask.put = 0;
-    if (weft_mailbox_write(requests, &ask, sizeof ask) < 0)
-        return -1;
-    weft_portal_allow(in, 0, 0);
-    return weft_portal_read(in, copy, VALUE) < 0 ? -1 : 0;
-}
+static char values[64][16384], value[16384], copy[16384];
 
 int main(int words, char **word) {
-    static char value[VALUE], copy[VALUE];
-    int server, port, errors = 0, rounds = words > 1 ? atoi(word[1]) : 500;
-    weft_init();
-    int me = weft_node(), in = me > 0 ? weft_portal_create(me, 0) : -1;
-    if (me == 0)
-        serve(weft_nodes() - 1);
-    for (int round = 0; me > 0 && round < rounds; round++) {
-        if (weft_name_find("key-value", &server, &port) < 0)
-            return 1; /* nobody is left who could serve */
-        int requests = weft_mailbox_open(server, port), out = weft_portal_open(me, server, 0);
-        if (put_and_get(out, requests, in, me % KEYS, value, copy) < 0) {
-            fprintf(stderr, "client %d: %s\n", me, weft_error());
-            errors++, round--;
-        } else if (memcmp(value, copy, VALUE) != 0)
-            return 1;
-        weft_mailbox_close(requests), weft_portal_close(out);
+    int rounds = words > 1 ? atoi(word[1]) : 500, errors = 0, me, clients;
+    if (weft_init() < 0)
+        return fprintf(stderr, "%s\n", weft_error()), 1;
+    if (me = weft_node(), clients = weft_nodes() - 1, me == 0) {
+        struct weft_request ask;
+        for (int server = weft_server_create("key-value"); clients > 0;)
+            if (weft_server_next(server, &ask) < 0)
+                clients--, fprintf(stderr, "server: %s\n", weft_error()); /* a client has died */
+            else if (ask.text[0] == 'p')
+                weft_server_take(server, &ask, values[ask.text[1] % 64], 16384);
+            else if (ask.text[0] == 'g')
+                weft_server_give(server, &ask, values[ask.text[1] % 64], 16384);
+            else
+                clients--; /* it has finished */
+        return weft_finalize();
     }
-    if (me > 0) {
-        struct request end = {0, KEYS, 0};
-        weft_name_find("key-value", &server, &port);
-        weft_mailbox_write(weft_mailbox_open(server, port), &end, sizeof end);
-        printf("client %d: %d rounds, %d errors\n", me, rounds, errors);
-    }
+    char put[] = {'p', (char)(me % 64)}, get[] = {'g', (char)(me % 64)};
+    memset(value, me, sizeof value);
+    int server = weft_client_open("key-value");
+    for (int done = 0; done < rounds && errors < 100; done++)
+        if (weft_client_give(server, put, 2, value, sizeof value) < 0 || weft_client_take(server, get, 2, copy, sizeof copy) < 0)
+            errors++, done--, fprintf(stderr, "client %d: %s\n", me, weft_error());
+        else if (memcmp(value, copy, sizeof value) != 0)
+            return fprintf(stderr, "client %d: not what was put\n", me), 1;
+    while (weft_client_tell(server, "end", 3) < 0 && errors < 100)
+        errors++;
+    printf("client %d: %d rounds, %d errors\n", me, rounds, errors);
     return weft_finalize();
 }

@@ -30,10 +30,15 @@ pub fn weft() -> PathBuf {
 
 /// The helper program. Cargo builds it with the tests, unless only one of them was asked for.
 pub fn rank() -> String {
-    let path = weft().with_file_name("examples").join("rank");
+    example("rank")
+}
+
+/// An example of the room `weft`.
+pub fn example(name: &str) -> String {
+    let path = weft().with_file_name("examples").join(name);
     assert!(
         path.exists(),
-        "{} is missing: cargo build -p weft --example rank",
+        "{} is missing: cargo build -p weft --example {name}",
         path.display()
     );
     path.to_string_lossy().into_owned()

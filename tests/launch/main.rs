@@ -9,3 +9,4 @@ mod hydra;
 mod lines;
 mod network;
 mod output;
+mod services;

@@ -93,6 +93,29 @@ int weft_name_lookup(const char *name, int *node, int *port); /* -ENOENT if nobo
 int weft_name_find(const char *name, int *node, int *port);   /* waits until somebody has it */
 int weft_name_unlink(const char *name);
 
+/* Servers and clients: a request by mailbox, a value by portal, one call for both; ports are chosen. */
+#define WEFT_REQUEST_MAX 118 /* bytes of the longest request */
+struct weft_request {
+    int node;      /* who asks */
+    unsigned size; /* bytes of text */
+    char text[WEFT_REQUEST_MAX];
+    unsigned char wish, port; /* what the client waits for: for take and give */
+};
+/* A server of this name. While it deals with a request that comes with a value or is for one, its client
+ * waits for take or give. A client that has died is an error of `next`, once: the server goes on. */
+int weft_server_create(const char *name);
+int weft_server_next(int id, struct weft_request *request); /* waits */
+ssize_t weft_server_take(int id, const struct weft_request *request, void *buffer, size_t size);
+ssize_t weft_server_give(int id, const struct weft_request *request, const void *buffer, size_t size);
+int weft_server_unlink(int id);
+/* A client of whoever has this name; calls wait until somebody has it. When that server dies each of its
+ * clients gets -EHOSTDOWN once, and the call after that waits for the next one. */
+int weft_client_open(const char *name);
+int weft_client_tell(int id, const void *request, size_t size);
+ssize_t weft_client_give(int id, const void *request, size_t size, const void *value, size_t bytes);
+ssize_t weft_client_take(int id, const void *request, size_t size, void *value, size_t room);
+int weft_client_close(int id);
+
 /* Requests of ioctl, and to what their argument points. */
 #define WEFT_IOCTL_VOLUME 1  /* size_t: bytes moved by this id; not for sync */
 #define WEFT_IOCTL_LATENCY 2 /* uint64_t: nanoseconds spent in calls of this id that moved them */

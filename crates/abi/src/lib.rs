@@ -28,6 +28,7 @@ mod fibers;
 pub mod generated;
 mod handle;
 mod sentence;
+mod servers;
 mod services;
 mod state;
 

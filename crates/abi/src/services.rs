@@ -14,7 +14,7 @@ use weft_service::{Code, Core, Error, Host, Node, Result};
 use crate::{sentence, state};
 
 /// `ssize_t`.
-type Size = isize;
+pub type Size = isize;
 
 /// The engine as the host of the services.
 struct Engine(Arc<Process>);
@@ -52,7 +52,7 @@ fn failed(error: &Error) -> c_int {
 }
 
 /// What a call answers: a number, or a negative errno.
-trait Answer {
+pub trait Answer {
     fn answer(self) -> Size;
 }
 
@@ -81,7 +81,7 @@ impl Answer for usize {
 }
 
 #[inline]
-fn size<T: Answer>(work: impl FnOnce(&Node) -> Result<T>) -> Size {
+pub fn size<T: Answer>(work: impl FnOnce(&Node) -> Result<T>) -> Size {
     let Some(node) = state::services() else {
         return failed(&Error::new(
             Code::BadId,
@@ -95,12 +95,12 @@ fn size<T: Answer>(work: impl FnOnce(&Node) -> Result<T>) -> Size {
 }
 
 #[inline]
-fn number<T: Answer>(work: impl FnOnce(&Node) -> Result<T>) -> c_int {
+pub fn number<T: Answer>(work: impl FnOnce(&Node) -> Result<T>) -> c_int {
     size(work) as c_int
 }
 
 #[cold]
-fn null(code: Code, what: &str) -> Error {
+pub fn null(code: Code, what: &str) -> Error {
     Error::new(code, format!("{what} is NULL; pass the address of it"))
 }
 
@@ -121,7 +121,7 @@ unsafe fn region(start: *const c_void, size: usize) -> Result<Region> {
 ///
 /// # Safety
 /// As [`region`], until the call returns.
-unsafe fn buffer<'a>(start: *mut c_void, size: usize) -> Result<&'a mut [u8]> {
+pub unsafe fn buffer<'a>(start: *mut c_void, size: usize) -> Result<&'a mut [u8]> {
     if start.is_null() || size > isize::MAX as usize {
         return Err(null(Code::Invalid, "the buffer"));
     }
@@ -133,7 +133,7 @@ unsafe fn buffer<'a>(start: *mut c_void, size: usize) -> Result<&'a mut [u8]> {
 ///
 /// # Safety
 /// As [`region`], until the call returns.
-unsafe fn data<'a>(start: *const c_void, size: usize) -> Result<&'a [u8]> {
+pub unsafe fn data<'a>(start: *const c_void, size: usize) -> Result<&'a [u8]> {
     if start.is_null() || size > isize::MAX as usize {
         return Err(null(Code::Invalid, "the buffer"));
     }
@@ -156,7 +156,7 @@ unsafe fn store<T>(place: *mut T, value: T) {
 ///
 /// # Safety
 /// `start` is null or points to a string.
-unsafe fn name<'a>(start: *const c_char) -> Result<&'a str> {
+pub unsafe fn name<'a>(start: *const c_char) -> Result<&'a str> {
     if start.is_null() {
         return Err(null(Code::Invalid, "the name"));
     }

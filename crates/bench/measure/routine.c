@@ -398,7 +398,8 @@ void routine(struct task *task)
     MPI_Comm_free(&routine.comm);
 }
 
-/* Two ranks in turn; a value is half of the time there and back. With ports=N there are
+/* Two ranks in turn; a value is half of the time there and back. Bulk data are written anew each time, as
+ * the memcpy that they are compared with does. With ports=N there are
  * N further inputs, and ranks beyond two do nothing: neither should show. */
 void oneway(struct task *task)
 {
@@ -427,8 +428,10 @@ void oneway(struct task *task)
             double start = now();
             for (int index = 0; index < count; index++)
                 for (int turn = 0; turn < 2; turn++)
-                    if (turn == routine.me && routine.bulk)
+                    if (turn == routine.me && routine.bulk) {
+                        memset(routine.out, index, (size_t)routine.size);
                         put(&routine, other, routine.out, 1);
+                    }
                     else if (turn == routine.me)
                         post(&routine, other);
                     else if (routine.bulk)

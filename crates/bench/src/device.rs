@@ -6,7 +6,7 @@ use std::hint::{black_box, spin_loop};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::Barrier;
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Instant;
 use weft_atomic::{AtomicBool, AtomicU64, Ordering};
 use weft_sys::cores;
@@ -24,6 +24,8 @@ pub enum Device {
     Memcpy,
     /// A part of the datapath alone; ns per item or decision. The size is its batch, or its clients.
     Datapath(weft_net::micro::Micro),
+    /// Two pinned threads in turn: one writes a block anew, the other copies it into its own; ns one way.
+    Handover,
 }
 
 impl Device {
@@ -35,6 +37,7 @@ impl Device {
             Device::Loopback => "device: TCP loopback, spinning",
             Device::Memcpy => "device: memcpy, one thread",
             Device::Datapath(_) => "Weft",
+            Device::Handover => "device: memcpy between two cores",
         }
     }
 
@@ -47,7 +50,29 @@ impl Device {
         samples: usize,
     ) -> Result<Vec<f64>> {
         match self {
-            Device::CacheLine => cache_line(warmup, iterations, samples),
+            Device::CacheLine => turns(warmup, iterations, samples, |_| (), |_| ()),
+            Device::Handover => {
+                let blocks = [(); 2].map(|()| Mutex::new(vec![0_u8; size]));
+                let copies = [(); 2].map(|()| Mutex::new(vec![0_u8; size]));
+                // One thread at a time takes either: the locks are free always.
+                let open = |block: &Mutex<Vec<u8>>, work: &mut dyn FnMut(&mut Vec<u8>)| {
+                    work(&mut block.lock().unwrap_or_else(PoisonError::into_inner));
+                };
+                turns(
+                    warmup,
+                    iterations,
+                    samples,
+                    |me| open(&blocks[me], &mut |block| block.fill(black_box(me as u8))),
+                    |me| {
+                        open(&blocks[1 - me], &mut |block| {
+                            open(&copies[me], &mut |copy| {
+                                copy.copy_from_slice(black_box(block));
+                                black_box(copy);
+                            });
+                        });
+                    },
+                )
+            }
             Device::UnixSocket => {
                 let (here, there) =
                     UnixStream::pair().context("cannot make a pair of Unix sockets")?;
@@ -101,11 +126,19 @@ fn two_cores() -> Result<(usize, usize)> {
     }
 }
 
-fn cache_line(warmup: u64, iterations: u64, samples: usize) -> Result<Vec<f64>> {
+/// Two pinned threads in turn: `before` each turn, and `after` that of the other.
+fn turns(
+    warmup: u64,
+    iterations: u64,
+    samples: usize,
+    before: impl Fn(usize) + Sync,
+    after: impl Fn(usize) + Sync,
+) -> Result<Vec<f64>> {
     let (first, second) = two_cores()?;
     let line = Line(AtomicU64::new(0));
     let pinned = Barrier::new(2);
     let turns = warmup + iterations * samples as u64;
+    let (before, after) = (&before, &after);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // An affinity that is refused only makes the figure worse, never wrong.
@@ -113,6 +146,8 @@ fn cache_line(warmup: u64, iterations: u64, samples: usize) -> Result<Vec<f64>> 
             pinned.wait();
             for turn in 0..turns {
                 wait_for(&line, 2 * turn + 1);
+                after(1);
+                before(1);
                 line.0.store(2 * turn + 2, Ordering::Release); // SYNC line.answer
             }
         });
@@ -122,8 +157,10 @@ fn cache_line(warmup: u64, iterations: u64, samples: usize) -> Result<Vec<f64>> 
             let mut turn = 0;
             time(warmup, iterations, samples, 2.0, |count| {
                 for _ in 0..count {
+                    before(0);
                     line.0.store(2 * turn + 1, Ordering::Release); // SYNC line.question
                     wait_for(&line, 2 * turn + 2);
+                    after(0);
                     turn += 1;
                 }
             })
@@ -255,13 +292,10 @@ mod tests {
             );
         }
         if two_cores().is_ok() {
-            assert_eq!(
-                Device::CacheLine
-                    .sample(8, 2, 50, 3)
-                    .expect("cache line")
-                    .len(),
-                3
-            );
+            for device in [Device::CacheLine, Device::Handover] {
+                let found = device.sample(4096, 2, 50, 3).expect("two cores");
+                assert_eq!(found.len(), 3, "{device:?}");
+            }
         }
     }
 }

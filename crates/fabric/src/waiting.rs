@@ -9,8 +9,16 @@
 //! |---|---|
 //! | simulation (`awake == 0`) | sleep: that is how virtual time passes |
 //! | awake ≤ cores | spin [`SPIN`], now and then giving way, then sleep; at once if a program outside of the job took the core |
-//! | awake ≤ 2 · cores | give way to the others up to [`YIELDS`] times, then sleep |
-//! | more | sleep |
+//! | awake ≤ 2 · cores | give way to the others: after [`YIELDS`] turns of theirs or [`SPIN`], sleep |
+//! | more | give way: after [`CROWD_YIELDS`] turns or [`SPIN`], sleep |
+//!
+//! Who is awake may still leave its core alone: it waits for something that is not ours. Giving way tells:
+//! if it took no longer than a system call, nobody wanted this core, and it was no turn.
+//!
+//! To give way costs a change of processes, about 2 µs, in which others write what is waited for; to
+//! sleep and be woken costs five of them. In a crowd that all hear one another (an exchange, a barrier)
+//! what is waited for is there after one or two turns; where each waits for one other (a chain) every
+//! turn of somebody who waits in vain delays the chain, so the turns are few.
 
 use std::time::{Duration, Instant};
 
@@ -25,8 +33,18 @@ pub const SPIN: Duration = Duration::from_micros(200);
 /// else on this core, who wants it more than a spinning waiter.
 const INTERRUPTED: Duration = Duration::from_micros(150);
 
-/// How often to give way before sleeping.
+/// Turns of others before sleeping.
 pub const YIELDS: u32 = 20;
+
+/// Turns of others before sleeping in a crowd. Seventeen ranks on two cores, one interleaved run:
+/// exchanges of 16 small messages 960 µs with none, 146 with five, 121 with twenty; the same of 4 KiB by
+/// portal 6200, 3380, 2660 with ten, 3840 with twenty; chains of 16 such transfers there and back 470, 610,
+/// 830, 1360.
+pub const CROWD_YIELDS: u32 = 10;
+
+/// Giving way takes a quarter to one microsecond and a half if nobody wants the core, and two changes of
+/// processes, 4 µs and more, if somebody does.
+const TURN: Duration = Duration::from_micros(2);
 
 /// Looks before the load is asked for: the answer of a peer that is awake is a few hundred ns away.
 const FREE: u32 = 16;
@@ -51,7 +69,7 @@ pub struct Waiting {
     looks: u32,
     /// The look after which to consider.
     next: u32,
-    yields: u32,
+    turns: u32,
     since: Option<Instant>,
     last: Option<Instant>,
 }
@@ -69,7 +87,7 @@ impl Waiting {
         Self {
             looks: 0,
             next: FREE,
-            yields: 0,
+            turns: 0,
             since: None,
             last: None,
         }
@@ -105,14 +123,21 @@ impl Waiting {
     #[cold]
     fn consider(&mut self, bell: &dyn Bell) -> Step {
         let Load { awake, cores } = bell.load();
-        if awake == 0 || awake > cores.saturating_mul(2) {
+        if awake == 0 {
             return Step::Sleep;
         }
         if awake > cores {
-            if self.yields >= YIELDS || !bell.give_way() {
+            let patience = if awake > cores.saturating_mul(2) {
+                CROWD_YIELDS
+            } else {
+                YIELDS
+            };
+            let before = Instant::now();
+            let since = *self.since.get_or_insert(before);
+            if self.turns >= patience || before.duration_since(since) >= SPIN || !bell.give_way() {
                 return Step::Sleep;
             }
-            self.yields += 1;
+            self.turns += u32::from(before.elapsed() >= TURN);
             // After giving way comes one look, and then this question again.
             self.next = self.looks + 1;
             return Step::Look;
@@ -144,6 +169,7 @@ mod tests {
     use super::*;
     use crate::Ticket;
 
+    /// On which every core is wanted by somebody else.
     struct Machine(Load);
 
     impl Bell for Machine {
@@ -157,6 +183,10 @@ mod tests {
             self.0
         }
         fn give_way(&self) -> bool {
+            let start = Instant::now();
+            while start.elapsed() < TURN {
+                std::hint::spin_loop();
+            }
             true
         }
     }
@@ -169,14 +199,15 @@ mod tests {
     }
 
     #[test]
-    fn simulation_and_crowds_sleep_soon() {
+    fn under_simulation_it_sleeps_at_once() {
         assert_eq!(looks_until_sleep(0, 2), 1);
-        assert_eq!(looks_until_sleep(17, 2), 1);
     }
 
     #[test]
-    fn a_small_crowd_gives_way_a_bounded_number_of_times() {
-        assert_eq!(looks_until_sleep(4, 2), 1 + YIELDS);
+    fn a_crowd_gives_way_a_bounded_number_of_times() {
+        // Fewer if the machine is so busy that the time is up before.
+        assert!((2..=1 + YIELDS).contains(&looks_until_sleep(4, 2)));
+        assert!((2..=1 + CROWD_YIELDS).contains(&looks_until_sleep(17, 2)));
     }
 
     #[test]

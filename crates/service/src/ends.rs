@@ -124,6 +124,11 @@ impl Inportal {
 }
 
 impl Outportal {
+    pub(crate) fn of(node: &Node, id: i32) -> Self {
+        let node = node.clone();
+        Self { node, id }
+    }
+
     /// Writes; returns when the reader has permitted it and the data have left.
     ///
     /// # Errors

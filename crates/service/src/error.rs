@@ -90,5 +90,31 @@ pub(crate) fn lost(node: u32, reason: &str) -> Error {
     )
 }
 
+#[cold]
+pub(crate) fn wrong_end(id: i32, is: &str, made_by: &str, needed: &str) -> Error {
+    Error::new(
+        Code::BadId,
+        format!("{id} is an {is}, made by {made_by}; this call needs an {needed}"),
+    )
+}
+
+#[cold]
+pub(crate) fn busy(id: i32) -> Error {
+    Error::new(
+        Code::Busy,
+        format!("an operation of id {id} is under way; wait for it first, one at a time"),
+    )
+}
+
+#[cold]
+pub(crate) fn nothing_begun(id: i32) -> Error {
+    Error::new(
+        Code::BadId,
+        format!(
+            "nothing was begun with id {id}, so there is nothing to wait for; call aread or awrite first"
+        ),
+    )
+}
+
 /// Outcome of a call.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,6 +1,7 @@
 //! Services for programs: mailbox, portal and sync with ports, names and counters.
 //!
 //! ```text
+//!   Server · Client                 server/   a request and its value in one call
 //!   Inbox · Outbox · Inportal · …   ends/     with types, for Rust
 //!   Node                            node/     the calls, by id; blocking; the C face calls these
 //!        │
@@ -50,6 +51,8 @@ pub mod name;
 mod node;
 mod outbox;
 pub mod portal;
+pub mod server;
+mod source;
 mod state;
 pub mod sync;
 mod table;
@@ -60,5 +63,6 @@ pub use error::{Code, Error, Result};
 pub use frame::FIRST as FIRST_KIND;
 pub use host::Host;
 pub use node::Node;
+pub use server::{Client, Server};
 pub use state::{Core, PORTS};
-pub use table::IDS;
+pub use table::{IDS, Table};

@@ -88,7 +88,7 @@ impl Node {
         self.with(|_, fabric| fabric.now())
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Core, &mut dyn Fabric) -> T) -> T {
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Core, &mut dyn Fabric) -> T) -> T {
         let (mut work, mut answer) = (Some(work), None);
         self.host.with(&mut |core, fabric| {
             if let Some(work) = work.take() {

@@ -8,8 +8,7 @@
 use weft_fabric::{Fabric, GUEST_KEY, Peer, Posted, SyncKey};
 
 use crate::counters::{Counts, Meter};
-use crate::error::{Code, Error, Result};
-use crate::mailbox::{busy, wrong_end};
+use crate::error::{Code, Error, Result, busy, wrong_end};
 use crate::state::Core;
 use crate::table::Table;
 

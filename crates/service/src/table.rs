@@ -7,14 +7,16 @@ pub const IDS: usize = 1024;
 
 /// What the ids of one service name.
 #[derive(Debug)]
-pub(crate) struct Table<T> {
+pub struct Table<T> {
     /// For sentences: "mailbox", "portal", "sync".
     service: &'static str,
     entries: Vec<Option<T>>,
 }
 
 impl<T> Table<T> {
-    pub(crate) fn new(service: &'static str) -> Self {
+    /// A table without entries, of what is called `service` in sentences.
+    #[must_use]
+    pub const fn new(service: &'static str) -> Self {
         Self {
             service,
             entries: Vec::new(),
@@ -22,7 +24,10 @@ impl<T> Table<T> {
     }
 
     /// Gives an id to `entry`.
-    pub(crate) fn insert(&mut self, entry: T) -> Result<i32> {
+    ///
+    /// # Errors
+    /// `Again` if all [`IDS`] are in use.
+    pub fn insert(&mut self, entry: T) -> Result<i32> {
         let free = self.entries.iter().position(Option::is_none);
         let index = match free {
             Some(index) => index,
@@ -45,8 +50,11 @@ impl<T> Table<T> {
     }
 
     /// What an id names.
+    ///
+    /// # Errors
+    /// `BadId`, or `Invalid` for what can be no id.
     #[inline]
-    pub(crate) fn get(&mut self, id: i32) -> Result<&mut T> {
+    pub fn get(&mut self, id: i32) -> Result<&mut T> {
         match usize::try_from(id)
             .ok()
             .and_then(|index| self.entries.get_mut(index))
@@ -57,7 +65,7 @@ impl<T> Table<T> {
     }
 
     /// Takes an id back.
-    pub(crate) fn remove(&mut self, id: i32) -> Option<T> {
+    pub fn remove(&mut self, id: i32) -> Option<T> {
         self.entries.get_mut(usize::try_from(id).ok()?)?.take()
     }
 

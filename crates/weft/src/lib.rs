@@ -18,9 +18,10 @@ mod job;
 
 pub use job::{Services, init};
 pub use weft_service::{
-    Code, Error, Inbox, Inportal, Mail, Node, Outbox, Outportal, PORTS, Result, Signaller, Waiter,
+    Client, Code, Error, Inbox, Inportal, Mail, Node, Outbox, Outportal, PORTS, Result, Server,
+    Signaller, Waiter,
 };
-pub use weft_service::{mailbox, name, portal, sync};
+pub use weft_service::{mailbox, name, portal, server, sync};
 
 /// Fibers: threads of a program's own, of which a million may wait at once, in calls of MPI as well.
 pub use weft_fiber as fiber;

@@ -207,6 +207,7 @@ pub fn end_services() -> bool {
         return false;
     };
     if used == 1 {
+        crate::servers::end_all();
         runtime.services.leave();
         if phase() != Phase::Running && SESSIONS.load(Ordering::Acquire) == 0 {
             runtime.process.part();

@@ -73,7 +73,8 @@ function scaleOf(values, kind, from, to, zero) {
   return { kind, low, high, at: (value) => from + ((to - from) * (value - low)) / (high - low) };
 }
 
-const DASHES = ["", "7 4", "2 3", "8 3 2 3"];
+// Five, and four marks: twenty variants are told apart.
+const DASHES = ["", "7 4", "2 3", "8 3 2 3", "12 3"];
 const MARKS = [
   (x, y) => element("circle", { cx: x, cy: y, r: 3 }),
   (x, y) => element("rect", { x: x - 2.7, y: y - 2.7, width: 5.4, height: 5.4 }),

@@ -5,6 +5,7 @@ mod losses;
 mod mail;
 mod names;
 mod portals;
+mod servers;
 mod syncs;
 mod threads;
 
@@ -104,6 +105,8 @@ macro_rules! conformance {
                 errors::of_syncs,
                 errors::of_names,
                 errors::ids_and_source_ports_run_out,
+                servers::values_go_both_ways,
+                servers::wrong_sizes_are_told_and_change_nothing,
                 losses::who_waits_for_one_that_left_is_told,
             );
         }

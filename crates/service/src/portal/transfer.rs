@@ -1,0 +1,317 @@
+//! A transfer from its beginning to its end.
+
+use weft_fabric::{
+    Fabric, FabricError, GUEST_OPERATION, Operation, Peer, Posted, Region, Rights, Uses,
+};
+
+use super::{Pair, Side, Step, Transfer, check_size, too_long};
+use crate::error::{Code, Error, Result, busy, nothing_begun, wrong_end};
+use crate::frame::{DONE, Frame, Kind, REFUSED, TOO_LONG};
+use crate::state::Core;
+
+impl Core {
+    /// Begins a transfer: a read if `input`, else a write. The region must stay valid, for a read
+    /// writable, until [`Self::portal_poll`] answers.
+    pub(crate) fn portal_begin(
+        &mut self,
+        fabric: &mut dyn Fabric,
+        id: i32,
+        input: bool,
+        region: Region,
+        waited: bool,
+        start: u64,
+    ) -> Result<()> {
+        let end = self.portals.ends.get(id)?;
+        match (&end.side, input) {
+            (Side::In(_), false) => return Err(wrong_end(id, "input", "create", "output")),
+            (Side::Out(_), true) => return Err(wrong_end(id, "output", "open", "input")),
+            _ => check_size(region.len())?,
+        }
+        if end.transfer.is_some() {
+            return Err(busy(id));
+        }
+        if let Some(lost) = end.broken.take() {
+            return Err(lost);
+        }
+        let Some(pair) = end.pair() else {
+            return Err(Error::new(
+                Code::Access,
+                format!(
+                    "portal {id} allows nobody: call allow with the node and source port to read from, once for each read"
+                ),
+            ));
+        };
+        if input {
+            if let Err(lost) = self.check_there(pair.0) {
+                // The permission ends with the read that it was for.
+                if let Side::In(reader) = &mut self.portals.ends.get(id)?.side {
+                    reader.allowed = None;
+                }
+                return Err(lost);
+            }
+        } else {
+            self.check_reachable(pair.0)?;
+        }
+        let mut transfer = Transfer::new(region, waited);
+        if input {
+            self.begin_read(fabric, pair, &mut transfer)?;
+        } else {
+            self.begin_write(fabric, pair, &mut transfer)?;
+        }
+        self.portals.ends.get(id)?.transfer = Some(transfer);
+        self.advance_portal(fabric, id);
+        let now = if waited {
+            start
+        } else {
+            self.clock.read(fabric)
+        };
+        if let Some(transfer) = &mut self.portals.ends.get(id)?.transfer {
+            transfer.spent = now.saturating_sub(start);
+        }
+        Ok(())
+    }
+
+    fn begin_read(
+        &mut self,
+        fabric: &mut dyn Fabric,
+        pair: Pair,
+        transfer: &mut Transfer,
+    ) -> Result<()> {
+        if let Some(offer) = self.portals.offers.remove(&pair) {
+            transfer.accept(offer);
+            return Ok(());
+        }
+        let (node, port, source) = pair;
+        let region = transfer.region;
+        let token = fabric.grant(region, Some(Peer(node)), Rights::Write, Uses::Once)?;
+        transfer.step = Step::Granted(token);
+        let frame = Frame {
+            token,
+            size: region.len() as u64,
+            ..Frame::new(Kind::Permit, port, source)
+        };
+        self.outbox.post(fabric, node, frame, &[]);
+        Ok(())
+    }
+
+    fn begin_write(
+        &mut self,
+        fabric: &mut dyn Fabric,
+        pair: Pair,
+        transfer: &mut Transfer,
+    ) -> Result<()> {
+        let (node, port, source) = pair;
+        let size = transfer.region.len();
+        if let Some(permit) = self.portals.permits.remove(&pair) {
+            if size as u64 > permit.size {
+                let frame = Frame {
+                    number: TOO_LONG,
+                    size: size as u64,
+                    ..Frame::new(Kind::Placed, port, source)
+                };
+                self.outbox.post(fabric, node, frame, &[]);
+                return Err(too_long(node, size as u64, permit.size as usize));
+            }
+            transfer.step = if size < self.limits.bulk && size <= self.limits.data {
+                Step::Send
+            } else {
+                Step::Move {
+                    token: permit.token,
+                }
+            };
+            return Ok(());
+        }
+        let token = fabric.grant(transfer.region, Some(Peer(node)), Rights::Read, Uses::Once)?;
+        let frame = Frame {
+            token,
+            size: size as u64,
+            ..Frame::new(Kind::Offer, port, source)
+        };
+        // The fabric alone knows whether a node that died is back.
+        if self.outbox.is_clear(node) {
+            match fabric.try_send(Peer(node), &frame.to_head(), &[]) {
+                Ok(Posted::Retry) => self.outbox.post(fabric, node, frame, &[]),
+                Ok(_) => self.is_back(node),
+                Err(error) => {
+                    fabric.revoke(token);
+                    return Err(error.into());
+                }
+            }
+        } else {
+            self.outbox.post(fabric, node, frame, &[]);
+        }
+        transfer.step = Step::Granted(token);
+        Ok(())
+    }
+
+    /// Does what can be done for a transfer now. True if it got on.
+    fn advance_portal(&mut self, fabric: &mut dyn Fabric, id: i32) -> bool {
+        let Ok(end) = self.portals.ends.get(id) else {
+            return false;
+        };
+        let (Some((node, port, source)), input) = (end.pair(), end.is_input()) else {
+            return false;
+        };
+        let Some(transfer) = &mut end.transfer else {
+            return false;
+        };
+        if let Some(token) = transfer.stale.take() {
+            fabric.revoke(token);
+        }
+        let region = transfer.region;
+        let answer = if input { Kind::Taken } else { Kind::Placed };
+        let told = Frame {
+            size: transfer.size as u64,
+            ..Frame::new(answer, port, source)
+        };
+        match transfer.step {
+            Step::Granted(_) => false,
+            Step::Ended => true,
+            Step::Send => {
+                let head = Frame::new(Kind::Data, port, source).to_head();
+                if !self.outbox.is_clear(node) {
+                    self.portals.work.push(id);
+                    return false;
+                }
+                match crate::memory::send(fabric, Peer(node), &head, region) {
+                    Ok(Posted::Retry) => {
+                        self.portals.work.push(id);
+                        return false;
+                    }
+                    Ok(_) => transfer.end(Ok(region.len())),
+                    Err(error) => transfer.end(Err(error.into())),
+                }
+                true
+            }
+            Step::Move { .. } if input && transfer.size > region.len() => {
+                transfer.end(Err(too_long(node, transfer.size as u64, region.len())));
+                let frame = Frame {
+                    number: TOO_LONG,
+                    size: region.len() as u64,
+                    ..told
+                };
+                self.outbox.post(fabric, node, frame, &[]);
+                true
+            }
+            Step::Move { token } => {
+                self.portals.operations += 1;
+                let operation = Operation(GUEST_OPERATION | self.portals.operations);
+                let moved = if input {
+                    let into = region.prefix(transfer.size);
+                    fabric.get(Peer(node), token, 0, into, operation)
+                } else {
+                    fabric.put(Peer(node), token, 0, region, operation)
+                };
+                match moved {
+                    Ok(Posted::Retry) => {
+                        self.portals.work.push(id);
+                        return false;
+                    }
+                    Ok(Posted::Pending) => transfer.step = Step::Moving(operation),
+                    Ok(Posted::Done) => {
+                        let size = transfer.size;
+                        transfer.end(Ok(size));
+                        self.outbox.post(fabric, node, told, &[]);
+                    }
+                    Err(error) => {
+                        transfer.end(Err(error.clone().into()));
+                        if !matches!(error, FabricError::PeerLost { .. }) {
+                            let frame = Frame {
+                                number: REFUSED,
+                                ..told
+                            };
+                            self.outbox.post(fabric, node, frame, &[]);
+                        }
+                    }
+                }
+                true
+            }
+            Step::Moving(_) if transfer.result.is_some() => {
+                transfer.step = Step::Ended;
+                let number = match &transfer.result {
+                    Some(Ok(_)) => DONE,
+                    _ => REFUSED,
+                };
+                self.outbox
+                    .post(fabric, node, Frame { number, ..told }, &[]);
+                true
+            }
+            Step::Moving(_) => false,
+        }
+    }
+
+    /// Does what arrivals have made possible, and tries again what the fabric had no room for.
+    pub(crate) fn settle_portals(&mut self, fabric: &mut dyn Fabric) -> bool {
+        let mut moved = false;
+        for id in std::mem::take(&mut self.portals.work) {
+            moved |= self.advance_portal(fabric, id);
+        }
+        moved
+    }
+
+    /// Begins to wait for what `aread` or `awrite` began.
+    pub(crate) fn portal_begin_wait(&mut self, id: i32) -> Result<()> {
+        match &mut self.portals.ends.get(id)?.transfer {
+            None => Err(nothing_begun(id)),
+            Some(transfer) if transfer.waited => Err(busy(id)),
+            Some(transfer) => {
+                transfer.waited = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the transfer under way has ended, and how.
+    #[inline]
+    pub(crate) fn portal_poll(
+        &mut self,
+        fabric: &dyn Fabric,
+        id: i32,
+        start: u64,
+    ) -> Option<Result<usize>> {
+        let end = match self.portals.ends.get(id) {
+            Ok(end) => end,
+            Err(error) => return Some(Err(error)),
+        };
+        let transfer = end.transfer.as_mut()?;
+        if transfer.step != Step::Ended || transfer.stale.is_some() {
+            return None;
+        }
+        let result = transfer.result.take()?;
+        let spent = transfer.spent + self.clock.read(fabric).saturating_sub(start);
+        end.transfer = None;
+        if let Side::In(reader) = &mut end.side {
+            reader.allowed = None;
+        }
+        if let Ok(size) = result {
+            end.meter.volume += size as u64;
+            end.meter.latency += spent;
+            let input = end.is_input();
+            let counts = &mut self.portals.counts;
+            *(if input {
+                &mut counts.reads
+            } else {
+                &mut counts.writes
+            }) += 1;
+        }
+        Some(result)
+    }
+
+    /// The operation of an id will not be waited for: nothing may reach its memory any more.
+    pub(crate) fn portal_abandon(&mut self, fabric: &mut dyn Fabric, id: i32) {
+        if let Ok(end) = self.portals.ends.get(id)
+            && let Some(transfer) = end.transfer.take()
+        {
+            let granted = match transfer.step {
+                Step::Granted(token) => Some(token),
+                _ => None,
+            };
+            for token in [granted, transfer.stale].into_iter().flatten() {
+                fabric.revoke(token);
+            }
+            if let Side::In(reader) = &mut end.side {
+                reader.allowed = None;
+            }
+        }
+    }
+}

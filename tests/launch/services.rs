@@ -1,0 +1,68 @@
+//! Nodes that are Rust programs: the example, wherever its nodes are.
+
+use std::io::{BufRead, BufReader};
+use std::time::Duration;
+
+use crate::harness::{Ended, Job, example, signal, weft};
+use crate::network::Network;
+
+fn succeeded(ended: &Ended, clients: usize, rounds: u32) {
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let ends = ended.out.matches(&format!(": {rounds} rounds, ")).count();
+    assert_eq!(ends, clients, "{ended:?}");
+}
+
+#[test]
+fn on_one_host_by_each_fabric() {
+    let program = example("key_value");
+    for fabric in [&[][..], &["--fabric", "tcp"]] {
+        let words = [fabric, &["-n", "5", &program, "40"]].concat();
+        succeeded(&Job::new(words).run(), 4, 40);
+    }
+}
+
+#[test]
+fn on_two_hosts() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let hosts: Vec<_> = network
+        .hosts
+        .iter()
+        .map(|host| format!("{host}:3"))
+        .collect();
+    let mut command = network.on(0, &weft().to_string_lossy());
+    command
+        .args(["run", "--launch-command", "ip netns exec", "--hosts"])
+        .args([&hosts.join(","), &example("key_value"), "40"]);
+    succeeded(&Job::of(command).run(), 5, 40);
+}
+
+/// The server is killed in the middle: its clients hear which node it was, and finish with the next one.
+#[test]
+fn a_server_in_rust_that_is_killed_is_started_anew() {
+    let program = example("key_value");
+    let words = ["--on-death=restart", "-v", "-n", "17", &program, "4000"];
+    let mut running = Job::new(words).start();
+    let mut said = String::new();
+    for line in BufReader::new(running.child.stderr.take().expect("piped")).lines() {
+        let line = line.expect("text");
+        if let Some(rest) = line.strip_prefix("weft: rank 0 is process ") {
+            let number = rest.split(':').next().and_then(|word| word.parse().ok());
+            let number = number.expect("a process");
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(200));
+                signal(number, 9);
+            });
+        }
+        said.push_str(&line);
+        said.push('\n');
+    }
+    let ended = running.end();
+    assert!(said.contains("started anew"), "{said}");
+    succeeded(&ended, 16, 4000);
+    let told =
+        (1..17).filter(|client| said.contains(&format!("client {client}: node 0 is lost: ")));
+    // One that is quick may have finished before.
+    assert!(told.count() >= 8, "{said}");
+}

@@ -173,7 +173,9 @@ impl<T> Lock<T> {
             .taken
             .load(Ordering::Relaxed)
             .wrapping_sub(self.turn_at.load(Ordering::Relaxed));
-        self.wait_for_turn(may_be_patient && since < SELDOM, kernel);
+        // One who is patient is enough to take over: the others sleep.
+        let alone = self.waiters.awake.load(Ordering::Relaxed) == 0;
+        self.wait_for_turn(may_be_patient && alone && since < SELDOM, kernel);
         let others = self.waiting.fetch_sub(1, Ordering::Relaxed) - 1;
         if others != 0 {
             self.bell.keep_announced();

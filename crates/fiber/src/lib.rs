@@ -76,7 +76,7 @@ pub use self::{
     runtime::{Config, Guard, Order, Runtime},
     spawn::{Builder, JoinHandle, spawn},
     stack::{LARGEST_STACK, SMALLEST_STACK},
-    waiter::{Sitter, Waiter, park, sleep_elsewhere},
+    waiter::{Sitter, Waiter, park, park_at_once, sleep_elsewhere},
     worker::{current, current_worker, is_fiber, others_runnable, yield_now},
 };
 

@@ -1,9 +1,12 @@
 //! The fibers that a worker knows to be runnable: bits of its own, which nobody else touches.
 //!
 //! ```text
-//!   tops ─► summaries ─► words          a bit above says that the word below is not empty
+//!   tops ─► summaries ─► words          above each word that is not empty the bits are set
 //!                          └─► hand     the word that is being run: taken out whole
 //! ```
+//!
+//! Bits above may also stand over an empty word: where all that are runnable lie in one word, only that word
+//! changes, round after round. How many words are not empty is counted.
 //!
 //! The scheduler takes a whole word of 64 fibers into its hand and runs through it. What becomes runnable
 //! meanwhile goes into the words; when the hand is empty the *next* word is taken, around and around.
@@ -25,6 +28,8 @@ pub(crate) struct Ready {
     /// What is left of the word that is being run, and its index.
     hand: Cell<u64>,
     place: Cell<usize>,
+    /// How many words are not empty.
+    filled: Cell<usize>,
     /// For an order by chance: the state of the generator, 0 for the usual order.
     chance: Cell<u64>,
 }
@@ -57,6 +62,7 @@ impl Ready {
             tops,
             hand: Cell::new(0),
             place: Cell::new(0),
+            filled: Cell::new(0),
             chance: Cell::new(chance),
         }
     }
@@ -71,10 +77,12 @@ impl Ready {
     /// Adds the fibers of a word.
     #[inline]
     pub(crate) fn set_word(&self, word: usize, bits: u64) {
-        if or(&self.words[word], bits) == 0
-            && or(&self.summaries[word / WORD], 1 << (word % WORD)) == 0
-        {
-            let group = word / WORD;
+        if or(&self.words[word], bits) != 0 {
+            return;
+        }
+        self.filled.set(self.filled.get() + 1);
+        let group = word / WORD;
+        if or(&self.summaries[group], 1 << (word % WORD)) == 0 {
             or(&self.tops[group / WORD], 1 << (group % WORD));
         }
     }
@@ -82,7 +90,7 @@ impl Ready {
     /// Whether there is any.
     #[inline]
     pub(crate) fn has_any(&self) -> bool {
-        self.hand.get() != 0 || self.tops.iter().any(|top| top.load(Ordering::Relaxed) != 0)
+        self.hand.get() != 0 || self.filled.get() != 0
     }
 
     /// The next of the hand.
@@ -117,20 +125,38 @@ impl Ready {
     }
 
     /// Takes the next word into the hand, which is empty; false if there is none.
+    #[inline]
     pub(crate) fn refill(&self) -> bool {
         if self.chance.get() != 0 {
             return self.refill_by_chance();
         }
-        let Some(word) = self.next_word(self.place.get() + 1) else {
-            return false;
-        };
-        self.take_word(word);
-        true
+        if self.filled.get() == 1 {
+            let word = &self.words[self.place.get()];
+            let bits = word.load(Ordering::Relaxed);
+            if bits != 0 {
+                // The same word again. The bits above it stay: it will hardly stay empty.
+                word.store(0, Ordering::Relaxed);
+                self.filled.set(0);
+                self.hand.set(bits);
+                return true;
+            }
+        }
+        while self.filled.get() != 0
+            && let Some(word) = self.next_word(self.place.get() + 1)
+        {
+            self.take_word(word);
+            if self.hand.get() != 0 {
+                return true;
+            }
+        }
+        false
     }
 
     fn take_word(&self, word: usize) {
-        self.hand.set(self.words[word].load(Ordering::Relaxed));
+        let bits = self.words[word].load(Ordering::Relaxed);
+        self.hand.set(bits);
         self.words[word].store(0, Ordering::Relaxed);
+        self.filled.set(self.filled.get() - usize::from(bits != 0));
         self.place.set(word);
         let group = word / WORD;
         if clear(&self.summaries[group], 1 << (word % WORD)) == 0 {
@@ -173,7 +199,7 @@ impl Ready {
         None
     }
 
-    /// One fiber by chance: any may be next, and a fiber may wait long.
+    /// One fiber by chance: any may be next, and a fiber may wait long. In this order all bits are exact.
     #[cold]
     fn refill_by_chance(&self) -> bool {
         // Up to the highest word that holds any, so that few fibers are mixed as well as many.
@@ -260,6 +286,30 @@ mod tests {
                 ready.drop_from_hand(u64::MAX);
             }
         }
+        assert!(!ready.has_any());
+    }
+
+    #[test]
+    fn bits_over_an_emptied_word_mislead_nobody() {
+        let ready = ready(10_000, 0);
+        // Round after round in one word, which leaves the bits above it.
+        (0..8).for_each(|number| ready.set(number));
+        for _round in 0..3 {
+            for number in 0..8 {
+                assert_eq!(next(&ready), Some(number));
+                ready.set(number);
+            }
+        }
+        (0..8).for_each(|number| assert_eq!(next(&ready), Some(number)));
+        assert!(!ready.has_any());
+        assert_eq!(next(&ready), None);
+        // Others come, and the first word again.
+        [9_999, 70, 3]
+            .into_iter()
+            .for_each(|number| ready.set(number));
+        let mut seen: Vec<_> = std::iter::from_fn(|| next(&ready)).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, [3, 70, 9_999]);
         assert!(!ready.has_any());
     }
 

@@ -22,7 +22,7 @@ const WOKEN: u32 = 2;
 
 /// How often others may run before the thread sleeps. A turn takes half a microsecond when nobody wants
 /// the core, so this is about what a sleep and a wake-up cost.
-const TURNS: u32 = if cfg!(loom) { 1 } else { 30 };
+pub(crate) const TURNS: u32 = if cfg!(loom) { 1 } else { 30 };
 
 /// See the module page. One thread parks, any may wake it.
 #[derive(Debug)]
@@ -46,9 +46,9 @@ impl Seat {
         }
     }
 
-    /// Waits until woken. May return early.
-    pub(crate) fn park(&self, kernel: &impl Kernel) {
-        for _ in 0..TURNS {
+    /// Waits until woken, asleep after so many turns of others. May return early.
+    pub(crate) fn park(&self, turns: u32, kernel: &impl Kernel) {
+        for _ in 0..turns {
             if self.word.load(Ordering::Relaxed) == WOKEN {
                 break;
             }
@@ -78,7 +78,7 @@ mod tests {
         let (seat, futex) = (Seat::new(), Futex::private());
         seat.wake(&futex);
         seat.wake(&futex);
-        seat.park(&futex);
+        seat.park(TURNS, &futex);
         assert_eq!(seat.word.load(Ordering::Relaxed), EMPTY);
     }
 
@@ -95,7 +95,7 @@ mod tests {
                 let (seats, futex, turn) = &*table;
                 for _ in 0..rounds {
                     while turn.load(Ordering::Relaxed) % 2 != me {
-                        seats[me as usize].park(futex);
+                        seats[me as usize].park(TURNS, futex);
                     }
                     turn.fetch_add(1, Ordering::Relaxed);
                     seats[1 - me as usize].wake(futex);
@@ -159,7 +159,7 @@ mod models {
                 .iter()
                 .any(|condition| condition.load(Ordering::Relaxed) == 0)
             {
-                scene.0.park(&scene.1);
+                scene.0.park(TURNS, &scene.1);
             }
             for waker in wakers {
                 waker.join().unwrap();

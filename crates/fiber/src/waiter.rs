@@ -6,7 +6,7 @@ use std::task::Waker;
 use weft_sys::Futex;
 
 use crate::fiber::Fiber;
-use crate::seat::Seat;
+use crate::seat::{Seat, TURNS};
 use crate::worker;
 
 static FUTEX: Futex = Futex::private();
@@ -66,8 +66,19 @@ impl Waiter {
 /// [the crate's page](crate).
 #[inline]
 pub fn park() {
+    park_after(TURNS);
+}
+
+/// As [`park`]; a thread sleeps at once. For a crowd of threads, whose turns take longer than a wake-up.
+#[inline]
+pub fn park_at_once() {
+    park_after(0);
+}
+
+#[inline]
+fn park_after(turns: u32) {
     if !worker::park() {
-        let sat = SEAT.try_with(|seat| seat.park(&FUTEX));
+        let sat = SEAT.try_with(|seat| seat.park(turns, &FUTEX));
         if sat.is_err() {
             std::thread::yield_now();
         }

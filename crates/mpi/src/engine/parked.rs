@@ -12,6 +12,7 @@ pub(crate) struct Parked {
     first: u32,
     last: u32,
     free: u32,
+    count: usize,
 }
 
 #[derive(Debug)]
@@ -29,6 +30,7 @@ impl Default for Parked {
             first: NONE,
             last: NONE,
             free: NONE,
+            count: 0,
         }
     }
 }
@@ -55,6 +57,7 @@ impl Parked {
             last => self.places[last as usize].after = place,
         }
         self.last = place;
+        self.count += 1;
         place
     }
 
@@ -75,6 +78,12 @@ impl Parked {
             after: self.free,
         };
         self.free = place;
+        self.count -= 1;
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.count
     }
 
     /// Who has waited longest.
@@ -94,6 +103,7 @@ mod tests {
         let me = Waiter::current();
         let [one, two, three] = [0; 3].map(|_| parked.push(me.clone()));
         assert_eq!((parked.first, parked.last), (one, three));
+        assert_eq!(parked.len(), 3);
         parked.remove(two);
         parked.remove(one);
         assert_eq!((parked.first, parked.last), (three, three));
@@ -101,7 +111,7 @@ mod tests {
         parked.remove(three);
         assert!(parked.first().is_some());
         parked.remove(one);
-        assert!(parked.first().is_none());
+        assert!(parked.first().is_none() && parked.len() == 0);
         assert_eq!((parked.first, parked.last), (NONE, NONE));
         assert_eq!(parked.push(me), one);
     }

@@ -27,6 +27,10 @@ use weft_sys::{error::keep_errno, futex::Futex, membarrier};
 use super::Engine;
 use super::request::{Phase, RequestId};
 
+/// More that wait than this do not let each other run before they sleep: a turn of all of them takes longer
+/// than a wake-up.
+const CROWD: usize = 16;
+
 /// The engine, shared by the threads of a rank.
 pub(crate) struct Shared {
     engine: Biased<Engine>,
@@ -247,7 +251,12 @@ impl Guard<'_> {
             }
             self.register(interest, &me);
             let place = self.parked.push(me.clone());
-            self.released(fiber::park);
+            let park = if self.parked.len() <= CROWD {
+                fiber::park
+            } else {
+                fiber::park_at_once
+            };
+            self.released(park);
             self.parked.remove(place);
         }
     }

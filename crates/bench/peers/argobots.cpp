@@ -67,6 +67,32 @@ struct Argobots {
         return all.end - all.start;
     }
 
+    static double create(uint64_t count)
+    {
+        struct All {
+            ABT_pool pool;
+            uint64_t count;
+            double took;
+        };
+        Stream stream(0);
+        All all{stream.pool, count, 0};
+        // By a thread of the same stream, as the others.
+        stream.run(
+            [](void *argument) {
+                All &all = *static_cast<All *>(argument);
+                const double start = peer::now();
+                for (uint64_t index = 0; index < all.count; index++) {
+                    ABT_thread thread;
+                    must(ABT_thread_create(all.pool, [](void *) {}, nullptr, ABT_THREAD_ATTR_NULL, &thread),
+                         "ABT_thread_create");
+                    ABT_thread_free(&thread);
+                }
+                all.took = peer::now() - start;
+            },
+            &all);
+        return all.took;
+    }
+
     struct Waiter {
         ABT_eventual eventual;
         uint64_t rounds;
@@ -119,7 +145,7 @@ int main()
 {
     ABT_init(0, nullptr);
     int ended = peer::serve("Argobots", "",
-                            {{"yield", peer::yield<Argobots>}, {"signal", peer::signal<Argobots>}});
+                            {{"yield", peer::yield<Argobots>}, {"signal", peer::signal<Argobots>}, {"create", peer::create<Argobots>}});
     ABT_finalize();
     return ended;
 }

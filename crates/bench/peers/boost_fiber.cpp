@@ -39,6 +39,20 @@ struct Fiber {
         return took;
     }
 
+    static double create(uint64_t count)
+    {
+        double took = 0;
+        std::thread([&] {
+            peer::pin(0);
+            boost::fibers::pooled_fixedsize_stack stacks(16384);
+            const double start = peer::now();
+            for (uint64_t index = 0; index < count; index++)
+                fibers::fiber(std::allocator_arg, stacks, [] {}).join();
+            took = peer::now() - start;
+        }).join();
+        return took;
+    }
+
     struct alignas(128) Waiter {
         fibers::mutex mutex;
         fibers::condition_variable condition;
@@ -91,5 +105,5 @@ struct Fiber {
 int main()
 {
     return peer::serve("Boost.Fiber", BOOST_LIB_VERSION,
-                       {{"yield", peer::yield<Fiber>}, {"signal", peer::signal<Fiber>}});
+                       {{"yield", peer::yield<Fiber>}, {"signal", peer::signal<Fiber>}, {"create", peer::create<Fiber>}});
 }

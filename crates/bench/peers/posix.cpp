@@ -22,6 +22,19 @@ struct Posix {
         return last - first;
     }
 
+    static double create(uint64_t count)
+    {
+        double took = 0;
+        std::thread([&] {
+            pin(0);
+            const double start = peer::now();
+            for (uint64_t index = 0; index < count; index++)
+                std::thread([] {}).join();
+            took = peer::now() - start;
+        }).join();
+        return took;
+    }
+
     struct alignas(128) Waiter {
         pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
         pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
@@ -82,5 +95,5 @@ private:
 int main()
 {
     return peer::serve("POSIX threads", "",
-                       {{"yield", peer::yield<Posix>}, {"signal", peer::signal<Posix>}});
+                       {{"yield", peer::yield<Posix>}, {"signal", peer::signal<Posix>}, {"create", peer::create<Posix>}});
 }

@@ -20,6 +20,8 @@ enum Reference {
     Variant(&'static str),
     /// Weft's own first point of the same series.
     First,
+    /// Weft's own point of the same series at this x.
+    Place(f64),
     /// The series of this subject.
     Series(&'static str),
     /// Nothing: the figure itself.
@@ -271,6 +273,10 @@ const TARGETS: &[Target] = &[
         ..at_most("yield, against POSIX threads", "thread-scheduling", 0.05)
     },
     Target {
+        reference: Reference::Absolute,
+        ..at_most("create, run and join a fiber [ns]", "thread-create", 80.0)
+    },
+    Target {
         places: (1000.0, f64::INFINITY),
         reference: Reference::Absolute,
         ..at_most(
@@ -280,8 +286,48 @@ const TARGETS: &[Target] = &[
         )
     },
     Target {
+        places: (512.0, f64::INFINITY),
         reference: Reference::Series("POSIX threads"),
-        ..at_most("signal, against a POSIX condition", "thread-signal", 0.05)
+        ..at_most(
+            "signal to 512 and more, against a POSIX condition",
+            "thread-signal",
+            0.05,
+        )
+    },
+    Target {
+        places: (64.0, 64.0),
+        variant: "fibers",
+        reference: Reference::BetterPeerOf("POSIX threads"),
+        ..at_most(
+            "14 fibers a side, 64 B, against the peers' POSIX threads",
+            "latency-threads-size",
+            0.1,
+        )
+    },
+    Target {
+        places: (64.0, 64.0),
+        variant: "fibers",
+        reference: Reference::Variant("POSIX threads"),
+        ..at_most(
+            "14 fibers a side, 64 B, against our POSIX threads",
+            "latency-threads-size",
+            0.33,
+        )
+    },
+    Target {
+        places: (64.0, 64.0),
+        variant: "POSIX threads",
+        ..at_most("14 POSIX threads a side, 64 B", "latency-threads-size", 1.0)
+    },
+    Target {
+        places: (1_048_576.0, 1_048_576.0),
+        variant: "fibers",
+        reference: Reference::Place(64.0),
+        ..at_most(
+            "message among 1 048 576 fibers, against 64",
+            "latency-threads-count",
+            6.0,
+        )
     },
     Target {
         places: (2.0, 2.0),
@@ -547,6 +593,7 @@ fn compare(
         Reference::Variant(variant) => {
             (own(variant)?.name.clone(), Some(own(variant)?.at(point.x)?))
         }
+        Reference::Place(x) => (format!("at {}", figure(x)), Some(ours.at(x)?)),
         Reference::First => {
             let first = ours.points.first()?;
             (format!("at {}", figure(first.x)), Some(first))

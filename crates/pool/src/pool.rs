@@ -1,6 +1,11 @@
 //! The pool and a worker's part of it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+use std::sync::{Mutex, MutexGuard};
 
 use weft_atomic::{Arc, CacheLine};
 
@@ -10,6 +15,9 @@ use crate::packet::{Home, Packet};
 /// Packets of a magazine: large enough that the depot is touched rarely (each exchange moves a line
 /// or two between cores, about 100 ns, hence 3 ns a packet), small enough that little lies idle.
 const MAGAZINE: usize = 32;
+
+/// Places of the depot for parts of magazines.
+const PARTS: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// A private stack of packets. Never grows beyond the room it was made with.
 type Magazine = Vec<Packet>;
@@ -45,7 +53,7 @@ impl Pool {
         // A small pool has small magazines, or one worker would sit on all of it.
         let magazine = (count / 8).clamp(1, MAGAZINE);
         // Filled ones fit `count / magazine` times; parts of one are left by workers that end.
-        let slots = count / magazine + 64;
+        let slots = count / magazine + PARTS;
         Self {
             shared: Arc::new(Shared {
                 depot: Depot::new(u32::try_from(slots).unwrap_or(u32::MAX)),
@@ -326,5 +334,95 @@ mod tests {
         let mut local = pool.local();
         let all: Vec<_> = std::iter::from_fn(|| local.get()).collect();
         assert_eq!(all.len(), 256, "none is lost");
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+
+    /// All packets that a worker can get, by what is written in them.
+    fn drain(local: &mut Local) -> Vec<u8> {
+        // Held until all are here: a place of one that is dropped would be used for a new one.
+        let all: Vec<_> = std::iter::from_fn(|| local.get()).collect();
+        all.iter().map(|packet| packet[0]).collect()
+    }
+
+    fn bounded(model: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        // Packets are made, and the depot is looked through, in each of them.
+        builder.max_branches = 20_000;
+        builder.check(model);
+    }
+
+    /// The owner has packets in its hand and on its shelf and takes both, while another, who finds
+    /// nothing else, takes what is on the shelf.
+    #[test]
+    fn a_shelf_is_emptied_by_its_owner_or_by_another() {
+        bounded(|| {
+            let pool = Pool::new(64, 2);
+            let mut owner = pool.local();
+            let held: Vec<_> = (0..2)
+                .map(|number| {
+                    let mut packet = owner.get().expect("two are left");
+                    packet[0] = number;
+                    packet
+                })
+                .collect();
+            // Magazines of one: one packet in the hand, one on the shelf.
+            held.into_iter().for_each(|packet| owner.give_back(packet));
+            let other = {
+                let pool = pool.clone();
+                loom::thread::spawn(move || {
+                    let mut local = pool.local();
+                    let taken = local.get();
+                    let number = taken.as_ref().map(|packet| packet[0]);
+                    taken.into_iter().for_each(|packet| local.give_back(packet));
+                    number
+                })
+            };
+            let mine = [owner.get(), owner.get()];
+            let mut seen: Vec<u8> = mine.iter().flatten().map(|packet| packet[0]).collect();
+            assert!(!seen.is_empty(), "the hand is out of the other's reach");
+            mine.into_iter()
+                .flatten()
+                .for_each(|packet| owner.give_back(packet));
+            other.join().unwrap();
+            // What the other took it gave back, and left when it ended.
+            seen = drain(&mut owner);
+            seen.sort_unstable();
+            assert_eq!(seen, [0, 1], "none is lost or doubled");
+        });
+    }
+
+    /// The owner fills its shelf and sends what was there to the depot, while another takes from both.
+    #[test]
+    fn what_goes_over_a_shelf_arrives_once() {
+        bounded(|| {
+            let pool = Pool::new(64, 3);
+            let mut owner = pool.local();
+            let held: Vec<_> = (0..3)
+                .map(|number| {
+                    let mut packet = owner.get().expect("three are left");
+                    packet[0] = number;
+                    packet
+                })
+                .collect();
+            let other = {
+                let mut local = pool.local();
+                loom::thread::spawn(move || {
+                    let taken = local.get();
+                    (taken.as_ref().map(|packet| packet[0]), taken)
+                })
+            };
+            held.into_iter().for_each(|packet| owner.give_back(packet));
+            let (number, taken) = other.join().unwrap();
+            let mut seen = drain(&mut owner);
+            seen.extend(number);
+            drop(taken);
+            seen.sort_unstable();
+            assert_eq!(seen, [0, 1, 2], "none is lost or doubled");
+        });
     }
 }

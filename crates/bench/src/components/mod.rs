@@ -56,6 +56,7 @@ fn answer(line: &str) -> Result<Vec<f64>> {
         "pool" => pool::samples(&request),
         "yield" => threads::yields(&request),
         "signal" => threads::signals(&request),
+        "create" => threads::creates(&request),
         verb => bail!("this program has no {verb}"),
     }
 }

@@ -92,6 +92,27 @@ pub(super) fn yields(request: &Request<'_>) -> Result<Vec<f64>> {
     (0..runs).map(run).collect()
 }
 
+/// Time to create, run and join a fiber, by another of the same worker.
+pub(super) fn creates(request: &Request<'_>) -> Result<Vec<f64>> {
+    let (count, runs): (u64, usize) = (request.number("count")?, request.number("runs")?);
+    let run = |_| -> Result<f64> {
+        let all = Builder::new().worker(0).spawn_on(runtime()?, move || {
+            let begin = Instant::now();
+            for number in 0..count {
+                let joined = weft_fiber::spawn(move || number).join();
+                assert_eq!(joined.ok(), Some(number));
+            }
+            begin.elapsed().as_nanos() as f64 / count as f64
+        });
+        match all.context("no more fibers")?.join() {
+            Ok(time) if time.is_finite() => Ok(time),
+            Ok(_) => bail!("count=0 leaves nothing to measure"),
+            Err(_) => bail!("a measuring fiber panicked"),
+        }
+    };
+    (0..runs).map(run).collect()
+}
+
 /// Time that a signal to each of so many fibers of another worker takes its sender.
 pub(super) fn signals(request: &Request<'_>) -> Result<Vec<f64>> {
     let (count, rounds): (u64, u64) = (request.number("count")?, request.number("runs")?);

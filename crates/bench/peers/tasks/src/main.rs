@@ -100,6 +100,35 @@ fn yield_may(count: u64, rounds: u64) -> f64 {
     all.took()
 }
 
+fn create_tokio(count: u64) -> f64 {
+    let worker = std::thread::spawn(move || {
+        pin(0);
+        current_thread().block_on(async move {
+            // Waited for by a task, as the others are by a thread of their own kind.
+            let all = tokio::spawn(async move {
+                let start = Instant::now();
+                for _ in 0..count {
+                    tokio::spawn(async {}).await.expect("no panic");
+                }
+                start.elapsed().as_nanos() as f64
+            });
+            all.await.expect("no panic")
+        })
+    });
+    worker.join().expect("no panic")
+}
+
+fn create_may(count: u64) -> f64 {
+    let all = may::go!(move || {
+        let start = Instant::now();
+        for _ in 0..count {
+            may::go!(|| ()).join().expect("no panic");
+        }
+        start.elapsed().as_nanos() as f64
+    });
+    all.join().expect("no panic")
+}
+
 /// The sender's rounds: when all wait, one signal each.
 fn send(
     count: u64,
@@ -208,9 +237,14 @@ fn answer(line: &str) -> Result<Vec<f64>, String> {
         let of_run = |_| one(count, rounds) / (count * rounds) as f64;
         Ok((0..runs).map(of_run).collect())
     };
+    let creates = |one: fn(u64) -> f64| -> Vec<f64> {
+        (0..runs).map(|_| one(count) / count as f64).collect()
+    };
     match verb {
         "yield-tokio" => yields(yield_tokio),
         "yield-may" => yields(yield_may),
+        "create-tokio" => Ok(creates(create_tokio)),
+        "create-may" => Ok(creates(create_may)),
         "signal-tokio" => Ok(signal_tokio(count, runs)),
         "signal-may" => Ok(signal_may(count, runs)),
         _ => Err(format!("this program has no {verb}")),

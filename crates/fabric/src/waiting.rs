@@ -59,6 +59,17 @@ thread_local! {
     static WANTED: Cell<bool> = const { Cell::new(true) };
 }
 
+// Not inlined: a fiber that waits may go on in another thread, whose own hint is meant then.
+#[inline(never)]
+fn was_wanted() -> bool {
+    WANTED.get()
+}
+
+#[inline(never)]
+fn remember(wanted: bool) {
+    WANTED.set(wanted);
+}
+
 /// What to do before the next look.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,7 +134,7 @@ impl Waiting {
     #[inline]
     fn is_vain(bell: &dyn Bell) -> bool {
         let Load { awake, cores } = bell.load();
-        awake == 0 || awake > cores && WANTED.get()
+        awake == 0 || awake > cores && was_wanted()
     }
 
     #[cold]
@@ -144,7 +155,7 @@ impl Waiting {
                 return Step::Sleep;
             }
             let wanted = before.elapsed() >= TURN;
-            WANTED.set(wanted);
+            remember(wanted);
             self.turns += u32::from(wanted);
             // After a turn of others comes one look, and then this question again.
             self.next = self.looks + if wanted { 1 } else { FREE };

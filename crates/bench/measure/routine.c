@@ -431,13 +431,13 @@ void oneway(struct task *task)
                     if (turn == routine.me && routine.bulk) {
                         memset(routine.out, index, (size_t)routine.size);
                         put(&routine, other, routine.out, 1);
-                    }
-                    else if (turn == routine.me)
+                    } else if (turn == routine.me) {
                         post(&routine, other);
-                    else if (routine.bulk)
+                    } else if (routine.bulk) {
                         take(&routine, other, block(&routine, other));
-                    else
-                        fetch(&routine);
+                    } else {
+                        must(weft_mailbox_read(routine.input, block(&routine, other), (size_t)routine.size));
+                    }
             if (sample >= 0 && task->rank == 0)
                 task->values[sample] = (now() - start) / task->iterations / 2;
         }

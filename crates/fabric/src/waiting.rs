@@ -20,6 +20,7 @@
 //! what is waited for is there after one or two turns; where each waits for one other (a chain) every
 //! turn of somebody who waits in vain delays the chain, so the turns are few.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::{Bell, Load};
@@ -52,6 +53,22 @@ const FREE: u32 = 16;
 /// Looks between two looks at the clock and at the load, where a look is a few loads. See
 /// [`Bell::stride`].
 pub const STRIDE: u32 = 128;
+
+thread_local! {
+    /// Whether somebody wanted the core when this thread last gave way: a hint for its next wait.
+    static WANTED: Cell<bool> = const { Cell::new(true) };
+}
+
+// Not inlined: a fiber that waits may go on in another thread, whose own hint is meant then.
+#[inline(never)]
+fn was_wanted() -> bool {
+    WANTED.get()
+}
+
+#[inline(never)]
+fn remember(wanted: bool) {
+    WANTED.set(wanted);
+}
 
 /// What to do before the next look.
 #[must_use]
@@ -117,7 +134,7 @@ impl Waiting {
     #[inline]
     fn is_vain(bell: &dyn Bell) -> bool {
         let Load { awake, cores } = bell.load();
-        awake == 0 || awake > cores
+        awake == 0 || awake > cores && was_wanted()
     }
 
     #[cold]
@@ -137,9 +154,11 @@ impl Waiting {
             if self.turns >= patience || before.duration_since(since) >= SPIN || !bell.give_way() {
                 return Step::Sleep;
             }
-            self.turns += u32::from(before.elapsed() >= TURN);
-            // After giving way comes one look, and then this question again.
-            self.next = self.looks + 1;
+            let wanted = before.elapsed() >= TURN;
+            remember(wanted);
+            self.turns += u32::from(wanted);
+            // After a turn of others comes one look, and then this question again.
+            self.next = self.looks + if wanted { 1 } else { FREE };
             return Step::Look;
         }
         let stride = bell.stride();

@@ -131,7 +131,7 @@ fn a_limited_client_gets_its_limit_and_the_other_is_unharmed() {
 fn the_policy_changes_live_without_losing_a_frame() {
     // Four clients that send by themselves, more than the wire carries: shares are the policy's.
     let works = [Work::TransmitInitiated { bits: 600_000_000 }; 4];
-    let flows: Vec<Flow> = (0..4).map(|client| flow(client, 0, 0)).collect();
+    let flows: Vec<Flow> = (0..4).map(|client| flow(client, 0, 10_000)).collect();
     let mut simulation = Simulation::new(Description::of(&works), &flows);
     let mut before = Vec::new();
     simulation.run(300);
@@ -246,9 +246,15 @@ fn beside_hostile_words(driver: bool, words: u64) -> Simulation {
             let memory = &channels[(noise & 1) as usize];
             let ring = memory.len() / 2 * (noise >> 1 & 1) as usize;
             let (offset, word) = match noise >> 60 {
-                // Indices: tail, head, waiting; near the truth and far from it.
-                0..4 => (128 * (noise >> 8 & 1) as usize, noise >> 20 & 0x3ff),
-                4 => (128 * (noise >> 8 & 1) as usize, noise),
+                // Its own index, which is believed near the other side's, and far from it.
+                0..5 => {
+                    let consumes = (noise & 1 == 0) == (ring == 0);
+                    let (own, other) = if consumes { (128, 0) } else { (0, 128) };
+                    let truth = memory.atomic_u64(ring + other).expect("within");
+                    let truth = truth.load(Ordering::Relaxed);
+                    let near = truth.wrapping_add(noise >> 20 & 0x3ff).wrapping_sub(0x100);
+                    (own, if noise >> 60 < 4 { near } else { noise })
+                }
                 5 => (256, noise & 1),
                 // Descriptors: well-formed, and not.
                 6..12 => (
@@ -268,7 +274,7 @@ fn beside_hostile_words(driver: bool, words: u64) -> Simulation {
         }
     }
     let reports = simulation.reports();
-    assert!(reports[0].sent > 1_000, "{:?}", reports[0].sent);
+    assert!(reports[0].sent > words / 10_000, "{:?}", reports[0].sent);
     // The last few are on their way.
     assert!(
         reports[0].replies + 64 > reports[0].sent,

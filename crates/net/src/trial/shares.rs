@@ -37,20 +37,18 @@ const PHASES: [Phase; 4] = [
     Phase {
         order: Order::RoundRobin,
         weights: [1; 4],
-        limit_of_hog: 25_000_000,
+        limit_of_hog: 5_000_000,
     },
 ];
 
 pub(super) fn run() -> io::Result<()> {
     // A wire that even a busy machine keeps full: this is about shares.
-    let usual = Work::TransmitInitiated { bits: 200_000_000 };
-    let hog = Work::TransmitInitiated {
-        bits: 2_000_000_000,
-    };
+    let usual = Work::TransmitInitiated { bits: 60_000_000 };
+    let hog = Work::TransmitInitiated { bits: 500_000_000 };
     let description = Description::of(&[usual, usual, usual, hog]);
     let flows: Vec<_> = (0..4).map(|client| flow(client, 0)).collect();
-    let (mut threads, reports) = threads(description, 250, &flows)?;
-    println!("A, B, C send 200 Mbit/s, D tries 2 000; the wire carries 250.");
+    let (mut threads, reports) = threads(description, 50, &flows)?;
+    println!("A, B, C send 60 Mbit/s, D tries 500; the wire carries 50.");
     let mut choice = threads.system.description.choice();
     for phase in PHASES {
         choice.order = phase.order;

@@ -62,10 +62,13 @@ fn number_of(frame: &[u8]) -> Option<u32> {
 
 /// The far end of a virtual wire.
 #[derive(Clone, Default)]
-struct Played(Arc<Mutex<(VecDeque<Vec<u8>>, VecDeque<Vec<u8>>)>>);
+struct Played(Arc<Mutex<Frames>>);
+
+/// Those towards the card, and those from it.
+type Frames = (VecDeque<Vec<u8>>, VecDeque<Vec<u8>>);
 
 impl Played {
-    fn lock(&self) -> MutexGuard<'_, (VecDeque<Vec<u8>>, VecDeque<Vec<u8>>)> {
+    fn lock(&self) -> MutexGuard<'_, Frames> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,6 +120,14 @@ impl FarEnd for Host {
     }
 }
 
+/// Both halves, who is at the far end, and what must be kept.
+type Parts = (
+    Box<dyn RxWire>,
+    Box<dyn TxWire>,
+    Box<dyn FarEnd>,
+    Box<dyn Any>,
+);
+
 /// `None`, and said, where a privilege is missing.
 fn place(kind: Kind) -> Option<Place> {
     let memory = |label: &str| BufferMemory::create(label, BUFFERS).expect("memory files exist");
@@ -138,12 +149,7 @@ fn place(kind: Kind) -> Option<Place> {
             scratch: scratch.expect("maps"),
         })
     };
-    let (rx, tx, far, kept): (
-        Box<dyn RxWire>,
-        Box<dyn TxWire>,
-        Box<dyn FarEnd>,
-        Box<dyn Any>,
-    ) = match kind {
+    let (rx, tx, far, kept): Parts = match kind {
         Kind::Virtual => {
             let far = Played::default();
             let shape = Shape {

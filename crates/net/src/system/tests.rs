@@ -131,7 +131,7 @@ fn a_limited_client_gets_its_limit_and_the_other_is_unharmed() {
 fn the_policy_changes_live_without_losing_a_frame() {
     // Four clients that send by themselves, more than the wire carries: shares are the policy's.
     let works = [Work::TransmitInitiated { bits: 600_000_000 }; 4];
-    let flows: Vec<Flow> = (0..4).map(|client| flow(client, 0, 0)).collect();
+    let flows: Vec<Flow> = (0..4).map(|client| flow(client, 0, 10_000)).collect();
     let mut simulation = Simulation::new(Description::of(&works), &flows);
     let mut before = Vec::new();
     simulation.run(300);

@@ -30,10 +30,6 @@ pub struct Description {
     /// Frames that may lie at the driver to be sent.
     #[serde(default = "default_window")]
     pub window: u32,
-    /// Microseconds for which the driver lets frames gather while they come faster, as the moderation of
-    /// interrupts does in a card: less processor time for later answers. 0: not at all.
-    #[serde(default)]
-    pub moderation: u32,
     /// Whether the driver is two components.
     #[serde(default)]
     pub driver_threads: DriverThreads,
@@ -233,7 +229,7 @@ impl Description {
         let found: Self = toml::from_str(text).map_err(|error| Mistake {
             line: error.span().map(|span| line_of(text, span.start)),
             message: format!(
-                "{}. The keys of a system are name, wire, run, queue, window, moderation, driver-threads, \
+                "{}. The keys of a system are name, wire, run, queue, window, driver-threads, \
                  policy, cores, nice, [[client]]; docs/net.md has an example",
                 error.message().trim_end_matches('.')
             ),
@@ -264,16 +260,6 @@ impl Description {
                 format!(
                     "queue = {}: a power of two from {LEAST} to {MOST} is needed; 512 is usual",
                     self.queue
-                ),
-            ));
-        }
-        if self.moderation > 1_000 {
-            return Err(mistake(
-                "moderation",
-                &self.moderation.to_string(),
-                format!(
-                    "moderation = {}: at most 1000 microseconds; 20 is much, 0 usual",
-                    self.moderation
                 ),
             ));
         }
@@ -386,7 +372,6 @@ impl Description {
             run: Run::Threads,
             queue: default_queue(),
             window: default_window(),
-            moderation: 0,
             driver_threads: DriverThreads::One,
             policy: PolicyDescription::default(),
             cores: Cores::default(),

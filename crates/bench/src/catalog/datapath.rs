@@ -145,19 +145,15 @@ fn cost(_: &Cast, effort: Effort) -> Plan {
     );
     let milliseconds = effort.pick(100, 500);
     let packet = Some(WireDriver::Packet);
-    // Name in the legend; how the system is run, its driver, its moderation in microseconds.
+    // Name in the legend; how the system is run, and its driver.
     let mut subjects = vec![
-        ("processes", Some((Run::Processes, None, 0))),
-        ("threads", Some((Run::Threads, None, 0))),
-        ("fused", Some((Run::Fused, None, 0))),
-        ("fused, moderation 20 µs", Some((Run::Fused, None, 20))),
+        ("processes", Some((Run::Processes, None))),
+        ("threads", Some((Run::Threads, None))),
+        ("fused", Some((Run::Fused, None))),
     ];
     if effort == Effort::Full {
-        subjects.push((
-            "processes, packet sockets",
-            Some((Run::Processes, packet, 0)),
-        ));
-        subjects.push(("fused, packet sockets", Some((Run::Fused, packet, 0))));
+        subjects.push(("processes, packet sockets", Some((Run::Processes, packet))));
+        subjects.push(("fused, packet sockets", Some((Run::Fused, packet))));
     }
     subjects.push(("", None));
     let panels = [
@@ -170,12 +166,10 @@ fn cost(_: &Cast, effort: Effort) -> Plan {
     let mut lines = Vec::new();
     for (panel, metric) in panels {
         for (variant, system) in &subjects {
-            let (run, driver, moderation) = system.unwrap_or((Run::Threads, None, 0));
+            let (run, driver) = system.unwrap_or((Run::Threads, None));
             let cell = |&rate: &u64| {
-                let mut description = echo(2, run, driver);
-                description.moderation = moderation;
                 let setting = Box::new(Setting {
-                    description,
+                    description: echo(2, run, driver),
                     rates: vec![rate / 2; 2],
                     ground: if system.is_some() {
                         Ground::Veth

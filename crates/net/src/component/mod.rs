@@ -29,7 +29,6 @@ pub use tx_mux::TxMux;
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
 
 use weft_sys::event::Ear;
 use weft_sys::{clock, cores};
@@ -121,8 +120,6 @@ pub struct Runner {
     pub ear: Ear,
     /// Where it is told to stop.
     pub board: Board,
-    /// At most one wake-up in so long, in nanoseconds, while frames come faster; 0: none is held back.
-    pub moderation: u64,
 }
 
 /// How old the processor time on a board may be, in nanoseconds: asking for it is a system call.
@@ -137,12 +134,7 @@ impl Runner {
         if let Some(descriptor) = self.component.descriptor() {
             self.ear.watch(&descriptor)?;
         }
-        // Nothing rings here: it is for resting until a moment.
-        let rest = Ear::new()?;
-        if self.moderation > 0 {
-            cores::set_timer_slack(Duration::from_micros(1))?;
-        }
-        let (mut shown, mut woken, mut hurried) = (0, 0, false);
+        let mut shown = 0;
         while !self.board.stopped() {
             let mut now = clock::monotonic();
             let mut steps = 0u32;
@@ -163,18 +155,10 @@ impl Runner {
                 shown = now;
                 self.board.set_time(clock::thread_time());
             }
-            if hurried && steps > 0 && now < woken + self.moderation {
-                rest.wait(Some(woken + self.moderation))?;
-                woken = clock::monotonic();
-                continue;
-            }
             if self.component.announce() || self.board.stopped() {
                 continue;
             }
             self.ear.wait(self.component.deadline())?;
-            let before = woken;
-            woken = clock::monotonic();
-            hurried = woken < before + 2 * self.moderation;
         }
         self.component.finish();
         self.board.set_time(clock::thread_time());

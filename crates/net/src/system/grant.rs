@@ -45,8 +45,6 @@ pub enum Role {
         tx: Option<End>,
         /// How many regions frames come from.
         regions: usize,
-        /// See [`Runner::moderation`].
-        moderation: u64,
     },
     /// Descriptors: card, driver, copiers.
     RxMux {
@@ -250,12 +248,7 @@ impl System {
                         giver.descriptors.push(region.share(false)?);
                     }
                 }
-                Role::Driver {
-                    rx,
-                    tx,
-                    regions,
-                    moderation: u64::from(self.description.moderation) * 1_000,
-                }
+                Role::Driver { rx, tx, regions }
             }
             Id::RxMux => {
                 giver.descriptors.push(self.card.share(false)?);
@@ -388,15 +381,8 @@ impl Grant {
         let ear = Ear::adopt(taker.next()?);
         let station = |ports: usize| Station::new(board.clone(), ports);
         let now = clock::monotonic();
-        let mut moderation = 0;
         let component: Box<dyn Component> = match self.role {
-            Role::Driver {
-                rx,
-                tx,
-                regions,
-                moderation: least,
-            } => {
-                moderation = least;
+            Role::Driver { rx, tx, regions } => {
                 let tap = tap.ok_or_else(|| io::Error::other("a driver needs a wire"))?;
                 build_driver(&mut taker, &board, rx, tx, regions, tap)?
             }
@@ -458,7 +444,6 @@ impl Grant {
             component,
             ear,
             board,
-            moderation,
         })
     }
 }

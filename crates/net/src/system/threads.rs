@@ -170,7 +170,6 @@ fn fuse(mut runners: Vec<Runner>) -> io::Result<Runner> {
     let ear = Ear::new()?;
     let board = runners[0].board.clone();
     let mut components = Vec::new();
-    let moderation = runners.iter().map(|one| one.moderation).max().unwrap_or(0);
     for runner in runners {
         // Its bells are heard through its own ear, which lies in the common one. The system keeps it.
         ear.hear_ear(&runner.ear)?;
@@ -180,6 +179,5 @@ fn fuse(mut runners: Vec<Runner>) -> io::Result<Runner> {
         component: Box::new(Fused(components)),
         ear,
         board,
-        moderation,
     })
 }

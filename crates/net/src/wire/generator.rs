@@ -22,7 +22,8 @@ pub struct Flow {
     pub bits: u64,
     /// Bytes of payload: at least 24, at most 1472.
     pub payload: usize,
-    /// When it begins and ends, in nanoseconds after the first look.
+    /// When it begins and ends, in nanoseconds after the first look. What comes after its end counts as
+    /// a reply and not as throughput.
     pub from: u64,
     /// See [`from`](Self::from).
     pub until: u64,

@@ -161,8 +161,16 @@ fn measure(
     let cores = machine.cores;
     // Each a second time, told to use TCP between ranks of one host.
     let network = implementations.iter().map(Implementation::over_tcp);
-    let both: Vec<Implementation> = implementations.iter().cloned().chain(network).collect();
-    let mut harness = Harness::new(&both, cores, effort, seed);
+    let sealed = implementations.iter().filter_map(Implementation::sealed);
+    let all: Vec<Implementation> = implementations
+        .iter()
+        .cloned()
+        .chain(network)
+        .chain(sealed)
+        .collect();
+    // Ours alone is ever encrypted.
+    let encrypted = (all.len() > 2 * implementations.len()).then_some(all.len() - 1);
+    let mut harness = Harness::new(&all, cores, effort, seed);
     let (programs, said) = programs(options, tree)?;
     harness.programs = programs;
     for remark in said {
@@ -190,6 +198,7 @@ fn measure(
                 cast.members.push(Member {
                     index,
                     network: Some(implementations.len() + index),
+                    sealed: encrypted.filter(|_| role == Role::Ours),
                     name: name.clone(),
                     role,
                 });

@@ -86,6 +86,8 @@ pub struct Member {
     pub index: usize,
     /// Where the harness has it told to use TCP within a host, if it can.
     pub network: Option<usize>,
+    /// Where the harness has it told to encrypt that, if it can.
+    pub sealed: Option<usize>,
     /// Name in the legend.
     pub name: String,
     /// Ours or a peer.

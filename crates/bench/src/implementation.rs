@@ -40,6 +40,8 @@ pub struct Implementation {
     program: PathBuf,
     /// Ranks of one host talk over TCP, too.
     network: bool,
+    /// … encrypted.
+    sealed: bool,
 }
 
 impl Implementation {
@@ -71,6 +73,7 @@ impl Implementation {
             launcher,
             program,
             network: false,
+            sealed: false,
         })
     }
 
@@ -81,6 +84,15 @@ impl Implementation {
             network: true,
             ..self.clone()
         }
+    }
+
+    /// The same, told to encrypt it, too, where that is known how.
+    #[must_use]
+    pub fn sealed(&self) -> Option<Implementation> {
+        (self.role == Role::Ours).then(|| Implementation {
+            sealed: true,
+            ..self.over_tcp()
+        })
     }
 
     /// The launcher's command line for the measuring program; its arguments are still to be added.
@@ -107,6 +119,9 @@ impl Implementation {
                     .env("FI_PROVIDER", "tcp")
                     .env("UCX_TLS", "tcp,self"),
             };
+        }
+        if self.sealed {
+            command.arg("--encrypt");
         }
         command.arg(&self.program).stdin(Stdio::null());
         command

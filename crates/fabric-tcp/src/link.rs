@@ -19,6 +19,9 @@ use crate::wire::{CHUNK_HEAD, ChunkHead, HEADER, Header, Kind, Malformed, Way};
 /// Bytes that are read at once: more than the longest message.
 const BUFFER: usize = 256 << 10;
 
+/// Sealed bytes that are held: several records.
+const RAW: usize = 4 * (RECORD + TAG + LENGTH);
+
 /// A chunk whose bytes are arriving.
 #[derive(Clone, Copy, Debug)]
 struct Landing {
@@ -59,8 +62,10 @@ pub enum Found {
 struct Sealed {
     sealer: Sealer,
     opener: Opener,
-    /// Sealed bytes that came, records not yet whole.
-    raw: Vec<u8>,
+    /// Sealed bytes that came: from `start` to `end`, records not yet whole.
+    raw: Box<[u8]>,
+    start: usize,
+    end: usize,
     /// Sealed bytes that are to be sent, from `at` on.
     out: Vec<u8>,
     at: usize,
@@ -93,7 +98,9 @@ impl Link {
             Box::new(Sealed {
                 sealer: channel.sealer,
                 opener: channel.opener,
-                raw: Vec::new(),
+                raw: vec![0; RAW].into_boxed_slice(),
+                start: 0,
+                end: 0,
                 out: Vec::new(),
                 at: 0,
                 scratch: Vec::new(),
@@ -119,9 +126,12 @@ impl Link {
     }
 
     /// Whether a look finds something although nothing comes: a frame may stand in the buffer, or the rest
-    /// of a chunk whose beginning was the last thing that an earlier look handled, or sending has failed.
+    /// of a chunk whose beginning was the last thing that an earlier look handled, or a record that found no
+    /// room, or sending has failed.
     pub fn has_backlog(&self) -> bool {
+        let sealed = self.sealed.as_ref();
         self.end > self.start
+            || sealed.is_some_and(|sealed| sealed.end > sealed.start)
             || self.landing.is_some_and(|landing| landing.remaining == 0)
             || self.failed.is_some()
     }
@@ -188,23 +198,27 @@ impl Link {
         let Some(sealed) = &mut self.sealed else {
             return Ok(Read::Nothing);
         };
-        let room = (self.buffer.len() - self.end).saturating_sub(RECORD);
-        if room == 0 {
-            return Ok(Read::Some { more: true });
+        if sealed.raw.len() - sealed.end < RECORD + TAG + LENGTH {
+            sealed.raw.copy_within(sealed.start..sealed.end, 0);
+            sealed.end -= sealed.start;
+            sealed.start = 0;
         }
-        let before = sealed.raw.len();
-        let want = room.min(2 * RECORD);
-        sealed.raw.resize(before + want, 0);
-        let came = socket::receive(&self.socket, Region::EMPTY, &mut sealed.raw[before..]);
-        let count = came.as_ref().map_or(0, |came| came.unwrap_or(0));
-        sealed.raw.truncate(before + count);
-        let came = came?;
+        let want = sealed.raw.len() - sealed.end;
+        // Nothing is asked for where there is no room: then records wait here for room in the buffer.
+        let came = match want {
+            0 => None,
+            _ => socket::receive(&self.socket, Region::EMPTY, &mut sealed.raw[sealed.end..])?,
+        };
         if came == Some(0) {
             return Ok(Read::Closed);
         }
+        let count = came.unwrap_or(0);
+        sealed.end += count;
         // Also when nothing came: records for which the buffer had no room may stand here.
-        let mut done = 0;
-        while let Some((length, rest)) = sealed.raw[done..].split_first_chunk::<LENGTH>() {
+        let mut opened_any = false;
+        while let Some((length, rest)) =
+            sealed.raw[sealed.start..sealed.end].split_first_chunk::<LENGTH>()
+        {
             let length = usize::from(u16::from_be_bytes(*length));
             let Some(record) = rest.get(..length) else {
                 break;
@@ -217,14 +231,17 @@ impl Link {
                 .open_raw(record, into)
                 .map_err(|broken| io::Error::new(io::ErrorKind::InvalidData, broken))?;
             self.end += opened;
-            done += LENGTH + length;
+            sealed.start += LENGTH + length;
+            opened_any = true;
         }
-        sealed.raw.drain(..done);
-        if came.is_none() && done == 0 {
+        if sealed.start == sealed.end {
+            (sealed.start, sealed.end) = (0, 0);
+        }
+        if count == 0 && !opened_any {
             return Ok(Read::Nothing);
         }
         Ok(Read::Some {
-            more: count == want || done == 0,
+            more: count == want || sealed.end > sealed.start,
         })
     }
 
@@ -333,13 +350,17 @@ impl Link {
         }
     }
 
-    /// Seals what is lent, for sending. Copied in pieces that stay in the cache.
-    pub fn seal_lent(&mut self, lent: Region) {
-        let Some(sealed) = &mut self.sealed else {
-            return;
-        };
+    /// Seals what is lent and begins to send it. In pieces that stay in the cache, and each is sent at once, so
+    /// that the other side opens the first while we seal the second.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn seal_lent(&mut self, lent: Region) -> io::Result<()> {
         let mut done = 0;
         while done < lent.len() {
+            let Some(sealed) = &mut self.sealed else {
+                return Ok(());
+            };
             let piece = (lent.len() - done).min(RECORD);
             sealed.scratch.resize(piece, 0);
             if let Some(part) = lent.part(done, piece) {
@@ -347,7 +368,10 @@ impl Link {
             }
             sealed.sealer.seal(&[&sealed.scratch], &mut sealed.out);
             done += piece;
+            // Without room it waits with the rest.
+            self.flush_sealed()?;
         }
+        Ok(())
     }
 
     /// Sends what is sealed. True: all of it.

@@ -461,12 +461,13 @@ impl Outgoing {
                 }
                 let next = self.upcoming().next();
                 if let Some(chunk) = next {
+                    // Begun before it is sent: if the connection breaks meanwhile, it is sent again.
+                    self.begin(&chunk);
                     link.seal(&[&chunk.header(processed)]);
                     match chunk.rest(0) {
                         Part::Bytes(bytes) => link.seal(&[bytes]),
-                        Part::Lent(region) => link.seal_lent(region),
+                        Part::Lent(region) => link.seal_lent(region)?,
                     }
-                    self.begin(&chunk);
                     idle = false;
                 }
             }

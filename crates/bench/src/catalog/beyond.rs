@@ -2,7 +2,7 @@
 
 use super::scaling::{collectives_ranks, collectives_small, growth, matching_depth};
 use super::sources::bare_copy;
-use super::{budget, per_implementation, powers, timed};
+use super::{budget, over_tcp, per_implementation, powers, sealed, timed};
 use crate::device::Device;
 use crate::experiment::{
     Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
@@ -46,7 +46,9 @@ pub fn experiments() -> Vec<Experiment> {
             lower_is_better: false,
             notes: &[
                 "Windows of 64 MPI_Isend from one buffer to one buffer, then a 4-byte answer, as the OSU bandwidth test.",
-                "Device lines: memcpy within one thread, and one process_vm_readv per message between two processes.",
+                "Device lines: memcpy within one thread, one process_vm_readv per message between two processes, and \
+                 one TCP stream over loopback without pause.",
+                "TCP: both ranks on this host, told to talk over TCP as in latency-single; encrypted: mpiexec --encrypt.",
             ],
             ..base(
                 "bandwidth",
@@ -162,7 +164,7 @@ fn bandwidth(cast: &Cast, effort: Effort) -> Plan {
         vec![8, 64, 512, 4096, 32_768, 262_144, 524_288, 1 << 20, 4 << 20],
         powers(1, 4 << 20),
     );
-    let mut lines = per_implementation(cast, "", "", |implementation| {
+    let cells = |implementation| {
         let task = |size: usize| {
             let request = format!("bandwidth size={size} window={WINDOW}");
             timed(
@@ -176,24 +178,28 @@ fn bandwidth(cast: &Cast, effort: Effort) -> Plan {
             .iter()
             .map(|&size| (size as f64, task(size)))
             .collect()
-    });
-    let device = Device::Memcpy;
-    let task = |size: usize| Task::Device {
-        device,
-        size,
-        convert: Convert::Megabytes(size as f64),
     };
-    lines.push(Line {
-        role: Role::Device,
-        subject: device.name().into(),
-        variant: String::new(),
-        panel: String::new(),
-        cells: sizes
-            .iter()
-            .filter(|size| **size >= 4096)
-            .map(|&size| (size as f64, task(size)))
-            .collect(),
-    });
+    let mut lines = per_implementation(cast, "", "", cells);
+    lines.extend(over_tcp(cast, "TCP", cells));
+    lines.extend(sealed(cast, cells));
+    for device in [Device::Memcpy, Device::Stream] {
+        let task = |size: usize| Task::Device {
+            device,
+            size,
+            convert: Convert::Megabytes(size as f64),
+        };
+        lines.push(Line {
+            role: Role::Device,
+            subject: device.name().into(),
+            variant: String::new(),
+            panel: String::new(),
+            cells: sizes
+                .iter()
+                .filter(|size| **size >= 4096)
+                .map(|&size| (size as f64, task(size)))
+                .collect(),
+        });
+    }
     lines.extend(bare_copy(cast, &sizes, 4096, |size| {
         Convert::Megabytes(size as f64)
     }));

@@ -91,6 +91,20 @@ fn over_tcp(cast: &Cast, variant: &str, cells: impl Fn(usize) -> Vec<(f64, Task)
     cast.members.iter().filter_map(of_member).collect()
 }
 
+/// As [`over_tcp`], encrypted, of those that can.
+fn sealed(cast: &Cast, cells: impl Fn(usize) -> Vec<(f64, Task)>) -> Vec<Line> {
+    let of_member = |member: &Member| {
+        Some(Line {
+            role: member.role,
+            subject: member.name.clone(),
+            variant: "TCP, encrypted".into(),
+            panel: String::new(),
+            cells: cells(member.sealed?),
+        })
+    };
+    cast.members.iter().filter_map(of_member).collect()
+}
+
 /// A request in a single-threaded job of so many ranks, repeated to fill a sample.
 fn timed(implementation: usize, ranks: u32, request: String, convert: Convert) -> Task {
     let job = JobKey {
@@ -175,6 +189,7 @@ mod tests {
         let member = |index, name: &str, role| Member {
             index,
             network: Some(index + 2),
+            sealed: (role == Role::Ours).then_some(4),
             name: name.into(),
             role,
         };

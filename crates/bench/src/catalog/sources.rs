@@ -1,6 +1,6 @@
 //! Experiments of the source documents that run today: parts B and D, and `latency-single` of C.
 
-use super::{budget, over_tcp, per_implementation, powers, timed};
+use super::{budget, over_tcp, per_implementation, powers, sealed, timed};
 use crate::device::Device;
 use crate::experiment::{
     Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
@@ -162,7 +162,7 @@ fn latency_single(cast: &Cast, effort: Effort) -> Plan {
                 .collect()
         },
     ));
-    lines.extend(over_tcp(cast, "TCP", |implementation| {
+    let plain = |implementation| {
         sizes
             .iter()
             .map(|&size| {
@@ -172,7 +172,9 @@ fn latency_single(cast: &Cast, effort: Effort) -> Plan {
                 )
             })
             .collect()
-    }));
+    };
+    lines.extend(over_tcp(cast, "TCP", plain));
+    lines.extend(sealed(cast, plain));
     // The peers' thread-multiple latency is only part of the full picture.
     lines.retain(|line| {
         line.variant != "MPI_THREAD_MULTIPLE" || line.role == Role::Ours || effort == Effort::Full

@@ -249,7 +249,8 @@ fn one_way<S: Read + Write + Send>(
         let reading = scope.spawn(|| {
             let mut bytes = vec![0; size];
             for run in 0..=samples {
-                for _ in 0..if run == 0 { warmup } else { iterations } {
+                let count = if run == 0 { warmup } else { iterations };
+                for _ in 0..count {
                     fill(&mut there, &mut bytes, &given_up)?;
                 }
                 drain(&mut there, &[1], &given_up)?;

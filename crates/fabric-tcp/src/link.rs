@@ -126,9 +126,12 @@ impl Link {
     }
 
     /// Whether a look finds something although nothing comes: a frame may stand in the buffer, or the rest
-    /// of a chunk whose beginning was the last thing that an earlier look handled, or sending has failed.
+    /// of a chunk whose beginning was the last thing that an earlier look handled, or a record that found no
+    /// room, or sending has failed.
     pub fn has_backlog(&self) -> bool {
+        let sealed = self.sealed.as_ref();
         self.end > self.start
+            || sealed.is_some_and(|sealed| sealed.end > sealed.start)
             || self.landing.is_some_and(|landing| landing.remaining == 0)
             || self.failed.is_some()
     }

@@ -34,6 +34,22 @@ fn cuts_lose_and_double_nothing() {
     }
 }
 
+/// Delayed and throttled, in pieces that know nothing of frames and records.
+#[test]
+fn what_drips_arrives_whole() {
+    for (seed, seal) in [(1, false), (2, true), (3, false), (4, true)] {
+        let openings = openings(|config| config.seal = seal);
+        let cards = openings.each_ref().map(|one| one.card().clone());
+        let proxies = cards
+            .each_ref()
+            .map(|card| Proxy::new(card.offers[0].address, Harm::Drip { seed }));
+        let through = [0, 1]
+            .map(|rank| with_offers(&cards[rank], vec![offer("proxy", proxies[rank].address)]));
+        let pair = join(openings, [through.to_vec(), through.to_vec()]);
+        both(pair, |fabric| converse(fabric, 200, 4, 100_000));
+    }
+}
+
 fn poll_until(
     pair: &mut [weft_fabric_tcp::Tcp; 2],
     ears: &mut [Ear; 2],

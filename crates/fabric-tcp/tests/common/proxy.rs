@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use weft_atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -14,6 +15,8 @@ pub enum Harm {
     Cut { seed: u64, most: u64, times: u64 },
     /// One bit is changed after so many bytes.
     Flip { after: u64 },
+    /// Passed on in pieces of random size, with pauses: late, slow, and never a frame at a time.
+    Drip { seed: u64 },
     /// Connections are accepted, and nothing is said.
     Silence,
 }
@@ -78,9 +81,7 @@ fn serve(
         let Ok(far) = TcpStream::connect(to) else {
             continue;
         };
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
+        next(&mut state);
         let budget = match harm {
             Harm::Cut { most, times, .. } if cuts.load(Ordering::SeqCst) < times => state % most,
             Harm::Flip { after } => after,
@@ -95,6 +96,34 @@ fn serve(
     }
 }
 
+/// The next of a row of numbers that looks random.
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// Writes in pieces, with pauses.
+fn drip(bytes: &[u8], into: &mut TcpStream, state: &mut u64) -> std::io::Result<()> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let most = if next(state).is_multiple_of(4) {
+            16
+        } else {
+            4096
+        };
+        let (piece, later) = rest.split_at((1 + next(state) as usize % most).min(rest.len()));
+        into.write_all(piece)?;
+        rest = later;
+        if next(state).is_multiple_of(16) {
+            // Not a wait for anything: the delay is what is tried.
+            std::thread::sleep(Duration::from_micros(next(state) % 2000));
+        }
+    }
+    Ok(())
+}
+
 /// Passes bytes on until the connection ends or has to.
 fn pass(
     from: &mut TcpStream,
@@ -103,6 +132,10 @@ fn pass(
     left: &AtomicU64,
     cuts: &AtomicU64,
 ) {
+    let mut state = match harm {
+        Harm::Drip { seed } => seed | 1,
+        _ => 1,
+    };
     let mut bytes = [0; 10_000];
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         let before = left.load(Ordering::SeqCst);
@@ -117,7 +150,11 @@ fn pass(
             Harm::Flip { .. } if before > 0 && now < count => bytes[now] ^= 0x10,
             _ => {}
         }
-        if into.write_all(&bytes[..count]).is_err() {
+        let written = match harm {
+            Harm::Drip { .. } => drip(&bytes[..count], into, &mut state),
+            _ => into.write_all(&bytes[..count]),
+        };
+        if written.is_err() {
             break;
         }
     }

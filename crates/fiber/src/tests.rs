@@ -360,3 +360,46 @@ fn an_overflow_is_caught_and_named() {
         "it ends by the fault: {said}"
     );
 }
+
+/// A worker gives fibers away while one of them, which yields or parks, is still on its stack.
+#[test]
+fn who_is_on_its_stack_is_not_given_away() {
+    const FIBERS: usize = 6;
+    const ROUNDS: usize = if cfg!(miri) { 3 } else { 40_000 };
+    let runtime = Runtime::new(config(2)).expect("memory");
+    let turns = runtime.spawn(|| {
+        let mut turns = 0;
+        for round in 0..ROUNDS {
+            let fibers: Vec<_> = (0..FIBERS)
+                .map(|one| {
+                    // SAFETY: the fiber holds numbers and a handle that may be sent.
+                    unsafe { Builder::new().migrating() }
+                        .spawn(move || {
+                            let mut count = 0usize;
+                            let me = current().expect("a fiber");
+                            for turn in 0..(one + round) % 17 {
+                                if turn % 3 == 2 {
+                                    me.signal();
+                                    park();
+                                } else {
+                                    yield_now();
+                                }
+                                count += 1;
+                            }
+                            assert_eq!(count, (one + round) % 17);
+                            count
+                        })
+                        .expect("memory")
+                })
+                .collect();
+            for fiber in fibers {
+                turns += fiber.join().expect("no panic");
+            }
+        }
+        turns
+    });
+    let expected: usize = (0..ROUNDS)
+        .flat_map(|round| (0..FIBERS).map(move |one| (one + round) % 17))
+        .sum();
+    assert_eq!(turns.join().expect("no panic"), expected);
+}

@@ -219,6 +219,11 @@ impl Worker {
         let mut movable = hand & self.runtime.migrating(word).load(Ordering::Relaxed);
         // The first of the hand is about to run here.
         movable &= !(hand & hand.wrapping_neg());
+        // Who yields, or was signalled while parking, may be in the hand and is still on its stack.
+        let running = self.running.get();
+        if running as usize / 64 == word {
+            movable &= !(1 << (running % 64));
+        }
         if movable == 0 {
             return;
         }

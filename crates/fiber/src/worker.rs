@@ -234,16 +234,24 @@ impl Worker {
         for _ in 0..movable.count_ones().div_ceil(2) {
             let bit = movable & movable.wrapping_neg();
             movable &= !bit;
-            given |= bit;
+            let number = (word * 64) as u32 + bit.trailing_zeros();
+            let owner = self.runtime.owner(number);
+            // A bit may have come to us late, of a fiber that is another's by now or has ended: only an
+            // owner may say who is the next. `pick` finds such bits.
+            if owner.load(Ordering::Acquire) == owner_of(self.index) {
+                given |= bit;
+                // Release: SYNC worker.give.
+                owner.store(owner_of(other.index), Ordering::Release);
+            }
         }
         self.ready.drop_from_hand(given);
+        if given == 0 {
+            // It was claimed, so it has to look and be idle anew.
+            other.ring();
+        }
         while given != 0 {
             let number = (word * 64) as u32 + given.trailing_zeros();
             given &= given - 1;
-            // Release: SYNC worker.give.
-            self.runtime
-                .owner(number)
-                .store(owner_of(other.index), Ordering::Release);
             other.signal(number);
         }
     }

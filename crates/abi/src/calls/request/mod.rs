@@ -113,7 +113,7 @@ fn with_names<T>(
     requests: &[c::Request],
     call: impl FnOnce(&[Option<RequestId>]) -> Checked<T>,
 ) -> Checked<T> {
-    let mut names = NAMES.with(|names| std::mem::take(&mut *names.borrow_mut()));
+    let mut names = exchange_names(Vec::new());
     names.clear();
     let mut fault = None;
     for request in requests {
@@ -129,8 +129,14 @@ fn with_names<T>(
         Some(fault) => Err(fault),
         None => call(&names),
     };
-    NAMES.with(|kept| *kept.borrow_mut() = names);
+    exchange_names(names);
     outcome
+}
+
+/// Not inlined: a fiber that waits in between may go on in another thread, whose own place is meant then.
+#[inline(never)]
+fn exchange_names(names: Vec<Option<RequestId>>) -> Vec<Option<RequestId>> {
+    NAMES.replace(names)
 }
 
 /// A request of the list has ended.

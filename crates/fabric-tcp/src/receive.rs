@@ -41,7 +41,7 @@ enum Next {
 }
 
 impl Tcp {
-    /// See [`Fabric::poll`](weft_fabric::Fabric::poll).
+    /// See [`Fabric::poll`].
     pub(crate) fn look(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         let mut found = self.deliver_own(sink, budget);
         found += self.tell(sink);

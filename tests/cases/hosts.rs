@@ -110,7 +110,8 @@ fn of_those_who_join() {
                     .spawn()
                     .expect("starts")
             };
-            // They wait for the head, if they come first.
+            let _ = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
+            // They may come a little before the head.
             let joined: Vec<Child> = (0..count).map(join).collect();
             let mut head = network.on(0, &weft);
             head.args([

@@ -348,6 +348,13 @@ fn send_load(
     let namespace = fs::File::open(path).with_context(|| format!("could not open {path}"))?;
     let namespace = NetworkNamespace::adopt(namespace.into());
     let patience = Duration::from_millis(500);
+    let ready = Duration::from_secs(3);
+    for client in namespace.run(|| load::await_answers(&flows, load::client_address, ready))? {
+        let name = &known.clients[client].name;
+        eprintln!(
+            "weft net: client {name} did not answer within 3 s; its load is sent all the same"
+        );
+    }
     let before = IdleTimes::read();
     let reports = namespace.run(|| load::run(&flows, load::client_address, patience))?;
     let busy = IdleTimes::read().busy_since(&before);

@@ -163,6 +163,40 @@ fn count_unasked(
     count > 0
 }
 
+/// Waits until each client has answered a datagram, so that a load finds addresses resolved and components
+/// started. Answers those that did not within `patience`.
+///
+/// # Errors
+/// If a socket cannot be made or connected.
+pub fn await_answers(
+    flows: &[Flow],
+    to: impl Fn(usize) -> SocketAddrV4,
+    patience: Duration,
+) -> io::Result<Vec<usize>> {
+    const AGAIN: Duration = Duration::from_millis(20);
+    let until = clock::deadline_after(patience);
+    let mut silent = Vec::new();
+    for flow in flows {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        socket.set_nonblocking(true)?;
+        socket.connect(to(flow.client))?;
+        let mut answer = [0; 64];
+        while let Err(error) = socket.recv(&mut answer) {
+            if clock::monotonic() >= until {
+                silent.push(flow.client);
+                break;
+            }
+            let _ = socket.send(&[FILL; 24]);
+            let mut answered = [Entry::new(&socket, Interest::Read)];
+            // Refused, nobody listens yet: the next refusal would end a wait for answers at once.
+            let refused = error.kind() != io::ErrorKind::WouldBlock;
+            let entries = if refused { &mut [][..] } else { &mut answered };
+            poll::wait(entries, Some(AGAIN))?;
+        }
+    }
+    Ok(silent)
+}
+
 /// Where the client of a system is reached.
 #[must_use]
 pub fn client_address(client: usize) -> SocketAddrV4 {

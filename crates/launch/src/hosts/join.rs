@@ -1,13 +1,14 @@
 //! `weft agent` and `weft join`: the two ways to become an agent.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weft_secure::Key;
+use weft_sys::poll;
 
 use super::agent::{self, Outcome};
 use super::agents::MARK;
@@ -22,6 +23,10 @@ use crate::plan::{self, Program};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Silence that means life until the head has said what the user wants.
 const SILENCE: Duration = Duration::from_secs(60);
+
+/// How much earlier than the head those who join may come, and how often they ask meanwhile.
+const EARLY: Duration = Duration::from_secs(3);
+const AGAIN: Duration = Duration::from_millis(50);
 /// Exit code for a command line that cannot be understood.
 const USAGE: u8 = 2;
 
@@ -278,26 +283,40 @@ fn join(asked: Asked) -> Result<u8, (u8, String)> {
     ended.map_err(|error| (1, error.to_string()))
 }
 
-/// Connects to the first address of the head that answers.
+/// Connects to the first address of the head that answers. Those who join may come a little before the head
+/// listens: for as long as [`EARLY`] a refusal is asked again.
 fn connect(head: &str) -> Result<TcpStream, String> {
-    let addresses = head.to_socket_addrs().map_err(|error| {
-        format!("{head} is no address of a waiting job: {error}; HOST:PORT was expected, as it has printed")
-    })?;
-    let mut tried = Vec::new();
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
-            Ok(stream) => {
-                // Small messages, each of which somebody waits for.
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
+    let addresses: Vec<_> = head
+        .to_socket_addrs()
+        .map_err(|error| {
+            format!("{head} is no address of a waiting job: {error}; HOST:PORT was expected, as it has printed")
+        })?
+        .collect();
+    let until = Instant::now() + EARLY;
+    loop {
+        let mut refused = false;
+        let mut tried = Vec::new();
+        for address in &addresses {
+            match TcpStream::connect_timeout(address, PATIENCE) {
+                Ok(stream) => {
+                    // Small messages, each of which somebody waits for.
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
+                Err(error) => {
+                    refused |= error.kind() == ErrorKind::ConnectionRefused;
+                    tried.push(format!("{address}: {error}"));
+                }
             }
-            Err(error) => tried.push(format!("{address}: {error}")),
         }
+        if !refused || Instant::now() >= until {
+            return Err(format!(
+                "no job answers at {head} ({}): is it waiting (weft run --listen), and is the port open to this host?",
+                tried.join("; ")
+            ));
+        }
+        let _ = poll::wait(&mut [], Some(AGAIN));
     }
-    Err(format!(
-        "no job answers at {head} ({}): is it waiting (weft run --listen), and is the port open to this host?",
-        tried.join("; ")
-    ))
 }
 
 #[cfg(test)]

@@ -48,7 +48,8 @@ impl Program {
         Ok(Program {
             stem: "weft".into(),
             role: Role::Ours,
-            path: std::env::current_exe().context("cannot tell where this program is")?,
+            // The very program that runs, also when its file has been replaced since.
+            path: "/proc/self/exe".into(),
             arguments: vec!["bench", "--serve-components"],
             running: None,
         })

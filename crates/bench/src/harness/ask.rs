@@ -24,7 +24,7 @@ impl Harness<'_> {
             } => {
                 cell.iterations = *operations;
                 // A library of others that hangs now and then is not waited for long.
-                let limit = Duration::from_secs(self.effort.pick(5, 120));
+                let limit = Duration::from_secs(self.effort.pick(2, 120));
                 let warmup = usize::from(!cell.in_this_launch);
                 let request = format!("{request} runs={}", budget.turn + warmup);
                 let program = &mut self.programs[*program];

@@ -219,14 +219,16 @@ fn said(log: &File) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn script(text: &str) -> (tempfile::TempDir, Program) {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("script");
-        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("script");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("mode");
-        let program = Program::peer(&path).expect("a name");
+        std::fs::write(&path, text).expect("script");
+        let mut program = Program::peer(&path).expect("a name");
+        // Read by the shell: to execute a file just written fails while another test's child, forked
+        // meanwhile, still has it open for writing.
+        program.path = "/bin/sh".into();
+        program.arguments = vec![path.display().to_string().leak()];
         (folder, program)
     }
 

@@ -49,6 +49,10 @@ struct Row {
 
 fn plain(_: &mut Description, _: u64) {}
 
+fn two_threads(description: &mut Description, _: u64) {
+    description.driver_threads = DriverThreads::Two;
+}
+
 /// A's client and copier above B's: B's run at the lowest share that the scheduler has.
 fn a_over_b(description: &mut Description, _: u64) {
     for name in ["rx-copier-b", "b"] {
@@ -216,9 +220,7 @@ static ROWS: [Row; 16] = [
         also: Also::Nothing,
         variants: &[
             variant("one thread", 2, plain),
-            variant("two threads", 2, |description, _| {
-                description.driver_threads = DriverThreads::Two;
-            }),
+            variant("two threads", 2, two_threads),
         ],
     },
     Row {
@@ -227,9 +229,7 @@ static ROWS: [Row; 16] = [
         also: Also::Nothing,
         variants: &[
             variant("one thread", 4, plain),
-            variant("two threads", 4, |description, _| {
-                description.driver_threads = DriverThreads::Two;
-            }),
+            variant("two threads", 4, two_threads),
         ],
     },
     Row {
@@ -238,9 +238,7 @@ static ROWS: [Row; 16] = [
         also: Also::Cores,
         variants: &[
             variant("one thread", 4, plain),
-            variant("two threads", 4, |description, _| {
-                description.driver_threads = DriverThreads::Two;
-            }),
+            variant("two threads", 4, two_threads),
         ],
     },
     Row {

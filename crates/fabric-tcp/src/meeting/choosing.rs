@@ -62,14 +62,24 @@ impl Tcp {
         session.generation += 1;
         session.agreed = candidate.offer.or(session.agreed);
         link.urgent = uncounted(Kind::Select, session.generation, session.processed);
-        let watched = self.bell.rewatch(&link.socket, About::Peer(peer), false);
-        session.link = Some(link);
-        if watched.is_err() {
-            self.break_link(peer, "it cannot be watched", false);
+        if !self.install(peer, link) {
             return;
         }
-        self.note_live(peer);
         self.pump(peer);
+    }
+
+    /// From now on this connection is the one with a peer. False, and it is broken, if it cannot be watched.
+    fn install(&mut self, peer: u32, link: Box<Link>) -> bool {
+        let watched = self.bell.rewatch(&link.socket, About::Peer(peer), false);
+        if let Some(session) = &mut self.sessions[peer as usize] {
+            session.link = Some(link);
+        }
+        if watched.is_err() {
+            self.break_link(peer, "it cannot be watched", false);
+            return false;
+        }
+        self.note_live(peer);
+        true
     }
 
     /// Something has come on a connection that waits to be taken.
@@ -148,13 +158,9 @@ impl Tcp {
         session.agreed = offer.or(session.agreed);
         link.urgent = uncounted(Kind::Resume, generation, session.processed);
         link.confirmed = true;
-        let watched = self.bell.rewatch(&link.socket, About::Peer(peer), false);
-        session.link = Some(link);
-        if watched.is_err() {
-            self.break_link(peer, "it cannot be watched", false);
+        if !self.install(peer, link) {
             return;
         }
-        self.note_live(peer);
         self.settled(peer);
         self.pump(peer);
     }

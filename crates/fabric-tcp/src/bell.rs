@@ -15,19 +15,25 @@ use weft_atomic::{AtomicBool, AtomicU32, AtomicU64, Doorbell, FenceMode, Kernel,
 use weft_fabric::{Bell, Load, Ticket};
 use weft_sys::clock;
 
+use crate::network::Watch;
+
 const MODE: FenceMode = FenceMode::Symmetric;
 
 /// What an event of the descriptor is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum About {
+pub enum About {
+    /// The bell itself.
     Ring,
+    /// Somebody calls.
     Listener(u32),
+    /// A connection that is not chosen yet.
     Candidate(u32),
+    /// The connection with a peer.
     Peer(u32),
 }
 
 impl About {
-    fn data(self) -> EventData {
+    pub(crate) fn data(self) -> EventData {
         let (kind, index) = match self {
             Self::Ring => (0, 0),
             Self::Listener(index) => (1, index),
@@ -94,55 +100,6 @@ impl TcpBell {
         &self.kernel.epoll
     }
 
-    /// Watches one more descriptor, for reading and perhaps for room.
-    pub(crate) fn watch(&self, what: &impl AsFd, about: About, room: bool) -> std::io::Result<()> {
-        Ok(epoll::add(
-            &self.kernel.epoll,
-            what,
-            about.data(),
-            flags(room),
-        )?)
-    }
-
-    /// Watches it for something else.
-    pub(crate) fn rewatch(
-        &self,
-        what: &impl AsFd,
-        about: About,
-        room: bool,
-    ) -> std::io::Result<()> {
-        Ok(epoll::modify(
-            &self.kernel.epoll,
-            what,
-            about.data(),
-            flags(room),
-        )?)
-    }
-
-    /// Looks at everything without sleeping.
-    pub(crate) fn look<'a>(&self, events: &'a mut [Event]) -> &'a [Event] {
-        let none = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        match epoll::wait(&self.kernel.epoll, &mut *events, Some(&none)) {
-            Ok(count) => &events[..count],
-            Err(_) => &[],
-        }
-    }
-
-    /// When the endpoint has something to do by itself; `u64::MAX`: never.
-    pub(crate) fn set_due(&self, due: u64) {
-        // Relaxed: set by the thread that polls; a sleeper on another one looks again in time, since
-        // it was told of by a ring.
-        self.kernel.due.store(due, Ordering::Relaxed);
-    }
-
-    /// The next sleep lasts a millisecond at most: what is waited for makes nothing readable.
-    pub(crate) fn hurry(&self) {
-        self.kernel.hurry.store(true, Ordering::Relaxed);
-    }
-
     /// When whoever sleeps elsewhere should look, in nanoseconds of the monotonic clock.
     #[must_use]
     pub fn due(&self) -> u64 {
@@ -159,10 +116,43 @@ impl TcpBell {
     pub(crate) fn has_slept(&self) -> bool {
         self.kernel.slept.load(Ordering::Relaxed)
     }
+}
 
-    /// Whether somebody slept since this was last asked.
+impl Watch<OwnedFd> for TcpBell {
+    fn watch(&self, what: &OwnedFd, about: About, room: bool) -> std::io::Result<()> {
+        let epoll = &self.kernel.epoll;
+        Ok(epoll::add(epoll, what, about.data(), flags(room))?)
+    }
+
+    fn rewatch(&self, what: &OwnedFd, about: About, room: bool) -> std::io::Result<()> {
+        let epoll = &self.kernel.epoll;
+        Ok(epoll::modify(epoll, what, about.data(), flags(room))?)
+    }
+
+    fn look<'a>(&self, events: &'a mut [Event]) -> &'a [Event] {
+        let none = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        match epoll::wait(&self.kernel.epoll, &mut *events, Some(&none)) {
+            Ok(count) => &events[..count],
+            Err(_) => &[],
+        }
+    }
+
+    fn set_due(&self, due: u64) {
+        // Relaxed: set by the thread that polls; a sleeper on another one looks again in time, since
+        // it was told of by a ring.
+        self.kernel.due.store(due, Ordering::Relaxed);
+    }
+
+    /// It lasts a millisecond at most.
+    fn hurry(&self) {
+        self.kernel.hurry.store(true, Ordering::Relaxed);
+    }
+
     #[inline]
-    pub(crate) fn slept(&self) -> bool {
+    fn slept(&self) -> bool {
         // Relaxed: a hint for where to look first.
         self.kernel.slept.load(Ordering::Relaxed)
             && self.kernel.slept.swap(false, Ordering::Relaxed)

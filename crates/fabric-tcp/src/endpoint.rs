@@ -11,12 +11,12 @@ use weft_fabric::{
     Rights, SignalTable, Sink, SyncKey, Token, Uses,
 };
 use weft_secure::{Key, Strangers};
-use weft_sys::clock;
 
 use crate::bell::{About, TcpBell};
 use crate::card::{Card, Listen, Offer};
 use crate::grants::Grants;
 use crate::meeting::Candidates;
+use crate::network::{Kernel, Network, Watch};
 use crate::outgoing::Pumped;
 use crate::session::Session;
 use crate::wire::{DATA, Kind};
@@ -71,14 +71,14 @@ impl Config {
     }
 }
 
-pub(crate) struct Listener {
-    pub socket: OwnedFd,
+pub(crate) struct Listener<S> {
+    pub socket: S,
 }
 
 /// An endpoint that listens already but does not know where the others are.
 pub struct Opening {
     config: Config,
-    listeners: Vec<Listener>,
+    listeners: Vec<Listener<OwnedFd>>,
     card: Card,
 }
 
@@ -89,15 +89,16 @@ pub(crate) enum Own {
 }
 
 /// One rank's endpoint of a job of several hosts.
-pub struct Tcp {
+pub struct Tcp<N: Network = Kernel> {
+    pub(crate) network: N,
     pub(crate) config: Config,
     pub(crate) host: String,
     pub(crate) cards: Vec<Card>,
     pub(crate) purpose: &'static str,
-    pub(crate) listeners: Vec<Listener>,
-    pub(crate) bell: Arc<TcpBell>,
-    pub(crate) sessions: Vec<Option<Box<Session>>>,
-    pub(crate) candidates: Candidates,
+    pub(crate) listeners: Vec<Listener<N::Stream>>,
+    pub(crate) bell: Arc<N::Bell>,
+    pub(crate) sessions: Vec<Option<Box<Session<N::Stream>>>>,
+    pub(crate) candidates: Candidates<N::Stream>,
     /// Peers with a connection, for looking at them directly.
     pub(crate) live: Vec<u32>,
     /// Peers to whom connections are being made.
@@ -205,6 +206,19 @@ impl Opening {
         };
         let bell =
             TcpBell::new(load).map_err(|error| system("no descriptor to sleep on", error))?;
+        Tcp::over(Kernel, bell, (config, card.host), listeners, cards)
+    }
+}
+
+impl<N: Network> Tcp<N> {
+    /// An endpoint on this system.
+    pub(crate) fn over(
+        network: N,
+        bell: N::Bell,
+        (config, host): (Config, String),
+        listeners: Vec<Listener<N::Stream>>,
+        cards: Vec<Card>,
+    ) -> Result<Self> {
         for (index, listener) in listeners.iter().enumerate() {
             bell.watch(&listener.socket, About::Listener(index as u32), false)
                 .map_err(|error| system("a listening socket cannot be watched", error))?;
@@ -214,9 +228,10 @@ impl Opening {
         } else {
             "fabric plain"
         };
-        Ok(Tcp {
+        Ok(Self {
+            network,
             sessions: (0..config.peers).map(|_| None).collect(),
-            host: card.host,
+            host,
             purpose,
             cards,
             listeners,
@@ -271,6 +286,14 @@ impl Tcp {
             .collect()
     }
 
+    /// The bell with its descriptor, for whoever sleeps elsewhere.
+    #[must_use]
+    pub fn tcp_bell(&self) -> Arc<TcpBell> {
+        self.bell.clone()
+    }
+}
+
+impl<N: Network> Tcp<N> {
     /// Grants under a token of another fabric, so that one token serves the peers of both. Tokens of
     /// this fabric have their highest bit set; that of others must not.
     pub(crate) fn grant_as(&mut self, token: Token, region: Region, rights: Rights, uses: Uses) {
@@ -301,16 +324,10 @@ impl Tcp {
         self.strangers.clone()
     }
 
-    /// The bell with its descriptor, for whoever sleeps elsewhere.
-    #[must_use]
-    pub fn tcp_bell(&self) -> Arc<TcpBell> {
-        self.bell.clone()
-    }
-
     /// The session with a peer other than oneself, begun if need be. Refuses peers that do not exist
     /// or are gone.
     #[inline]
-    pub(crate) fn session(&mut self, peer: Peer) -> Result<&mut Session> {
+    pub(crate) fn session(&mut self, peer: Peer) -> Result<&mut Session<N::Stream>> {
         if !matches!(self.sessions.get(peer.index()), Some(Some(_))) {
             self.begin(peer)?;
         }
@@ -433,7 +450,7 @@ impl Tcp {
     }
 }
 
-impl Fabric for Tcp {
+impl<N: Network> Fabric for Tcp<N> {
     fn me(&self) -> Peer {
         Peer(self.config.me)
     }
@@ -454,7 +471,7 @@ impl Fabric for Tcp {
     }
 
     fn now(&self) -> Duration {
-        Duration::from_nanos(clock::monotonic())
+        Duration::from_nanos(self.network.now())
     }
 
     fn route(&self, peer: Peer) -> &'static str {

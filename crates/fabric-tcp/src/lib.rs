@@ -17,6 +17,7 @@
 //! | `wire` | frames, hello: bytes and their checks |
 //! | `card` | addresses, as they are told |
 //! | `meeting` | how two ranks come to share a connection, and to the next one when it breaks |
+//! | `network` | what it needs of the system: streams, a clock, news |
 //! | `link` | one connection: bytes in and out |
 //! | `ring`, `outgoing` | what is to be sent, and kept until the peer has processed it |
 //! | `session` | what is shared with one peer whichever connection carries it |
@@ -53,6 +54,7 @@ mod endpoint;
 mod grants;
 mod link;
 mod meeting;
+mod network;
 mod outgoing;
 mod portal;
 mod receive;
@@ -64,6 +66,7 @@ pub mod wire;
 pub use bell::TcpBell;
 pub use card::{Card, CardError, LONGEST, Listen, Offer};
 pub use endpoint::{Config, Opening, Tcp};
+pub use network::Kernel;
 pub use union::{Places, Union};
 
 #[cfg(test)]

@@ -8,12 +8,12 @@
 //! ```
 
 use std::io;
-use std::os::fd::OwnedFd;
 
 use weft_secure::{Channel, LENGTH, Opener, RECORD, Sealer, TAG};
 use weft_sys::Region;
-use weft_sys::socket;
+use weft_sys::socket::Part;
 
+use crate::network::Stream;
 use crate::wire::{CHUNK_HEAD, ChunkHead, HEADER, Header, Kind, Malformed, Way};
 
 /// Bytes that are read at once: more than the longest message.
@@ -73,9 +73,9 @@ struct Sealed {
 }
 
 /// One connection.
-pub struct Link {
+pub struct Link<S> {
     /// The socket, which does not wait.
-    pub socket: OwnedFd,
+    pub socket: S,
     /// The other side has agreed that this is the connection.
     pub confirmed: bool,
     /// Waits for room to send, and is watched for it.
@@ -91,9 +91,9 @@ pub struct Link {
     sealed: Option<Box<Sealed>>,
 }
 
-impl Link {
+impl<S: Stream> Link<S> {
     /// Takes over an authenticated connection.
-    pub fn new(socket: OwnedFd, channel: Channel, seal: bool) -> Self {
+    pub fn new(socket: S, channel: Channel, seal: bool) -> Self {
         let sealed = seal.then(|| {
             Box::new(Sealed {
                 sealer: channel.sealer,
@@ -141,7 +141,10 @@ impl Link {
         let sealed = self.sealed.as_ref();
         self.urgent.is_empty()
             && sealed.is_none_or(|sealed| sealed.at == sealed.out.len())
-            && socket::unacknowledged(&self.socket).map_or(true, |count| count == 0)
+            && self
+                .socket
+                .unacknowledged()
+                .map_or(true, |count| count == 0)
     }
 
     /// Reads once.
@@ -176,7 +179,7 @@ impl Link {
         };
         let room = &mut self.buffer[self.end..most];
         let asked = direct.len() + room.len();
-        let Some(count) = socket::receive(&self.socket, direct, room)? else {
+        let Some(count) = self.socket.receive(direct, room)? else {
             return Ok(Read::Nothing);
         };
         if count == 0 && asked > 0 {
@@ -207,7 +210,9 @@ impl Link {
         // Nothing is asked for where there is no room: then records wait here for room in the buffer.
         let came = match want {
             0 => None,
-            _ => socket::receive(&self.socket, Region::EMPTY, &mut sealed.raw[sealed.end..])?,
+            _ => self
+                .socket
+                .receive(Region::EMPTY, &mut sealed.raw[sealed.end..])?,
         };
         if came == Some(0) {
             return Ok(Read::Closed);
@@ -338,7 +343,7 @@ impl Link {
             self.seal(&[&urgent]);
             return self.flush_sealed();
         }
-        let sent = socket::send(&self.socket, &[socket::Part::Bytes(&urgent)])?.unwrap_or(0);
+        let sent = self.socket.send(&[Part::Bytes(&urgent)])?.unwrap_or(0);
         self.urgent = urgent[sent..].to_vec();
         Ok(self.urgent.is_empty())
     }
@@ -383,8 +388,8 @@ impl Link {
             return Ok(true);
         };
         while sealed.at < sealed.out.len() {
-            let rest = [socket::Part::Bytes(&sealed.out[sealed.at..])];
-            match socket::send(&self.socket, &rest)? {
+            let rest = [Part::Bytes(&sealed.out[sealed.at..])];
+            match self.socket.send(&rest)? {
                 None => return Ok(false),
                 Some(count) => sealed.at += count,
             }

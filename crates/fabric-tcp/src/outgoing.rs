@@ -23,9 +23,10 @@ use std::sync::Arc;
 
 use weft_fabric::Token;
 use weft_sys::Region;
-use weft_sys::socket::{self, PARTS, Part};
+use weft_sys::socket::{PARTS, Part};
 
 use crate::link::Link;
+use crate::network::Stream;
 use crate::ring::Ring;
 use crate::wire::{CHUNK, CHUNK_HEAD, ChunkHead, HEADER, Header, Kind, Malformed, Way};
 
@@ -347,7 +348,7 @@ impl Outgoing {
     ///
     /// # Errors
     /// The connection is broken.
-    pub fn pump(&mut self, link: &mut Link, processed: u64) -> io::Result<Pumped> {
+    pub fn pump<S: Stream>(&mut self, link: &mut Link<S>, processed: u64) -> io::Result<Pumped> {
         if link.is_sealed() {
             return self.pump_sealed(link, processed);
         }
@@ -366,7 +367,7 @@ impl Outgoing {
                 let (first, second) = self.ring.pieces();
                 let parts = [Part::Bytes(first), Part::Bytes(second)];
                 let used = 1 + usize::from(!second.is_empty());
-                let Some(count) = socket::send(&link.socket, &parts[..used])? else {
+                let Some(count) = link.socket.send(&parts[..used])? else {
                     return Ok(Pumped::Full);
                 };
                 self.ring.advance(count);
@@ -380,7 +381,7 @@ impl Outgoing {
 
     /// One call with the rest of a chunk, the ring, and the next chunks: the larger a write is, the quicker
     /// the kernel is with it. False: no room.
-    fn pump_bulk(&mut self, link: &mut Link, processed: u64) -> io::Result<bool> {
+    fn pump_bulk<S: Stream>(&mut self, link: &mut Link<S>, processed: u64) -> io::Result<bool> {
         let next: Vec<_> = self
             .upcoming()
             .take(TOGETHER)
@@ -409,7 +410,7 @@ impl Outgoing {
         let total: usize = parts[..count].iter().map(Part::len).sum();
         let ring = first.len() + second.len();
         // Also when the connection is broken, nothing has begun: it is to be sent by the next one.
-        let Some(mut sent) = socket::send(&link.socket, &parts[..count])? else {
+        let Some(mut sent) = link.socket.send(&parts[..count])? else {
             return Ok(false);
         };
         let all = sent == total;
@@ -443,7 +444,7 @@ impl Outgoing {
         Ok(all)
     }
 
-    fn pump_sealed(&mut self, link: &mut Link, processed: u64) -> io::Result<Pumped> {
+    fn pump_sealed<S: Stream>(&mut self, link: &mut Link<S>, processed: u64) -> io::Result<Pumped> {
         loop {
             if !link.flush_sealed()? {
                 return Ok(Pumped::Full);

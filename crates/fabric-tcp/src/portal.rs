@@ -16,6 +16,7 @@ use weft_fabric::{FabricError, Operation, Peer, Posted, Region, Result, Sink, To
 
 use crate::endpoint::Tcp;
 use crate::link::Link;
+use crate::network::{Network, Stream};
 use crate::outgoing::Bulk;
 use crate::session::{Asked, Landing, Session, TRANSFERS};
 use crate::wire::{Ask, ChunkHead, End, Kind, Malformed, Outcome, Way};
@@ -31,7 +32,7 @@ fn refusal(outcome: Outcome, peer: Peer, offset: u64, length: u64) -> FabricErro
     }
 }
 
-impl Tcp {
+impl<N: Network> Tcp<N> {
     /// Asks a peer for a transfer.
     pub(crate) fn ask(
         &mut self,
@@ -146,7 +147,7 @@ impl Tcp {
     }
 }
 
-impl Session {
+impl<S: Stream> Session<S> {
     /// The peer asks for bytes.
     pub(crate) fn serve_get(
         &mut self,
@@ -253,7 +254,7 @@ impl Session {
         &mut self,
         from: Peer,
         end: End,
-        link: &mut Link,
+        link: &mut Link<S>,
         sink: &mut dyn Sink,
     ) -> std::result::Result<(), Malformed> {
         let asked = match end.way {

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use rustix::event::epoll::Event;
 use weft_fabric::{Fabric, FabricError, Peer, SharedBytes, Sink, SyncKey};
-use weft_sys::clock;
 
 use crate::bell::About;
 use crate::endpoint::{Own, Tcp};
 use crate::link::{Found, Link, Read};
+use crate::network::{Network, Stream, Watch};
 use crate::session::{ACKNOWLEDGE, Session};
 use crate::wire::{self, Ask, End, HEADER, Header, Kind, Malformed};
 
@@ -40,7 +40,7 @@ enum Next {
     Lose(String),
 }
 
-impl Tcp {
+impl<N: Network> Tcp<N> {
     /// See [`Fabric::poll`].
     pub(crate) fn look(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         let mut found = self.deliver_own(sink, budget);
@@ -228,8 +228,8 @@ impl Tcp {
     fn handle(
         &mut self,
         peer: u32,
-        session: &mut Session,
-        link: &mut Link,
+        session: &mut Session<N::Stream>,
+        link: &mut Link<N::Stream>,
         item: Found,
         sink: &mut dyn Sink,
     ) -> Result<Next, Malformed> {
@@ -384,7 +384,7 @@ const EMPTY: Event = Event {
     data: rustix::event::epoll::EventData::new_u64(0),
 };
 
-impl Session {
+impl<S: Stream> Session<S> {
     /// A counted frame begins: takes its acknowledgement.
     #[inline]
     fn accept(&mut self, header: &Header, confirmed: bool) -> Result<(), Malformed> {
@@ -398,7 +398,7 @@ impl Session {
     /// The decider is answered: the other side goes on with the connection.
     fn confirm(
         &mut self,
-        link: &mut Link,
+        link: &mut Link<S>,
         header: &Header,
         generation: u32,
         decides: bool,
@@ -416,7 +416,7 @@ impl Session {
     }
 }
 
-impl Drop for Tcp {
+impl<N: Network> Drop for Tcp<N> {
     /// Hands over what was taken for sending, says goodbye, and waits until the other kernels have it.
     fn drop(&mut self) {
         struct Nobody;
@@ -426,14 +426,14 @@ impl Drop for Tcp {
             fn lost(&mut self, _: Peer, _: &str) {}
             fn signalled(&mut self, _: Peer, _: SyncKey) {}
         }
-        let end = clock::deadline_after(FAREWELL);
+        let end = self.network.after(FAREWELL);
         self.farewell();
         loop {
             // Transfers of peers from our memory end with us, as they do where a process ends.
             for session in self.sessions.iter_mut().flatten() {
                 session.out.cancel(|_| true);
             }
-            if self.is_flushed() || clock::monotonic() >= end {
+            if self.is_flushed() || self.network.now() >= end {
                 return;
             }
             if self.look(&mut Nobody, 64) == 0 {

@@ -56,9 +56,9 @@ pub struct Dialing {
 }
 
 /// See the page.
-pub struct Session {
+pub struct Session<S> {
     pub out: Outgoing,
-    pub link: Option<Box<Link>>,
+    pub link: Option<Box<Link<S>>>,
     pub dialing: Option<Dialing>,
     /// Number of the connection that was last used; 0: none yet.
     pub generation: u32,
@@ -80,7 +80,7 @@ pub struct Session {
     pub next_transfer: u32,
 }
 
-impl Session {
+impl<S> Session<S> {
     pub fn new() -> Self {
         Self {
             out: Outgoing::new(),

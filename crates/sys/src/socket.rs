@@ -47,6 +47,7 @@ impl Part<'_> {
     }
 }
 
+#[inline]
 fn answer(count: isize, call: &'static str, purpose: &str) -> io::Result<Option<usize>> {
     match usize::try_from(count) {
         Ok(count) => Ok(Some(count)),
@@ -62,6 +63,7 @@ fn answer(count: isize, call: &'static str, purpose: &str) -> io::Result<Option<
 ///
 /// # Errors
 /// What the connection has come to.
+#[inline]
 pub fn send(socket: &impl AsFd, parts: &[Part<'_>]) -> io::Result<Option<usize>> {
     const FLAGS: libc::c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     let descriptor = socket.as_fd().as_raw_fd();
@@ -93,6 +95,7 @@ pub fn send(socket: &impl AsFd, parts: &[Part<'_>]) -> io::Result<Option<usize>>
 ///
 /// # Errors
 /// What the connection has come to.
+#[inline]
 pub fn receive(socket: &impl AsFd, lent: Region, rest: &mut [u8]) -> io::Result<Option<usize>> {
     let descriptor = socket.as_fd().as_raw_fd();
     let came = if lent.is_empty() {

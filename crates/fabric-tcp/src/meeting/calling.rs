@@ -2,11 +2,10 @@
 
 use rustix::io::Errno;
 use weft_secure::Refusal;
-use weft_sys::clock;
 
-use super::sockets::{prepare, stream};
 use super::{Candidate, Stage};
 use crate::endpoint::Tcp;
+use crate::network::{Network, Watch};
 use crate::session::Dialing;
 
 /// Pauses between attempts to reach a peer, in nanoseconds.
@@ -15,10 +14,10 @@ const PAUSES: (u64, u64) = (20_000_000, 400_000_000);
 /// After which time a call that nobody answers is made anew, in nanoseconds.
 const STALE: u64 = 1_000_000_000;
 
-impl Tcp {
+impl<N: Network> Tcp<N> {
     /// Begins to reach a peer: for the first time, or again since the connection broke.
     pub(crate) fn dial(&mut self, peer: u32, broken: Option<String>) {
-        let now = clock::monotonic();
+        let now = self.network.now();
         let limit = if broken.is_some() {
             self.config.patience
         } else {
@@ -27,7 +26,7 @@ impl Tcp {
         if let Some(session) = &mut self.sessions[peer as usize] {
             session.dialing = Some(Dialing {
                 since: now,
-                until: clock::deadline_after(limit),
+                until: self.network.after(limit),
                 next: now,
                 pause: PAUSES.0,
                 failures: Vec::new(),
@@ -57,27 +56,20 @@ impl Tcp {
                 continue;
             }
             let place = format!("{} ({})", offer.address, offer.interface);
-            let socket = match stream(&offer.address.ip()) {
+            let called = self.network.connect(&offer.address, self.config.patience);
+            let socket = match called {
                 Ok(socket) => socket,
                 Err(error) => {
                     self.failed(peer, index, place, error);
                     continue;
                 }
             };
-            prepare(&socket, self.config.patience);
-            match rustix::net::connect(&socket, &offer.address) {
-                Ok(()) | Err(Errno::INPROGRESS) => {}
-                Err(error) => {
-                    self.failed(peer, index, place, error);
-                    continue;
-                }
-            }
             let number = self.candidates.add(Candidate {
                 peer: Some(peer),
                 offer: Some(index),
                 generation: 0,
                 stage: Stage::Connecting(socket),
-                since: clock::monotonic(),
+                since: self.network.now(),
                 until: u64::MAX,
                 place,
             });
@@ -133,7 +125,7 @@ impl Tcp {
             if let Some(broken) = &dialing.broken {
                 text += &format!(" any more ({broken})");
             }
-            let waited = (clock::monotonic() - dialing.since) as f64 / 1e9;
+            let waited = (self.network.now() - dialing.since) as f64 / 1e9;
             text += &format!(", tried for {waited:.1} s");
             for (index, offer) in card.offers.iter().enumerate() {
                 let failure = dialing.failures.iter().find(|(other, ..)| *other == index);
@@ -164,7 +156,7 @@ impl Tcp {
 
     /// Attends to what happens by time: attempts that are due, patience that ends.
     pub(crate) fn tick(&mut self) {
-        let now = clock::monotonic();
+        let now = self.network.now();
         for number in self.candidates.numbers(|one| one.until <= now) {
             if let Some(candidate) = self.candidates.remove(number)
                 && candidate.offer.is_none()
@@ -209,7 +201,7 @@ impl Tcp {
                 }) {
                     self.candidates.remove(number);
                 }
-                let waits = |one: &Candidate| {
+                let waits = |one: &Candidate<N::Stream>| {
                     one.peer == Some(peer) && matches!(one.stage, Stage::Waiting(_))
                 };
                 if taken || !self.candidates.numbers(waits).is_empty() {
@@ -232,7 +224,7 @@ impl Tcp {
             Some(
                 dialing
                     .next
-                    .min(dialing.until.max(clock::monotonic() + PAUSES.1)),
+                    .min(dialing.until.max(self.network.now() + PAUSES.1)),
             )
         });
         let candidates = self.candidates.all.iter().flatten().map(|one| one.until);

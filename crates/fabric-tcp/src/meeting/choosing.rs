@@ -7,9 +7,10 @@ use super::{Candidate, Stage};
 use crate::bell::About;
 use crate::endpoint::Tcp;
 use crate::link::{Found, Link, Read};
+use crate::network::{Network, Stream, Watch};
 use crate::wire::{HEADER, Header, Kind};
 
-impl Tcp {
+impl<N: Network> Tcp<N> {
     /// Sends what a waiting candidate has to say.
     pub(super) fn flush_candidate(&mut self, number: u32) {
         let Some(Some(candidate)) = self.candidates.all.get_mut(number as usize) else {
@@ -69,7 +70,7 @@ impl Tcp {
     }
 
     /// From now on this connection is the one with a peer. False, and it is broken, if it cannot be watched.
-    fn install(&mut self, peer: u32, link: Box<Link>) -> bool {
+    fn install(&mut self, peer: u32, link: Box<Link<N::Stream>>) -> bool {
         let watched = self.bell.rewatch(&link.socket, About::Peer(peer), false);
         if let Some(session) = &mut self.sessions[peer as usize] {
             session.link = Some(link);
@@ -86,8 +87,8 @@ impl Tcp {
     pub(super) fn attend_waiting(
         &mut self,
         number: u32,
-        mut candidate: Candidate,
-        mut link: Box<Link>,
+        mut candidate: Candidate<N::Stream>,
+        mut link: Box<Link<N::Stream>>,
     ) {
         let Some(peer) = candidate.peer else {
             return;
@@ -139,7 +140,7 @@ impl Tcp {
         &mut self,
         peer: u32,
         offer: Option<usize>,
-        mut link: Box<Link>,
+        mut link: Box<Link<N::Stream>>,
         generation: u32,
         processed: u64,
     ) {
@@ -226,7 +227,7 @@ impl Tcp {
 }
 
 /// The generation that a `Select` or `Resume` names; 0 of others.
-pub(crate) fn generation_of(link: &Link, header: &Header) -> u32 {
+pub(crate) fn generation_of<S: Stream>(link: &Link<S>, header: &Header) -> u32 {
     let body = link.body(header).first_chunk();
     body.map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }

@@ -34,54 +34,61 @@ mod choosing;
 mod proving;
 mod sockets;
 
-use std::os::fd::OwnedFd;
-
 use weft_secure::Handshake;
 
 use crate::bell::About;
 use crate::endpoint::Tcp;
 use crate::link::Link;
+use crate::network::{Network, Watch};
 use crate::wire::Hello;
 
 pub(crate) use choosing::generation_of;
-pub(crate) use sockets::{is_silence, listen};
+pub(crate) use sockets::{is_silence, listen, prepare, stream};
 
 /// A connection that is not chosen yet.
-pub(crate) struct Candidate {
+pub(crate) struct Candidate<S> {
     /// Whom it is to, once that is known.
     peer: Option<u32>,
     /// Which of the peer's offers was called; `None`: it has called us.
     offer: Option<usize>,
     /// What the other side said of itself.
     generation: u32,
-    stage: Stage,
+    stage: Stage<S>,
     since: u64,
     until: u64,
     place: String,
 }
 
-enum Stage {
-    Connecting(OwnedFd),
-    Shaking(OwnedFd, Box<Handshake>, Vec<u8>),
+enum Stage<S> {
+    Connecting(S),
+    Shaking(S, Box<Handshake>, Vec<u8>),
     /// Authenticated: waits for the decider, or is a spare of it.
-    Waiting(Box<Link>),
+    Waiting(Box<Link<S>>),
     /// Being moved.
     Gone,
 }
 
 /// All of them, by number.
-#[derive(Default)]
-pub(crate) struct Candidates {
-    all: Vec<Option<Candidate>>,
+pub(crate) struct Candidates<S> {
+    all: Vec<Option<Candidate<S>>>,
     count: usize,
 }
 
-impl Candidates {
+impl<S> Default for Candidates<S> {
+    fn default() -> Self {
+        Self {
+            all: Vec::new(),
+            count: 0,
+        }
+    }
+}
+
+impl<S> Candidates<S> {
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    fn add(&mut self, candidate: Candidate) -> u32 {
+    fn add(&mut self, candidate: Candidate<S>) -> u32 {
         self.count += 1;
         match self.all.iter().position(Option::is_none) {
             Some(index) => {
@@ -95,21 +102,21 @@ impl Candidates {
         }
     }
 
-    fn remove(&mut self, index: u32) -> Option<Candidate> {
+    fn remove(&mut self, index: u32) -> Option<Candidate<S>> {
         let found = self.all.get_mut(index as usize)?.take()?;
         self.count -= 1;
         Some(found)
     }
 
-    fn numbers(&self, which: impl Fn(&Candidate) -> bool) -> Vec<u32> {
-        let there = |(index, one): (usize, &Option<Candidate>)| {
+    fn numbers(&self, which: impl Fn(&Candidate<S>) -> bool) -> Vec<u32> {
+        let there = |(index, one): (usize, &Option<Candidate<S>>)| {
             one.as_ref().filter(|one| which(one)).map(|_| index as u32)
         };
         self.all.iter().enumerate().filter_map(there).collect()
     }
 }
 
-impl Tcp {
+impl<N: Network> Tcp<N> {
     fn decides(&self, peer: u32) -> bool {
         self.config.me < peer
     }
@@ -142,7 +149,7 @@ impl Tcp {
     }
 
     /// Puts a candidate back under its number.
-    fn keep(&mut self, number: u32, candidate: Candidate) {
+    fn keep(&mut self, number: u32, candidate: Candidate<N::Stream>) {
         if let Some(place) = self.candidates.all.get_mut(number as usize) {
             debug_assert!(place.is_none());
             *place = Some(candidate);

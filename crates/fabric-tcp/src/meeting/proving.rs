@@ -1,21 +1,18 @@
 //! The one who is called, and the handshake on both sides: nothing is believed before it has ended.
 
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, sockopt};
 use weft_secure::{Channel, FIRST, Handshake, Refusal, Step};
 use weft_sys::Region;
-use weft_sys::clock;
-use weft_sys::socket::{self, Part};
+use weft_sys::socket::Part;
 
 use super::choosing::uncounted;
-use super::sockets::prepare;
 use super::{Candidate, Stage};
 use crate::bell::About;
 use crate::endpoint::Tcp;
 use crate::link::Link;
+use crate::network::{Network, Stream, Watch};
 use crate::session::Session;
 use crate::wire::{Hello, Kind};
 
@@ -28,19 +25,17 @@ const CROWD: usize = 64;
 /// Connections accepted in one look: strangers must not keep the job from its work.
 const ACCEPTS: usize = 8;
 
-impl Tcp {
+impl<N: Network> Tcp<N> {
     /// Takes those who have connected, some at a time.
     pub(crate) fn accept(&mut self, listener: u32) {
         for _ in 0..ACCEPTS {
             let Some(listener) = self.listeners.get(listener as usize) else {
                 return;
             };
-            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            let Ok(socket) = rustix::net::accept_with(&listener.socket, flags) else {
+            let Some(socket) = self.network.accept(&listener.socket, self.config.patience) else {
                 return;
             };
             self.stirred += 1;
-            prepare(&socket, self.config.patience);
             let crowd = self.candidates.numbers(|one| one.peer.is_none());
             if crowd.len() >= CROWD {
                 let oldest = crowd.into_iter().min_by_key(|number| {
@@ -65,8 +60,8 @@ impl Tcp {
                 offer: None,
                 generation: 0,
                 stage: Stage::Shaking(socket, Box::new(handshake), Vec::new()),
-                since: clock::monotonic(),
-                until: clock::deadline_after(PROOF),
+                since: self.network.now(),
+                until: self.network.after(PROOF),
                 place: String::new(),
             });
             self.watch_candidate(number, false);
@@ -79,26 +74,24 @@ impl Tcp {
     pub(super) fn attend_connecting(
         &mut self,
         number: u32,
-        mut candidate: Candidate,
-        socket: OwnedFd,
+        mut candidate: Candidate<N::Stream>,
+        socket: N::Stream,
     ) {
         let (Some(peer), Some(offer)) = (candidate.peer, candidate.offer) else {
             return;
         };
-        let error = match sockopt::socket_error(&socket) {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) | Err(error) => Some(error),
-        };
-        if let Some(error) = error {
-            self.stirred += 1;
-            self.failed(peer, offer, candidate.place, error);
-            return;
-        }
-        // Not connected yet, if it has no other side.
-        if rustix::net::getpeername(&socket).is_err() {
-            candidate.stage = Stage::Connecting(socket);
-            self.keep(number, candidate);
-            return;
+        match socket.is_connected() {
+            Ok(true) => {}
+            Ok(false) => {
+                candidate.stage = Stage::Connecting(socket);
+                self.keep(number, candidate);
+                return;
+            }
+            Err(error) => {
+                self.stirred += 1;
+                self.failed(peer, offer, candidate.place, error);
+                return;
+            }
         }
         self.stirred += 1;
         let hello = self.hello(peer).emit();
@@ -110,8 +103,8 @@ impl Tcp {
     pub(super) fn attend_shaking(
         &mut self,
         number: u32,
-        mut candidate: Candidate,
-        socket: OwnedFd,
+        mut candidate: Candidate<N::Stream>,
+        socket: N::Stream,
         (mut handshake, mut out): (Box<Handshake>, Vec<u8>),
     ) {
         let accepted = candidate.offer.is_none();
@@ -124,7 +117,7 @@ impl Tcp {
         let mut done = None;
         loop {
             while !out.is_empty() {
-                match socket::send(&socket, &[Part::Bytes(&out)]) {
+                match socket.send(&[Part::Bytes(&out)]) {
                     Ok(Some(count)) => drop(out.drain(..count)),
                     Ok(None) => break,
                     Err(_) => return refuse(self, Refusal::Gone),
@@ -135,7 +128,7 @@ impl Tcp {
             }
             let mut bytes = [0; FIRST];
             let wanted = handshake.wanted();
-            let count = match socket::receive(&socket, Region::EMPTY, &mut bytes[..wanted]) {
+            let count = match socket.receive(Region::EMPTY, &mut bytes[..wanted]) {
                 Ok(None) => break,
                 Ok(Some(0)) => return refuse(self, Refusal::Gone),
                 Ok(Some(count)) => count,
@@ -170,8 +163,8 @@ impl Tcp {
     pub(super) fn authenticated(
         &mut self,
         number: u32,
-        mut candidate: Candidate,
-        socket: OwnedFd,
+        mut candidate: Candidate<N::Stream>,
+        socket: N::Stream,
         channel: Channel,
     ) {
         let accepted = candidate.offer.is_none();

@@ -20,7 +20,7 @@ pub(crate) fn listen(address: IpAddr) -> rustix::io::Result<(OwnedFd, SocketAddr
     Ok((socket, bound))
 }
 
-pub(super) fn stream(address: &IpAddr) -> rustix::io::Result<OwnedFd> {
+pub(crate) fn stream(address: &IpAddr) -> rustix::io::Result<OwnedFd> {
     let family = if address.is_ipv6() {
         AddressFamily::INET6
     } else {
@@ -31,7 +31,7 @@ pub(super) fn stream(address: &IpAddr) -> rustix::io::Result<OwnedFd> {
 }
 
 /// What a connection needs: small messages at once, a dead host noticed also by who only receives.
-pub(super) fn prepare(socket: &OwnedFd, patience: Duration) {
+pub(crate) fn prepare(socket: &OwnedFd, patience: Duration) {
     // What the kernel refuses here costs speed or patience, not correctness.
     let _ = sockopt::set_tcp_nodelay(socket, true);
     let _ = socket::limit_unsent(socket, UNSENT);

@@ -1,0 +1,151 @@
+//! What an endpoint needs of the system that it runs on: streams of bytes, a clock, and to be told what has
+//! news. [`Kernel`] is the real one.
+//!
+//! The endpoint is generic over it, so that its whole protocol runs over a simulated one as well, which a seed
+//! decides, without a branch on the way of a message.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::epoll::Event;
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, sockopt};
+use weft_fabric::{Bell, Region};
+use weft_sys::clock;
+use weft_sys::socket::{self, Part};
+
+use crate::bell::{About, TcpBell};
+use crate::meeting::{prepare, stream};
+
+/// One end of a connection: bytes in order, both ways, until it breaks. Nothing here waits.
+pub trait Stream: Send {
+    /// Sends as much of these as there is room for; `None`: no room.
+    ///
+    /// # Errors
+    /// What the connection has come to.
+    fn send(&self, parts: &[Part<'_>]) -> io::Result<Option<usize>>;
+
+    /// Reads what is there, first into lent memory. `Some(0)`: closed; `None`: nothing is there.
+    ///
+    /// # Errors
+    /// What the connection has come to.
+    fn receive(&self, lent: Region, rest: &mut [u8]) -> io::Result<Option<usize>>;
+
+    /// How many bytes of what was sent the other host has not acknowledged.
+    ///
+    /// # Errors
+    /// If that is not known.
+    fn unacknowledged(&self) -> io::Result<usize>;
+
+    /// Whether a call has been answered.
+    ///
+    /// # Errors
+    /// It will not be.
+    fn is_connected(&self) -> Result<bool, Errno>;
+}
+
+/// Tells which streams have news.
+pub trait Watch<S>: Bell {
+    /// Watches one more, for reading and perhaps for room.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn watch(&self, what: &S, about: About, room: bool) -> io::Result<()>;
+
+    /// Watches it for something else.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn rewatch(&self, what: &S, about: About, room: bool) -> io::Result<()>;
+
+    /// What has news now.
+    fn look<'a>(&self, events: &'a mut [Event]) -> &'a [Event];
+
+    /// When the endpoint has something to do by itself, by [`Network::now`]; `u64::MAX`: never.
+    fn set_due(&self, due: u64);
+
+    /// The next sleep is to be short: what is waited for is no news.
+    fn hurry(&self);
+
+    /// Whether somebody slept since this was last asked.
+    fn slept(&self) -> bool;
+}
+
+/// See the page.
+pub trait Network: Send {
+    /// Connections, and what listens for them.
+    type Stream: Stream;
+    /// Where the rank sleeps.
+    type Bell: Watch<Self::Stream> + 'static;
+
+    /// The time in nanoseconds. It never goes back.
+    fn now(&self) -> u64;
+
+    /// Calls an address. The answer comes later: [`Stream::is_connected`].
+    ///
+    /// # Errors
+    /// It is known at once that nobody answers there.
+    fn connect(&self, address: &SocketAddr, patience: Duration) -> Result<Self::Stream, Errno>;
+
+    /// Takes one who has called.
+    fn accept(&self, listener: &Self::Stream, patience: Duration) -> Option<Self::Stream>;
+
+    /// When so much time has passed.
+    fn after(&self, time: Duration) -> u64 {
+        let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.now().saturating_add(time)
+    }
+}
+
+/// TCP as the kernel offers it.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel;
+
+impl Stream for OwnedFd {
+    #[inline]
+    fn send(&self, parts: &[Part<'_>]) -> io::Result<Option<usize>> {
+        socket::send(self, parts)
+    }
+
+    #[inline]
+    fn receive(&self, lent: Region, rest: &mut [u8]) -> io::Result<Option<usize>> {
+        socket::receive(self, lent, rest)
+    }
+
+    fn unacknowledged(&self) -> io::Result<usize> {
+        socket::unacknowledged(self)
+    }
+
+    fn is_connected(&self) -> Result<bool, Errno> {
+        sockopt::socket_error(self)??;
+        // Not connected yet, if it has no other side.
+        Ok(rustix::net::getpeername(self).is_ok())
+    }
+}
+
+impl Network for Kernel {
+    type Stream = OwnedFd;
+    type Bell = TcpBell;
+
+    fn now(&self) -> u64 {
+        clock::monotonic()
+    }
+
+    fn connect(&self, address: &SocketAddr, patience: Duration) -> Result<OwnedFd, Errno> {
+        let socket = stream(&address.ip())?;
+        prepare(&socket, patience);
+        match rustix::net::connect(&socket, address) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn accept(&self, listener: &OwnedFd, patience: Duration) -> Option<OwnedFd> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = rustix::net::accept_with(listener, flags).ok()?;
+        prepare(&socket, patience);
+        Some(socket)
+    }
+}

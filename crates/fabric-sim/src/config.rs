@@ -53,6 +53,19 @@ pub enum Fault {
         /// How many times.
         factor: u32,
     },
+    /// The link between these (`None`: anybody) is down: nothing arrives meanwhile, and what was sent
+    /// arrives afterwards, in order. Down for longer than [`Config::longest_cut`], the two are lost to
+    /// each other, both ways.
+    Cut {
+        /// The sender.
+        from: Option<Peer>,
+        /// The receiver.
+        to: Option<Peer>,
+        /// Since when.
+        at: Duration,
+        /// For how long.
+        length: Duration,
+    },
     /// This rank dies: it is unwound, its result is `None`, the others are told after
     /// [`Config::detection`].
     Death {
@@ -84,6 +97,8 @@ pub struct Config {
     pub faults: Vec<Fault>,
     /// Time until the death of a rank is noticed.
     pub detection: Duration,
+    /// How long a link may be down before its two ranks are lost to each other.
+    pub longest_cut: Duration,
     /// What fits. Small, so that short programs use portals too.
     pub limits: Limits,
     /// Bytes of stack for each rank.
@@ -111,6 +126,7 @@ impl Config {
             late: 500,
             faults: Vec::new(),
             detection: Duration::from_micros(50),
+            longest_cut: Duration::from_millis(10),
             limits: Limits {
                 data: 4096,
                 bulk: 2048,

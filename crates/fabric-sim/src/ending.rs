@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use weft_fabric::Peer;
 
+use crate::cut::DIED;
 use crate::network::{Network, nanoseconds};
 use crate::rank::{News, Standing};
 use crate::report::{Cause, Stuck, What};
@@ -95,7 +96,8 @@ impl Network {
         let at = self.rank(me).clock + nanoseconds(self.config.detection);
         for other in (0..self.peers()).filter(|other| *other != me) {
             let last = self.lanes.get(&(me, other)).map_or(0, |lane| lane.last);
-            self.deliver(other, at.max(last + 1), News::Lost { peer: Peer(me) });
+            let (peer, reason) = (Peer(me), DIED);
+            self.deliver(other, at.max(last + 1), News::Lost { peer, reason });
         }
     }
 }

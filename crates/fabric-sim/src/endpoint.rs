@@ -153,7 +153,7 @@ impl Fabric for SimEndpoint {
                 }
                 Found::Room => {}
                 Found::Moved(operation, result) => sink.moved(operation, result),
-                Found::Lost(peer) => sink.lost(peer, "it died (a simulated fault)"),
+                Found::Lost(peer, reason) => sink.lost(peer, reason),
             }
         }
         count

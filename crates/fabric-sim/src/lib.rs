@@ -51,6 +51,7 @@
 mod agenda;
 mod baton;
 mod config;
+mod cut;
 mod ending;
 mod endpoint;
 mod grants;

@@ -54,7 +54,7 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn concerns(from: Option<Peer>, to: Option<Peer>, pair: (u32, u32)) -> bool {
+pub(crate) fn concerns(from: Option<Peer>, to: Option<Peer>, pair: (u32, u32)) -> bool {
     from.is_none_or(|peer| peer.0 == pair.0) && to.is_none_or(|peer| peer.0 == pair.1)
 }
 
@@ -70,7 +70,7 @@ impl Network {
         let ranks = (0..config.ranks)
             .map(|rank| Rank::new(death_of(rank)))
             .collect();
-        Self {
+        let mut network = Self {
             ranks,
             agenda: Agenda::new(config.ranks),
             random: Random::new(config.seed),
@@ -82,7 +82,9 @@ impl Network {
             vain: 0,
             idle: 0,
             config,
-        }
+        };
+        network.foretell();
+        network
     }
 
     pub(crate) fn peers(&self) -> u32 {
@@ -165,12 +167,11 @@ impl Network {
         if self.ranks[me as usize].standing == Standing::Dead {
             return Err(lost("the caller itself has died (a simulated fault)"));
         }
+        if let Some(reason) = self.ranks[me as usize].lost.get(&to) {
+            return Err(lost(reason));
+        }
         if it.standing == Standing::Dead {
-            return if self.ranks[me as usize].lost.contains(&to) {
-                Err(lost("it died (a simulated fault)"))
-            } else {
-                Ok(false)
-            };
+            return Ok(false);
         }
         if it.closed {
             return Err(lost("it has left (its endpoint is closed)"));
@@ -205,7 +206,7 @@ impl Network {
         let cost = self.config.cost;
         self.rank(me).clock += nanoseconds(cost.overhead);
         let arrival = self.carry(me, to.0, length);
-        if reaches {
+        if reaches && let Some(arrival) = arrival {
             let lane = self.lanes.entry((me, to.0)).or_default();
             lane.under_way += 1;
             self.deliver(to.0, arrival, news);
@@ -242,17 +243,18 @@ impl Network {
         (length as u64 * cost.byte * factor / 1000, latency + jitter)
     }
 
-    /// Puts a message on the wire now; answers when it arrives.
-    fn carry(&mut self, from: u32, to: u32, length: usize) -> u64 {
+    /// Puts a message on the wire now; answers when it arrives, if it does.
+    fn carry(&mut self, from: u32, to: u32, length: usize) -> Option<u64> {
         let (wire, latency) = self.crossing((from, to), length);
         let gap = nanoseconds(self.config.cost.gap);
         let it = self.rank(from);
         let departure = it.injection.max(it.clock);
         it.injection = departure + wire.max(gap);
+        let arrival = self.arrival((from, to), departure, wire + latency)?;
         let lane = self.lanes.entry((from, to)).or_default();
         // First in, first out.
-        lane.last = (departure + wire + latency).max(lane.last + 1);
-        lane.last
+        lane.last = arrival.max(lane.last + 1);
+        Some(lane.last)
     }
 
     pub(crate) fn message(
@@ -318,10 +320,13 @@ impl Network {
                 lent,
             } => Found::Moved(operation, self.copy(&asked, lent)),
             News::Failed { operation, error } => Found::Moved(operation, Err(error)),
-            News::Lost { peer } => {
-                self.rank(me).lost.insert(peer);
+            News::Lost { peer, reason } => {
+                if self.rank(me).lost.insert(peer, reason).is_some() {
+                    // Out of reach, and dead as well.
+                    return self.take(me);
+                }
                 self.note(me, What::Lost(peer));
-                Found::Lost(peer)
+                Found::Lost(peer, reason)
             }
         })
     }
@@ -341,7 +346,9 @@ impl Network {
 
     /// Tells `sender` that `me` has room, by a message of the network.
     pub(crate) fn tell_room(&mut self, me: u32, sender: u32) {
-        let at = self.rank(me).clock + nanoseconds(self.config.cost.latency);
-        self.deliver(sender, at, News::Room);
+        let (now, latency) = (self.rank(me).clock, nanoseconds(self.config.cost.latency));
+        if let Some(at) = self.arrival((me, sender), now, latency) {
+            self.deliver(sender, at, News::Room);
+        }
     }
 }

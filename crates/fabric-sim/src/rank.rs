@@ -1,6 +1,6 @@
 //! One rank as the network sees it, and what arrives at it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use weft_fabric::{FabricError, Head, Operation, Peer, Region, Result, SyncKey};
 
@@ -33,6 +33,7 @@ pub(crate) enum News {
     },
     Lost {
         peer: Peer,
+        reason: &'static str,
     },
 }
 
@@ -50,7 +51,7 @@ pub(crate) enum Found {
     },
     Room,
     Moved(Operation, Result<()>),
-    Lost(Peer),
+    Lost(Peer, &'static str),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,8 +81,8 @@ pub(crate) struct Rank {
     /// Its endpoint is gone: nothing reaches it any more.
     pub closed: bool,
     pub inbox: BTreeMap<(u64, u64, u64), News>,
-    /// Whom it knows to be lost.
-    pub lost: BTreeSet<Peer>,
+    /// Whom it knows to be lost, and why.
+    pub lost: BTreeMap<Peer, &'static str>,
     /// When its next message may leave.
     pub injection: u64,
     /// Senders that its full lanes refused.
@@ -102,7 +103,7 @@ impl Rank {
             grants: Grants::default(),
             closed: false,
             inbox: BTreeMap::new(),
-            lost: BTreeSet::new(),
+            lost: BTreeMap::new(),
             injection: 0,
             refused: Vec::new(),
         }

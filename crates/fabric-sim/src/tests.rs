@@ -42,6 +42,10 @@ weft_fabric::conformance!(
     })
 );
 
+weft_fabric::conformance!(faulty_1, Simulated(|count| Config::faulty(count, 1)));
+weft_fabric::conformance!(faulty_2, Simulated(|count| Config::faulty(count, 2)));
+weft_fabric::conformance!(faulty_3, Simulated(|count| Config::faulty(count, 3)));
+
 weft_fabric::conformance!(
     traced_with_faults,
     Wrapped {
@@ -301,6 +305,54 @@ fn delays_and_throttles_take_their_time() {
     assert_eq!(throttled, plain + Duration::from_nanos(3600));
     let (from, to) = (Some(Peer(1)), None);
     assert_eq!(time(Some(Fault::Delay { from, to, extra })), plain);
+}
+
+#[test]
+fn a_short_cut_costs_its_time_and_a_long_one_the_peer() {
+    use weft_fabric::conformance::Event;
+    /// Messages and losses that each of three saw, and when.
+    fn run(
+        from: u32,
+        to: u32,
+        length: Duration,
+        done: fn(usize, &Inbox) -> bool,
+    ) -> Vec<(usize, usize, Duration)> {
+        let config = Config::exact(3).with(Fault::Cut {
+            from: Some(Peer(from)),
+            to: Some(Peer(to)),
+            at: Duration::from_nanos(500),
+            length,
+        });
+        let played = World::new(config).run(|endpoint| {
+            let handle = endpoint.handle();
+            let mut player = Player::new(Box::new(endpoint));
+            let me = player.me();
+            for number in 0..if me == 0 { 3 } else { 0 } {
+                player.send(1, number, 8);
+                handle.spend(Duration::from_micros(3));
+            }
+            player.repeat("the end", |player| done(me, &player.inbox));
+            let lost = |event: &&Event| matches!(event, Event::Lost(_));
+            let losses = player.inbox.events.iter().filter(lost).count();
+            (player.inbox.messages(), losses, handle.now())
+        });
+        played.expect("ends").values()
+    }
+    // The first, sent before, was under way; all come when the link is up again.
+    let short = run(0, 1, Duration::from_millis(1), |me, inbox| {
+        me != 1 || inbox.messages() == 3
+    });
+    assert_eq!((short[1].0, short[1].1), (3, 0));
+    assert!(short[1].2 >= Duration::from_millis(1), "{short:?}");
+    // The other way is well, but nobody could say any more what has arrived.
+    let limit = Config::exact(3).longest_cut;
+    let long = run(1, 0, limit * 2, |me, inbox| {
+        let lost = Event::Lost(Peer(1 - me.min(1) as u32));
+        me == 2 || inbox.events.contains(&lost)
+    });
+    assert_eq!([long[0].1, long[1].1, long[2].1], [1, 1, 0]);
+    assert!(long[..2].iter().all(|it| it.2 >= limit), "{long:?}");
+    assert_eq!(long[1].0, 3);
 }
 
 #[test]

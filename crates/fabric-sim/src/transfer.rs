@@ -10,6 +10,7 @@
 
 use weft_fabric::{FabricError, Operation, Peer, Posted, Region, Result};
 
+use crate::cut::{DIED, OUT_OF_REACH};
 use crate::grants::Asked;
 use crate::network::{Network, nanoseconds};
 use crate::rank::{News, Standing};
@@ -17,8 +18,8 @@ use crate::report::What;
 
 impl Network {
     /// When a transfer that its caller asks for now has ended: the bytes wait for the wire of whoever
-    /// sends them; the request or the answer crosses the other way.
-    fn bulk(&mut self, asked: &Asked) -> u64 {
+    /// sends them; the request or the answer crosses the other way. `None`: never.
+    fn bulk(&mut self, asked: &Asked) -> Option<u64> {
         let (caller, owner) = (asked.caller.0, asked.owner.0);
         let now = self.rank(caller).clock;
         let (_, short) = self.crossing((caller, owner), 0);
@@ -26,11 +27,19 @@ impl Network {
         let from = if asked.writes { caller } else { owner };
         let to = caller + owner - from;
         let (wire, _) = self.crossing((from, to), asked.length);
-        let ready = if asked.writes { now } else { now + short };
+        let ready = if asked.writes {
+            now
+        } else {
+            self.arrival((caller, owner), now, short)?
+        };
         let it = self.rank(from);
         let departure = it.injection.max(ready);
         it.injection = departure + wire;
-        departure + wire + if asked.writes { short + back } else { back }
+        if !asked.writes {
+            return self.arrival((owner, caller), departure, wire + back);
+        }
+        let there = self.arrival((caller, owner), departure, wire + short)?;
+        self.arrival((owner, caller), there, back)
     }
 
     /// A transfer of `asked.caller` between its `lent` memory and a grant.
@@ -50,7 +59,7 @@ impl Network {
         if !reaches {
             // What became of it shows when the death does.
             let at = self.rank(me).clock + nanoseconds(self.config.detection);
-            let error = dead(owner);
+            let error = lost(owner, DIED);
             self.deliver(me, at, News::Failed { operation, error });
             return Ok(Posted::Pending);
         }
@@ -58,7 +67,13 @@ impl Network {
         if begun.is_err() {
             self.note(me, What::Denied(owner));
         }
-        let end = self.bulk(&asked);
+        let Some(end) = self.bulk(&asked) else {
+            let at = self.severed((me, owner.0)).unwrap_or(0);
+            let at = at.max(self.rank(me).clock);
+            let error = lost(owner, OUT_OF_REACH);
+            self.deliver(me, at, News::Failed { operation, error });
+            return Ok(Posted::Pending);
+        };
         if self.random.happens(self.config.late) {
             let news = match begun {
                 Ok(()) => News::Arrived {
@@ -81,7 +96,7 @@ impl Network {
     pub(crate) fn copy(&mut self, asked: &Asked, lent: Region) -> Result<()> {
         let owner = &mut self.ranks[asked.owner.index()];
         if owner.standing == Standing::Dead {
-            return Err(dead(asked.owner));
+            return Err(lost(asked.owner, DIED));
         }
         let Some(window) = owner.grants.finish(asked) else {
             self.note(asked.caller.0, What::Denied(asked.owner));
@@ -98,9 +113,9 @@ impl Network {
     }
 }
 
-fn dead(peer: Peer) -> FabricError {
+fn lost(peer: Peer, reason: &str) -> FabricError {
     FabricError::PeerLost {
         peer,
-        reason: "it died (a simulated fault)".into(),
+        reason: reason.into(),
     }
 }

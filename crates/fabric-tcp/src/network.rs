@@ -39,6 +39,9 @@ pub trait Stream: Send {
     /// If that is not known.
     fn unacknowledged(&self) -> io::Result<usize>;
 
+    /// Fits the stream to the path that it runs on, which is known now.
+    fn fit(&self);
+
     /// Whether a call has been answered.
     ///
     /// # Errors
@@ -116,6 +119,10 @@ impl Stream for OwnedFd {
 
     fn unacknowledged(&self) -> io::Result<usize> {
         socket::unacknowledged(self)
+    }
+
+    fn fit(&self) {
+        crate::meeting::fit(self);
     }
 
     fn is_connected(&self) -> Result<bool, Errno> {

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 use crate::error::{failed, last_errno};
 use crate::span::Region;
@@ -162,10 +163,56 @@ pub fn limit_unsent(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     Ok(())
 }
 
+/// The shortest time in which the other side has acknowledged anything so far, on the path as it is.
+///
+/// # Errors
+/// If this is no TCP socket, or the kernel does not say (before Linux 4.6).
+pub fn round_trip(socket: &impl AsFd) -> io::Result<Duration> {
+    /// Of `struct tcp_info` in `linux/tcp.h`: where `tcpi_min_rtt` stands, in microseconds.
+    const PLACE: usize = 148;
+    let mut information = [0u8; PLACE + size_of::<u32>()];
+    let mut length = information.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, and says how many.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            information.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(failed("getsockopt", "ask about a TCP connection"));
+    }
+    match information.get(PLACE..length as usize) {
+        Some(&[a, b, c, d]) => {
+            let microseconds = u32::from_ne_bytes([a, b, c, d]);
+            Ok(Duration::from_micros(u64::from(microseconds)))
+        }
+        _ => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
+    use std::time::Instant;
+
+    #[test]
+    fn the_round_trip_is_shorter_than_what_contains_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+        let address = listener.local_addr().expect("bound");
+        let begun = Instant::now();
+        let left = TcpStream::connect(address).expect("listens");
+        let _right = listener.accept().expect("called");
+        let whole = begun.elapsed();
+        assert!(round_trip(&left).expect("the kernel knows") <= whole);
+        let (pair, _) = UnixStream::pair().expect("descriptors are left");
+        assert!(round_trip(&pair).is_err());
+    }
 
     #[test]
     fn parts_arrive_in_order_and_in_lent_memory() {

@@ -43,7 +43,7 @@ use crate::network::{Network, Watch};
 use crate::wire::Hello;
 
 pub(crate) use choosing::generation_of;
-pub(crate) use sockets::{is_silence, listen, prepare, stream};
+pub(crate) use sockets::{fit, is_silence, listen, prepare, stream};
 
 /// A connection that is not chosen yet.
 pub(crate) struct Candidate<S> {

@@ -195,6 +195,7 @@ impl<N: Network> Tcp<N> {
         candidate.peer = Some(peer);
         candidate.until = u64::MAX;
         candidate.generation = hello.generation;
+        socket.fit();
         let mut link = Box::new(Link::new(socket, channel, self.config.seal));
         let _ = self
             .bell

@@ -272,6 +272,9 @@ impl Fabric for Shm {
         self.grants.publish(&self.segment, region, to, rights, uses)
     }
 
+    /// Asking costs nothing here.
+    fn offer(&mut self, _to: Peer, _token: Token) {}
+
     fn revoke(&mut self, token: Token) -> bool {
         let Some(live) = self.grants.close(&self.segment, token) else {
             return false;

@@ -211,6 +211,11 @@ impl Fabric for Seated {
         granted.map_err(|error| self.named(error, to.unwrap_or(Peer(self.seats.me))))
     }
 
+    fn offer(&mut self, to: Peer, token: Token) {
+        let seat = self.seat(to);
+        self.inner.offer(seat, token);
+    }
+
     fn revoke(&mut self, token: Token) -> bool {
         self.inner.revoke(token)
     }

@@ -178,6 +178,9 @@ impl Fabric for SimEndpoint {
             })
     }
 
+    /// Asking costs nothing here.
+    fn offer(&mut self, _to: Peer, _token: Token) {}
+
     fn revoke(&mut self, token: Token) -> bool {
         self.shared.network().rank(self.me.0).grants.end(token)
     }

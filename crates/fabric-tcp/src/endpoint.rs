@@ -519,6 +519,14 @@ impl<N: Network> Fabric for Tcp<N> {
             })
     }
 
+    fn offer(&mut self, to: Peer, token: Token) {
+        if let Some(region) = self.grants.offerable(token, to)
+            && let Some(Some(session)) = self.sessions.get_mut(to.index())
+        {
+            session.offer(token, region);
+        }
+    }
+
     fn revoke(&mut self, token: Token) -> bool {
         let live = self.grants.remove(token);
         self.withdraw(token);

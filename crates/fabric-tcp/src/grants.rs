@@ -116,6 +116,13 @@ impl Grants {
         true
     }
 
+    /// What may be sent to a peer before it asks: a grant that it alone may read, once.
+    pub fn offerable(&mut self, token: Token, to: Peer) -> Option<Region> {
+        let grant = self.place(token.0).and_then(|(_, place)| place.grant)?;
+        let his = grant.to == Some(to) && grant.uses == Uses::Once && grant.rights.reads();
+        his.then_some(grant.region)
+    }
+
     /// The window that `caller` may read (or write) by a grant. Uses up a grant for one use.
     pub fn open(
         &mut self,

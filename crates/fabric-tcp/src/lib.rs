@@ -21,7 +21,7 @@
 //! | `link` | one connection: bytes in and out |
 //! | `ring`, `outgoing` | what is to be sent, and kept until the peer has processed it |
 //! | `session` | what is shared with one peer whichever connection carries it |
-//! | `grants`, `portal` | bulk data |
+//! | `grants`, `portal`, `offer` | bulk data: asked for, and before that |
 //! | `bell` | sleeping, on one descriptor |
 //! | `union` | two fabrics as one: shared memory within a host, this one between hosts |
 //! | `endpoint`, `receive` | the [`Fabric`](weft_fabric::Fabric): sending and looking |
@@ -55,6 +55,7 @@ mod grants;
 mod link;
 mod meeting;
 mod network;
+mod offer;
 mod outgoing;
 mod portal;
 mod receive;

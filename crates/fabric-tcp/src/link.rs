@@ -22,14 +22,25 @@ const BUFFER: usize = 256 << 10;
 /// Sealed bytes that are held: several records.
 const RAW: usize = 4 * (RECORD + TAG + LENGTH);
 
+/// Where the bytes of a chunk go.
+#[derive(Clone, Copy, Debug)]
+pub enum Target {
+    /// Its transfer has ended here.
+    Nowhere,
+    /// Memory of whoever asked.
+    Lent(Region),
+    /// Memory of our own: [`Link::take_kept`].
+    Kept,
+}
+
 /// A chunk whose bytes are arriving.
 #[derive(Clone, Copy, Debug)]
 struct Landing {
     head: ChunkHead,
     remaining: usize,
     length: usize,
-    /// Where the rest goes; `None`: nowhere.
-    target: Option<Region>,
+    /// Where the rest goes.
+    target: Target,
 }
 
 /// What a look at a connection found.
@@ -88,6 +99,7 @@ pub struct Link<S> {
     start: usize,
     end: usize,
     landing: Option<Landing>,
+    kept: Vec<u8>,
     sealed: Option<Box<Sealed>>,
 }
 
@@ -116,6 +128,7 @@ impl<S: Stream> Link<S> {
             start: 0,
             end: 0,
             landing: None,
+            kept: Vec::new(),
             sealed,
         }
     }
@@ -165,7 +178,7 @@ impl<S: Stream> Link<S> {
         }
         let direct = match self.landing {
             Some(Landing {
-                target: Some(target),
+                target: Target::Lent(target),
                 remaining,
                 ..
             }) if self.start == self.end => target.prefix(remaining),
@@ -292,9 +305,9 @@ impl<S: Stream> Link<S> {
         self.start += HEADER + header.length;
     }
 
-    /// Where the bytes of the chunk that was found go; `None`: nowhere.
-    pub fn land(&mut self, head: ChunkHead, length: usize, target: Option<Region>) {
-        debug_assert!(target.is_none_or(|target| target.len() == length));
+    /// Where the bytes of the chunk that was found go.
+    pub fn land(&mut self, head: ChunkHead, length: usize, target: Target) {
+        debug_assert!(!matches!(target, Target::Lent(region) if region.len() != length));
         self.start += HEADER + CHUNK_HEAD;
         self.landing = Some(Landing {
             head,
@@ -310,8 +323,11 @@ impl<S: Stream> Link<S> {
         };
         let here = landing.remaining.min(self.end - self.start);
         if here > 0 {
-            if let Some(target) = landing.target {
-                target.copy_from_slice(&self.buffer[self.start..self.start + here]);
+            let bytes = &self.buffer[self.start..self.start + here];
+            match landing.target {
+                Target::Nowhere => {}
+                Target::Lent(region) => _ = region.copy_from_slice(bytes),
+                Target::Kept => self.kept.extend_from_slice(bytes),
             }
             landing.advance(here);
             self.start += here;
@@ -324,12 +340,17 @@ impl<S: Stream> Link<S> {
         Found::Landed(head, length)
     }
 
+    /// The bytes of the chunk that has landed, if they were [kept](Target::Kept).
+    pub fn take_kept(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.kept)
+    }
+
     /// What is arriving for this transfer goes nowhere from now on.
     pub fn divert(&mut self, way: Way, transfer: u32) {
         if let Some(landing) = &mut self.landing
             && (landing.head.way, landing.head.transfer) == (way, transfer)
         {
-            landing.target = None;
+            landing.target = Target::Nowhere;
         }
     }
 
@@ -405,8 +426,9 @@ const _: () = assert!(BUFFER >= 2 * (RECORD + TAG) && BUFFER / 2 > crate::wire::
 impl Landing {
     fn advance(&mut self, count: usize) {
         self.remaining -= count;
-        if let Some(target) = self.target {
-            self.target = target.part(count, target.len() - count);
+        if let Target::Lent(region) = self.target {
+            let rest = region.part(count, region.len() - count);
+            self.target = rest.map_or(Target::Nowhere, Target::Lent);
         }
     }
 }

@@ -44,9 +44,9 @@ const _: () = assert!(2 + 2 + 2 * TOGETHER <= PARTS);
 /// One portal being sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Bulk {
-    /// The asker's number.
+    /// The number of whoever asked or offered.
     pub transfer: u32,
-    /// Answer to a get, or our own put.
+    /// Answer to a get, our own put or our own offer.
     pub way: Way,
     /// The grant that it is read from, for a get.
     pub token: Option<Token>,
@@ -285,13 +285,13 @@ impl Outgoing {
         (self.log, self.again) = (log, again);
     }
 
-    /// Forgets what is unsent of these portals and reads their memory no more; answers their numbers.
-    pub fn cancel(&mut self, matches: impl Fn(&Bulk) -> bool) -> Vec<u32> {
+    /// Forgets what is unsent of these portals and reads their memory no more; answers which they were.
+    pub fn cancel(&mut self, matches: impl Fn(&Bulk) -> bool) -> Vec<(u32, Way)> {
         let mut gone = Vec::new();
         self.bulk.retain(|bulk| {
             let goes = matches(bulk);
             if goes {
-                gone.push(bulk.transfer);
+                gone.push((bulk.transfer, bulk.way));
             }
             !goes
         });

@@ -15,7 +15,7 @@
 use weft_fabric::{FabricError, Operation, Peer, Posted, Region, Result, Sink, Token};
 
 use crate::endpoint::Tcp;
-use crate::link::Link;
+use crate::link::{Link, Target};
 use crate::network::{Network, Stream};
 use crate::outgoing::Bulk;
 use crate::session::{Asked, Landing, Session, TRANSFERS};
@@ -56,15 +56,21 @@ impl<N: Network> Tcp<N> {
             return Ok(Posted::Done);
         }
         let session = self.session(peer)?;
-        if session.gets.len() + session.puts.len() >= TRANSFERS {
+        let full = session.gets.len() + session.puts.len() >= TRANSFERS;
+        if full || !session.out.has_room(32) {
             return Ok(Posted::Retry);
         }
         let transfer = session.transfer();
+        let offer = match put {
+            true => None,
+            false => session.find_offer(token, (offset, length)),
+        };
+        let ahead = offer.map_or(0, |(_, ahead)| ahead);
         let ask = Ask {
             transfer,
             token: token.0,
-            offset,
-            length,
+            offset: offset + ahead as u64,
+            length: length - ahead as u64,
         };
         let kind = if put { Kind::Put } else { Kind::Get };
         // The bytes of a put are known before the request goes, so that both go at once.
@@ -72,11 +78,9 @@ impl<N: Network> Tcp<N> {
             operation,
             region,
             offset,
+            ahead,
             received: 0,
         };
-        if !session.out.has_room(32) {
-            return Ok(Posted::Retry);
-        }
         if put {
             session.puts.insert(transfer, asked);
             session.out.push_bulk(Bulk {
@@ -90,7 +94,16 @@ impl<N: Network> Tcp<N> {
             session.gets.insert(transfer, asked);
         }
         match self.request(peer, kind, &ask.emit()) {
-            Ok(Posted::Done) => Ok(Posted::Pending),
+            Ok(Posted::Done) => {
+                if let (Some((number, _)), Some(session)) =
+                    (offer, &mut self.sessions[peer.index()])
+                    && session.take_offer(number, transfer)
+                {
+                    session.gets.remove(&transfer);
+                    return Ok(Posted::Done);
+                }
+                Ok(Posted::Pending)
+            }
             other => {
                 if let Some(session) = &mut self.sessions[peer.index()] {
                     session.gets.remove(&transfer);
@@ -110,11 +123,12 @@ impl<N: Network> Tcp<N> {
             let Some(session) = &mut self.sessions[peer] else {
                 continue;
             };
-            let cancelled = session.out.cancel(|bulk| bulk.token == Some(token));
-            let mut ends: Vec<(u32, Way)> = cancelled
-                .into_iter()
-                .map(|transfer| (transfer, Way::Got))
-                .collect();
+            let mut ends = session.out.cancel(|bulk| bulk.token == Some(token));
+            for number in session.revoke_offers(token) {
+                if !ends.contains(&(number, Way::Offered)) {
+                    ends.push((number, Way::Offered));
+                }
+            }
             let landings: Vec<u32> = session
                 .landings
                 .iter()
@@ -158,6 +172,7 @@ impl<S: Stream> Session<S> {
             return Err(Malformed);
         }
         match opened {
+            Ok(_) if self.close_offer(ask.token, ask.offset, ask.length) => {}
             Ok(region) => self.out.push_bulk(Bulk {
                 transfer: ask.transfer,
                 way: Way::Got,
@@ -207,34 +222,48 @@ impl<S: Stream> Session<S> {
 
     /// Where the bytes of a chunk go. Nowhere, if the transfer has ended here.
     pub(crate) fn target(
-        &self,
+        &mut self,
         head: ChunkHead,
         length: usize,
-    ) -> std::result::Result<Option<Region>, Malformed> {
-        let region = match head.way {
-            Way::Got => self.gets.get(&head.transfer).map(|asked| asked.region),
-            Way::Put => self.landings.get(&head.transfer).map(|one| one.region),
+    ) -> std::result::Result<Target, Malformed> {
+        let into = match head.way {
+            Way::Offered => return self.offered_target(head, length),
+            Way::Got => self
+                .gets
+                .get(&head.transfer)
+                .map(|asked| (asked.region, asked.ahead)),
+            Way::Put => self
+                .landings
+                .get(&head.transfer)
+                .map(|landing| (landing.region, 0)),
         };
-        let Some(region) = region else {
-            return Ok(None);
+        let Some((region, ahead)) = into else {
+            return Ok(Target::Nowhere);
         };
         let offset = usize::try_from(head.offset).map_err(|_| Malformed)?;
-        region.part(offset, length).map(Some).ok_or(Malformed)
+        offset
+            .checked_add(ahead)
+            .and_then(|offset| region.part(offset, length))
+            .map(Target::Lent)
+            .ok_or(Malformed)
     }
 
     /// A chunk has arrived whole.
-    pub(crate) fn landed(&mut self, head: ChunkHead, length: usize, sink: &mut dyn Sink) {
+    pub(crate) fn landed(
+        &mut self,
+        head: ChunkHead,
+        length: usize,
+        link: &mut Link<S>,
+        sink: &mut dyn Sink,
+    ) {
+        let kept = link.take_kept();
         match head.way {
+            Way::Offered => self.offered_landed(head, length, kept, sink),
             Way::Got => {
-                let Some(asked) = self.gets.get_mut(&head.transfer) else {
-                    return;
-                };
-                asked.received += length;
-                if asked.received >= asked.region.len() {
-                    let operation = asked.operation;
-                    self.gets.remove(&head.transfer);
-                    sink.moved(operation, Ok(()));
+                if let Some(asked) = self.gets.get_mut(&head.transfer) {
+                    asked.received += length;
                 }
+                self.finish_get(head.transfer, sink);
             }
             Way::Put => {
                 let Some(landing) = self.landings.get_mut(&head.transfer) else {
@@ -258,6 +287,10 @@ impl<S: Stream> Session<S> {
         sink: &mut dyn Sink,
     ) -> std::result::Result<(), Malformed> {
         let asked = match end.way {
+            Way::Offered => {
+                self.offer_withdrawn(from, end.transfer, link, sink);
+                return Ok(());
+            }
             Way::Got if end.outcome == Outcome::Done => return Err(Malformed),
             Way::Got => self.gets.remove(&end.transfer),
             Way::Put => self.puts.remove(&end.transfer),
@@ -266,7 +299,11 @@ impl<S: Stream> Session<S> {
             return Ok(());
         };
         match end.way {
-            Way::Got => link.divert(Way::Got, end.transfer),
+            Way::Offered => {}
+            Way::Got => {
+                link.divert(Way::Got, end.transfer);
+                self.drop_taken(end.transfer, link);
+            }
             Way::Put => {
                 self.out
                     .cancel(|bulk| bulk.way == Way::Put && bulk.transfer == end.transfer);

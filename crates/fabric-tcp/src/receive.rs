@@ -14,7 +14,7 @@ use crate::endpoint::{Own, Tcp};
 use crate::link::{Found, Link, Read};
 use crate::network::{Network, Stream, Watch};
 use crate::session::{ACKNOWLEDGE, Session};
-use crate::wire::{self, Ask, End, HEADER, Header, Kind, Malformed};
+use crate::wire::{self, Ask, End, HEADER, Header, Kind, Malformed, Offer};
 
 /// Up to so many connections are read without asking which of them has news.
 const FEW: usize = 2;
@@ -32,7 +32,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 enum Next {
     /// Go on.
     More,
-    /// Not now: the other fabric must be asked first.
+    /// Not now: the other fabric must be asked first, or whoever was told of an offer may take it.
     Stop,
     /// The connection is over; whether the other host was silent.
     Break(String, bool),
@@ -238,9 +238,10 @@ impl<N: Network> Tcp<N> {
             Found::Nothing => return Ok(Next::More),
             Found::Landed(head, length) => {
                 session.processed += 1;
-                session.landed(head, length, sink);
+                session.landed(head, length, link, sink);
                 return Ok(Next::More);
             }
+            Found::Chunk(_, head, _) if session.waits_for_taker(head) => return Ok(Next::Stop),
             Found::Chunk(header, head, length) => {
                 session.accept(&header, link.confirmed)?;
                 let target = session.target(head, length)?;
@@ -293,6 +294,7 @@ impl<N: Network> Tcp<N> {
                     session.serve_get(ask, opened)?;
                 }
             }
+            Kind::Offer => session.offered(Offer::parse(link.body(&header))?)?,
             Kind::End => {
                 let end = End::parse(link.body(&header))?;
                 session.ended(from, end, link, sink)?;
@@ -339,6 +341,7 @@ impl<N: Network> Tcp<N> {
         session.link = None;
         session.out = crate::outgoing::Outgoing::new();
         session.landings.clear();
+        session.theirs.clear();
         let asked = session.gets.drain().chain(session.puts.drain());
         for (_, asked) in asked {
             let reason = "it has left the job".into();

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use weft_fabric::{Operation, Region, Token};
 
 use crate::link::Link;
+use crate::offer::{Ours, Theirs};
 use crate::outgoing::Outgoing;
 
 /// Bytes of counted frames after which an acknowledgement is due, if nothing carries it before.
@@ -27,6 +28,8 @@ pub struct Asked {
     pub operation: Operation,
     pub region: Region,
     pub offset: u64,
+    /// Bytes from the start that come as an offer; those that were asked for stand behind them.
+    pub ahead: usize,
     pub received: usize,
 }
 
@@ -78,6 +81,10 @@ pub struct Session<S> {
     pub puts: HashMap<u32, Asked>,
     pub landings: HashMap<u32, Landing>,
     pub next_transfer: u32,
+    /// What we have on offer, and what the peer has: see `offer`.
+    pub ours: Vec<Ours>,
+    pub theirs: Vec<Theirs>,
+    pub next_offer: u32,
 }
 
 impl<S> Session<S> {
@@ -97,6 +104,9 @@ impl<S> Session<S> {
             puts: HashMap::new(),
             landings: HashMap::new(),
             next_transfer: 0,
+            ours: Vec::new(),
+            theirs: Vec::new(),
+            next_offer: 0,
         }
     }
 

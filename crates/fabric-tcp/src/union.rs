@@ -266,6 +266,13 @@ impl<L: Fabric> Fabric for Union<L> {
         }
     }
 
+    fn offer(&mut self, to: Peer, token: Token) {
+        match self.places.local(to) {
+            Some(local) => self.local.offer(local, token),
+            None => self.remote.offer(to, token),
+        }
+    }
+
     fn revoke(&mut self, token: Token) -> bool {
         if token.0 & REMOTE != 0 {
             return self.remote.revoke(token);

@@ -18,8 +18,9 @@
 //! | `Get`, `Put` | transfer u32, 0 u32, token u64, offset u64, length u64 |
 //! | `Chunk` | transfer u32, way u32, offset u64, bytes |
 //! | `End` | transfer u32, way u32, outcome u32, 0 u32 |
+//! | `Offer` | number u32, 0 u32, token u64, length u64 |
 //!
-//! `transfer` is a number of whoever asked; `way` says which of the two asked (see [`Way`]).
+//! `transfer` is a number of whoever asked, or offered; `way` says which of the two did (see [`Way`]).
 
 use std::ops::Range;
 
@@ -63,10 +64,12 @@ pub enum Kind {
     Chunk = 9,
     /// Portal: refused, or all has arrived.
     End = 10,
+    /// Portal: bytes will come that nobody has asked for yet.
+    Offer = 11,
 }
 
 impl Kind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Select,
         Self::Resume,
         Self::Goodbye,
@@ -77,6 +80,7 @@ impl Kind {
         Self::Put,
         Self::Chunk,
         Self::End,
+        Self::Offer,
     ];
 
     /// Whether it takes part in acknowledging and resending.
@@ -95,6 +99,7 @@ impl Kind {
             Self::Get | Self::Put => one(32),
             Self::Chunk => CHUNK_HEAD..CHUNK_HEAD + CHUNK + 1,
             Self::End => one(16),
+            Self::Offer => one(Offer::BYTES),
         }
     }
 }
@@ -150,6 +155,8 @@ pub enum Way {
     Got = 0,
     /// The sender of the chunk has announced it with `Put`; an `End` answers the reader's `Put`.
     Put = 1,
+    /// The sender of the frame has offered it: its bytes, or its end.
+    Offered = 2,
 }
 
 impl Way {
@@ -157,6 +164,7 @@ impl Way {
         match number {
             0 => Ok(Self::Got),
             1 => Ok(Self::Put),
+            2 => Ok(Self::Offered),
             _ => Err(Malformed),
         }
     }
@@ -197,6 +205,44 @@ impl Ask {
             token: u64_at(body, 8),
             offset: u64_at(body, 16),
             length: u64_at(body, 24),
+        })
+    }
+}
+
+/// Body of `Offer`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// The number of the one who offers, for the chunks.
+    pub number: u32,
+    /// The grant.
+    pub token: u64,
+    /// How many of its first bytes will come.
+    pub length: u64,
+}
+
+impl Offer {
+    /// Bytes of the body.
+    pub const BYTES: usize = 24;
+
+    /// The bytes of the body.
+    pub fn emit(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.number.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.token.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.length.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a body.
+    pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
+        let body: &[u8; Self::BYTES] = body.try_into().map_err(|_| Malformed)?;
+        if u32_at(body, 4) != 0 {
+            return Err(Malformed);
+        }
+        Ok(Self {
+            number: u32_at(body, 0),
+            token: u64_at(body, 8),
+            length: u64_at(body, 16),
         })
     }
 }

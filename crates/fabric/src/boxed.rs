@@ -51,6 +51,10 @@ impl<F: Fabric + ?Sized> Fabric for Box<F> {
         (**self).grant(region, to, rights, uses)
     }
 
+    fn offer(&mut self, to: Peer, token: Token) {
+        (**self).offer(to, token);
+    }
+
     fn revoke(&mut self, token: Token) -> bool {
         (**self).revoke(token)
     }

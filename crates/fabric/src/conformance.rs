@@ -136,6 +136,8 @@ macro_rules! conformance {
                 portals::many_grants_live_at_once,
                 portals::one_grant_serves_many,
                 portals::a_grant_for_once_serves_once,
+                portals::offered_bytes_arrive_as_others,
+                portals::offers_are_told_apart_and_taken_back,
                 portals::a_revoked_token_is_dead,
                 portals::nothing_moves_after_revoke_returns,
                 portals::a_stale_token_stays_dead,

@@ -187,6 +187,10 @@ impl<F: Fabric> Fabric for Faulty<F> {
         self.inner.grant(region, to, rights, uses)
     }
 
+    fn offer(&mut self, to: Peer, token: Token) {
+        self.inner.offer(to, token);
+    }
+
     fn revoke(&mut self, token: Token) -> bool {
         self.inner.revoke(token)
     }

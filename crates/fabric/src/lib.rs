@@ -281,6 +281,11 @@ pub trait Fabric: Send {
         uses: Uses,
     ) -> Result<Token>;
 
+    /// Portal: the next message to `to` names this grant, which `to` alone may read, once. So the fabric may
+    /// begin to move its first bytes before they are asked for. Only a hint: what is said of grants stays true,
+    /// but that a grant may be live for a moment longer than the transfer.
+    fn offer(&mut self, to: Peer, token: Token);
+
     /// Ends a grant. True if it was live. After return nobody moves bytes by it any more.
     fn revoke(&mut self, token: Token) -> bool;
 

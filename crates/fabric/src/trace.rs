@@ -385,6 +385,10 @@ impl<F: Fabric> Fabric for Traced<F> {
         answer
     }
 
+    fn offer(&mut self, to: Peer, token: Token) {
+        self.inner.offer(to, token);
+    }
+
     fn revoke(&mut self, token: Token) -> bool {
         let live = self.inner.revoke(token);
         self.note(Event::Revoke { token, live });

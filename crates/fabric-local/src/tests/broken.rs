@@ -189,6 +189,10 @@ impl Fabric for Broken {
         self.inner.grant(region, to, rights, uses)
     }
 
+    fn offer(&mut self, to: Peer, token: Token) {
+        self.inner.offer(to, token);
+    }
+
     fn revoke(&mut self, token: Token) -> bool {
         match self.breach {
             Breach::RevokesNothing => {

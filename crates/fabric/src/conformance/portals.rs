@@ -195,6 +195,100 @@ pub fn a_grant_for_once_serves_once(stage: &dyn Stage) {
     }
 }
 
+/// Bytes on offer arrive as those that are not: asked for at once, late, in part, not from their start, or
+/// more than fit on offer; several at a time, and after the offer was not taken.
+pub fn offered_bytes_arrive_as_others(stage: &dyn Stage) {
+    let mut scene = Scene::new(stage, 2);
+    // So that there is a connection, where there are connections.
+    scene.send(0, 1, 0, 8);
+    scene.settle();
+    let mut messages = 1;
+    for (round, length) in LENGTHS.into_iter().chain(LENGTHS).enumerate() {
+        let source = Memory::patterned(length, round as u64);
+        let late = round % 2 == 1;
+        for (offset, wanted) in [(0, length), (0, length / 2), (length / 3, length / 2)] {
+            let token = grant_to(
+                &mut scene,
+                0,
+                &source,
+                Some(peer(1)),
+                (Rights::Read, Uses::Once),
+            );
+            scene.endpoints[0].offer(peer(1), token);
+            scene.send(0, 1, messages, 8);
+            messages += 1;
+            if late {
+                scene.settle();
+            } else {
+                scene.until("the announcement", |scene| {
+                    scene.inboxes[1].messages() as u64 == messages
+                });
+            }
+            let target = Memory::filled(wanted + 2, 0xEE);
+            let at = (token, offset as u64);
+            scene
+                .transfer(1, Way::Get, 0, at, target.part(1, wanted))
+                .expect("granted");
+            let mut expected = vec![0xEE; wanted + 2];
+            expected[1..=wanted].copy_from_slice(&source.bytes()[offset..offset + wanted]);
+            assert_same(&target.bytes(), &expected, "what was on offer");
+            // The owner's memory is its own again, whatever was still on its way.
+            scene.settle();
+            assert!(!scene.endpoints[0].revoke(token), "it is used up");
+        }
+    }
+    scene.inboxes[1].check(0, messages, |_| 8);
+}
+
+/// Several grants on offer at a time, asked for in another order, or taken back.
+pub fn offers_are_told_apart_and_taken_back(stage: &dyn Stage) {
+    const COUNT: usize = 6;
+    const LENGTH: usize = 70_000;
+    let mut scene = Scene::new(stage, 2);
+    scene.send(0, 1, 0, 8);
+    scene.settle();
+    let mut messages = 1;
+    for settled in [true, false] {
+        let mut offered = Vec::new();
+        for seed in 0..COUNT {
+            let source = Memory::patterned(LENGTH, seed as u64);
+            let rights = (Rights::Read, Uses::Once);
+            let token = grant_to(&mut scene, 0, &source, Some(peer(1)), rights);
+            scene.endpoints[0].offer(peer(1), token);
+            scene.send(0, 1, messages, 8);
+            messages += 1;
+            if settled {
+                scene.settle();
+            }
+            offered.push((source, token));
+        }
+        for (index, (source, token)) in offered.iter().enumerate().rev() {
+            let target = Memory::filled(LENGTH, 0);
+            let back = index % 3 == 1;
+            if back {
+                assert!(scene.endpoints[0].revoke(*token), "nobody has asked");
+                // What is read from here on is not what was granted.
+                source.region().copy_from_slice(&[0xAA; LENGTH]);
+                scene.settle();
+            }
+            let result = scene.transfer(1, Way::Get, 0, (*token, 0), target.region());
+            if back {
+                let refusal = FabricError::NotGranted { peer: peer(0) };
+                refused(&result, &refusal, "taken back");
+                assert_eq!(target.bytes(), vec![0; LENGTH]);
+            } else {
+                result.expect("granted");
+                assert_same(
+                    &target.bytes(),
+                    &pattern(LENGTH, index as u64),
+                    "of several",
+                );
+            }
+        }
+        scene.settle();
+    }
+}
+
 /// After a grant is revoked nobody moves anything by it; revoking twice is no error.
 pub fn a_revoked_token_is_dead(stage: &dyn Stage) {
     let mut scene = Scene::new(stage, 2);

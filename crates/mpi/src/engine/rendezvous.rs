@@ -63,10 +63,7 @@ impl Engine {
             from,
             answer: envelope.request,
         };
-        if fits == 0 {
-            self.answer(from, envelope.request);
-            return self.pulled(id, None);
-        }
+        // Also if that is nothing: the get uses up the grant.
         match self.fabric.get(from, envelope.token, 0, into, operation) {
             Ok(Posted::Done) => {
                 self.answer(from, envelope.request);

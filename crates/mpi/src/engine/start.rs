@@ -128,7 +128,13 @@ impl Engine {
             Protocol::EagerSynchronous => Kind::EagerSynchronous,
             Protocol::Rendezvous => Kind::Ready,
         };
-        envelope.token = token.unwrap_or(Token(0));
+        if let Some(token) = token {
+            envelope.token = token;
+            // Only if the envelope goes next.
+            if self.outbox.is_clear(to) {
+                self.fabric.offer(to, token);
+            }
+        }
         let slot = self.core.requests.checked(request)?;
         slot.work = Work::Send { owned, token };
         // Until it ends, the peer that may answer; see `Core::sent`.

@@ -1,0 +1,294 @@
+//! Offers: the first bytes of a portal, sent before they are asked for.
+//!
+//! ```text
+//!   owner                                        asker
+//!   Offer{number, token, length}  ──────────►    remembered
+//!   Message that names the token  ──────────►    handed out; the look ends before the first chunk
+//!   Chunk … Chunk                 ──────────►    asked for meanwhile: straight into the asker's memory
+//!                                                otherwise kept, until it is
+//!        ◄── Get{token, from length on}          takes the offer, asks for the rest
+//!        ◄── Get{token, from 0 on}               wants something else: the offer is void
+//!   End{number}                   ──────────►    the grant was revoked: the offer is void
+//! ```
+//!
+//! A request costs a round trip, in which the connection would carry nothing. At most [`AHEAD`] bytes of one
+//! peer are on offer at a time, so that what is kept for it is bounded; a `Get` ends an offer on both sides.
+
+use weft_fabric::{FabricError, Operation, Peer, Region, Sink, Token};
+
+use crate::link::{Link, Target};
+use crate::network::Stream;
+use crate::outgoing::Bulk;
+use crate::session::Session;
+use crate::wire::{ChunkHead, Kind, Malformed, Offer, Way};
+
+/// Most bytes on offer to one peer.
+pub const AHEAD: usize = crate::wire::CHUNK;
+
+/// Fewer are not worth a frame of their own.
+const LEAST: usize = 4096;
+
+/// Bytes of ours that a peer has not answered with a get.
+#[derive(Clone, Copy, Debug)]
+pub struct Ours {
+    token: u64,
+    number: u32,
+    length: usize,
+}
+
+/// Bytes that a peer sends, or has sent, of its own accord.
+#[derive(Debug)]
+pub struct Theirs {
+    offer: Offer,
+    /// The get that has taken it.
+    taker: Option<u32>,
+    /// The look has ended once so that it could be taken.
+    seen: bool,
+    received: usize,
+    /// What came before it was taken, and from where on.
+    kept: Vec<(usize, Box<[u8]>)>,
+}
+
+impl<S: Stream> Session<S> {
+    /// Puts the beginning of a grant on offer, if the connection has time for it.
+    pub(crate) fn offer(&mut self, token: Token, region: Region) {
+        let open: usize = self.ours.iter().map(|one| one.length).sum();
+        let length = region.len().min(AHEAD - open);
+        let idle = self.is_live() && !self.left && self.out.is_flushed();
+        if length < LEAST || !idle || !self.out.has_room(Offer::BYTES) {
+            return;
+        }
+        self.next_offer = self.next_offer.wrapping_add(1);
+        let offer = Offer {
+            number: self.next_offer,
+            token: token.0,
+            length: length as u64,
+        };
+        self.out.push(Kind::Offer, self.processed, &[&offer.emit()]);
+        self.out.push_bulk(Bulk {
+            transfer: offer.number,
+            way: Way::Offered,
+            token: Some(token),
+            region: region.prefix(length),
+            at: 0,
+        });
+        self.ours.push(Ours {
+            token: token.0,
+            number: offer.number,
+            length,
+        });
+    }
+
+    /// The peer asks for bytes of a grant from `offset` on. True: it has them all, or they are on their way.
+    pub(crate) fn close_offer(&mut self, token: u64, offset: u64, rest: u64) -> bool {
+        let Some(place) = self.ours.iter().position(|one| one.token == token) else {
+            return false;
+        };
+        let ours = self.ours.swap_remove(place);
+        if offset == ours.length as u64 {
+            return rest == 0;
+        }
+        // It wants something else, and our memory back when it has that.
+        let is_it = |bulk: &Bulk| (bulk.way, bulk.transfer) == (Way::Offered, ours.number);
+        self.out.cancel(is_it);
+        self.out.detach(Way::Offered, ours.number);
+        false
+    }
+
+    /// A grant is revoked: its offers, which the peer is to be told of.
+    pub(crate) fn revoke_offers(&mut self, token: Token) -> impl Iterator<Item = u32> + use<S> {
+        let (gone, open) = std::mem::take(&mut self.ours)
+            .into_iter()
+            .partition::<Vec<_>, _>(|one| one.token == token.0);
+        self.ours = open;
+        gone.into_iter().map(|one| one.number)
+    }
+
+    /// The peer offers.
+    pub(crate) fn offered(&mut self, offer: Offer) -> Result<(), Malformed> {
+        let open: u64 = self
+            .theirs
+            .iter()
+            .filter(|one| one.taker.is_none())
+            .map(|one| one.offer.length)
+            .sum();
+        let known = self
+            .theirs
+            .iter()
+            .any(|one| one.offer.number == offer.number);
+        if known || offer.length > AHEAD as u64 - open {
+            return Err(Malformed);
+        }
+        self.theirs.push(Theirs {
+            offer,
+            taker: None,
+            seen: false,
+            received: 0,
+            kept: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn theirs(&mut self, number: u32) -> Option<&mut Theirs> {
+        self.theirs
+            .iter_mut()
+            .find(|one| one.offer.number == number)
+    }
+
+    /// Whether the look is to end before this chunk, so that whoever was told of the offer can take it.
+    pub(crate) fn waits_for_taker(&mut self, head: ChunkHead) -> bool {
+        match self.theirs(head.transfer) {
+            Some(one) if head.way == Way::Offered && one.taker.is_none() => {
+                !std::mem::replace(&mut one.seen, true)
+            }
+            _ => false,
+        }
+    }
+
+    /// Where the bytes of an offered chunk go.
+    pub(crate) fn offered_target(
+        &mut self,
+        head: ChunkHead,
+        length: usize,
+    ) -> Result<Target, Malformed> {
+        let Some(one) = self.theirs(head.transfer) else {
+            return Ok(Target::Nowhere);
+        };
+        let offset = usize::try_from(head.offset).map_err(|_| Malformed)?;
+        let kept: usize = one.kept.iter().map(|(_, bytes)| bytes.len()).sum();
+        let end = offset.checked_add(length).ok_or(Malformed)?;
+        if end as u64 > one.offer.length || (kept + length) as u64 > one.offer.length {
+            return Err(Malformed);
+        }
+        let Some(taker) = one.taker else {
+            return Ok(Target::Kept);
+        };
+        let region = self.gets.get(&taker).map(|asked| asked.region);
+        Ok(region
+            .and_then(|region| region.part(offset, length))
+            .map_or(Target::Nowhere, Target::Lent))
+    }
+
+    /// An offered chunk has arrived whole; `kept`: what of it went to no memory of an asker.
+    pub(crate) fn offered_landed(
+        &mut self,
+        head: ChunkHead,
+        length: usize,
+        kept: Vec<u8>,
+        sink: &mut dyn Sink,
+    ) {
+        let Some(one) = self.theirs(head.transfer) else {
+            return;
+        };
+        one.received += length;
+        let offset = head.offset as usize;
+        let Some(taker) = one.taker else {
+            one.kept.push((offset, kept.into()));
+            return;
+        };
+        let all = one.received as u64 >= one.offer.length;
+        if let Some(asked) = self.gets.get_mut(&taker) {
+            if let Some(part) = asked.region.part(offset, kept.len()) {
+                part.copy_from_slice(&kept);
+            }
+            asked.received += length;
+        }
+        if all {
+            self.theirs.retain(|one| one.offer.number != head.transfer);
+        }
+        self.finish_get(taker, sink);
+    }
+
+    /// How much of a grant that is to be read from its start is on offer, and by which number. An offer of
+    /// which something else is wanted is void.
+    pub(crate) fn find_offer(
+        &mut self,
+        token: Token,
+        (offset, length): (u64, u64),
+    ) -> Option<(u32, usize)> {
+        let place = self
+            .theirs
+            .iter()
+            .position(|one| one.offer.token == token.0 && one.taker.is_none())?;
+        let offer = self.theirs[place].offer;
+        if offset == 0 && offer.length <= length {
+            return Some((offer.number, offer.length as usize));
+        }
+        self.theirs.swap_remove(place);
+        None
+    }
+
+    /// A get has taken an offer: what came already goes to its memory. True: that was all it wants.
+    pub(crate) fn take_offer(&mut self, number: u32, taker: u32) -> bool {
+        let Some(place) = self
+            .theirs
+            .iter()
+            .position(|one| one.offer.number == number)
+        else {
+            return false;
+        };
+        let one = &mut self.theirs[place];
+        one.taker = Some(taker);
+        let Some(asked) = self.gets.get_mut(&taker) else {
+            return false;
+        };
+        for (offset, bytes) in one.kept.drain(..) {
+            if let Some(part) = asked.region.part(offset, bytes.len()) {
+                part.copy_from_slice(&bytes);
+            }
+        }
+        asked.received += one.received;
+        let all = asked.received >= asked.region.len();
+        if one.received as u64 >= one.offer.length {
+            self.theirs.swap_remove(place);
+        }
+        all
+    }
+
+    /// A get has ended: an offer that it had taken goes nowhere any more.
+    pub(crate) fn drop_taken(&mut self, taker: u32, link: &mut Link<S>) {
+        self.theirs.retain(|one| {
+            let goes = one.taker == Some(taker);
+            if goes {
+                link.divert(Way::Offered, one.offer.number);
+            }
+            !goes
+        });
+    }
+
+    /// The peer takes an offer back. Answers the get that had taken it, which ends with it.
+    pub(crate) fn offer_withdrawn(
+        &mut self,
+        from: Peer,
+        number: u32,
+        link: &mut Link<S>,
+        sink: &mut dyn Sink,
+    ) {
+        let Some(place) = self
+            .theirs
+            .iter()
+            .position(|one| one.offer.number == number)
+        else {
+            return;
+        };
+        let gone = self.theirs.swap_remove(place);
+        let asked = gone.taker.and_then(|taker| self.gets.remove(&taker));
+        if let Some(asked) = asked {
+            link.divert(Way::Offered, number);
+            link.divert(Way::Got, gone.taker.unwrap_or_default());
+            let refused = FabricError::NotGranted { peer: from };
+            sink.moved(asked.operation, Err(refused));
+        }
+    }
+
+    /// Says that a get has ended, if it has.
+    pub(crate) fn finish_get(&mut self, transfer: u32, sink: &mut dyn Sink) {
+        if let Some(asked) = self.gets.get(&transfer)
+            && asked.received >= asked.region.len()
+        {
+            let operation: Operation = asked.operation;
+            self.gets.remove(&transfer);
+            sink.moved(operation, Ok(()));
+        }
+    }
+}

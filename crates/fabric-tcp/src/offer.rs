@@ -22,8 +22,9 @@ use crate::outgoing::Bulk;
 use crate::session::Session;
 use crate::wire::{ChunkHead, Kind, Malformed, Offer, Way};
 
-/// Most bytes on offer to one peer.
-pub const AHEAD: usize = crate::wire::CHUNK;
+/// Most bytes on offer to one peer: as many as its messages may take in the [ring](crate::outgoing::RING). A
+/// message that is on offer as a whole is one write, which is what the kernel is quickest with.
+pub const AHEAD: usize = crate::outgoing::RING;
 
 /// Fewer are not worth a frame of their own.
 const LEAST: usize = 4096;

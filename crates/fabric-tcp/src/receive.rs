@@ -13,7 +13,7 @@ use crate::bell::About;
 use crate::endpoint::{Own, Tcp};
 use crate::link::{Found, Link, Read};
 use crate::network::{Network, Stream, Watch};
-use crate::session::{ACKNOWLEDGE, Session};
+use crate::session::{ACKNOWLEDGE, CHUNK_OWED, Session};
 use crate::wire::{self, Ask, End, HEADER, Header, Kind, Malformed, Offer};
 
 /// Up to so many connections are read without asking which of them has news.
@@ -394,7 +394,10 @@ impl<S: Stream> Session<S> {
         if !confirmed {
             return Err(Malformed);
         }
-        self.owed += HEADER + header.length;
+        self.owed += match header.kind {
+            Kind::Chunk => CHUNK_OWED,
+            _ => HEADER + header.length,
+        };
         self.out.acknowledge(header.processed, self.processed)
     }
 

@@ -19,6 +19,9 @@ use crate::outgoing::Outgoing;
 /// Bytes of counted frames after which an acknowledgement is due, if nothing carries it before.
 pub const ACKNOWLEDGE: usize = crate::outgoing::RING / 4;
 
+/// What a chunk counts for that: its bytes take no room in the sender's ring, but it remembers the chunk.
+pub const CHUNK_OWED: usize = ACKNOWLEDGE / 16;
+
 /// Most transfers that one peer may have under way with us.
 pub const TRANSFERS: usize = 1024;
 

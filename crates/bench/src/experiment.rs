@@ -199,16 +199,17 @@ pub enum Task {
         /// From nanoseconds per operation to y.
         convert: Convert,
     },
-    /// The same while strangers connect.
+    /// The same while strangers connect to the ranks' ports, and while they do something else, in turn: the
+    /// time of the one over the time of the other.
     Attacked {
         /// The job.
         job: JobKey,
         /// As of [`Task::Request`].
         request: String,
-        /// Who connects where.
-        attack: Attack,
-        /// From nanoseconds per operation to y.
-        convert: Convert,
+        /// So many connections each second.
+        rate: u32,
+        /// What is compared with.
+        control: Control,
     },
     /// A loop in the program of a library, over one of its components.
     Program {
@@ -285,13 +286,13 @@ pub enum Way {
     HydraAlone(PathBuf),
 }
 
-/// Connections of people who do not belong.
+/// What strangers do while a job is not attacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attack {
-    /// So many each second; 0: nobody.
-    pub rate: u32,
-    /// To the ports of the job's ranks, not to one of the strangers' own.
-    pub at_ranks: bool,
+pub enum Control {
+    /// They connect at the same rate to a port of their own.
+    Elsewhere,
+    /// Nothing.
+    Nobody,
 }
 
 /// One figure of a measurement of the datapath.

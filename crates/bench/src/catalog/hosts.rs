@@ -2,19 +2,17 @@
 
 use super::budget;
 use crate::experiment::{
-    Attack, Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Task, Way,
+    Budget, Cast, Control, Effort, Experiment, JobKey, Line, Part, Plan, Task, Way,
 };
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
 
-/// What the strangers of the control are called.
-pub(crate) const ELSEWHERE: &str = "strangers elsewhere";
-/// Those at the ports of the ranks.
-pub(crate) const HERE: &str = "strangers at its ports";
-/// The panel of small messages.
-pub(crate) const SMALL: &str = "8 B back and forth [µs]";
-/// The panel of large ones.
-pub(crate) const LARGE: &str = "8 × 1 MiB one way [µs]";
+/// What is compared with: the same strangers at a port of their own, or none.
+pub(crate) const ELSEWHERE: &str = "against the same strangers elsewhere";
+pub(crate) const NOBODY: &str = "against no strangers";
+/// The panel of small messages, and that of large ones.
+pub(crate) const SMALL: &str = "8 B back and forth";
+pub(crate) const LARGE: &str = "windows of 8 × 1 MiB one way";
 
 /// What Hydra's own time is taken off.
 pub(crate) const OWN: &str = "under Hydra, its own part";
@@ -27,9 +25,9 @@ pub fn experiments() -> Vec<Experiment> {
             part: Part::Beyond,
             title: "What hostile connections cost a job over TCP",
             x: "hostile connections per second",
-            y: "time [µs]",
-            unit: "µs",
-            scales: (Scale::Linear, Scale::Linear),
+            y: "time, attacked over not attacked",
+            unit: "×",
+            scales: (Scale::Log, Scale::Linear),
             lower_is_better: true,
             chart: Chart::Line,
             notes: &[
@@ -38,10 +36,12 @@ pub fn experiments() -> Vec<Experiment> {
                  time); a handshake of this very job, recorded when it began and replayed whole; a handshake with another \
                  key; a slow one that says a byte of that recording now and then (32 at a time, a byte with each new \
                  connection). The full run makes more than 10 000 connections at each rate from 1 000 a second on.",
+                "A sample is the time under attack over the time without, measured one right after the other.",
                 "The strangers have no machine of their own here: their work, and that of the kernel for their connections, \
-                 takes processor time from two ranks that spin on two cores. So the promise is about two runs that differ \
-                 in one thing: in one the strangers attack the job's ports, in the other, at the same rate, with the same \
-                 bytes, a port of their own where they are accepted and dropped unread. No strangers at all: at 0.",
+                 takes processor time from two ranks that spin on two cores. So the promise is judged against a control \
+                 that differs in one thing: the strangers connect at the same rate, with the same bytes, to a port of \
+                 their own where they are accepted and dropped unread. What is left is what it costs the ranks to turn \
+                 them away. Against no strangers at all: the other series, which holds the strangers' own work, too.",
                 "Data: back and forth each message is another one and each is looked at, in both runs; one way they are \
                  looked at after each sample. A job that ends, or delivers something else, fails the experiment.",
             ],
@@ -71,7 +71,6 @@ pub fn experiments() -> Vec<Experiment> {
 }
 
 fn strangers(cast: &Cast, effort: Effort) -> Plan {
-    let rates = effort.pick(vec![100, 1000], vec![100, 300, 1000, 3000]);
     let ours = cast.members.iter().find(|one| one.role == Role::Ours);
     let mut lines = Vec::new();
     if let Some((member, implementation)) = ours.and_then(|one| Some((one, one.network?))) {
@@ -84,38 +83,46 @@ fn strangers(cast: &Cast, effort: Effort) -> Plan {
             (SMALL, "pingpong size=8 check=1"),
             (LARGE, "bandwidth size=1048576 window=8 check=1"),
         ] {
-            for (variant, at_ranks) in [(HERE, true), (ELSEWHERE, false)] {
-                let cell = |rate: u32| {
+            for (variant, control, rates) in [
+                (
+                    ELSEWHERE,
+                    Control::Elsewhere,
+                    effort.pick(vec![100, 1000], vec![100, 300, 1000, 3000]),
+                ),
+                (
+                    NOBODY,
+                    Control::Nobody,
+                    effort.pick(vec![100], vec![100, 300, 1000, 3000]),
+                ),
+            ] {
+                let cell = |rate| {
                     let task = Task::Attacked {
                         job,
                         request: request.into(),
-                        attack: Attack { rate, at_ranks },
-                        convert: Convert::Microseconds,
+                        rate,
+                        control,
                     };
                     (f64::from(rate), task)
                 };
-                let nobody = at_ranks.then(|| cell(0));
                 lines.push(Line {
                     role: Role::Ours,
                     subject: member.name.clone(),
                     variant: variant.into(),
                     panel: panel.into(),
-                    cells: nobody
-                        .into_iter()
-                        .chain(rates.iter().copied().map(cell))
-                        .collect(),
+                    cells: rates.into_iter().map(cell).collect(),
                 });
             }
         }
     }
     Plan {
         budget: Budget {
-            least: effort.pick(8, 20),
-            most: effort.pick(16, 100),
-            time: effort.pick(Duration::from_millis(450), Duration::from_secs(12)),
+            least: effort.pick(6, 100),
+            most: effort.pick(20, 200),
+            time: effort.pick(Duration::from_millis(900), Duration::from_secs(30)),
+            turn: 1,
             // Several of the strangers come in each sample, also when they are few.
-            sample: effort.pick(Duration::from_millis(25), Duration::from_millis(120)),
-            launches: effort.pick(1, 3),
+            sample: effort.pick(Duration::from_millis(50), Duration::from_millis(100)),
+            launches: effort.pick(1, 4),
             ..budget(effort)
         },
         lines,

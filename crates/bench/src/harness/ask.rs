@@ -20,9 +20,9 @@ impl Harness<'_> {
             Task::Attacked {
                 job,
                 request,
-                attack,
-                convert,
-            } => self.under_attack(cell, budget, *job, request, *attack, *convert),
+                rate,
+                control,
+            } => self.under_attack(cell, budget, *job, request, *rate, *control),
             Task::Program {
                 program,
                 request,

@@ -22,6 +22,7 @@ static const struct {
     {"pingpong", pingpong}, {"bandwidth", bandwidth}, {"copy", copy},   {"stream", stream},
     {"exchange", exchange}, {"collective", collective}, {"routine", routine}, {"oneway", oneway}, {"matching", matching}, {"idle", idle},
     {"settle", settle},     {"burn", burn},         {"threads", threads}, {"carried", carried},
+    {"raw", raw},
 };
 
 static int world_rank;
@@ -160,6 +161,14 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &task.ranks);
     world_rank = task.rank;
     if (argc < 2) { /* the empty program of the start-up experiment */
+        MPI_Finalize();
+        return 0;
+    }
+    if (!strcmp(argv[1], "form")) { /* the same, once each rank has heard from each other */
+        task.request = "settle";
+        task.values = calloc(1, sizeof *task.values);
+        task.samples = 1;
+        settle(&task);
         MPI_Finalize();
         return 0;
     }

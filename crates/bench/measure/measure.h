@@ -48,6 +48,7 @@ void pattern_check(const char *bytes, size_t length, unsigned seed, const char *
 void pingpong(struct task *task);
 void bandwidth(struct task *task);
 void copy(struct task *task);
+void raw(struct task *task);
 void stream(struct task *task);
 void exchange(struct task *task);
 void collective(struct task *task);

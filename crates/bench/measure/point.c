@@ -42,17 +42,32 @@ static void nonblocking(char *out, char *in, int size, int peer, int first, int 
     }
 }
 
+/* As `blocking`, each message with data of its own that the receiver looks at. */
+static void checked(char *out, char *in, int size, int peer, int first, int count, MPI_Comm comm)
+{
+    for (int index = 0; index < count; index++) {
+        pattern_fill(out, (size_t)size, (unsigned)index);
+        if (first)
+            MPI_Send(out, size, MPI_CHAR, peer, TAG, comm);
+        MPI_Recv(in, size, MPI_CHAR, peer, TAG, comm, MPI_STATUS_IGNORE);
+        pattern_check(in, (size_t)size, (unsigned)index, "ping-pong");
+        if (!first)
+            MPI_Send(out, size, MPI_CHAR, peer, TAG, comm);
+    }
+}
+
 /* Time of one message, one way: half of a round trip.
  * communicators=K: on the last of K duplicates; posted=K: beside K receives that nothing matches;
- * idle=1: while every other rank is blocked in MPI_Recv. */
+ * idle=1: while every other rank is blocked in MPI_Recv; check=1: each message is another and is looked at. */
 void pingpong(struct task *task)
 {
     int size = (int)task_number(task, "size", 8);
     int communicators = (int)task_number(task, "communicators", 0);
     int posted = (int)task_number(task, "posted", 0);
     int idle_peers = task_is(task, "idle", "1");
+    int check = task_is(task, "check", "1");
     void (*turn)(char *, char *, int, int, int, int, MPI_Comm) =
-        task_is(task, "mode", "nonblocking") ? nonblocking : blocking;
+        check ? checked : task_is(task, "mode", "nonblocking") ? nonblocking : blocking;
     MPI_Comm comm = MPI_COMM_WORLD;
     MPI_Comm *duplicates = NULL;
     MPI_Request *never = NULL;
@@ -100,11 +115,13 @@ void pingpong(struct task *task)
     free(duplicates);
 }
 
-/* Rank 0 sends `window` messages and waits for a short answer; a value is the time of one window. */
+/* Rank 0 sends `window` messages and waits for a short answer; a value is the time of one window.
+ * check=1: data are looked at after each sample, not only at the end. */
 void bandwidth(struct task *task)
 {
     int size = (int)task_number(task, "size", 8);
     int window = (int)task_number(task, "window", 64);
+    int check = task_is(task, "check", "1");
     MPI_Request *requests = calloc((size_t)window, sizeof *requests);
     char *bytes = buffer((size_t)size);
     char answer[4] = {0};
@@ -129,8 +146,12 @@ void bandwidth(struct task *task)
         }
         if (sample >= 0)
             task->values[sample] = (now() - start) / task->iterations;
+        if (task->rank == 1 && check) { /* and not what was left there */
+            pattern_check(bytes, (size_t)size, 5, "bandwidth");
+            memset(bytes, 0, (size_t)size);
+        }
     }
-    if (task->rank == 1)
+    if (task->rank == 1 && !check)
         pattern_check(bytes, (size_t)size, 5, "bandwidth");
     free(requests);
     free(bytes);

@@ -9,6 +9,7 @@ use crate::machine::{self, Machine};
 use crate::program::Program;
 use crate::report;
 use crate::results::{Participant, Results, Role};
+use crate::strangers;
 use crate::summary::{self, Row, Verdict};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -55,6 +56,9 @@ struct Options {
     /// Answers requests on standard input with measurements of Weft's components.
     #[arg(long, hide = true)]
     serve_components: bool,
+    /// Attacks the ports of a job, as asked on standard input.
+    #[arg(long, hide = true)]
+    serve_strangers: bool,
 }
 
 fn name_and_path(text: &str) -> Result<(String, PathBuf), String> {
@@ -90,6 +94,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn run(options: &Options) -> Result<()> {
     if options.serve_components {
         return components::serve();
+    }
+    if options.serve_strangers {
+        return strangers::serve();
     }
     let all = catalog::all();
     if options.list {
@@ -199,6 +206,7 @@ fn measure(
                     index,
                     network: Some(implementations.len() + index),
                     sealed: encrypted.filter(|_| role == Role::Ours),
+                    hydra: implementation.hydra(),
                     name: name.clone(),
                     role,
                 });

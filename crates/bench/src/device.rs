@@ -20,8 +20,6 @@ pub enum Device {
     UnixSocket,
     /// A TCP connection over loopback, both threads spinning on a non-blocking `read`; ns one way.
     Loopback,
-    /// A TCP connection over loopback, one thread writing and one reading without pause; ns per message.
-    Stream,
     /// A copy within one thread; ns per copy.
     Memcpy,
     /// A part of the datapath alone; ns per item or decision. The size is its batch, or its clients.
@@ -37,7 +35,6 @@ impl Device {
             Device::CacheLine => "device: cache line bounced",
             Device::UnixSocket => "device: Unix socket",
             Device::Loopback => "device: TCP loopback, spinning",
-            Device::Stream => "device: TCP stream over loopback",
             Device::Memcpy => "device: memcpy, one thread",
             Device::Datapath(_) => "Weft",
             Device::Handover => "device: memcpy between two cores",
@@ -84,10 +81,6 @@ impl Device {
             Device::Loopback => {
                 let (here, there) = loopback()?;
                 back_and_forth(here, there, size, warmup, iterations, samples)
-            }
-            Device::Stream => {
-                let (here, there) = loopback()?;
-                one_way(here, there, size, warmup, iterations, samples)
             }
             Device::Memcpy => Ok(memcpy(size, warmup, iterations, samples)),
             Device::Datapath(part) => Ok(part.sample(size, warmup, iterations, samples)?),
@@ -235,54 +228,6 @@ fn back_and_forth<S: Read + Write + Send>(
     })
 }
 
-/// Messages one way without pause, and a byte back at the end of each run of them.
-fn one_way<S: Read + Write + Send>(
-    mut here: S,
-    mut there: S,
-    size: usize,
-    warmup: u64,
-    iterations: u64,
-    samples: usize,
-) -> Result<Vec<f64>> {
-    let given_up = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let reading = scope.spawn(|| {
-            let mut bytes = vec![0; size];
-            for run in 0..=samples {
-                let count = if run == 0 { warmup } else { iterations };
-                for _ in 0..count {
-                    fill(&mut there, &mut bytes, &given_up)?;
-                }
-                drain(&mut there, &[1], &given_up)?;
-            }
-            Ok::<_, std::io::Error>(())
-        });
-        let bytes = vec![7; size];
-        let mut failed = None;
-        let found = time(warmup, iterations, samples, 1.0, |count| {
-            let mut run = || {
-                for _ in 0..count {
-                    drain(&mut here, &bytes, &given_up)?;
-                }
-                fill(&mut here, &mut [0], &given_up)
-            };
-            if failed.is_none() {
-                failed = run().err();
-            }
-        });
-        if failed.is_some() {
-            given_up.store(true, Ordering::Relaxed);
-        }
-        let read = reading
-            .join()
-            .map_err(|_| anyhow::anyhow!("the reading thread panicked"))?;
-        match failed.or(read.err()) {
-            Some(error) => Err(error).context("a socket of this machine failed"),
-            None => Ok(found),
-        }
-    })
-}
-
 /// Reads a whole message, spinning if the stream does not block.
 fn fill(stream: &mut impl Read, bytes: &mut [u8], given_up: &AtomicBool) -> std::io::Result<()> {
     let mut have = 0;
@@ -343,12 +288,7 @@ mod tests {
 
     #[test]
     fn every_device_answers_with_as_many_samples_as_asked() {
-        for device in [
-            Device::UnixSocket,
-            Device::Loopback,
-            Device::Stream,
-            Device::Memcpy,
-        ] {
+        for device in [Device::UnixSocket, Device::Loopback, Device::Memcpy] {
             let found = device.sample(3000, 2, 5, 4).expect("device");
             assert_eq!(found.len(), 4, "{device:?}");
             assert!(

@@ -9,6 +9,7 @@
 
 use crate::device::Device;
 use crate::results::{Chart, Role, Scale};
+use std::path::PathBuf;
 use std::time::Duration;
 use weft_net::measure::{Measured, Setting};
 
@@ -88,6 +89,8 @@ pub struct Member {
     pub network: Option<usize>,
     /// Where the harness has it told to encrypt that, if it can.
     pub sealed: Option<usize>,
+    /// Its launcher, if that starts ranks of others, too.
+    pub hydra: Option<PathBuf>,
     /// Name in the legend.
     pub name: String,
     /// Ours or a peer.
@@ -196,6 +199,18 @@ pub enum Task {
         /// From nanoseconds per operation to y.
         convert: Convert,
     },
+    /// The same while strangers connect to the ranks' ports, and while they do something else, in turn: the
+    /// time of the one over the time of the other.
+    Attacked {
+        /// The job.
+        job: JobKey,
+        /// As of [`Task::Request`].
+        request: String,
+        /// So many connections each second.
+        rate: u32,
+        /// What is compared with.
+        control: Control,
+    },
     /// A loop in the program of a library, over one of its components.
     Program {
         /// Index in the cast.
@@ -234,6 +249,16 @@ pub enum Task {
         /// Number of ranks.
         ranks: u32,
     },
+    /// Time of a launcher from its start to its end, of a job of two hosts with four ranks each, in which
+    /// each rank hears from each other.
+    Form {
+        /// Index in the cast.
+        implementation: usize,
+        /// How it is formed.
+        way: Way,
+        /// Less the time of the same launcher with programs that do nothing, started just before or after.
+        less_launcher: bool,
+    },
     /// Proportional set size of every rank of an idle job, in MB.
     Memory {
         /// The job.
@@ -246,6 +271,28 @@ pub enum Task {
         /// Length of one sample.
         milliseconds: u64,
     },
+}
+
+/// How a job of two hosts is formed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// `weft join` on both, with a token.
+    Join,
+    /// Our launcher, which reaches each host by a command.
+    Hosts,
+    /// This launcher of MPICH, which reaches each host by a command.
+    Hydra(PathBuf),
+    /// The same with programs that do nothing.
+    HydraAlone(PathBuf),
+}
+
+/// What strangers do while a job is not attacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// They connect at the same rate to a port of their own.
+    Elsewhere,
+    /// Nothing.
+    Nobody,
 }
 
 /// One figure of a measurement of the datapath.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The measuring program, carried along so that an installed `weft` needs no source tree.
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: [(&str, &str); 10] = [
     ("measure.h", include_str!("../measure/measure.h")),
     ("main.c", include_str!("../measure/main.c")),
     ("point.c", include_str!("../measure/point.c")),
@@ -15,6 +15,7 @@ const SOURCES: [(&str, &str); 9] = [
     ("collective.c", include_str!("../measure/collective.c")),
     ("routine.c", include_str!("../measure/routine.c")),
     ("matching.c", include_str!("../measure/matching.c")),
+    ("raw.c", include_str!("../measure/raw.c")),
     ("idle.c", include_str!("../measure/idle.c")),
     ("threads.c", include_str!("../measure/threads.c")),
 ];
@@ -125,6 +126,22 @@ impl Implementation {
         }
         command.arg(&self.program).stdin(Stdio::null());
         command
+    }
+
+    /// A program of the implementation.
+    pub fn tool(&self, name: &str) -> PathBuf {
+        self.prefix.join("bin").join(name)
+    }
+
+    /// The measuring program.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Its launcher, if that is Hydra: the one that starts ranks of any implementation.
+    pub fn hydra(&self) -> Option<PathBuf> {
+        let hydra = self.tool("mpiexec.hydra");
+        hydra.exists().then_some(hydra)
     }
 
     /// What [`Implementation::command`] adds to the plain command line, for the reader of the page.

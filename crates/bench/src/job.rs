@@ -12,10 +12,12 @@
 
 use crate::experiment::JobKey;
 use crate::implementation::Implementation;
+use crate::strangers::listening;
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
@@ -201,6 +203,18 @@ impl Job {
         self.collect(timeout).with_context(|| request.to_string())
     }
 
+    /// The addresses at which the ranks listen.
+    pub fn listening(&self) -> Result<Vec<SocketAddr>> {
+        let mut all = Vec::new();
+        for process in &self.processes {
+            all.extend(listening(process.id())?);
+        }
+        if all.is_empty() {
+            bail!("the ranks listen at no port: they do not talk over TCP");
+        }
+        Ok(all)
+    }
+
     /// Proportional set size of every rank, in MB (10^6 bytes).
     pub fn memory(&self) -> Result<Vec<f64>> {
         let of = |process: &ProcessHandle| {
@@ -356,6 +370,11 @@ impl Pool {
         self.jobs
             .get_mut(&key)
             .context("a job that was just launched")
+    }
+
+    /// Ends one job in good order.
+    pub fn end(&mut self, key: JobKey) -> Result<()> {
+        self.jobs.remove(&key).map_or(Ok(()), Job::end)
     }
 
     /// Kills a job that misbehaved.

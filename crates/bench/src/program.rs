@@ -55,6 +55,17 @@ impl Program {
         })
     }
 
+    /// This program itself, attacking a job.
+    pub fn strangers() -> Program {
+        Program {
+            stem: "strangers".into(),
+            role: Role::Device,
+            path: "/proc/self/exe".into(),
+            arguments: vec!["bench", "--serve-strangers"],
+            running: None,
+        }
+    }
+
     /// The program of a compared library.
     pub fn peer(path: &Path) -> Option<Program> {
         Some(Program {
@@ -141,11 +152,20 @@ impl Program {
         }
     }
 
-    fn exchange(&mut self, request: &str, limit: Duration) -> Result<String> {
-        let running = match &mut self.running {
+    /// Starts the program, if it does not run: the first question does so as well.
+    pub fn start(&mut self) -> Result<()> {
+        self.running().map(|_| ())
+    }
+
+    fn running(&mut self) -> Result<&mut Running> {
+        Ok(match &mut self.running {
             Some(running) => running,
             none => none.insert(Running::start(&self.path, &self.arguments)?),
-        };
+        })
+    }
+
+    fn exchange(&mut self, request: &str, limit: Duration) -> Result<String> {
+        let running = self.running()?;
         writeln!(running.socket.get_mut(), "{request}")
             .with_context(|| format!("the program ended{}", said(&running.log)))?;
         running.line(limit)

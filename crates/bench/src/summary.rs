@@ -47,7 +47,9 @@ const ANY: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
 const EIGHT: (f64, f64) = (8.0, 8.0);
 const LINE: &str = "device: cache line bounced";
 const LOOPBACK: &str = "device: TCP loopback, spinning";
+use crate::catalog::RAW;
 use crate::catalog::datapath::SOCKETS;
+use crate::catalog::hosts::{ELSEWHERE, LARGE, NOBODY, OWN, SMALL};
 const COST: &str = "processor time of all";
 const COPY: &str = "device: one copy between processes";
 
@@ -127,6 +129,104 @@ const TARGETS: &[Target] = &[
             "bandwidth of 256 KiB to 1 MiB, against one copy",
             "bandwidth",
             0.95,
+        )
+    },
+    Target {
+        variant: "TCP",
+        reference: Reference::Device(RAW),
+        at_least: true,
+        ..at_most(
+            "bandwidth over TCP, against a raw stream",
+            "bandwidth",
+            0.95,
+        )
+    },
+    Target {
+        places: (1_048_576.0, 1_048_576.0),
+        variant: "TCP, encrypted",
+        reference: Reference::Variant("TCP"),
+        at_least: true,
+        ..at_most(
+            "bandwidth over TCP of 1 MiB, encrypted against plain",
+            "bandwidth",
+            0.7,
+        )
+    },
+    // At most 0.95 of the time is at least 1.05 of the throughput.
+    Target {
+        variant: "TCP",
+        at_least: true,
+        ..at_most(
+            "throughput back and forth over TCP, blocking",
+            "throughput-blocking",
+            1.05,
+        )
+    },
+    Target {
+        variant: "TCP",
+        at_least: true,
+        ..at_most(
+            "throughput both ways over TCP, non-blocking",
+            "throughput-nonblocking",
+            1.05,
+        )
+    },
+    Target {
+        variant: "blocking, TCP",
+        ..at_most("a long over TCP, blocking", "latency-long", 0.8)
+    },
+    Target {
+        variant: "non-blocking, TCP",
+        ..at_most("a long over TCP, non-blocking", "latency-long", 0.8)
+    },
+    Target {
+        panel: SMALL,
+        places: (1.0, 1000.0),
+        variant: ELSEWHERE,
+        reference: Reference::Absolute,
+        ..at_most(
+            "8 B over TCP beside up to 1 000 strangers a second",
+            "hosts-strangers",
+            1.05,
+        )
+    },
+    Target {
+        panel: LARGE,
+        places: (1.0, 1000.0),
+        variant: ELSEWHERE,
+        reference: Reference::Absolute,
+        ..at_most(
+            "1 MiB over TCP beside up to 1 000 strangers a second",
+            "hosts-strangers",
+            1.05,
+        )
+    },
+    Target {
+        places: (100.0, 100.0),
+        variant: NOBODY,
+        reference: Reference::Absolute,
+        ..at_most(
+            "100 strangers a second, their own work included",
+            "hosts-strangers",
+            1.05,
+        )
+    },
+    Target {
+        variant: "join",
+        reference: Reference::Absolute,
+        ..at_most(
+            "2 hosts × 4 ranks by weft join [ms]",
+            "hosts-forming",
+            1000.0,
+        )
+    },
+    Target {
+        variant: OWN,
+        reference: Reference::Absolute,
+        ..at_most(
+            "2 hosts × 4 ranks under Hydra, our own part [ms]",
+            "hosts-forming",
+            300.0,
         )
     },
     Target {

@@ -308,7 +308,7 @@ impl<N: Network> Tcp<N> {
 
     /// Whether anything but listening is going on.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.live.is_empty() || !self.dialing.is_empty() || !self.candidates.is_empty()
+        !self.live.is_empty() || !self.dialing.is_empty() || self.candidates.has_expected()
     }
 
     /// Ends without a word, as a process does that is killed. For tests.

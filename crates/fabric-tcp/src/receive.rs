@@ -45,7 +45,7 @@ impl<N: Network> Tcp<N> {
     pub(crate) fn look(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         let mut found = self.deliver_own(sink, budget);
         found += self.tell(sink);
-        let unsettled = !self.dialing.is_empty() || !self.candidates.is_empty();
+        let unsettled = !self.dialing.is_empty() || self.candidates.has_expected();
         self.looks = self.looks.wrapping_add(1);
         let ask = unsettled
             || self.live.len() > FEW
@@ -56,7 +56,7 @@ impl<N: Network> Tcp<N> {
         if ask {
             found += self.look_at_all(sink, share);
         }
-        if unsettled {
+        if unsettled || (ask && !self.candidates.is_empty()) {
             self.tick();
         }
         // Also those without news of the descriptor: their frames may stand in a buffer.

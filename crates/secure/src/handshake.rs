@@ -7,6 +7,9 @@
 //!   responder                      FIRST              SECOND, expects THIRD: done
 //! ```
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use snow::{Builder, HandshakeState};
 
 use crate::key::Key;
@@ -44,6 +47,32 @@ pub struct Handshake {
     partial: Vec<u8>,
     /// What is to be sent.
     outgoing: Vec<u8>,
+    /// Responder: what was heard before is refused.
+    heard: Option<Heard>,
+}
+
+/// The first messages that came from members: whoever says one of them again is a recording, and is refused
+/// before it costs the arithmetic of an answer. Shared by all handshakes of one process.
+///
+/// Only who knows the key adds to it, so strangers cannot fill it.
+#[derive(Clone, Debug, Default)]
+pub struct Heard(Arc<Mutex<HashSet<[u8; EPHEMERAL]>>>);
+
+/// Most that are remembered; then all are forgotten, and a recording costs an answer once more.
+const REMEMBERED: usize = 1 << 14;
+
+impl Heard {
+    /// Notes the ephemeral key of a first message; false if it was noted before.
+    fn is_new(&self, first: &[u8]) -> bool {
+        let Some(ephemeral) = first.first_chunk::<EPHEMERAL>() else {
+            return true;
+        };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= REMEMBERED {
+            all.clear();
+        }
+        all.insert(*ephemeral)
+    }
 }
 
 enum State {
@@ -98,6 +127,7 @@ impl Handshake {
             hello: Vec::new(),
             partial: Vec::new(),
             outgoing,
+            heard: None,
         }
     }
 
@@ -112,6 +142,16 @@ impl Handshake {
             hello: padded(hello).to_vec(),
             partial: Vec::new(),
             outgoing: Vec::new(),
+            heard: None,
+        }
+    }
+
+    /// Of a responder: refuses first messages that others with the same memory have heard.
+    #[must_use]
+    pub fn refusing(self, heard: Heard) -> Self {
+        Self {
+            heard: Some(heard),
+            ..self
         }
     }
 
@@ -166,6 +206,14 @@ impl Handshake {
     /// Responder: the first message is here.
     fn answer(&mut self, mut noise: HandshakeState, first: &[u8]) -> Result<State, Refusal> {
         let hello = read_hello(&mut noise, first)?;
+        // After the key was proved: what a stranger makes up is not remembered.
+        if self
+            .heard
+            .as_ref()
+            .is_some_and(|heard| !heard.is_new(first))
+        {
+            return Err(Refusal::Recording);
+        }
         self.outgoing = vec![0; SECOND];
         let length = noise
             .write_message(&self.hello, &mut self.outgoing)
@@ -209,7 +257,7 @@ fn channel(noise: HandshakeState, hello: Vec<u8>) -> Result<Channel, Refusal> {
     let transport = noise
         .into_stateless_transport_mode()
         .map_err(|_| Refusal::WrongKey)?;
-    let transport = std::sync::Arc::new(transport);
+    let transport = Arc::new(transport);
     Ok(Channel {
         hello,
         sealer: Sealer::new(transport.clone()),
@@ -326,6 +374,28 @@ mod tests {
         assert_eq!(again.take_outgoing().len(), SECOND);
         let refused = feed(&mut again, &third, 1000);
         assert_eq!(refused.unwrap_err(), Refusal::Recording);
+    }
+
+    #[test]
+    fn a_recording_that_was_heard_here_gets_no_answer() {
+        let heard = Heard::default();
+        let responder = || Handshake::responder(&key(1), "test", b"right").refusing(heard.clone());
+        let first = Handshake::initiator(&key(1), "test", b"left").take_outgoing();
+        let mut right = responder();
+        assert!(feed(&mut right, &first, 1000).unwrap().is_none());
+        let mut again = responder();
+        assert_eq!(
+            feed(&mut again, &first, 1000).unwrap_err(),
+            Refusal::Recording
+        );
+        assert!(again.take_outgoing().is_empty());
+        // What somebody without the key makes up is refused as that, and not remembered.
+        for _ in 0..2 {
+            let refused = feed(&mut responder(), &[0; FIRST], 1000);
+            assert_eq!(refused.unwrap_err(), Refusal::WrongKey);
+        }
+        let other = Handshake::initiator(&key(1), "test", b"left").take_outgoing();
+        assert!(feed(&mut responder(), &other, 1000).unwrap().is_none());
     }
 
     #[test]

@@ -13,7 +13,8 @@
 //! The handshake is Noise (`NNpsk0`, X25519, AES-256-GCM, SHA-256) by the `snow` crate, with the job's
 //! key as the pre-shared key. Its three messages have fixed sizes: not even a length is read from a
 //! stranger. A first message that was recorded and sent again gets an answer, but its sender cannot
-//! confirm; the hello of an initiator is given out only after the confirmation.
+//! confirm, and where what was heard is remembered ([`Heard`]) it gets none; the hello of an initiator is given
+//! out only after the confirmation.
 //!
 //! | file | what |
 //! |---|---|
@@ -40,7 +41,7 @@ mod records;
 mod session;
 mod strangers;
 
-pub use handshake::{Channel, FIRST, HELLO, Handshake, SECOND, Step, THIRD};
+pub use handshake::{Channel, FIRST, HELLO, Handshake, Heard, SECOND, Step, THIRD};
 pub use key::{Key, KeyError};
 pub use records::{Broken, LENGTH, Opener, RECORD, Sealer, TAG};
 pub use session::{MESSAGE, Session, SessionError, Stream};

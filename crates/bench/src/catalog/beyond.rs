@@ -2,7 +2,7 @@
 
 use super::scaling::{collectives_ranks, collectives_small, growth, matching_depth};
 use super::sources::bare_copy;
-use super::{budget, over_tcp, per_implementation, powers, sealed, timed};
+use super::{budget, over_tcp, per_implementation, powers, raw_stream, sealed, timed};
 use crate::device::Device;
 use crate::experiment::{
     Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
@@ -46,8 +46,9 @@ pub fn experiments() -> Vec<Experiment> {
             lower_is_better: false,
             notes: &[
                 "Windows of 64 MPI_Isend from one buffer to one buffer, then a 4-byte answer, as the OSU bandwidth test.",
-                "Device lines: memcpy within one thread, one process_vm_readv per message between two processes, and \
-                 one TCP stream over loopback without pause.",
+                "Device lines: memcpy within one thread; one process_vm_readv per message between two processes; a raw \
+                 TCP stream over loopback between two processes that spin: 64 times write of a message, read into a \
+                 buffer of a message, and then the same 4-byte answer.",
                 "TCP: both ranks on this host, told to talk over TCP as in latency-single; encrypted: mpiexec --encrypt.",
             ],
             ..base(
@@ -182,24 +183,32 @@ fn bandwidth(cast: &Cast, effort: Effort) -> Plan {
     let mut lines = per_implementation(cast, "", "", cells);
     lines.extend(over_tcp(cast, "TCP", cells));
     lines.extend(sealed(cast, cells));
-    for device in [Device::Memcpy, Device::Stream] {
-        let task = |size: usize| Task::Device {
-            device,
+    lines.extend(raw_stream(
+        cast,
+        &format!("window window={WINDOW}"),
+        &sizes,
+        |_| Repeat::Timed,
+        |size| Convert::Megabytes((size * WINDOW) as f64),
+    ));
+    let memcpy = |&size: &usize| {
+        let task = Task::Device {
+            device: Device::Memcpy,
             size,
             convert: Convert::Megabytes(size as f64),
         };
-        lines.push(Line {
-            role: Role::Device,
-            subject: device.name().into(),
-            variant: String::new(),
-            panel: String::new(),
-            cells: sizes
-                .iter()
-                .filter(|size| **size >= 4096)
-                .map(|&size| (size as f64, task(size)))
-                .collect(),
-        });
-    }
+        (size as f64, task)
+    };
+    lines.push(Line {
+        role: Role::Device,
+        subject: Device::Memcpy.name().into(),
+        variant: String::new(),
+        panel: String::new(),
+        cells: sizes
+            .iter()
+            .filter(|size| **size >= 4096)
+            .map(memcpy)
+            .collect(),
+    });
     lines.extend(bare_copy(cast, &sizes, 4096, |size| {
         Convert::Megabytes(size as f64)
     }));

@@ -2,11 +2,12 @@
 //!
 //! [`services`] holds part A, [`sources`] those of the other source documents, [`components`] those of single
 //! components, [`threads`] those of many threads in one rank, [`net`] those of the datapath,
-//! [`datapath`] what it promises beside them, [`beyond`] the project's own (some planned in [`scaling`]).
+//! [`datapath`] what it promises beside them, [`hosts`] jobs of several hosts, [`beyond`] the project's own (some planned in [`scaling`]).
 
 mod beyond;
 pub(crate) mod components;
 pub(crate) mod datapath;
+pub(crate) mod hosts;
 mod net;
 mod scaling;
 mod services;
@@ -16,6 +17,7 @@ mod threads;
 use crate::experiment::{
     Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Member, Repeat, Task,
 };
+use crate::results::Role;
 use std::time::Duration;
 
 /// All experiments.
@@ -26,6 +28,7 @@ pub fn all() -> Vec<Experiment> {
     all.extend(components::experiments());
     all.extend(threads::experiments());
     all.extend(beyond::experiments());
+    all.extend(hosts::experiments());
     all.extend(net::experiments());
     all.extend(datapath::experiments());
     all
@@ -105,6 +108,41 @@ fn sealed(cast: &Cast, cells: impl Fn(usize) -> Vec<(f64, Task)>) -> Vec<Line> {
     cast.members.iter().filter_map(of_member).collect()
 }
 
+/// The name of [`raw_stream`] in the legend.
+pub(crate) const RAW: &str = "device: raw TCP stream between processes";
+
+/// One TCP connection between two processes, those of the first implementation's job, that is used as the
+/// experiment uses MPI: the mode and what else belongs to it.
+fn raw_stream(
+    cast: &Cast,
+    mode: &str,
+    sizes: &[usize],
+    repeat: impl Fn(usize) -> Repeat,
+    convert: impl Fn(usize) -> Convert,
+) -> Option<Line> {
+    let job = JobKey {
+        implementation: cast.members.first()?.index,
+        ranks: 2,
+        multiple: false,
+    };
+    let task = |&size: &usize| {
+        let task = Task::Request {
+            job,
+            request: format!("raw mode={mode} size={size}"),
+            repeat: repeat(size),
+            convert: convert(size),
+        };
+        (size as f64, task)
+    };
+    Some(Line {
+        role: Role::Device,
+        subject: RAW.into(),
+        variant: String::new(),
+        panel: String::new(),
+        cells: sizes.iter().map(task).collect(),
+    })
+}
+
 /// A request in a single-threaded job of so many ranks, repeated to fill a sample.
 fn timed(implementation: usize, ranks: u32, request: String, convert: Convert) -> Task {
     let job = JobKey {
@@ -124,7 +162,6 @@ fn timed(implementation: usize, ranks: u32, request: String, convert: Convert) -
 mod tests {
     use super::*;
     use crate::experiment::Performer;
-    use crate::results::Role;
     use std::collections::HashSet;
 
     /// Every id that the sources ask for.
@@ -190,6 +227,7 @@ mod tests {
             index,
             network: Some(index + 2),
             sealed: (role == Role::Ours).then_some(4),
+            hydra: (role == Role::Peer).then(|| "mpiexec.hydra".into()),
             name: name.into(),
             role,
         };

@@ -1,6 +1,6 @@
 //! Experiments of the source documents that run today: parts B and D, and `latency-single` of C.
 
-use super::{budget, over_tcp, per_implementation, powers, sealed, timed};
+use super::{budget, over_tcp, per_implementation, powers, raw_stream, sealed, timed};
 use crate::device::Device;
 use crate::experiment::{
     Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
@@ -11,6 +11,10 @@ use std::time::Duration;
 /// What the series with TCP in their name are.
 const TCP: &str = "TCP: both ranks on this host, told to talk over TCP (loopback): Weft by --fabric tcp, MPICH by \
                    MPIR_CVAR_NOLOCAL=1 with the tcp provider, Open MPI by --mca pml ob1 --mca btl tcp,self.";
+
+/// What the device is.
+const RAW_STREAM: &str = "Device: the same back and forth by write and read on one TCP connection between two \
+                          processes that spin, each reading into a buffer of a message.";
 
 /// The experiments, in the order of the page.
 pub fn experiments() -> Vec<Experiment> {
@@ -75,6 +79,7 @@ pub fn experiments() -> Vec<Experiment> {
                  both directions over the time from the first rank's stamp to the second rank's end.",
                 "With --quick each side sends 4 MiB per sample, in at least 4 and at most 2 000 messages.",
                 TCP,
+                RAW_STREAM,
             ],
             |cast, effort| throughput_plan(cast, effort, "blocking"),
         ),
@@ -86,6 +91,7 @@ pub fn experiments() -> Vec<Experiment> {
                  are under way at once. The source used one buffer for both, which MPI forbids; here they are two.",
                 "With --quick each side sends 4 MiB per sample, in at least 4 and at most 2 000 messages.",
                 TCP,
+                RAW_STREAM,
             ],
             |cast, effort| throughput_plan(cast, effort, "nonblocking"),
         ),
@@ -368,6 +374,10 @@ fn throughput_plan(cast: &Cast, effort: Effort, mode: &'static str) -> Plan {
         vec![64, 1024, 16_384, 65_536, 262_144, 1 << 20, 4 << 20],
         powers(64, 4 << 20),
     );
+    let repeat = |size: usize| {
+        Repeat::Exactly(effort.pick(((4 << 20) / size).clamp(4, 2000), (1 << 30) / size) as u64)
+    };
+    let convert = |size: usize| Convert::Megabytes(2.0 * size as f64);
     let cells = |implementation| {
         let job = JobKey {
             implementation,
@@ -377,10 +387,8 @@ fn throughput_plan(cast: &Cast, effort: Effort, mode: &'static str) -> Plan {
         let task = |size: usize| Task::Request {
             job,
             request: format!("exchange mode={mode} size={size}"),
-            repeat: Repeat::Exactly(
-                effort.pick(((4 << 20) / size).clamp(4, 2000), (1 << 30) / size) as u64,
-            ),
-            convert: Convert::Megabytes(2.0 * size as f64),
+            repeat: repeat(size),
+            convert: convert(size),
         };
         sizes
             .iter()
@@ -389,6 +397,7 @@ fn throughput_plan(cast: &Cast, effort: Effort, mode: &'static str) -> Plan {
     };
     let mut lines = per_implementation(cast, "", "", cells);
     lines.extend(over_tcp(cast, "TCP", cells));
+    lines.extend(raw_stream(cast, mode, &sizes, repeat, convert));
     let budget = Budget {
         least: effort.pick(6, 20),
         most: effort.pick(10, 20),

@@ -22,7 +22,7 @@ pub(crate) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn parse(line: &'a str) -> Result<Self> {
+    pub(crate) fn parse(line: &'a str) -> Result<Self> {
         let mut words = line.split_whitespace();
         let verb = words.next().context("an empty request")?;
         let pair = |word: &'a str| {
@@ -35,12 +35,16 @@ impl<'a> Request<'a> {
         })
     }
 
-    fn text(&self, key: &str) -> Result<&'a str> {
+    pub(crate) fn verb(&self) -> &'a str {
+        self.verb
+    }
+
+    pub(crate) fn text(&self, key: &str) -> Result<&'a str> {
         let found = self.values.get(key).copied();
         found.ok_or_else(|| anyhow!("the request has no {key}"))
     }
 
-    fn number<T: FromStr>(&self, key: &str) -> Result<T> {
+    pub(crate) fn number<T: FromStr>(&self, key: &str) -> Result<T> {
         let text = self.text(key)?;
         text.parse()
             .map_err(|_| anyhow!("{key}={text} is no number"))
@@ -61,8 +65,13 @@ fn answer(line: &str) -> Result<Vec<f64>> {
     }
 }
 
-/// Answers requests until standard input ends.
+/// Measures components, as asked, until standard input ends.
 pub(crate) fn serve() -> Result<()> {
+    serve_with(answer)
+}
+
+/// Answers requests until standard input ends.
+pub(crate) fn serve_with(mut answer: impl FnMut(&str) -> Result<Vec<f64>>) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "hello Weft {}", env!("CARGO_PKG_VERSION"))?;
     out.flush()?;

@@ -1,7 +1,8 @@
 //! One question to one subject: what a turn does for each kind of [`Task`].
 
 use super::{Cell, Harness};
-use crate::experiment::{Budget, Convert, JobKey, Repeat, Task};
+use crate::experiment::{Budget, Convert, JobKey, Repeat, Task, Way};
+use crate::hosts::Hosts;
 use crate::job::{Job, timed};
 use anyhow::{Context, Result};
 use std::time::Duration;
@@ -16,6 +17,12 @@ impl Harness<'_> {
                 repeat,
                 convert,
             } => self.request(cell, budget, *job, request, *repeat, *convert),
+            Task::Attacked {
+                job,
+                request,
+                rate,
+                control,
+            } => self.under_attack(cell, budget, *job, request, *rate, *control),
             Task::Program {
                 program,
                 request,
@@ -82,6 +89,29 @@ impl Harness<'_> {
                 }
                 Ok(vec![start()?.as_secs_f64() * 1e3])
             }
+            Task::Form {
+                implementation,
+                way,
+                less_launcher,
+            } => {
+                let member = &self.implementations[*implementation];
+                let hosts = match &self.hosts {
+                    Some(hosts) => hosts,
+                    None => self.hosts.insert(Hosts::new()?),
+                };
+                let form = |way: &Way| anyhow::Ok(hosts.form(member, way)?.as_secs_f64() * 1e3);
+                if cell.iterations == 0 {
+                    cell.iterations = 1;
+                    form(way)?; // as of Task::Launch
+                }
+                let whole = form(way)?;
+                match way {
+                    Way::Hydra(hydra) if *less_launcher => {
+                        Ok(vec![whole - form(&Way::HydraAlone(hydra.clone()))?])
+                    }
+                    _ => Ok(vec![whole]),
+                }
+            }
             Task::Memory { job } => {
                 cell.iterations = 1;
                 let limit = Duration::from_secs(self.effort.pick(20, 120));
@@ -102,7 +132,7 @@ impl Harness<'_> {
         }
     }
 
-    fn request(
+    pub(super) fn request(
         &mut self,
         cell: &mut Cell<'_>,
         budget: &Budget,

@@ -12,9 +12,11 @@
 //! closed with a note; a job that fails is killed and the next cell gets a new one.
 
 mod ask;
+mod attack;
 mod outcome;
 
 use crate::experiment::{Budget, Effort, Experiment, JobKey, Line, Plan, Task};
+use crate::hosts::Hosts;
 use crate::implementation::Implementation;
 use crate::job::Pool;
 use crate::program::Program;
@@ -40,8 +42,20 @@ pub struct Harness<'a> {
     /// The programs of components, in the order of the cast.
     pub programs: Vec<Program>,
     pool: Pool,
+    /// Those who attack a job, and whom.
+    strangers: Program,
+    attacked: Option<Attacked>,
+    /// Two hosts on this machine.
+    hosts: Option<Hosts>,
     /// Measurements of the datapath by setting: one serves all figures that are asked of it.
     measured: HashMap<String, Vec<Measured>>,
+}
+
+/// A job whose first words the strangers have overheard.
+struct Attacked {
+    job: JobKey,
+    /// Where its ranks listen, as the strangers are told.
+    at: String,
 }
 
 /// One cell while it is measured.
@@ -72,6 +86,9 @@ impl<'a> Harness<'a> {
             seed,
             programs: Vec::new(),
             pool: Pool::default(),
+            strangers: Program::strangers(),
+            attacked: None,
+            hosts: None,
             measured: HashMap::new(),
         }
     }
@@ -116,6 +133,7 @@ impl<'a> Harness<'a> {
             if launch > 1 {
                 self.pool.retire(self.implementations);
                 self.programs.iter_mut().for_each(Program::stop);
+                self.attacked = None;
             }
             for cell in &mut cells {
                 cell.in_this_launch = false;
@@ -141,6 +159,9 @@ impl<'a> Harness<'a> {
         }
         // A program that has ended holds no memory that the next experiment might miss.
         self.programs.iter_mut().for_each(Program::stop);
+        self.strangers.stop();
+        self.attacked = None;
+        self.hosts = None;
         let mut notes: Vec<String> = experiment
             .notes
             .iter()

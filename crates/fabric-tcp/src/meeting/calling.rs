@@ -157,6 +157,9 @@ impl<N: Network> Tcp<N> {
     /// Attends to what happens by time: attempts that are due, patience that ends.
     pub(crate) fn tick(&mut self) {
         let now = self.network.now();
+        if now < self.candidates.due {
+            return;
+        }
         for number in self.candidates.numbers(|one| one.until <= now) {
             if let Some(candidate) = self.candidates.remove(number)
                 && candidate.offer.is_none()
@@ -219,16 +222,20 @@ impl<N: Network> Tcp<N> {
         self.dialing.retain(
             |peer| matches!(&sessions[*peer as usize], Some(session) if session.dialing.is_some()),
         );
+        let now = self.network.now();
         let dialing = self.dialing.iter().filter_map(|peer| {
             let dialing = self.sessions[*peer as usize].as_ref()?.dialing.as_ref()?;
-            Some(
-                dialing
-                    .next
-                    .min(dialing.until.max(self.network.now() + PAUSES.1)),
-            )
+            // Once patience has ended it has no end while the peer's kernel answers.
+            let end = if dialing.until > now {
+                dialing.until
+            } else {
+                now + PAUSES.1
+            };
+            Some(dialing.next.min(end))
         });
         let candidates = self.candidates.all.iter().flatten().map(|one| one.until);
         let due = dialing.chain(candidates).min().unwrap_or(u64::MAX);
+        self.candidates.due = due;
         self.bell.set_due(due);
     }
 }

@@ -34,7 +34,7 @@ mod choosing;
 mod proving;
 mod sockets;
 
-use weft_secure::Handshake;
+use weft_secure::{Handshake, Heard};
 
 use crate::bell::About;
 use crate::endpoint::Tcp;
@@ -72,6 +72,12 @@ enum Stage<S> {
 pub(crate) struct Candidates<S> {
     all: Vec<Option<Candidate<S>>>,
     count: usize,
+    /// Of them those of whom it is known who they are, or who is called.
+    expected: usize,
+    /// When one of them, or of the attempts, is to be looked after.
+    due: u64,
+    /// What members have said first: who says it again is a recording.
+    heard: Heard,
 }
 
 impl<S> Default for Candidates<S> {
@@ -79,6 +85,9 @@ impl<S> Default for Candidates<S> {
         Self {
             all: Vec::new(),
             count: 0,
+            expected: 0,
+            due: u64::MAX,
+            heard: Heard::default(),
         }
     }
 }
@@ -88,8 +97,26 @@ impl<S> Candidates<S> {
         self.count == 0
     }
 
+    /// Whether one of them may become the connection to a peer. Others are strangers until they prove the
+    /// key: the job does not look more often, and so does not become slower, because they are there.
+    pub fn has_expected(&self) -> bool {
+        self.expected > 0
+    }
+
+    fn strangers(&self) -> usize {
+        self.count - self.expected
+    }
+
+    fn count(&mut self, candidate: &Candidate<S>, more: bool) {
+        let change = |count: &mut usize| *count = if more { *count + 1 } else { *count - 1 };
+        change(&mut self.count);
+        if candidate.peer.is_some() {
+            change(&mut self.expected);
+        }
+    }
+
     fn add(&mut self, candidate: Candidate<S>) -> u32 {
-        self.count += 1;
+        self.count(&candidate, true);
         match self.all.iter().position(Option::is_none) {
             Some(index) => {
                 self.all[index] = Some(candidate);
@@ -104,7 +131,7 @@ impl<S> Candidates<S> {
 
     fn remove(&mut self, index: u32) -> Option<Candidate<S>> {
         let found = self.all.get_mut(index as usize)?.take()?;
-        self.count -= 1;
+        self.count(&found, false);
         Some(found)
     }
 
@@ -150,10 +177,10 @@ impl<N: Network> Tcp<N> {
 
     /// Puts a candidate back under its number.
     fn keep(&mut self, number: u32, candidate: Candidate<N::Stream>) {
-        if let Some(place) = self.candidates.all.get_mut(number as usize) {
-            debug_assert!(place.is_none());
-            *place = Some(candidate);
-            self.candidates.count += 1;
+        if (number as usize) < self.candidates.all.len() {
+            self.candidates.count(&candidate, true);
+            let before = self.candidates.all[number as usize].replace(candidate);
+            debug_assert!(before.is_none());
         }
     }
 
@@ -171,5 +198,45 @@ impl<N: Network> Tcp<N> {
         if watched.is_err() {
             self.candidates.remove(number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_fabric::conformance::Inbox;
+    use weft_fabric::{Fabric, HEAD, Peer, Posted};
+
+    /// Somebody who connects and says nothing must not make each look of the job a look at everything.
+    #[test]
+    fn a_stranger_is_not_expected_and_a_peer_is() {
+        let mut pair = Tcp::group(2, |_| ()).expect("loopback is there");
+        let mut sinks = [Inbox::default(), Inbox::default()];
+        let address = pair[0].cards[1].offers[0].address;
+        let stranger = std::net::TcpStream::connect(address).expect("rank 1 listens");
+        let listener = &mut pair[1];
+        while listener.candidates.is_empty() {
+            listener.poll(&mut sinks[1], 16);
+        }
+        assert!(!listener.candidates.has_expected());
+        assert_eq!(listener.candidates.strangers(), 1);
+        assert!(!listener.is_busy());
+        let sent = pair[0].try_send(Peer(1), &[7; HEAD], &[]);
+        assert_eq!(sent, Ok(Posted::Done));
+        assert!(pair[0].candidates.has_expected(), "a call is under way");
+        while sinks[1].messages() == 0 {
+            for (one, sink) in pair.iter_mut().zip(&mut sinks) {
+                one.poll(sink, 16);
+            }
+        }
+        // The call has become the connection; the stranger is there yet, and counted when it goes.
+        let listener = &mut pair[1];
+        assert!(!listener.candidates.has_expected());
+        assert_eq!(listener.candidates.strangers(), 1);
+        drop(stranger);
+        while !listener.candidates.is_empty() {
+            listener.poll(&mut sinks[1], 16);
+        }
+        assert_eq!(listener.strangers.all(), 1);
     }
 }

@@ -36,15 +36,14 @@ impl<N: Network> Tcp<N> {
                 return;
             };
             self.stirred += 1;
-            let crowd = self.candidates.numbers(|one| one.peer.is_none());
-            if crowd.len() >= CROWD {
-                let oldest = crowd.into_iter().min_by_key(|number| {
-                    self.candidates.all[*number as usize]
-                        .as_ref()
-                        .map_or(0, |one| one.until)
-                });
-                if let Some(oldest) = oldest {
-                    self.candidates.remove(oldest);
+            if self.candidates.strangers() >= CROWD {
+                let all = self.candidates.all.iter().enumerate();
+                let oldest = all
+                    .filter_map(|(number, one)| Some((number, one.as_ref()?)))
+                    .filter(|(_, one)| one.peer.is_none())
+                    .min_by_key(|(_, one)| one.until);
+                if let Some((oldest, _)) = oldest {
+                    self.candidates.remove(oldest as u32);
                     self.strangers.count(Refusal::Crowded);
                 }
             }
@@ -54,7 +53,8 @@ impl<N: Network> Tcp<N> {
                 target: self.config.me,
                 generation: 0,
             };
-            let handshake = Handshake::responder(&self.config.key, self.purpose, &hello.emit());
+            let handshake = Handshake::responder(&self.config.key, self.purpose, &hello.emit())
+                .refusing(self.candidates.heard.clone());
             let number = self.candidates.add(Candidate {
                 peer: None,
                 offer: None,
@@ -115,6 +115,7 @@ impl<N: Network> Tcp<N> {
             }
         };
         let mut done = None;
+        let waited_for_room = !out.is_empty();
         loop {
             while !out.is_empty() {
                 match socket.send(&[Part::Bytes(&out)]) {
@@ -151,8 +152,11 @@ impl<N: Network> Tcp<N> {
             // A socket that has just been made takes a few hundred bytes; one that does not is broken.
             Some(_) => refuse(self, Refusal::Gone),
             None => {
-                let about = About::Candidate(number);
-                let _ = self.bell.rewatch(&socket, about, !out.is_empty());
+                // A connection that was called is watched for room until it is there.
+                if waited_for_room || !out.is_empty() {
+                    let about = About::Candidate(number);
+                    let _ = self.bell.rewatch(&socket, about, !out.is_empty());
+                }
                 candidate.stage = Stage::Shaking(socket, handshake, out);
                 self.keep(number, candidate);
             }

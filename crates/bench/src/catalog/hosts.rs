@@ -1,0 +1,183 @@
+//! Jobs of several hosts: how quickly they are formed, and what strangers cost them.
+
+use super::budget;
+use crate::experiment::{
+    Budget, Cast, Control, Effort, Experiment, JobKey, Line, Part, Plan, Task, Way,
+};
+use crate::results::{Chart, Role, Scale};
+use std::time::Duration;
+
+/// What is compared with: the same strangers at a port of their own, or none.
+pub(crate) const ELSEWHERE: &str = "against the same strangers elsewhere";
+pub(crate) const NOBODY: &str = "against no strangers";
+/// The panel of small messages, and that of large ones.
+pub(crate) const SMALL: &str = "8 B back and forth";
+pub(crate) const LARGE: &str = "windows of 8 × 1 MiB one way";
+
+/// What Hydra's own time is taken off.
+pub(crate) const OWN: &str = "under Hydra, its own part";
+
+/// The experiments, in the order of the page.
+pub fn experiments() -> Vec<Experiment> {
+    vec![
+        Experiment {
+            id: "hosts-strangers",
+            part: Part::Beyond,
+            title: "What hostile connections cost a job over TCP",
+            x: "hostile connections per second",
+            y: "time, attacked over not attacked",
+            unit: "×",
+            scales: (Scale::Log, Scale::Linear),
+            lower_is_better: true,
+            chart: Chart::Line,
+            notes: &[
+                "Two ranks over TCP (loopback). A process of its own connects to both of their ports at the rate of the \
+                 axis, one kind in turn: garbage of 4 KiB and away; half-open, says nothing and stays (200 at a \
+                 time); a handshake of this very job, recorded when it began and replayed whole; a handshake with another \
+                 key; a slow one that says a byte of that recording now and then (32 at a time, a byte with each new \
+                 connection). The full run makes more than 10 000 connections at each rate from 1 000 a second on.",
+                "A sample is the time under attack over the time without, measured one right after the other.",
+                "The strangers have no machine of their own here: their work, and that of the kernel for their connections, \
+                 takes processor time from two ranks that spin on two cores. So the promise is judged against a control \
+                 that differs in one thing: the strangers connect at the same rate, with the same bytes, to a port of \
+                 their own where they are accepted and dropped unread. What is left is what it costs the ranks to turn \
+                 them away. Against no strangers at all: the other series, which holds the strangers' own work, too.",
+                "Data: back and forth each message is another one and each is looked at, in both runs; one way they are \
+                 looked at after each sample. A job that ends, or delivers something else, fails the experiment.",
+            ],
+            plan: strangers,
+        },
+        Experiment {
+            id: "hosts-forming",
+            part: Part::Beyond,
+            title: "Forming a job of 2 hosts with 4 ranks each",
+            x: "",
+            y: "time from start to end of the launcher [ms]",
+            unit: "ms",
+            scales: (Scale::Linear, Scale::Linear),
+            lower_is_better: true,
+            chart: Chart::Bars,
+            notes: &[
+                "Hosts are two network namespaces of this machine, joined by veth; it has no more cores for that. The \
+                 program calls MPI_Init, has each rank hear from each other, and calls MPI_Finalize; the time is that of \
+                 the launcher from its start to its end. The first start is discarded.",
+                "join: the head and the two weft join start at once, with a token made before. hosts: mpiexec --hosts. \
+                 Hydra: mpiexec of MPICH. Both reach a host by the same script (nsenter, in place of ssh).",
+                "Its own part: Weft's job under Hydra less a job of eight times `true` under Hydra just after.",
+            ],
+            plan: forming,
+        },
+    ]
+}
+
+fn strangers(cast: &Cast, effort: Effort) -> Plan {
+    let ours = cast.members.iter().find(|one| one.role == Role::Ours);
+    let mut lines = Vec::new();
+    if let Some((member, implementation)) = ours.and_then(|one| Some((one, one.network?))) {
+        let job = JobKey {
+            implementation,
+            ranks: 2,
+            multiple: false,
+        };
+        for (panel, request) in [
+            (SMALL, "pingpong size=8 check=1"),
+            (LARGE, "bandwidth size=1048576 window=8 check=1"),
+        ] {
+            for (variant, control, rates) in [
+                (
+                    ELSEWHERE,
+                    Control::Elsewhere,
+                    effort.pick(vec![100, 1000], vec![100, 300, 1000, 3000]),
+                ),
+                (
+                    NOBODY,
+                    Control::Nobody,
+                    effort.pick(vec![100], vec![100, 300, 1000, 3000]),
+                ),
+            ] {
+                let cell = |rate| {
+                    let task = Task::Attacked {
+                        job,
+                        request: request.into(),
+                        rate,
+                        control,
+                    };
+                    (f64::from(rate), task)
+                };
+                lines.push(Line {
+                    role: Role::Ours,
+                    subject: member.name.clone(),
+                    variant: variant.into(),
+                    panel: panel.into(),
+                    cells: rates.into_iter().map(cell).collect(),
+                });
+            }
+        }
+    }
+    Plan {
+        budget: Budget {
+            least: effort.pick(6, 100),
+            most: effort.pick(20, 200),
+            time: effort.pick(Duration::from_millis(900), Duration::from_secs(30)),
+            turn: 1,
+            // Several of the strangers come in each sample, also when they are few.
+            sample: effort.pick(Duration::from_millis(50), Duration::from_millis(100)),
+            launches: effort.pick(1, 4),
+            ..budget(effort)
+        },
+        lines,
+        alone: false,
+        limit: None,
+    }
+}
+
+fn forming(cast: &Cast, effort: Effort) -> Plan {
+    let mut lines = Vec::new();
+    let hydra = cast.members.iter().find_map(|one| one.hydra.clone());
+    for member in &cast.members {
+        let mut line = |role, subject: &str, variant: &str, way: Way, less_launcher| {
+            let task = Task::Form {
+                implementation: member.index,
+                way,
+                less_launcher,
+            };
+            lines.push(Line {
+                role,
+                subject: subject.into(),
+                variant: variant.into(),
+                panel: String::new(),
+                cells: vec![(0.0, task)],
+            });
+        };
+        let (role, name) = (member.role, &*member.name);
+        if role == Role::Ours {
+            line(role, name, "join", Way::Join, false);
+            line(role, name, "hosts", Way::Hosts, false);
+        }
+        let Some(hydra) = hydra.clone() else {
+            continue;
+        };
+        // Hydra starts ranks of those who understand it: ours, and those it belongs to.
+        if role == Role::Ours || member.hydra.is_some() {
+            line(role, name, "under Hydra", Way::Hydra(hydra.clone()), false);
+        }
+        if role == Role::Ours {
+            line(role, name, OWN, Way::Hydra(hydra.clone()), true);
+            let alone = Way::HydraAlone(hydra);
+            line(Role::Device, "Hydra, eight times true", "", alone, false);
+        }
+    }
+    Plan {
+        budget: Budget {
+            least: effort.pick(6, 20),
+            most: effort.pick(6, 40),
+            time: effort.pick(Duration::from_millis(500), Duration::from_secs(20)),
+            turn: 1,
+            launches: 1,
+            ..budget(effort)
+        },
+        lines,
+        alone: false,
+        limit: None,
+    }
+}

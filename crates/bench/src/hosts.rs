@@ -1,0 +1,248 @@
+//! Two hosts that are network namespaces of this machine, and jobs that are formed across them.
+//!
+//! Each namespace belongs to a process of ours that waits for the end of its standard input: however this
+//! program ends, both end, and with them the namespaces and the line between them.
+
+use crate::experiment::Way;
+use crate::implementation::Implementation;
+use crate::job::timed;
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Ranks on each of the two hosts.
+const EACH: usize = 4;
+/// Where the head of a job listens for those who join.
+const HEAD: &str = "10.92.0.1:7000";
+/// How long a job may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// By which a launcher reaches a host: that of the process whose number stands in its name.
+const REACH: &str = "#!/bin/sh\nhost=${1#host}; shift\nexec nsenter -n -t $host sh -c \"$*\"\n";
+
+/// Two hosts, joined by a line.
+pub(crate) struct Hosts {
+    holders: Vec<Child>,
+    folder: tempfile::TempDir,
+}
+
+impl Hosts {
+    /// Makes them; refused without the right to make network namespaces.
+    pub fn new() -> Result<Hosts> {
+        let folder = tempfile::tempdir().context("no temporary folder")?;
+        let mut hosts = Hosts {
+            holders: Vec::new(),
+            folder,
+        };
+        for _ in 0..2 {
+            let holder = Command::new("unshare")
+                .args(["--net", "cat"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .context("cannot start unshare")?;
+            hosts.holders.push(holder);
+        }
+        hosts.settle()?;
+        let [one, other] = [hosts.process(0), hosts.process(1)];
+        run(
+            "ip",
+            &format!("link add eth0 netns {one} type veth peer name eth0 netns {other}"),
+        )?;
+        for host in 0..2 {
+            for words in [
+                format!("address add 10.92.0.{}/24 dev eth0", host + 1),
+                "link set lo up".into(),
+                "link set eth0 up".into(),
+            ] {
+                let process = hosts.process(host);
+                run("nsenter", &format!("-n -t {process} ip {words}"))?;
+            }
+        }
+        write_script(&hosts.reach())?;
+        std::fs::write(hosts.token(), "5".repeat(64)).context("cannot write a token")?;
+        Ok(hosts)
+    }
+
+    /// Waits until both are in namespaces of their own.
+    fn settle(&mut self) -> Result<()> {
+        let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net"));
+        let ours = of("self").context("cannot read this process's namespace")?;
+        let end = Instant::now() + Duration::from_secs(5);
+        for holder in &mut self.holders {
+            while of(&holder.id().to_string()).is_ok_and(|theirs| theirs == ours) {
+                if let Some(status) = holder.try_wait()? {
+                    bail!(
+                        "network namespaces cannot be made here (unshare --net: {status}); run as root"
+                    );
+                }
+                if Instant::now() > end {
+                    bail!("unshare --net made no namespace within 5 s");
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Ok(())
+    }
+
+    fn process(&self, host: usize) -> u32 {
+        self.holders[host].id()
+    }
+
+    fn reach(&self) -> PathBuf {
+        self.folder.path().join("reach")
+    }
+
+    fn token(&self) -> PathBuf {
+        self.folder.path().join("token")
+    }
+
+    /// A command on a host.
+    fn on(&self, host: usize, program: PathBuf) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .args(["-n", "-t", &self.process(host).to_string()])
+            .arg(program)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Both, as launchers write them.
+    fn list(&self) -> String {
+        let host = |number| format!("host{}:{EACH}", self.process(number));
+        format!("{},{}", host(0), host(1))
+    }
+
+    /// Forms a job on both hosts, in which each rank hears from each other, and lets it end; the time from
+    /// the start to the end of its launcher.
+    pub fn form(&self, member: &Implementation, way: &Way) -> Result<Duration> {
+        let ranks = (2 * EACH).to_string();
+        let mut launcher = match way {
+            Way::Join => return self.join(member),
+            Way::Hosts => {
+                let mut command = self.on(0, member.tool("mpiexec"));
+                command
+                    .arg("--launch-command")
+                    .arg(self.reach())
+                    .args(["--hosts", &self.list()]);
+                command
+            }
+            Way::Hydra(hydra) | Way::HydraAlone(hydra) => {
+                let mut command = self.on(0, hydra.clone());
+                command
+                    .args(["-launcher", "rsh", "-localhost", "10.92.0.1"])
+                    .arg("-launcher-exec")
+                    .arg(self.reach())
+                    .args(["-hosts", &self.list()]);
+                command
+            }
+        };
+        launcher.args(["-n", &ranks]);
+        if let Way::HydraAlone(_) = way {
+            launcher.arg("true");
+        } else {
+            launcher.arg(member.program()).arg("form");
+        }
+        timed(launcher, LIMIT)
+    }
+
+    /// The head on one host; ranks are brought in from both, by people who come as soon as it does.
+    fn join(&self, member: &Implementation) -> Result<Duration> {
+        let joiner = |host| {
+            let mut command = self.on(host, member.tool("weft"));
+            command
+                .args(["join", "--token-file"])
+                .arg(self.token())
+                .args(["-n", &EACH.to_string(), HEAD])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            command.spawn().context("cannot start weft join")
+        };
+        let mut head = self.on(0, member.tool("mpiexec"));
+        head.args([
+            "-n",
+            &(2 * EACH).to_string(),
+            "--listen",
+            HEAD,
+            "--token-file",
+        ])
+        .arg(self.token())
+        .arg(member.program())
+        .arg("form");
+        let mut joined = [joiner(0)?, joiner(1)?];
+        let took = timed(head, LIMIT);
+        for one in &mut joined {
+            if took.is_err() {
+                let _ = one.kill();
+            }
+            let status = one.wait()?;
+            if took.is_ok() && !status.success() {
+                bail!("weft join ended badly ({status})");
+            }
+        }
+        took
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for holder in &mut self.holders {
+            // Its input ends; it has nothing to lose.
+            let _ = holder.kill();
+            let _ = holder.wait();
+        }
+    }
+}
+
+fn write_script(path: &std::path::Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, REACH)
+        .and_then(|()| std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn run(program: &str, words: &str) -> Result<()> {
+    let output = Command::new(program)
+        .args(words.split(' '))
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {program}"))?;
+    if !output.status.success() {
+        bail!(
+            "{program} {words}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_hosts_see_each_other_and_vanish() {
+        let hosts = match Hosts::new() {
+            Ok(hosts) => hosts,
+            Err(error) => {
+                println!("skipped: {error:#}");
+                return;
+            }
+        };
+        let process = hosts.process(0);
+        let table = format!("/proc/{process}/net/fib_trie");
+        let table = std::fs::read_to_string(table).expect("a namespace");
+        assert!(table.contains("10.92.0.1"), "{table}");
+        let mut seen = hosts.on(0, "sh".into());
+        // A port at which nobody listens is refused at once by a host that is there.
+        seen.args([
+            "-c",
+            "grep -q 'eth0' /proc/net/dev && ip route get 10.92.0.2",
+        ]);
+        assert!(seen.stdout(Stdio::null()).status().expect("runs").success());
+        drop(hosts);
+        assert!(std::fs::metadata(format!("/proc/{process}")).is_err());
+    }
+}

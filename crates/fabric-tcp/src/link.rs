@@ -77,10 +77,31 @@ struct Sealed {
     raw: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Sealed bytes that are to be sent, from `at` on.
+    /// Sealed bytes that are to be sent: those of `out` from `at` to `filled`. What is behind is not cleared,
+    /// which would take as long as to copy.
     out: Vec<u8>,
     at: usize,
-    scratch: Vec<u8>,
+    filled: usize,
+}
+
+impl Sealed {
+    /// Whether a whole record stands in `raw`: its bytes, without the length before them.
+    fn whole(&self) -> Option<std::ops::Range<usize>> {
+        let (length, rest) = self.raw[self.start..self.end].split_first_chunk::<LENGTH>()?;
+        let length = usize::from(u16::from_be_bytes(*length));
+        let begin = self.start + LENGTH;
+        (length <= rest.len()).then_some(begin..begin + length)
+    }
+
+    /// Room for so many bytes behind what is to be sent.
+    fn room(&mut self, bytes: usize) -> &mut [u8] {
+        let begin = self.filled;
+        self.filled += bytes;
+        if self.out.len() < self.filled {
+            self.out.resize(self.filled, 0);
+        }
+        &mut self.out[begin..self.filled]
+    }
 }
 
 /// One connection.
@@ -115,7 +136,7 @@ impl<S: Stream> Link<S> {
                 end: 0,
                 out: Vec::new(),
                 at: 0,
-                scratch: Vec::new(),
+                filled: 0,
             })
         });
         Self {
@@ -153,7 +174,7 @@ impl<S: Stream> Link<S> {
     pub fn is_delivered(&self) -> bool {
         let sealed = self.sealed.as_ref();
         self.urgent.is_empty()
-            && sealed.is_none_or(|sealed| sealed.at == sealed.out.len())
+            && sealed.is_none_or(|sealed| sealed.at == sealed.filled)
             && self
                 .socket
                 .unacknowledged()
@@ -214,52 +235,57 @@ impl<S: Stream> Link<S> {
         let Some(sealed) = &mut self.sealed else {
             return Ok(Read::Nothing);
         };
-        if sealed.raw.len() - sealed.end < RECORD + TAG + LENGTH {
+        let mut more = true;
+        if sealed.whole().is_none() {
             sealed.raw.copy_within(sealed.start..sealed.end, 0);
             sealed.end -= sealed.start;
             sealed.start = 0;
+            let room = &mut sealed.raw[sealed.end..];
+            let want = room.len();
+            match self.socket.receive(Region::EMPTY, room)? {
+                None => return Ok(Read::Nothing),
+                Some(0) => return Ok(Read::Closed),
+                Some(count) => sealed.end += count,
+            }
+            more = sealed.end == sealed.raw.len() && want > 0;
         }
-        let want = sealed.raw.len() - sealed.end;
-        // Nothing is asked for where there is no room: then records wait here for room in the buffer.
-        let came = match want {
-            0 => None,
-            _ => self
-                .socket
-                .receive(Region::EMPTY, &mut sealed.raw[sealed.end..])?,
-        };
-        if came == Some(0) {
-            return Ok(Read::Closed);
-        }
-        let count = came.unwrap_or(0);
-        sealed.end += count;
-        // Also when nothing came: records for which the buffer had no room may stand here.
-        let mut opened_any = false;
-        while let Some((length, rest)) =
-            sealed.raw[sealed.start..sealed.end].split_first_chunk::<LENGTH>()
-        {
-            let length = usize::from(u16::from_be_bytes(*length));
-            let Some(record) = rest.get(..length) else {
-                break;
+        // While a chunk lands, into the memory that it is for; then one record, which may be the head of one.
+        while let Some(record) = sealed.whole() {
+            let carried = record.len().saturating_sub(TAG);
+            let direct = match &self.landing {
+                Some(Landing {
+                    target: Target::Lent(target),
+                    remaining,
+                    ..
+                }) if self.start == self.end => target.prefix(carried.min(*remaining)),
+                _ => Region::EMPTY,
             };
-            let Some(into) = self.buffer.get_mut(self.end..self.end + length) else {
+            let kept = carried - direct.len();
+            if kept > self.buffer.len() - self.end {
+                // Frames in the buffer come first, and make room.
                 break;
-            };
+            }
+            let next = record.end;
             let opened = sealed
                 .opener
-                .open_raw(record, into)
+                .open_in_place(&mut sealed.raw[record])
                 .map_err(|broken| io::Error::new(io::ErrorKind::InvalidData, broken))?;
-            self.end += opened;
-            sealed.start += LENGTH + length;
-            opened_any = true;
-        }
-        if sealed.start == sealed.end {
-            (sealed.start, sealed.end) = (0, 0);
-        }
-        if count == 0 && !opened_any {
-            return Ok(Read::Nothing);
+            let (landed, rest) = opened.split_at(direct.len());
+            direct.copy_from_slice(landed);
+            self.buffer[self.end..self.end + kept].copy_from_slice(rest);
+            self.end += kept;
+            sealed.start = next;
+            if let Some(landing) = &mut self.landing
+                && !direct.is_empty()
+            {
+                landing.advance(direct.len());
+            }
+            if kept > 0 {
+                break;
+            }
         }
         Ok(Read::Some {
-            more: count == want || sealed.end > sealed.start,
+            more: more || sealed.whole().is_some(),
         })
     }
 
@@ -369,11 +395,39 @@ impl<S: Stream> Link<S> {
         Ok(self.urgent.is_empty())
     }
 
-    /// Seals these bytes for sending.
+    /// Seals these bytes for sending, as few records as they need.
     pub fn seal(&mut self, parts: &[&[u8]]) {
-        if let Some(sealed) = &mut self.sealed {
-            sealed.sealer.seal(parts, &mut sealed.out);
+        let mut left: usize = parts.iter().map(|part| part.len()).sum();
+        let mut bytes = parts.iter().copied();
+        let mut part: &[u8] = &[];
+        while left > 0 {
+            let carried = left.min(RECORD);
+            self.seal_with(carried, |mut room| {
+                while !room.is_empty() {
+                    if part.is_empty() {
+                        part = bytes.next().unwrap_or_default();
+                    }
+                    let now = part.len().min(room.len());
+                    let (into, rest) = room.split_at_mut(now);
+                    into.copy_from_slice(&part[..now]);
+                    (part, room) = (&part[now..], rest);
+                }
+            });
+            left -= carried;
         }
+    }
+
+    /// Seals one record of so many bytes, which `fill` writes.
+    fn seal_with(&mut self, carried: usize, fill: impl FnOnce(&mut [u8])) {
+        let Some(sealed) = &mut self.sealed else {
+            return;
+        };
+        let begin = sealed.filled;
+        let record = sealed.room(LENGTH + carried + TAG);
+        fill(&mut record[LENGTH..LENGTH + carried]);
+        sealed
+            .sealer
+            .seal_record(&mut sealed.out[begin..sealed.filled]);
     }
 
     /// Seals what is lent and begins to send it. In pieces that stay in the cache, and each is sent at once, so
@@ -384,15 +438,9 @@ impl<S: Stream> Link<S> {
     pub fn seal_lent(&mut self, lent: Region) -> io::Result<()> {
         let mut done = 0;
         while done < lent.len() {
-            let Some(sealed) = &mut self.sealed else {
-                return Ok(());
-            };
             let piece = (lent.len() - done).min(RECORD);
-            sealed.scratch.resize(piece, 0);
-            if let Some(part) = lent.part(done, piece) {
-                part.copy_to_slice(&mut sealed.scratch);
-            }
-            sealed.sealer.seal(&[&sealed.scratch], &mut sealed.out);
+            let part = lent.part(done, piece).unwrap_or(Region::EMPTY);
+            self.seal_with(piece, |room| _ = part.copy_to_slice(room));
             done += piece;
             // Without room it waits with the rest.
             self.flush_sealed()?;
@@ -408,15 +456,14 @@ impl<S: Stream> Link<S> {
         let Some(sealed) = &mut self.sealed else {
             return Ok(true);
         };
-        while sealed.at < sealed.out.len() {
-            let rest = [Part::Bytes(&sealed.out[sealed.at..])];
+        while sealed.at < sealed.filled {
+            let rest = [Part::Bytes(&sealed.out[sealed.at..sealed.filled])];
             match self.socket.send(&rest)? {
                 None => return Ok(false),
                 Some(count) => sealed.at += count,
             }
         }
-        sealed.out.clear();
-        sealed.at = 0;
+        (sealed.at, sealed.filled) = (0, 0);
         Ok(true)
     }
 }

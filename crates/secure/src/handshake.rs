@@ -192,7 +192,8 @@ impl Handshake {
                 (State::Over, Step::Done(Box::new(channel)))
             }
             State::ExpectsThird(mut channel) => {
-                if channel.opener.open_raw(&message, &mut [0; TAG]) != Ok(0) {
+                let mut confirmation = message;
+                if !matches!(channel.opener.open_in_place(&mut confirmation), Ok(&mut [])) {
                     return Err(Refusal::Recording);
                 }
                 (State::Over, Step::Done(channel))
@@ -227,7 +228,7 @@ impl Handshake {
         let hello = read_hello(&mut noise, second)?;
         let mut channel = channel(noise, hello)?;
         self.outgoing = vec![0; THIRD];
-        channel.sealer.seal_raw(&[], &mut self.outgoing);
+        channel.sealer.seal_in_place(&mut [], &mut self.outgoing);
         Ok(channel)
     }
 }
@@ -253,15 +254,20 @@ fn begin(key: &Key, purpose: &str, initiator: bool) -> HandshakeState {
     .expect("the kernel has random bytes")
 }
 
-fn channel(noise: HandshakeState, hello: Vec<u8>) -> Result<Channel, Refusal> {
-    let transport = noise
-        .into_stateless_transport_mode()
-        .map_err(|_| Refusal::WrongKey)?;
-    let transport = Arc::new(transport);
+fn channel(mut noise: HandshakeState, hello: Vec<u8>) -> Result<Channel, Refusal> {
+    if !noise.is_handshake_finished() {
+        return Err(Refusal::WrongKey);
+    }
+    // The keys of both directions, for records that are sealed and opened where they stand: `snow` copies.
+    let (initiator, responder) = noise.dangerously_get_raw_split();
+    let (mine, other) = match noise.is_initiator() {
+        true => (initiator, responder),
+        false => (responder, initiator),
+    };
     Ok(Channel {
         hello,
-        sealer: Sealer::new(transport.clone()),
-        opener: Opener::new(transport),
+        sealer: Sealer::new(&mine),
+        opener: Opener::new(&other),
     })
 }
 

@@ -11,9 +11,8 @@
 //! came from. The length is not protected by itself; a wrong one makes the record fail.
 
 use std::fmt;
-use std::sync::Arc;
 
-use snow::StatelessTransportState;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 /// Bytes of the tag of a record.
 pub const TAG: usize = 16;
@@ -23,6 +22,9 @@ pub const LENGTH: usize = 2;
 
 /// Most bytes that one record carries.
 pub const RECORD: usize = 65_535 - TAG;
+
+/// Bytes of the key of one direction.
+pub(crate) const SECRET: usize = 32;
 
 /// The record is not what the other side sealed next: changed, repeated, moved, or one was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,82 +42,90 @@ impl std::error::Error for Broken {}
 
 /// Seals what goes out.
 pub struct Sealer {
-    keys: Arc<StatelessTransportState>,
+    key: LessSafeKey,
     next: u64,
-    gathered: Vec<u8>,
 }
 
 /// Opens what comes in.
 pub struct Opener {
-    keys: Arc<StatelessTransportState>,
+    key: LessSafeKey,
     next: u64,
     broken: bool,
 }
 
+fn key(secret: &[u8; SECRET]) -> LessSafeKey {
+    LessSafeKey::new(UnboundKey::new(&AES_256_GCM, secret).expect("a key of its length"))
+}
+
+/// The nonce of a record as Noise has it: four zeros and the number, big endian.
+fn nonce(number: u64) -> Nonce {
+    let mut bytes = [0; NONCE_LEN];
+    bytes[NONCE_LEN - 8..].copy_from_slice(&number.to_be_bytes());
+    Nonce::assume_unique_for_key(bytes)
+}
+
 impl Sealer {
-    pub(crate) fn new(keys: Arc<StatelessTransportState>) -> Self {
+    pub(crate) fn new(secret: &[u8; SECRET]) -> Self {
         Self {
-            keys,
+            key: key(secret),
             next: 0,
-            gathered: Vec::new(),
         }
     }
 
     /// Appends `parts`, one after the other, to `out` as records (length, sealed bytes, tag): as many
     /// as their sum needs, none if they are empty.
     pub fn seal(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) {
-        if let [one] = parts {
-            for piece in one.chunks(RECORD) {
-                self.seal_one(piece, out);
-            }
-            return;
-        }
-        let mut gathered = std::mem::take(&mut self.gathered);
-        gathered.clear();
-        for part in parts {
-            let mut part = *part;
-            while !part.is_empty() {
-                let (now, rest) = part.split_at(part.len().min(RECORD - gathered.len()));
-                gathered.extend_from_slice(now);
-                part = rest;
-                if gathered.len() == RECORD {
-                    self.seal_one(&gathered, out);
-                    gathered.clear();
+        let mut left: usize = parts.iter().map(|part| part.len()).sum();
+        let mut bytes = parts.iter().copied();
+        let mut part: &[u8] = &[];
+        while left > 0 {
+            let start = out.len();
+            let carried = left.min(RECORD);
+            out.reserve(LENGTH + carried + TAG);
+            out.extend_from_slice(&[0; LENGTH]);
+            while out.len() < start + LENGTH + carried {
+                if part.is_empty() {
+                    part = bytes.next().unwrap_or_default();
                 }
+                let room = start + LENGTH + carried - out.len();
+                let (now, rest) = part.split_at(part.len().min(room));
+                out.extend_from_slice(now);
+                part = rest;
             }
+            out.extend_from_slice(&[0; TAG]);
+            self.seal_record(&mut out[start..]);
+            left -= carried;
         }
-        if !gathered.is_empty() {
-            self.seal_one(&gathered, out);
-        }
-        self.gathered = gathered;
     }
 
-    fn seal_one(&mut self, piece: &[u8], out: &mut Vec<u8>) {
-        let start = out.len();
-        let sealed = piece.len() + TAG;
-        out.extend_from_slice(&(sealed as u16).to_be_bytes());
-        out.resize(start + LENGTH + sealed, 0);
-        self.seal_raw(piece, &mut out[start + LENGTH..]);
-    }
-
-    /// Seals one piece of at most [`RECORD`] bytes into `out`, which has [`TAG`] bytes more.
+    /// Makes a record of memory in which the bytes it carries stand already, with [`LENGTH`] bytes before and
+    /// [`TAG`] bytes behind them.
     ///
     /// # Panics
-    /// If the sizes do not fit; after 2^64 records.
-    pub fn seal_raw(&mut self, piece: &[u8], out: &mut [u8]) {
-        let written = self
-            .keys
-            .write_message(self.next, piece, out)
-            .expect("a piece that fits, and fewer than 2^64 of them");
-        debug_assert_eq!(written, piece.len() + TAG);
-        self.next += 1;
+    /// If there is no room for these, or for more than [`RECORD`]; after 2^64 records.
+    pub fn seal_record(&mut self, record: &mut [u8]) {
+        let carried = record.len() - LENGTH - TAG;
+        assert!(carried <= RECORD, "a record carries at most {RECORD} bytes");
+        record[..LENGTH].copy_from_slice(&((carried + TAG) as u16).to_be_bytes());
+        let (bytes, tag) = record[LENGTH..].split_at_mut(carried);
+        self.seal_in_place(bytes, tag);
+    }
+
+    /// Seals these bytes as the next record, without its length.
+    pub(crate) fn seal_in_place(&mut self, bytes: &mut [u8], tag: &mut [u8]) {
+        let sealed = self
+            .key
+            .seal_in_place_separate_tag(nonce(self.next), Aad::empty(), bytes)
+            .expect("a record is short");
+        tag.copy_from_slice(sealed.as_ref());
+        self.next = self.next.checked_add(1).expect("fewer than 2^64 records");
     }
 }
 
 impl Opener {
-    pub(crate) fn new(keys: Arc<StatelessTransportState>) -> Self {
+    pub(crate) fn new(secret: &[u8; SECRET]) -> Self {
         Self {
-            keys,
+            key: key(secret),
             next: 0,
             broken: false,
         }
@@ -128,32 +138,29 @@ impl Opener {
     /// [`Broken`], now and for ever; nothing is appended.
     pub fn open(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<usize, Broken> {
         let start = out.len();
-        out.resize(start + record.len(), 0);
-        let opened = self.open_raw(record, &mut out[start..]);
+        out.extend_from_slice(record);
+        let opened = self
+            .open_in_place(&mut out[start..])
+            .map(|bytes| bytes.len());
         out.truncate(start + opened.unwrap_or(0));
         opened
     }
 
-    /// Opens the next record into `out`, which must be as long as the record with its tag; answers how
-    /// many bytes of it are the record's.
+    /// Opens the next record where it stands; answers the bytes that it carries, at its beginning.
     ///
     /// # Errors
-    /// [`Broken`], now and for ever; what `out` holds then means nothing.
-    pub fn open_raw(&mut self, record: &[u8], out: &mut [u8]) -> Result<usize, Broken> {
-        if self.broken || record.len() < TAG {
-            self.broken = true;
+    /// [`Broken`], now and for ever; what `record` holds then means nothing.
+    pub fn open_in_place<'a>(&mut self, record: &'a mut [u8]) -> Result<&'a mut [u8], Broken> {
+        if self.broken {
             return Err(Broken);
         }
-        match self.keys.read_message(self.next, record, out) {
-            Ok(length) => {
-                self.next += 1;
-                Ok(length)
-            }
-            Err(_) => {
-                self.broken = true;
-                Err(Broken)
-            }
-        }
+        let opened = self
+            .key
+            .open_in_place(nonce(self.next), Aad::empty(), record)
+            .map_err(|_| Broken);
+        self.broken = opened.is_err();
+        self.next = self.next.wrapping_add(1);
+        opened
     }
 }
 
@@ -243,6 +250,44 @@ mod tests {
                 .collect();
             assert_eq!(results.last(), Some(&Err(Broken)), "broken for ever");
             assert!(opened.len() <= b"record".len(), "nothing beyond the break");
+        }
+    }
+
+    /// What is sealed here is what Noise says: another implementation opens it.
+    #[test]
+    fn records_are_those_of_noise() {
+        let build = |initiator: bool| {
+            let builder =
+                snow::Builder::new("Noise_NN_25519_AESGCM_SHA256".parse().expect("known"));
+            match initiator {
+                true => builder.build_initiator(),
+                false => builder.build_responder(),
+            }
+            .expect("random bytes")
+        };
+        let (mut left, mut right) = (build(true), build(false));
+        let (mut message, mut ignored) = ([0; 200], [0; 200]);
+        let length = left.write_message(&[], &mut message).expect("fits");
+        right
+            .read_message(&message[..length], &mut ignored)
+            .expect("well-formed");
+        let length = right.write_message(&[], &mut message).expect("fits");
+        left.read_message(&message[..length], &mut ignored)
+            .expect("well-formed");
+        let (here, there) = left.dangerously_get_raw_split();
+        let right = right.into_stateless_transport_mode().expect("done");
+        let (mut sealer, mut opener) = (Sealer::new(&here), Opener::new(&there));
+        for number in 0..3 {
+            let mut stream = Vec::new();
+            sealer.seal(&[b"to the ", b"right"], &mut stream);
+            let length = right.read_message(number, &stream[LENGTH..], &mut ignored);
+            assert_eq!(&ignored[..length.expect("opens")], b"to the right");
+            let length = right
+                .write_message(number, b"to the left", &mut message)
+                .expect("fits");
+            let mut opened = Vec::new();
+            opener.open(&message[..length], &mut opened).expect("opens");
+            assert_eq!(opened, b"to the left");
         }
     }
 

@@ -18,7 +18,7 @@ use crate::grants::Grants;
 use crate::meeting::Candidates;
 use crate::network::{Kernel, Network, Watch};
 use crate::outgoing::Pumped;
-use crate::session::Session;
+use crate::session::{Presence, Session};
 use crate::wire::{DATA, Kind};
 
 /// From this size on a portal is quicker than a message, which is copied twice. Measured on loopback.
@@ -386,8 +386,8 @@ impl<N: Network> Tcp<N> {
     fn post(&mut self, to: Peer, kind: Kind, parts: &[&[u8]]) -> Result<Posted> {
         let session = self.session(to)?;
         let length = parts.iter().map(|part| part.len()).sum();
-        if session.left {
-            return Err(Self::departed(to));
+        if session.presence != Presence::Here {
+            return self.post_to_absent(to);
         }
         if !session.out.has_room(length) {
             return Ok(Posted::Retry);
@@ -415,7 +415,7 @@ impl<N: Network> Tcp<N> {
             return;
         };
         let Some(link) = &mut session.link else {
-            return;
+            return self.reach(peer);
         };
         if link.blocked || link.failed.is_some() {
             return;
@@ -433,6 +433,31 @@ impl<N: Network> Tcp<N> {
                 link.failed = Some((error.to_string(), silent));
                 self.stirred += 1;
             }
+        }
+    }
+
+    /// A message for a peer whose connection has ended after its goodbye waits until it is known whether the
+    /// peer has.
+    #[cold]
+    fn post_to_absent(&mut self, to: Peer) -> Result<Posted> {
+        self.reach(to.0);
+        // A refusal may be known at once.
+        self.known(to)?;
+        match &self.sessions[to.index()] {
+            Some(session) if session.presence == Presence::Left => Err(Self::departed(to)),
+            _ => Ok(Posted::Retry),
+        }
+    }
+
+    /// Calls a peer whose connection has ended after its goodbye.
+    #[cold]
+    fn reach(&mut self, peer: u32) {
+        if let Some(session) = &self.sessions[peer as usize]
+            && session.presence == Presence::Away
+            && session.dialing.is_none()
+        {
+            let broken = "the connection has ended after its goodbye";
+            self.dial(peer, Some(broken.into()));
         }
     }
 
@@ -576,11 +601,11 @@ impl<N: Network> Fabric for Tcp<N> {
 
     /// What the other kernels have acknowledged arrives also if this process is gone.
     fn is_flushed(&mut self) -> bool {
-        let handed = self.sessions.iter().flatten().all(|session| {
-            session.left
-                || session.out.is_flushed()
-                    && session.link.as_ref().is_none_or(|link| link.is_delivered())
-        });
+        let handed = self
+            .sessions
+            .iter()
+            .flatten()
+            .all(|session| session.is_handed_over());
         if !handed {
             self.bell.hurry();
         }
@@ -593,14 +618,17 @@ impl<N: Network> Fabric for Tcp<N> {
                 continue;
             };
             let spoken = session.generation > 0 || session.is_needed();
-            if !spoken || session.left || session.bade {
+            if !spoken || session.presence == Presence::Left || session.bade {
                 continue;
             }
             session.bade = true;
             session
                 .out
                 .push_control(Kind::Goodbye, session.processed, &[]);
-            self.pump(peer as u32);
+            // Who is away is told if it comes back.
+            if session.presence == Presence::Here {
+                self.pump(peer as u32);
+            }
         }
     }
 }

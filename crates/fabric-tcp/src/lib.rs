@@ -61,6 +61,8 @@ mod portal;
 mod receive;
 mod ring;
 mod session;
+#[cfg(test)]
+mod simulated;
 mod union;
 pub mod wire;
 

@@ -19,7 +19,7 @@ use weft_fabric::{FabricError, Operation, Peer, Region, Sink, Token};
 use crate::link::{Link, Target};
 use crate::network::Stream;
 use crate::outgoing::Bulk;
-use crate::session::Session;
+use crate::session::{Presence, Session};
 use crate::wire::{ChunkHead, Kind, Malformed, Offer, Way};
 
 /// Most bytes on offer to one peer: as many as its messages may take in the [ring](crate::outgoing::RING). A
@@ -55,7 +55,7 @@ impl<S: Stream> Session<S> {
     pub(crate) fn offer(&mut self, token: Token, region: Region) {
         let open: usize = self.ours.iter().map(|one| one.length).sum();
         let length = region.len().min(AHEAD - open);
-        let idle = self.is_live() && !self.left && self.out.is_flushed();
+        let idle = self.is_live() && self.presence == Presence::Here && self.out.is_flushed();
         if length < LEAST || !idle || !self.out.has_room(Offer::BYTES) {
             return;
         }
@@ -66,6 +66,8 @@ impl<S: Stream> Session<S> {
             length: length as u64,
         };
         self.out.push(Kind::Offer, self.processed, &[&offer.emit()]);
+        // As any post, it takes a goodbye back.
+        (self.owed, self.bade) = (0, false);
         self.out.push_bulk(Bulk {
             transfer: offer.number,
             way: Way::Offered,

@@ -219,6 +219,21 @@ impl Outgoing {
         self.bulk.iter().filter(|bulk| bulk.way == Way::Got).count()
     }
 
+    /// How many counted frames were begun in all, and how many bytes of those are kept.
+    #[cfg(test)]
+    pub fn held(&self) -> (u64, usize) {
+        let bytes = self.log.iter().map(|sent| match sent {
+            Sent::Control(length) => *length as usize,
+            Sent::Chunk(_) => crate::session::CHUNK_OWED,
+        });
+        (self.acknowledged + self.log.len() as u64, bytes.sum())
+    }
+
+    /// Whether the peer has said of everything that it has processed it.
+    pub fn is_acknowledged(&self) -> bool {
+        self.log.is_empty()
+    }
+
     /// Whether everything was handed to the connection.
     pub fn is_flushed(&self) -> bool {
         self.ring.unsent() == 0

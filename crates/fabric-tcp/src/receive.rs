@@ -13,7 +13,7 @@ use crate::bell::About;
 use crate::endpoint::{Own, Tcp};
 use crate::link::{Found, Link, Read};
 use crate::network::{Network, Stream, Watch};
-use crate::session::{ACKNOWLEDGE, CHUNK_OWED, Session};
+use crate::session::{ACKNOWLEDGE, CHUNK_OWED, Presence, Session};
 use crate::wire::{self, Ask, End, HEADER, Header, Kind, Malformed, Offer};
 
 /// Up to so many connections are read without asking which of them has news.
@@ -237,7 +237,7 @@ impl<N: Network> Tcp<N> {
         let header = match item {
             Found::Nothing => return Ok(Next::More),
             Found::Landed(head, length) => {
-                session.processed += 1;
+                session.process(CHUNK_OWED);
                 session.landed(head, length, link, sink);
                 return Ok(Next::More);
             }
@@ -260,10 +260,11 @@ impl<N: Network> Tcp<N> {
             };
         }
         session.accept(&header, link.confirmed)?;
-        session.processed += 1;
+        session.process(HEADER + header.length);
         match header.kind {
             Kind::Goodbye => session.parting = true,
-            Kind::Acknowledge => {}
+            // Answers, which a rank gives also after its goodbye.
+            Kind::Acknowledge | Kind::End => {}
             _ => session.parting = false,
         }
         match header.kind {
@@ -337,7 +338,7 @@ impl<N: Network> Tcp<N> {
         let Some(session) = &mut self.sessions[peer as usize] else {
             return;
         };
-        session.left = true;
+        session.presence = Presence::Left;
         session.link = None;
         session.out = crate::outgoing::Outgoing::new();
         session.landings.clear();
@@ -394,11 +395,15 @@ impl<S: Stream> Session<S> {
         if !confirmed {
             return Err(Malformed);
         }
-        self.owed += match header.kind {
-            Kind::Chunk => CHUNK_OWED,
-            _ => HEADER + header.length,
-        };
         self.out.acknowledge(header.processed, self.processed)
+    }
+
+    /// A counted frame of so many bytes has come whole: it is acknowledged by what we send from now on. What
+    /// is sent while a chunk arrives does not acknowledge it yet.
+    #[inline]
+    fn process(&mut self, bytes: usize) {
+        self.processed += 1;
+        self.owed += bytes;
     }
 
     /// The decider is answered: the other side goes on with the connection.

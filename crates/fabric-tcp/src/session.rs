@@ -2,17 +2,21 @@
 //!
 //! ```text
 //!   Idle ──first use──► dialing ──chosen──► live ──broken──► dialing … ──set time over──► lost
-//!                                             └──Goodbye──► parting ──broken──► left
+//!                                             └──Goodbye──► parting ──broken──► away
+//!                                                                                 │ called, or needed
+//!                                                                  live … ◄─ dialing ──refused──► left
 //! ```
 //!
-//! A goodbye says that the peer may end from now on. It goes on for as long as the connection is there,
-//! and what it sends after it takes the goodbye back.
+//! A goodbye says that the peer may end from now on. It goes on all the same, and what it sends of its own
+//! accord takes the goodbye back. A connection that breaks after it says nothing yet: the peer may have ended,
+//! or may call again. Whoever has something for it calls and finds out.
 
 use std::collections::HashMap;
 
 use weft_fabric::{Operation, Region, Token};
 
 use crate::link::Link;
+use crate::network::Stream;
 use crate::offer::{Ours, Theirs};
 use crate::outgoing::Outgoing;
 
@@ -61,6 +65,17 @@ pub struct Dialing {
     pub broken: Option<String>,
 }
 
+/// Whether a peer is there, as far as that is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// It is, or is being called.
+    Here,
+    /// Its connection has ended after its goodbye, when nothing was under way.
+    Away,
+    /// It has ended after its goodbye. What was taken for it is given up, and it is not let in again.
+    Left,
+}
+
 /// See the page.
 pub struct Session<S> {
     pub out: Outgoing,
@@ -78,8 +93,8 @@ pub struct Session<S> {
     pub parting: bool,
     /// We have, and nothing since.
     pub bade: bool,
-    /// The peer has ended after it had said goodbye.
-    pub left: bool,
+    /// What is known of it since.
+    pub presence: Presence,
     pub gets: HashMap<u32, Asked>,
     pub puts: HashMap<u32, Asked>,
     pub landings: HashMap<u32, Landing>,
@@ -88,6 +103,18 @@ pub struct Session<S> {
     pub ours: Vec<Ours>,
     pub theirs: Vec<Theirs>,
     pub next_offer: u32,
+}
+
+impl<S: Stream> Session<S> {
+    /// Whether all that was taken for this peer is with its kernel, or need not be any more.
+    pub fn is_handed_over(&self) -> bool {
+        match &self.link {
+            _ if self.presence != Presence::Here => true,
+            Some(link) if link.confirmed => self.out.is_flushed() && link.is_delivered(),
+            // What the last connection carried may be lost; who has said goodbye may have ended.
+            _ => self.parting || self.out.is_flushed() && self.out.is_acknowledged(),
+        }
+    }
 }
 
 impl<S> Session<S> {
@@ -102,7 +129,7 @@ impl<S> Session<S> {
             agreed: None,
             parting: false,
             bade: false,
-            left: false,
+            presence: Presence::Here,
             gets: HashMap::new(),
             puts: HashMap::new(),
             landings: HashMap::new(),
@@ -128,6 +155,11 @@ impl<S> Session<S> {
                 return number;
             }
         }
+    }
+
+    /// Whether nothing is under way to this peer, as far as it has said.
+    pub fn is_at_rest(&self) -> bool {
+        !self.is_needed() && self.out.is_acknowledged()
     }
 
     /// Whether anything waits for this peer.

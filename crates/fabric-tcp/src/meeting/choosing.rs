@@ -8,6 +8,7 @@ use crate::bell::About;
 use crate::endpoint::Tcp;
 use crate::link::{Found, Link, Read};
 use crate::network::{Network, Stream, Watch};
+use crate::session::Presence;
 use crate::wire::{HEADER, Header, Kind};
 
 impl<N: Network> Tcp<N> {
@@ -28,7 +29,7 @@ impl<N: Network> Tcp<N> {
         let Some(session) = &self.sessions[peer as usize] else {
             return;
         };
-        if session.left {
+        if session.presence == Presence::Left {
             return;
         }
         let generation = session.generation;
@@ -74,6 +75,7 @@ impl<N: Network> Tcp<N> {
         let watched = self.bell.rewatch(&link.socket, About::Peer(peer), false);
         if let Some(session) = &mut self.sessions[peer as usize] {
             session.link = Some(link);
+            session.presence = Presence::Here;
         }
         if watched.is_err() {
             self.break_link(peer, "it cannot be watched", false);
@@ -148,7 +150,7 @@ impl<N: Network> Tcp<N> {
         let Some(session) = &mut self.sessions[peer as usize] else {
             return;
         };
-        if session.left || generation <= session.generation {
+        if session.presence == Presence::Left || generation <= session.generation {
             return;
         }
         if session.out.resume(processed, session.processed).is_err() {
@@ -201,11 +203,16 @@ impl<N: Network> Tcp<N> {
         let Some(session) = &mut self.sessions[peer as usize] else {
             return;
         };
-        if session.left {
+        if session.presence == Presence::Left {
             return;
         }
-        if session.parting {
+        if session.parting && silent {
             self.leave(peer);
+            return;
+        }
+        if session.parting && session.is_at_rest() {
+            // It may have ended. If it goes on, it calls; if we do, a post does.
+            session.presence = Presence::Away;
             return;
         }
         if silent {

@@ -13,7 +13,7 @@ use crate::bell::About;
 use crate::endpoint::Tcp;
 use crate::link::Link;
 use crate::network::{Network, Stream, Watch};
-use crate::session::Session;
+use crate::session::{Presence, Session};
 use crate::wire::{Hello, Kind};
 
 /// How long somebody who has connected may take to prove the key, while we look.
@@ -190,7 +190,10 @@ impl<N: Network> Tcp<N> {
             return;
         };
         let peer = hello.rank;
-        if self.gone.contains_key(&peer) {
+        let left = |session: &Session<N::Stream>| session.presence == Presence::Left;
+        if self.gone.contains_key(&peer)
+            || self.sessions[peer as usize].as_deref().is_some_and(left)
+        {
             return;
         }
         if self.sessions[peer as usize].is_none() {

@@ -1,0 +1,171 @@
+//! The whole protocol over a simulated network, decided by a seed: what is tested is the endpoint as it runs, from
+//! the call to the goodbye.
+//!
+//! ```text
+//!   play   one hand drives all endpoints: sends, signals, grants, gets, puts, revokes, looks, lets time pass
+//!   model  what was taken for sending, and what must come of it
+//!   world  streams under virtual time: pieces, delay, slowness, stalls, cuts at any byte
+//! ```
+//!
+//! # What is replaced
+//! The kernel and the wire alone: streams, listening, the events of the descriptor, the clock. Real are the
+//! meeting with its handshakes, the records of encryption, choosing, acknowledging, resending and portals.
+//! Simulated streams do what TCP does, not how: bytes arrive in order or not at all; those that were handed over
+//! and not delivered are lost with the connection; what has been delivered can be read also after a reset; a side
+//! may learn late that its connection is gone; and what the other host has not got counts as unacknowledged.
+//!
+//! # A failure
+//! names its seed, is made as short as it goes, and shows what happened. It is played again by
+//! `WEFT_SEED=… cargo test -p weft-fabric-tcp simulated`, with `WEFT_STEPS=…` for a shorter part.
+
+mod model;
+mod play;
+mod world;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::event::epoll::{Event, EventData, EventFlags};
+use rustix::io::Errno;
+use weft_fabric::{Bell, Load, Region, Ticket};
+use weft_sys::socket::Part;
+
+use crate::bell::About;
+use crate::network::{Network, Stream, Watch};
+use world::{Id, World};
+
+/// The world, as one rank sees it.
+#[derive(Clone)]
+struct Simulated {
+    world: Arc<Mutex<World>>,
+    node: usize,
+}
+
+/// An end of a simulated connection, or what listens for them.
+struct SimulatedStream {
+    world: Arc<Mutex<World>>,
+    id: Id,
+}
+
+fn locked(world: &Mutex<World>) -> MutexGuard<'_, World> {
+    // A test that fails leaves it poisoned, and its endpoints are dropped yet.
+    world.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Simulated {
+    fn world(&self) -> MutexGuard<'_, World> {
+        locked(&self.world)
+    }
+
+    fn stream(&self, id: Id) -> SimulatedStream {
+        let world = self.world.clone();
+        SimulatedStream { world, id }
+    }
+}
+
+impl Stream for SimulatedStream {
+    fn send(&self, parts: &[Part<'_>]) -> io::Result<Option<usize>> {
+        Ok(locked(&self.world).send(self.id, parts)?)
+    }
+
+    fn receive(&self, lent: Region, rest: &mut [u8]) -> io::Result<Option<usize>> {
+        Ok(locked(&self.world).receive(self.id, lent, rest)?)
+    }
+
+    fn unacknowledged(&self) -> io::Result<usize> {
+        Ok(locked(&self.world).unacknowledged(self.id))
+    }
+
+    /// Buffers are as the seed says.
+    fn fit(&self) {}
+
+    fn is_connected(&self) -> Result<bool, Errno> {
+        locked(&self.world).is_connected(self.id)
+    }
+}
+
+impl Drop for SimulatedStream {
+    fn drop(&mut self) {
+        locked(&self.world).close(self.id);
+    }
+}
+
+impl Network for Simulated {
+    type Stream = SimulatedStream;
+    type Bell = Self;
+
+    fn now(&self) -> u64 {
+        self.world().now()
+    }
+
+    fn connect(&self, address: &SocketAddr, _: Duration) -> Result<SimulatedStream, Errno> {
+        let id = self.world().connect(self.node, address)?;
+        Ok(self.stream(id))
+    }
+
+    fn accept(&self, listener: &SimulatedStream, _: Duration) -> Option<SimulatedStream> {
+        let id = self.world().accept(listener.id)?;
+        Some(self.stream(id))
+    }
+}
+
+impl Watch<SimulatedStream> for Simulated {
+    fn watch(&self, what: &SimulatedStream, about: About, room: bool) -> io::Result<()> {
+        self.world().watch(self.node, what.id, about, room);
+        Ok(())
+    }
+
+    fn rewatch(&self, what: &SimulatedStream, about: About, room: bool) -> io::Result<()> {
+        self.watch(what, about, room)
+    }
+
+    fn look<'a>(&self, events: &'a mut [Event]) -> &'a [Event] {
+        let ready = self.world().ready(self.node);
+        let count = ready.len().min(events.len());
+        for (event, (about, readable, room)) in events.iter_mut().zip(ready) {
+            let mut flags = EventFlags::empty();
+            flags.set(EventFlags::IN, readable);
+            flags.set(EventFlags::OUT, room);
+            let data: EventData = about.data();
+            *event = Event { flags, data };
+        }
+        &events[..count]
+    }
+
+    fn set_due(&self, due: u64) {
+        self.world().set_due(self.node, due);
+    }
+
+    fn hurry(&self) {}
+
+    /// Looks are the more different, the more often the seed decides which kind they are.
+    fn slept(&self) -> bool {
+        self.world().lot(3)
+    }
+}
+
+impl Bell for Simulated {
+    fn prepare(&self) -> Ticket {
+        Ticket(0)
+    }
+
+    fn cancel(&self, _: Ticket) {}
+
+    /// Nobody else runs: time passes.
+    fn wait(&self, _: Ticket, limit: Option<Duration>) {
+        let limit = limit.unwrap_or(Duration::from_millis(1));
+        self.world().pass(limit);
+    }
+
+    fn ring(&self) {}
+
+    fn load(&self) -> Load {
+        Load { awake: 0, cores: 1 }
+    }
+
+    fn give_way(&self) -> bool {
+        false
+    }
+}

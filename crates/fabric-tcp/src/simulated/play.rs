@@ -1,0 +1,725 @@
+//! One hand that drives all endpoints, in an order that a seed decides.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use weft_fabric::{Fabric, FabricError, Operation, Peer, Posted, Rights, SyncKey, Token, Uses};
+use weft_secure::Key;
+
+use super::model::{Ear, Item, LONGEST, Model, Wrong, bytes};
+use super::world::{Id, Route, World};
+use super::{Simulated, locked};
+use crate::card::{Card, Offer};
+use crate::endpoint::{Config, Listener, Tcp};
+use crate::session::{ACKNOWLEDGE, Presence};
+use crate::wire::DATA;
+
+/// Longer than all cuts and stalls together, but for those that are for good.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How a play ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ending {
+    /// All comes to rest.
+    Quiet,
+    /// One leaves in order, when what it has said is handed over.
+    Leave,
+    /// One ends without a word.
+    Die,
+    /// All links are down for good.
+    Sever,
+}
+
+/// What a play has come to, beside being right.
+#[derive(Default, Debug)]
+pub struct Tally {
+    pub items: usize,
+    pub transfers: usize,
+    pub generations: u32,
+}
+
+struct Play {
+    world: Arc<Mutex<World>>,
+    lots: StdRng,
+    fabrics: Vec<Option<Tcp<Simulated>>>,
+    model: Model,
+    numbers: usize,
+}
+
+fn address(node: usize, offer: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, node as u8, offer as u8], 1000 + node as u16))
+}
+
+impl Play {
+    fn new(seed: u64, trace: bool) -> Self {
+        let mut lots = StdRng::seed_from_u64(seed ^ 0x706C_6179);
+        let ranks = [2, 2, 2, 2, 2, 3, 4][lots.random_range(0..7)];
+        let listeners: Vec<usize> = (0..ranks).map(|_| lots.random_range(1..3)).collect();
+        let mut world = World::new(seed, &listeners);
+        world.trace = trace.then(Vec::new);
+        world.note(|| format!("seed {seed}, {ranks} ranks"));
+        let weather = world.weather.clone();
+        world.note(|| format!("{weather:?}"));
+        let mut cards = Vec::new();
+        for (node, listeners) in listeners.iter().enumerate() {
+            let mut routes: Vec<Route> = (0..*listeners).map(|one| Route::To(node, one)).collect();
+            for _ in 0..[0, 0, 1, 2][lots.random_range(0..4)] {
+                let other = lots.random_range(0..ranks);
+                let decoys = [
+                    Route::Refused,
+                    Route::Hole,
+                    Route::Nowhere,
+                    Route::To(other, 0),
+                ];
+                routes.push(decoys[lots.random_range(0..4)]);
+            }
+            routes.shuffle(&mut lots);
+            let offer = |(index, route)| {
+                let address = address(node, index);
+                world.routes.insert(address, route);
+                let interface = format!("sim{index}");
+                Offer { interface, address }
+            };
+            let offers = routes.into_iter().enumerate().map(offer).collect();
+            let host = format!("host{node}");
+            cards.push(Card { host, offers });
+        }
+        let world = Arc::new(Mutex::new(world));
+        let (key, seal) = (
+            Key::from_bytes([7; Key::BYTES]),
+            lots.random_range(0..4) == 0,
+        );
+        let fabrics = (0..ranks)
+            .map(|node| {
+                let system = Simulated {
+                    world: world.clone(),
+                    node,
+                };
+                let mut config = Config::new(node as u32, ranks as u32, key.clone());
+                (config.seal, config.patience, config.connect) = (seal, PATIENCE, PATIENCE);
+                let listeners = (0..listeners[node])
+                    .map(|one| Listener {
+                        socket: system.stream(Id::Listener(node, one)),
+                    })
+                    .collect();
+                let host = cards[node].host.clone();
+                Tcp::over(
+                    system.clone(),
+                    system,
+                    (config, host),
+                    listeners,
+                    cards.clone(),
+                )
+                .ok()
+            })
+            .collect();
+        Self {
+            world,
+            lots,
+            fabrics,
+            model: Model::default(),
+            numbers: 0,
+        }
+    }
+
+    fn note(&self, text: impl FnOnce() -> String) {
+        locked(&self.world).note(text);
+    }
+
+    fn ranks(&self) -> usize {
+        self.fabrics.len()
+    }
+
+    /// Two ranks that live: mostly different ones.
+    fn pair(&mut self) -> Option<(usize, usize)> {
+        let living: Vec<usize> = (0..self.ranks())
+            .filter(|rank| self.fabrics[*rank].is_some())
+            .collect();
+        let from = living[self.lots.random_range(0..living.len())];
+        let to = self.lots.random_range(0..self.ranks());
+        (from != to || self.lots.random_range(0..8) == 0).then_some((from, to))
+    }
+
+    /// An error of a post: fine if the peer is gone.
+    fn refused(&self, from: usize, to: usize, error: FabricError) -> Wrong {
+        let known = self.model.severed || self.model.ended.contains(&to);
+        match error {
+            FabricError::PeerLost { .. } if known => Ok(()),
+            other => Err(format!("rank {from} cannot reach rank {to}: {other}")),
+        }
+    }
+
+    fn post(&mut self, from: usize, to: usize, message: Option<usize>) -> Result<bool, String> {
+        let Some(fabric) = &mut self.fabrics[from] else {
+            return Ok(false);
+        };
+        self.numbers += 1;
+        let number = self.numbers;
+        let (item, posted) = match message {
+            Some(length) => {
+                let (head, peer) = (Item::head(number, length), Peer(to as u32));
+                let posted = fabric.try_send(peer, &head, bytes(number, length));
+                (Item::Message { number, length }, posted)
+            }
+            None => {
+                let key = SyncKey(number as u64 % 3);
+                (Item::Signal(key), fabric.signal(Peer(to as u32), key))
+            }
+        };
+        self.note(|| format!("rank {from} to {to}: {item:?}: {posted:?}"));
+        match posted {
+            Ok(Posted::Retry) => Ok(false),
+            Ok(_) => {
+                self.model.sent(from, to, item);
+                Ok(true)
+            }
+            Err(error) => self.refused(from, to, error).map(|()| false),
+        }
+    }
+
+    fn length(&mut self, most: usize) -> usize {
+        let power = self.lots.random_range(0..21);
+        self.lots.random_range(0..1usize << power).min(most)
+    }
+
+    fn grant(&mut self) -> Wrong {
+        let Some((owner, to)) = self.pair() else {
+            return Ok(());
+        };
+        let length = self.length(LONGEST);
+        let offered = self.lots.random_range(0..3) == 0;
+        let to = (offered || self.lots.random_range(0..3) == 0).then_some(Peer(to as u32));
+        let (rights, uses) = match offered {
+            true => (Rights::Read, Uses::Once),
+            false => (
+                [Rights::Read, Rights::Write][self.lots.random_range(0..2)],
+                [Uses::Once, Uses::Many, Uses::Many][self.lots.random_range(0..3)],
+            ),
+        };
+        self.numbers += 1;
+        let memory = Model::lendable(rights, self.numbers, length);
+        let Some(fabric) = &mut self.fabrics[owner] else {
+            return Ok(());
+        };
+        let Ok(token) = fabric.grant(memory.region(), to, rights, uses) else {
+            return Ok(());
+        };
+        if let Some(to) = to.filter(|_| offered) {
+            fabric.offer(to, token);
+        }
+        let number = self.model.grants.len();
+        self.note(|| {
+            format!("rank {owner} grants {number} to {to:?}, {rights:?}, {uses:?}, {length} bytes, offered: {offered}")
+        });
+        self.model
+            .granted(owner, token, (to, rights, uses), memory, self.numbers);
+        Ok(())
+    }
+
+    fn transfer(&mut self, bogus: bool) -> Wrong {
+        let asker = match self.pair() {
+            Some((asker, _)) => asker,
+            None => return Ok(()),
+        };
+        let (count, lots) = (self.model.grants.len(), &mut self.lots);
+        let known = (!bogus && count > 0 && lots.random_range(0..12) > 0).then(|| {
+            // Rather a late one.
+            let back = lots.random_range(0..count).min(lots.random_range(0..count));
+            count - 1 - back
+        });
+        let (mut owner, mut put, mut offset) =
+            (lots.random_range(0..self.fabrics.len()), lots.random(), 0);
+        let (mut length, mut permitted, mut token) = (
+            lots.random_range(0..100),
+            false,
+            Token(1 << 63 | 77 << 32 | 5),
+        );
+        if let Some(number) = known {
+            let grant = &mut self.model.grants[number];
+            owner = grant.owner;
+            token = grant.token;
+            put = grant.rights.writes() != (lots.random_range(0..20) == 0);
+            let size = grant.memory.region().len();
+            let left = match put {
+                true => size - grant.next.min(size),
+                false => size,
+            };
+            length = match lots.random_range(0..3) {
+                0 => left,
+                _ => lots.random_range(0..=left),
+            };
+            offset = match put {
+                true => grant.next.min(size),
+                false => lots.random_range(0..=size - length),
+            };
+            if lots.random_range(0..20) == 0 {
+                length += size + 1 - offset;
+                length = length.min(LONGEST);
+            }
+            let named = grant.to.is_none_or(|to| to.index() == asker);
+            let fits = offset + length <= size;
+            permitted = named && fits && put == grant.rights.writes();
+            if put && permitted {
+                grant.next = offset + length;
+            }
+        }
+        self.numbers += 1;
+        let memory = Model::own(put, self.numbers, length);
+        let operation = Operation(self.model.transfers.len() as u64);
+        let Some(fabric) = &mut self.fabrics[asker] else {
+            return Ok(());
+        };
+        let (peer, region) = (Peer(owner as u32), memory.region());
+        let posted = match put {
+            true => fabric.put(peer, token, offset as u64, region, operation),
+            false => fabric.get(peer, token, offset as u64, region, operation),
+        };
+        self.note(|| {
+            format!("rank {asker}, transfer {operation:?}: put {put}, grant {known:?} of {owner}, {length} bytes at {offset}: {posted:?}")
+        });
+        let outcome = match posted {
+            Ok(Posted::Retry) => {
+                return Ok(());
+            }
+            Ok(Posted::Pending) => None,
+            Ok(Posted::Done) => Some(Ok(())),
+            Err(error) => Some(Err(error)),
+        };
+        self.model.transfers.push(super::model::Transfer {
+            asker,
+            owner,
+            grant: known,
+            offset,
+            memory,
+            number: self.numbers,
+            put,
+            permitted,
+            outcome: None,
+        });
+        match outcome {
+            None => Ok(()),
+            Some(outcome) => self.model.moved(asker, operation.0 as usize, outcome),
+        }
+    }
+
+    fn revoke(&mut self) {
+        let open: Vec<usize> = (0..self.model.grants.len())
+            .filter(|number| !self.model.grants[*number].revoked)
+            .collect();
+        if open.is_empty() {
+            return;
+        }
+        let number = open[self.lots.random_range(0..open.len())];
+        let grant = &self.model.grants[number];
+        if let Some(fabric) = &mut self.fabrics[grant.owner] {
+            let live = fabric.revoke(grant.token);
+            self.note(|| format!("grant {number} is revoked: {live}"));
+            self.model.revoked(number);
+        }
+    }
+
+    fn look(&mut self, rank: usize, budget: usize) -> Result<usize, String> {
+        let Some(fabric) = &mut self.fabrics[rank] else {
+            return Ok(0);
+        };
+        let mut ear = Ear::default();
+        let found = fabric.poll(&mut ear, budget);
+        for event in ear.events {
+            self.note(|| format!("rank {rank} hears {event:?}"));
+            self.model.take(rank, event)?;
+        }
+        Ok(found)
+    }
+
+    /// One thing that happens.
+    fn step(&mut self) -> Wrong {
+        match self.lots.random_range(0..100) {
+            0..26 => {
+                if let Some((from, to)) = self.pair() {
+                    let length = self.length(DATA);
+                    self.post(from, to, Some(length))?;
+                }
+            }
+            26..32 => {
+                if let Some((from, to)) = self.pair() {
+                    self.post(from, to, None)?;
+                }
+            }
+            32..37 => self.grant()?,
+            37..44 => self.transfer(false)?,
+            44..46 => self.revoke(),
+            46..48 => match self.lots.random_range(0..4) {
+                // More than there is credit for.
+                0 => {
+                    let length = self.lots.random_range(0..=DATA);
+                    if let Some((from, to)) = self.pair().filter(|(from, to)| from != to) {
+                        for _ in 0..100 {
+                            if !self.post(from, to, Some(length))? {
+                                break;
+                            }
+                        }
+                    }
+                }
+                1 => {
+                    for _ in 0..300 {
+                        self.transfer(true)?;
+                    }
+                }
+                _ => self.bid_farewell(),
+            },
+            48..50 => locked(&self.world).cut_one(),
+            50..51 => {
+                let time = self.lots.random_range(0..50_000_000);
+                locked(&self.world).stall(time);
+            }
+            51..57 => {
+                locked(&self.world).jump();
+            }
+            57..66 => {
+                let longest = 1u64 << self.lots.random_range(8..24);
+                let time = Duration::from_nanos(self.lots.random_range(0..longest));
+                locked(&self.world).pass(time);
+            }
+            _ => {
+                let rank = self.lots.random_range(0..self.ranks());
+                let budget = [1, 2, 16, 64][self.lots.random_range(0..4)];
+                self.look(rank, budget)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bid_farewell(&mut self) {
+        let rank = self.lots.random_range(0..self.ranks());
+        if let Some(fabric) = &mut self.fabrics[rank] {
+            fabric.farewell();
+            self.note(|| format!("rank {rank} says goodbye"));
+        }
+    }
+
+    /// Looks and lets time pass until nothing more happens, or until that.
+    fn settle(&mut self, mut until: impl FnMut(&mut Self) -> bool) -> Wrong {
+        let end = locked(&self.world).now() + 10 * PATIENCE.as_nanos() as u64;
+        let mut looks = 0;
+        loop {
+            let mut idle = 0;
+            while idle < 4 {
+                let mut ranks: Vec<usize> = (0..self.ranks()).collect();
+                ranks.shuffle(&mut self.lots);
+                let mut found = 0;
+                for rank in ranks {
+                    found += self.look(rank, 64)?;
+                }
+                idle = if found == 0 { idle + 1 } else { 0 };
+                if until(self) {
+                    return Ok(());
+                }
+            }
+            let mut world = locked(&self.world);
+            // Of what was there, a look may have read a part.
+            let unread = (0..self.fabrics.len()).any(|rank| !world.ready(rank).is_empty());
+            if !unread && !world.jump() {
+                return Ok(());
+            }
+            looks += 1;
+            if looks > 1_000_000 {
+                return Err("something stays readable for ever".into());
+            }
+            if world.now() > end {
+                return Err("it does not come to rest".into());
+            }
+        }
+    }
+
+    /// Sides that are at rest agree, and hold nothing that they need not hold.
+    fn agreed(&self) -> Wrong {
+        for (rank, fabric) in self.fabrics.iter().enumerate() {
+            let Some(fabric) = fabric else { continue };
+            for (peer, session) in fabric.sessions.iter().enumerate() {
+                let Some(session) = session
+                    .as_ref()
+                    .filter(|session| session.presence == Presence::Here)
+                else {
+                    continue;
+                };
+                let said = |what: &str| Err(format!("rank {rank} at rest: {what} rank {peer}"));
+                if !session.out.is_flushed() {
+                    return said("something is to be sent to");
+                }
+                if !session.gets.is_empty()
+                    || !session.puts.is_empty()
+                    || !session.landings.is_empty()
+                {
+                    return said("transfers are under way with");
+                }
+                let other = self.fabrics[peer]
+                    .as_ref()
+                    .and_then(|it| it.sessions[rank].as_ref());
+                let Some(other) = other.filter(|other| other.presence == Presence::Here) else {
+                    continue;
+                };
+                let (sent, kept) = session.out.held();
+                if sent != other.processed {
+                    return Err(format!(
+                        "rank {rank} has sent {sent} frames, rank {peer} has processed {}",
+                        other.processed
+                    ));
+                }
+                if kept > other.owed {
+                    return Err(format!(
+                        "rank {rank} keeps {kept} bytes, rank {peer} owes an acknowledgement of {}",
+                        other.owed
+                    ));
+                }
+                if other.owed >= ACKNOWLEDGE {
+                    return Err(format!(
+                        "rank {peer} owes an acknowledgement of {} bytes",
+                        other.owed
+                    ));
+                }
+                if session.generation != other.generation
+                    || session.generation > 0 && session.is_live() != other.is_live()
+                {
+                    return Err(format!("ranks {rank} and {peer} do not share a connection"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the sides have come to, for the eye.
+    fn show(&self) {
+        for (rank, fabric) in self.fabrics.iter().enumerate() {
+            let sessions = fabric
+                .iter()
+                .flat_map(|fabric| fabric.sessions.iter().enumerate());
+            for (peer, session) in sessions {
+                let Some(it) = session else { continue };
+                self.note(|| {
+                    format!(
+                        "rank {rank} with {peer}: generation {}, live {}, link {}, dialing {}, parting {}, bade {}, {:?}, \
+                         processed {}, owed {}, sent and kept {:?}, flushed {}, gets {}, puts {}, landings {}",
+                        it.generation, it.is_live(), it.link.is_some(), it.dialing.is_some(), it.parting, it.bade, it.presence,
+                        it.processed, it.owed, it.out.held(), it.out.is_flushed(), it.gets.len(), it.puts.len(), it.landings.len()
+                    )
+                });
+            }
+        }
+    }
+
+    /// The rank is no more: with `whole`, after everything that it has said.
+    fn end(&mut self, rank: usize) {
+        self.note(|| format!("rank {rank} ends"));
+        // Its memory is gone: nothing moves there.
+        self.model.ended.push(rank);
+        if let Some(fabric) = self.fabrics[rank].take() {
+            fabric.die();
+        }
+    }
+
+    fn leave(&mut self, rank: usize) -> Wrong {
+        let Some(fabric) = &mut self.fabrics[rank] else {
+            return Ok(());
+        };
+        let spoken: Vec<usize> = (0..fabric.sessions.len())
+            .filter(|peer| {
+                fabric.sessions[*peer]
+                    .as_ref()
+                    .is_some_and(|session| session.generation > 0)
+            })
+            .collect();
+        fabric.farewell();
+        self.note(|| format!("rank {rank} says goodbye and leaves"));
+        let mut handed = false;
+        self.settle(|play| {
+            handed = match &mut play.fabrics[rank] {
+                Some(fabric) => {
+                    // What the peers want from its memory ends with it.
+                    for session in fabric.sessions.iter_mut().flatten() {
+                        session.out.cancel(|_| true);
+                    }
+                    fabric.is_flushed()
+                }
+                None => true,
+            };
+            handed
+        })?;
+        if !handed {
+            return Err(format!(
+                "rank {rank} leaves and cannot hand over what it has said"
+            ));
+        }
+        // Who has said goodbye itself is not waited for.
+        let mut spoken = spoken;
+        if let Some(fabric) = &self.fabrics[rank] {
+            let parting = |peer: &usize| {
+                fabric.sessions[*peer]
+                    .as_ref()
+                    .is_some_and(|session| session.parting)
+            };
+            spoken.retain(|peer| !parting(peer));
+        }
+        self.end(rank);
+        self.settle(|_| false)?;
+        for peer in spoken {
+            if let Some(expected) = self.model.expected.get(&(rank, peer))
+                && let Some(first) = expected.front()
+            {
+                return Err(format!(
+                    "rank {rank} has left, and {first:?} has not reached rank {peer}"
+                ));
+            }
+            let lost = self
+                .model
+                .lost
+                .iter()
+                .find(|(who, whom, _)| (*who, *whom) == (peer, rank));
+            if let Some((_, _, reason)) = lost {
+                return Err(format!(
+                    "rank {rank} has said goodbye, and rank {peer} has lost it: {reason}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn play(&mut self, steps: usize, tally: &mut Tally) -> Wrong {
+        let last = self.lots.random_range(0..self.ranks());
+        let ending = [
+            Ending::Quiet,
+            Ending::Quiet,
+            Ending::Quiet,
+            Ending::Leave,
+            Ending::Leave,
+            Ending::Die,
+            Ending::Sever,
+        ][self.lots.random_range(0..7)];
+        for _ in 0..steps {
+            self.step()?;
+        }
+        self.note(|| format!("the end: {ending:?}"));
+        match ending {
+            Ending::Quiet => {}
+            Ending::Leave => self.leave(last)?,
+            Ending::Die => self.end(last),
+            Ending::Sever => {
+                self.model.severed = true;
+                locked(&self.world).sever(PATIENCE);
+            }
+        }
+        self.settle(|_| false)?;
+        self.model.at_rest()?;
+        if ending == Ending::Quiet {
+            self.agreed()?;
+        }
+        let flushed = |fabric: &mut Tcp<Simulated>| fabric.is_flushed();
+        if ending != Ending::Sever && !self.fabrics.iter_mut().flatten().all(flushed) {
+            return Err("at rest, and something is not handed over".into());
+        }
+        tally.items += self.model.items;
+        tally.transfers += self
+            .model
+            .transfers
+            .iter()
+            .filter(|one| one.outcome == Some(Ok(())))
+            .count();
+        let sessions = self
+            .fabrics
+            .iter()
+            .flatten()
+            .flat_map(|fabric| fabric.sessions.iter().flatten());
+        tally.generations += sessions
+            .map(|session| session.generation.saturating_sub(1))
+            .sum::<u32>();
+        Ok(())
+    }
+}
+
+impl Drop for Play {
+    fn drop(&mut self) {
+        for fabric in self.fabrics.iter_mut().filter_map(Option::take) {
+            fabric.die();
+        }
+    }
+}
+
+fn steps_of(seed: u64) -> usize {
+    let most = [20, 100, 100, 400][(seed % 4) as usize];
+    StdRng::seed_from_u64(!seed).random_range(5..most)
+}
+
+/// Plays one seed: what is wrong, with what happened if that was asked for.
+fn one(
+    seed: u64,
+    steps: usize,
+    trace: bool,
+    tally: &mut Tally,
+) -> Result<(), (String, Vec<String>)> {
+    let mut play = Play::new(seed, trace);
+    let world = play.world.clone();
+    let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| play.play(steps, tally)));
+    let wrong = match played {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(wrong)) => wrong,
+        Err(_) => "it panicked".into(),
+    };
+    play.show();
+    let trace = locked(&world).trace.take();
+    Err((wrong, trace.unwrap_or_default()))
+}
+
+/// Shows a failure with as few steps as it takes.
+fn fail(seed: u64, steps: usize) -> ! {
+    let wrong = |steps: &usize| one(seed, *steps, false, &mut Tally::default()).is_err();
+    let mut tried = (0..40)
+        .map(|part| steps * part / 40)
+        .filter(|fewer| *fewer < steps);
+    let fewest = tried.find(wrong).unwrap_or(steps);
+    let (wrong, trace) = match one(seed, fewest, true, &mut Tally::default()) {
+        Err(failed) => failed,
+        Ok(()) => (
+            "it does not fail again: something is decided elsewhere".into(),
+            Vec::new(),
+        ),
+    };
+    let from = trace.len().saturating_sub(200);
+    panic!(
+        "{}\nseed {seed}, {fewest} steps: {wrong}\nagain: WEFT_SEED={seed} WEFT_STEPS={fewest} cargo test -p weft-fabric-tcp simulated",
+        trace[from..].join("\n")
+    );
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}: a number was expected, not {text:?}")),
+    )
+}
+
+fn explore(seeds: std::ops::Range<u64>) -> Tally {
+    let mut tally = Tally::default();
+    for seed in seeds {
+        if one(seed, steps_of(seed), false, &mut tally).is_err() {
+            fail(seed, steps_of(seed));
+        }
+    }
+    tally
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_whatever_the_network_does() {
+    if let Some(seed) = number("WEFT_SEED") {
+        let steps = number("WEFT_STEPS").map_or(steps_of(seed), |steps| steps as usize);
+        if one(seed, steps, false, &mut Tally::default()).is_err() {
+            fail(seed, steps);
+        }
+        return;
+    }
+    let tally = explore(0..number("WEFT_SEEDS").unwrap_or(1000));
+    println!("{tally:?}");
+}

@@ -1,0 +1,622 @@
+//! Streams under virtual time.
+//!
+//! ```text
+//!   send ─► flight: pieces, each with its time ─► queue, of the other host ─► receive
+//!                 └── cut: lost, and counted as unacknowledged for ever
+//! ```
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use rustix::io::Errno;
+use weft_fabric::Region;
+use weft_sys::socket::Part;
+
+use crate::bell::About;
+
+/// Bytes that a new connection takes at once, as every kernel does.
+const AT_ONCE: usize = 1000;
+
+/// A stream: what listens at a rank, or one side of a line; the caller's is 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Id {
+    Listener(usize, usize),
+    End(usize, usize),
+}
+
+/// Where an address leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Route {
+    /// To a listener of a rank.
+    To(usize, usize),
+    /// To a host on which nobody listens.
+    Refused,
+    /// Nobody ever answers.
+    Hole,
+    /// The system knows at once that there is no way.
+    Nowhere,
+}
+
+/// What the network is like.
+#[derive(Clone, Debug)]
+pub struct Weather {
+    /// Nanoseconds from one host to the other, and up to so many more.
+    pub latency: u64,
+    pub jitter: u64,
+    /// Picoseconds that each byte takes.
+    pub byte: u64,
+    /// Bytes that a connection holds.
+    pub buffer: usize,
+    /// Longest piece in which bytes travel.
+    pub piece: usize,
+    /// Connections that will be cut at a byte, out of a thousand, and how many at most.
+    pub doomed: u32,
+    pub cuts: u32,
+}
+
+impl Weather {
+    fn by(lots: &mut StdRng) -> Self {
+        let magnitude = |lots: &mut StdRng, least: u32, most: u32| -> u64 {
+            let power = lots.random_range(least..=most);
+            (1 << power) + lots.random_range(0..1 << power)
+        };
+        Self {
+            latency: magnitude(lots, 12, 20),
+            jitter: magnitude(lots, 1, 20),
+            byte: magnitude(lots, 4, 14),
+            buffer: magnitude(lots, 11, 21) as usize,
+            piece: magnitude(lots, 7, 17) as usize,
+            doomed: [0, 200, 500, 1000][lots.random_range(0..4)],
+            cuts: lots.random_range(0..8),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Half {
+    flight: VecDeque<(u64, Vec<u8>)>,
+    queue: VecDeque<u8>,
+    /// When the last piece so far arrives.
+    last: u64,
+    /// Bytes that were ever handed over.
+    taken: usize,
+    /// Bytes that were handed over and will not arrive.
+    lost: usize,
+    /// When the sender's end of the stream arrives.
+    end: Option<u64>,
+}
+
+#[derive(Default)]
+struct Side {
+    /// Somebody holds it, or will.
+    open: bool,
+    /// When its kernel learns that the connection is gone, and how.
+    error: Option<(u64, Errno)>,
+    reported: bool,
+}
+
+struct Line {
+    nodes: [usize; 2],
+    listener: usize,
+    /// When the call is answered, until it is.
+    calling: Option<u64>,
+    /// What this side has sent.
+    halves: [Half; 2],
+    sides: [Side; 2],
+    dead: bool,
+    /// Cut when so many more bytes of this side have arrived.
+    fate: Option<(usize, usize)>,
+}
+
+struct Node {
+    backlogs: Vec<VecDeque<usize>>,
+    watched: BTreeMap<Id, (About, bool)>,
+    due: u64,
+    alive: bool,
+}
+
+/// All hosts and what is between them.
+pub struct World {
+    now: u64,
+    lots: StdRng,
+    pub weather: Weather,
+    nodes: Vec<Node>,
+    lines: Vec<Line>,
+    pub routes: HashMap<SocketAddr, Route>,
+    /// While the network stands still: until when.
+    stalled: u64,
+    /// For ever: nothing arrives, nobody is told.
+    severed: bool,
+    /// What happened, if it is to be shown.
+    pub trace: Option<Vec<String>>,
+}
+
+impl World {
+    pub fn new(seed: u64, listeners: &[usize]) -> Self {
+        let mut lots = StdRng::seed_from_u64(seed);
+        let weather = Weather::by(&mut lots);
+        let node = |count: &usize| Node {
+            backlogs: (0..*count).map(|_| VecDeque::new()).collect(),
+            watched: BTreeMap::new(),
+            due: u64::MAX,
+            alive: true,
+        };
+        Self {
+            now: 1,
+            lots,
+            weather,
+            nodes: listeners.iter().map(node).collect(),
+            lines: Vec::new(),
+            routes: HashMap::new(),
+            stalled: 0,
+            severed: false,
+            trace: None,
+        }
+    }
+
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// One of so many.
+    pub fn lot(&mut self, of: u32) -> bool {
+        self.lots.random_range(0..of) == 0
+    }
+
+    pub fn note(&mut self, text: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("{:>12.3} µs  {}", self.now as f64 / 1e3, text()));
+        }
+    }
+
+    fn crossing(&mut self) -> u64 {
+        self.weather.latency + self.lots.random_range(0..=self.weather.jitter)
+    }
+
+    pub fn set_due(&mut self, node: usize, due: u64) {
+        self.nodes[node].due = due;
+    }
+
+    pub fn watch(&mut self, node: usize, id: Id, about: About, room: bool) {
+        self.nodes[node].watched.insert(id, (about, room));
+    }
+
+    /// What has news at a host: about what, whether it can be read, whether there is room that is waited for.
+    pub fn ready(&mut self, node: usize) -> Vec<(About, bool, bool)> {
+        let mut ready = Vec::new();
+        for (id, (about, watched)) in &self.nodes[node].watched {
+            let (readable, room) = match *id {
+                Id::Listener(node, index) => (!self.nodes[node].backlogs[index].is_empty(), false),
+                Id::End(line, side) => self.state(line, side),
+            };
+            if readable || room && *watched {
+                ready.push((*about, readable, room && *watched));
+            }
+        }
+        // In no order.
+        let turn = self.lots.random_range(0..ready.len().max(1));
+        ready.rotate_left(turn);
+        ready
+    }
+
+    fn state(&self, line: usize, side: usize) -> (bool, bool) {
+        let line = &self.lines[line];
+        let error = line.error(side, self.now).is_some();
+        let incoming = &line.halves[1 - side];
+        let ended = incoming.end.is_some_and(|end| end <= self.now) && incoming.flight.is_empty();
+        let readable = error || !incoming.queue.is_empty() || ended;
+        let room = error || line.calling.is_none() && self.room(line, side) > 0;
+        (readable, room)
+    }
+
+    fn room(&self, line: &Line, side: usize) -> usize {
+        let half = &line.halves[side];
+        let held: usize = half.flight.iter().map(|(_, piece)| piece.len()).sum();
+        let held = held + half.queue.len() + half.lost;
+        self.weather.buffer.saturating_sub(held)
+    }
+
+    pub fn connect(&mut self, node: usize, address: &SocketAddr) -> Result<Id, Errno> {
+        let route = self.routes.get(address).copied().unwrap_or(Route::Nowhere);
+        let (to, listener) = match route {
+            Route::To(to, listener) => (to, listener),
+            Route::Refused | Route::Hole => (usize::MAX, 0),
+            Route::Nowhere => return Err(Errno::NETUNREACH),
+        };
+        let answered = (self.now + self.crossing() + self.crossing()).max(self.stalled);
+        let never = route == Route::Hole || self.severed;
+        let mut line = Line {
+            nodes: [node, to],
+            listener,
+            calling: Some(if never { u64::MAX } else { answered }),
+            halves: Default::default(),
+            sides: Default::default(),
+            dead: false,
+            fate: None,
+        };
+        line.sides[0].open = true;
+        let number = self.lines.len();
+        if to != usize::MAX
+            && self.weather.cuts > 0
+            && self.lots.random_range(0..1000) < self.weather.doomed
+        {
+            self.weather.cuts -= 1;
+            // As often in the first few frames as anywhere.
+            let power = self.lots.random_range(3..18);
+            let bytes = match self.lots.random() {
+                true => self.lots.random_range(0..500),
+                false => self.lots.random_range(0..1 << power),
+            };
+            line.fate = Some((self.lots.random_range(0..2), bytes));
+        }
+        self.note(|| {
+            format!(
+                "rank {node} calls {address}, {route:?}: line {number}, fate {:?}",
+                line.fate
+            )
+        });
+        self.lines.push(line);
+        Ok(Id::End(number, 0))
+    }
+
+    pub fn accept(&mut self, listener: Id) -> Option<Id> {
+        let Id::Listener(node, index) = listener else {
+            return None;
+        };
+        let line = self.nodes[node].backlogs[index].pop_front()?;
+        self.note(|| format!("rank {node} accepts line {line}"));
+        Some(Id::End(line, 1))
+    }
+
+    pub fn is_connected(&mut self, id: Id) -> Result<bool, Errno> {
+        let Id::End(number, side) = id else {
+            return Err(Errno::INVAL);
+        };
+        let line = &mut self.lines[number];
+        match line.error(side, self.now) {
+            Some(error) => Err(error),
+            None => Ok(line.calling.is_none()),
+        }
+    }
+
+    pub fn send(&mut self, id: Id, parts: &[Part<'_>]) -> Result<Option<usize>, Errno> {
+        let Id::End(number, side) = id else {
+            return Err(Errno::INVAL);
+        };
+        let now = self.now;
+        if let Some(error) = self.lines[number].error(side, now) {
+            self.lines[number].sides[side].reported = true;
+            self.note(|| format!("side {side} of line {number} cannot send: {error:?}"));
+            return Err(error);
+        }
+        let total: usize = parts.iter().map(Part::len).sum();
+        let young = self.lines[number].halves[side].taken + total <= AT_ONCE;
+        let room = self.room(&self.lines[number], side);
+        if total > 0 && !young && (room == 0 || self.lot(20)) {
+            return Ok(None);
+        }
+        let mut taken = if young { total } else { total.min(room) };
+        if taken > 1 && !young && self.lot(4) {
+            taken = self.lots.random_range(1..=taken);
+        }
+        self.note(|| format!("side {side} of line {number} sends {taken} bytes"));
+        self.lines[number].halves[side].taken += taken;
+        if self.lines[number].dead || !self.lines[number].sides[1 - side].open {
+            // Its kernel takes them, and hears from the other one that there is no such connection.
+            let heard = now + self.crossing() + self.crossing();
+            let line = &mut self.lines[number];
+            line.halves[side].lost += taken;
+            if !self.severed {
+                line.learn(side, heard, Errno::CONNRESET);
+            }
+            return Ok(Some(taken));
+        }
+        let mut bytes = Vec::with_capacity(taken);
+        for part in parts {
+            let count = part.len().min(taken - bytes.len());
+            match part {
+                Part::Bytes(piece) => bytes.extend_from_slice(&piece[..count]),
+                Part::Lent(region) => {
+                    let start = bytes.len();
+                    bytes.resize(start + count, 0);
+                    region.prefix(count).copy_to_slice(&mut bytes[start..]);
+                }
+            }
+        }
+        // Few pieces of much.
+        let longest = self.weather.piece.max(bytes.len() / 16);
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let length = self.lots.random_range(1..=longest).min(rest.len());
+            let (piece, after) = rest.split_at(length);
+            let slow = length as u64 * self.weather.byte / 1000;
+            let at = (now + self.crossing() + slow).max(self.stalled);
+            let half = &mut self.lines[number].halves[side];
+            half.last = at.max(half.last + slow);
+            half.flight.push_back((half.last, piece.to_vec()));
+            rest = after;
+        }
+        Ok(Some(taken))
+    }
+
+    pub fn receive(
+        &mut self,
+        id: Id,
+        lent: Region,
+        rest: &mut [u8],
+    ) -> Result<Option<usize>, Errno> {
+        let Id::End(number, side) = id else {
+            return Err(Errno::INVAL);
+        };
+        let now = self.now;
+        let fewer = self.lot(4);
+        let line = &mut self.lines[number];
+        if line.halves[1 - side].queue.is_empty() {
+            // Bytes first: they were there before the error.
+            if let Some(error) = line.error(side, now) {
+                let known = std::mem::replace(&mut line.sides[side].reported, true);
+                self.note(|| format!("side {side} of line {number} cannot receive: {error:?}"));
+                return if known { Ok(Some(0)) } else { Err(error) };
+            }
+            let incoming = &line.halves[1 - side];
+            let ended = incoming.end.is_some_and(|end| end <= now) && incoming.flight.is_empty();
+            if ended {
+                self.note(|| format!("side {side} of line {number} has come to the end"));
+            }
+            return Ok(ended.then_some(0));
+        }
+        let queue = &mut line.halves[1 - side].queue;
+        let mut count = queue.len().min(lent.len() + rest.len());
+        if fewer && count > 1 {
+            count = self.lots.random_range(1..=count);
+        }
+        let bytes: Vec<u8> = queue.drain(..count).collect();
+        self.note(|| format!("side {side} of line {number} receives {count} bytes"));
+        let direct = count.min(lent.len());
+        lent.prefix(direct).copy_from_slice(&bytes[..direct]);
+        rest[..count - direct].copy_from_slice(&bytes[direct..]);
+        Ok(Some(count))
+    }
+
+    pub fn unacknowledged(&self, id: Id) -> usize {
+        let Id::End(number, side) = id else {
+            return 0;
+        };
+        let half = &self.lines[number].halves[side];
+        let flying: usize = half.flight.iter().map(|(_, piece)| piece.len()).sum();
+        flying + half.lost
+    }
+
+    /// Whoever held this end lets go of it.
+    pub fn close(&mut self, id: Id) {
+        match id {
+            Id::Listener(node, index) => {
+                self.nodes[node].watched.remove(&id);
+                self.nodes[node].alive = false;
+                for line in std::mem::take(&mut self.nodes[node].backlogs[index]) {
+                    self.close(Id::End(line, 1));
+                }
+            }
+            Id::End(number, side) => {
+                if let Some(node) = self.nodes.get_mut(self.lines[number].nodes[side]) {
+                    node.watched.remove(&id);
+                }
+                let (there, later) = (self.now + self.crossing(), self.crossing());
+                let keep = self.lots.random_range(0..4);
+                self.note(|| format!("side {side} of line {number} is closed"));
+                let line = &mut self.lines[number];
+                line.sides[side].open = false;
+                if line.dead || line.calling.is_some() {
+                    return;
+                }
+                let unread = !line.halves[1 - side].queue.is_empty();
+                let coming = !line.halves[1 - side].flight.is_empty();
+                let half = &mut line.halves[side];
+                if unread {
+                    // A reset, which may overtake what waits here to be sent.
+                    while half.flight.len() > keep {
+                        let piece = half.flight.pop_back();
+                        half.lost += piece.map_or(0, |(_, piece)| piece.len());
+                    }
+                    let last = half.flight.back().map_or(0, |(at, _)| *at);
+                    line.learn(1 - side, there.max(last), Errno::CONNRESET);
+                } else {
+                    half.end = Some(there.max(half.last));
+                    if coming {
+                        let last = half.last;
+                        line.learn(1 - side, there.max(last) + later, Errno::CONNRESET);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The connection is gone: what was under way is lost. One side at least learns of it soon.
+    fn cut(&mut self, number: usize) {
+        let soon = [self.now + self.crossing(), self.now + self.crossing()];
+        let late = self.now + self.lots.random_range(1_000_000..4_000_000_000);
+        let who = self.lots.random_range(0..4);
+        let line = &mut self.lines[number];
+        if line.dead {
+            return;
+        }
+        line.dead = true;
+        for half in &mut line.halves {
+            half.lost += half
+                .flight
+                .drain(..)
+                .map(|(_, piece)| piece.len())
+                .sum::<usize>();
+            half.end = None;
+        }
+        for (side, soon) in soon.into_iter().enumerate() {
+            let at = if who == side { late } else { soon };
+            line.learn(side, at, Errno::CONNRESET);
+        }
+        self.note(|| format!("line {number} is cut; side {who} learns late"));
+    }
+
+    /// Cuts one of the connections that are there.
+    pub fn cut_one(&mut self) {
+        let there = |line: &Line| {
+            !line.dead && line.calling.is_none() && line.sides[0].open && line.sides[1].open
+        };
+        let there: Vec<usize> = (0..self.lines.len())
+            .filter(|number| there(&self.lines[*number]))
+            .collect();
+        if !there.is_empty() && self.weather.cuts > 0 {
+            self.weather.cuts -= 1;
+            let number = there[self.lots.random_range(0..there.len())];
+            self.cut(number);
+        }
+    }
+
+    /// Nothing new sets out for a while.
+    pub fn stall(&mut self, time: u64) {
+        self.stalled = self.stalled.max(self.now) + time;
+        self.note(|| format!("the network stands still for {time} ns"));
+    }
+
+    /// From now on nothing arrives, and kernels give up after so long.
+    pub fn sever(&mut self, patience: Duration) {
+        self.severed = true;
+        let at = self.now + patience.as_nanos() as u64;
+        for line in &mut self.lines {
+            line.dead = true;
+            line.calling = line.calling.map(|_| u64::MAX);
+            for half in &mut line.halves {
+                half.lost += half
+                    .flight
+                    .drain(..)
+                    .map(|(_, piece)| piece.len())
+                    .sum::<usize>();
+                half.end = half.end.filter(|end| *end <= self.now);
+            }
+            for side in &mut line.sides {
+                side.error = side
+                    .error
+                    .filter(|(at, _)| *at <= self.now)
+                    .or(Some((at, Errno::TIMEDOUT)));
+            }
+        }
+        self.note(|| "all links are down, for good".into());
+    }
+
+    /// When something happens by itself next.
+    fn next(&self) -> Option<u64> {
+        let mut next = u64::MAX;
+        let mut at = |time: u64| {
+            if time > self.now {
+                next = next.min(time);
+            }
+        };
+        for line in self
+            .lines
+            .iter()
+            .filter(|line| line.sides[0].open || line.sides[1].open)
+        {
+            line.calling.into_iter().for_each(&mut at);
+            for half in &line.halves {
+                half.flight
+                    .front()
+                    .into_iter()
+                    .for_each(|(time, _)| at(*time));
+                half.end.into_iter().for_each(&mut at);
+            }
+            for side in line.sides.iter().filter(|side| side.open) {
+                side.error.into_iter().for_each(|(time, _)| at(time));
+            }
+        }
+        for node in self.nodes.iter().filter(|node| node.alive) {
+            at(node.due);
+        }
+        (next != u64::MAX).then_some(next)
+    }
+
+    /// Goes to when something happens by itself. False: that is never.
+    pub fn jump(&mut self) -> bool {
+        let Some(next) = self.next() else {
+            return false;
+        };
+        // A look finds one piece or several.
+        let later = self.weather.latency >> self.lots.random_range(0..12);
+        self.now = next + later;
+        self.happen();
+        true
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, time: Duration) {
+        self.now += time.as_nanos() as u64;
+        self.happen();
+    }
+
+    fn happen(&mut self) {
+        let now = self.now;
+        for number in 0..self.lines.len() {
+            let line = &mut self.lines[number];
+            if line.calling.is_some_and(|at| at <= now) {
+                line.calling = None;
+                let (to, listener) = (line.nodes[1], line.listener);
+                if line.sides[0].open && self.nodes.get(to).is_some_and(|node| node.alive) {
+                    line.sides[1].open = true;
+                    self.nodes[to].backlogs[listener].push_back(number);
+                } else {
+                    line.learn(0, now, Errno::CONNREFUSED);
+                    line.dead = true;
+                }
+            }
+            if !line.sides[0].open && !line.sides[1].open {
+                continue;
+            }
+            let mut cut = false;
+            let mut orphans = [false; 2];
+            for (side, orphan) in orphans.iter_mut().enumerate() {
+                let half = &mut line.halves[side];
+                while !cut && half.flight.front().is_some_and(|(at, _)| *at <= now) {
+                    let Some((_, mut piece)) = half.flight.pop_front() else {
+                        break;
+                    };
+                    if let Some((doomed, left)) = &mut line.fate
+                        && *doomed == side
+                    {
+                        cut = piece.len() >= *left;
+                        half.lost += piece.len().saturating_sub(*left);
+                        piece.truncate(*left);
+                        *left -= piece.len();
+                    }
+                    if line.sides[1 - side].open {
+                        half.queue.extend(&piece);
+                    } else {
+                        half.lost += piece.len();
+                        *orphan = true;
+                    }
+                }
+            }
+            for side in (0..2).filter(|side| orphans[*side]) {
+                // Nobody is there: a reset comes back.
+                line.learn(side, now + self.weather.latency, Errno::CONNRESET);
+            }
+            if cut {
+                self.cut(number);
+            }
+        }
+    }
+}
+
+impl Line {
+    fn error(&self, side: usize, now: u64) -> Option<Errno> {
+        let error = self.sides[side].error.filter(|(at, _)| *at <= now);
+        error.map(|(_, error)| error)
+    }
+
+    fn learn(&mut self, side: usize, at: u64, error: Errno) {
+        let known = &mut self.sides[side].error;
+        if known.is_none_or(|(other, _)| at < other) {
+            *known = Some((at, error));
+        }
+    }
+}

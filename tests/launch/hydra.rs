@@ -102,3 +102,15 @@ fn the_code_of_an_abort_is_that_of_the_job() {
     // What the rank said last may be lost: Hydra ends without waiting for its output.
     assert_eq!(ended.code(), Some(7), "{ended:?}");
 }
+
+#[test]
+fn what_the_launcher_answers_ends_nobody() {
+    // An answer can be read before the call in which it was given is over, and with it the kernel's word that
+    // something has happened on the lifeline.
+    let Some(ranks) = job(&["-n", "2", &rank(), "chat"]) else {
+        return;
+    };
+    let ended = ranks.run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert_eq!(ended.sorted(), ["rank 0 lives", "rank 1 lives"]);
+}

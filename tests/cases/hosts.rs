@@ -34,19 +34,10 @@ fn passes(name: &str, argument: &str, ranks: u32, start: &mut Command) {
     );
 }
 
-/// Hydra's launcher, where `cargo xtask peers` puts it.
+/// Hydra's launcher, if it is there.
 fn hydra() -> Option<PathBuf> {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let found = target.join("peers/mpich/bin/mpiexec.hydra");
-    if !found.exists() {
-        println!(
-            "skipped: there is no {} (cargo xtask peers)",
-            found.display()
-        );
-        return None;
-    }
-    Some(found)
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    network::hydra(&target.map_or_else(|| root().join("target"), PathBuf::from))
 }
 
 #[test]

@@ -154,7 +154,32 @@ pub struct Member {
     pub name: String,
 }
 
+impl Member {
+    /// The process of this id, if it lives.
+    pub fn read(id: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        let (start, end) = (stat.find('(')?, stat.rfind(')')?);
+        let mut fields = stat[end + 1..].split_whitespace();
+        let state = fields.next().unwrap_or("Z");
+        let parent = fields.next().and_then(|field| field.parse().ok());
+        (!matches!(state, "Z" | "X")).then(|| Self {
+            id,
+            parent: parent.unwrap_or(0),
+            name: stat[start + 1..end].to_owned(),
+        })
+    }
+}
+
 impl Running {
+    /// Has a command count as one of this job, in a process group of its own.
+    pub fn adopt(&self, command: &mut Command) {
+        command
+            .env(MARK, &self.mark)
+            .stdin(Stdio::null())
+            .process_group(0);
+        default_signals(command);
+    }
+
     /// The launcher's process.
     pub fn front(&self) -> u32 {
         self.child.id()
@@ -202,25 +227,7 @@ impl Running {
             {
                 continue;
             }
-            let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
-                continue;
-            };
-            let (Some(start), Some(end)) = (stat.find('('), stat.rfind(')')) else {
-                continue;
-            };
-            let mut fields = stat[end + 1..].split_whitespace();
-            let state = fields.next().unwrap_or("Z");
-            let parent = fields
-                .next()
-                .and_then(|field| field.parse().ok())
-                .unwrap_or(0);
-            if !matches!(state, "Z" | "X") {
-                found.push(Member {
-                    id,
-                    parent,
-                    name: stat[start + 1..end].to_owned(),
-                });
-            }
+            found.extend(Member::read(id));
         }
         found
     }
@@ -275,6 +282,18 @@ impl Running {
                 .count()
                 == count
         });
+    }
+
+    /// Reads the next line of standard error.
+    pub fn said(&mut self) -> String {
+        let errors = self.child.stderr.as_mut().expect("not collected yet");
+        let mut line = Vec::new();
+        // A byte at a time: the rest is collected later.
+        let mut byte = [0];
+        while byte[0] != b'\n' && errors.read(&mut byte).expect("readable") == 1 {
+            line.push(byte[0]);
+        }
+        String::from_utf8_lossy(&line).into_owned()
     }
 
     /// Reads standard output until it contains a text.
@@ -352,6 +371,23 @@ pub fn default_signals(command: &mut Command) {
     };
     // SAFETY: `default` does nothing but signal(2).
     unsafe { command.pre_exec(default) };
+}
+
+/// The only child of a process, once it is there.
+pub fn child_of(parent: u32) -> u32 {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let entries = fs::read_dir("/proc").expect("/proc is there").flatten();
+        let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut children = ids
+            .filter_map(Member::read)
+            .filter(|member| member.parent == parent);
+        if let Some(child) = children.next() {
+            return child.id;
+        }
+        assert!(Instant::now() < deadline, "process {parent} has no child");
+        thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Signals a process of a test.

@@ -1,14 +1,10 @@
 //! Jobs on several hosts: network namespaces, reached by ssh, by another command, and by those who join.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
-
-use crate::harness::{Job, Running, rank, signal, weft};
+use crate::harness::{Job, Running, child_of, rank, signal, weft};
 use crate::network::Network;
 
 /// `weft run` on the first host.
@@ -267,14 +263,7 @@ fn join(network: &Network, host: usize, words: &[&str]) -> Child {
 
 /// Reads what the head says until it waits; answers the token.
 fn token(running: &mut Running) -> String {
-    let errors = running.child.stderr.as_mut().expect("piped");
-    let mut line = String::new();
-    // A byte at a time: the rest is collected later.
-    let mut byte = [0];
-    while !line.ends_with('\n') {
-        assert_eq!(errors.read(&mut byte).expect("readable"), 1, "{line}");
-        line.push(char::from(byte[0]));
-    }
+    let line = running.said();
     assert!(line.starts_with("weft: waiting for "), "{line}");
     let mut words = line.split_whitespace();
     words.find(|word| *word == "--token");
@@ -433,6 +422,37 @@ fn a_host_that_is_cut_off_is_lost_and_one_that_comes_back_is_not() {
     }
 }
 
+#[test]
+fn a_host_that_hears_the_beginning_and_the_end_at_once_does_both() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let address = format!("{}:7000", network.address(0));
+    let rank = rank();
+    // Nothing is said just to show that one lives, as long as this test takes.
+    let words = ["-v", "-n", "2", "--heartbeat", "100", "--listen", &address];
+    let mut running = job(
+        &network,
+        &[&words[..], &[&rank, "leave", "1", "3"]].concat(),
+    )
+    .start();
+    let token = token(&mut running);
+    let joins = |host| join(&network, host, &["--token", &token, &address]);
+    let until = |running: &mut Running, text: &str| while !running.said().contains(text) {};
+    let first = joins(0);
+    until(&mut running, "is here, for ranks 0");
+    let agent = child_of(first.id());
+    signal(agent, libc::SIGSTOP);
+    let second = joins(1);
+    until(&mut running, "rank 1 exited with code 3");
+    signal(agent, libc::SIGCONT);
+    let head = running.end();
+    assert_eq!(head.code(), Some(3), "{head:?}");
+    assert!(!head.error.contains("was told to end"), "{head:?}");
+    assert!(head.last().contains("1 other rank was ended"), "{head:?}");
+    assert_eq!([first, second].map(|child| ended(child).0), [Some(3); 2]);
+}
+
 /// The living processes whose command line contains this.
 fn with_words(words: &str) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc")
@@ -452,136 +472,6 @@ fn with_words(words: &str) -> Vec<u32> {
                 .contains(words)
     })
     .collect()
-}
-
-#[test]
-fn nothing_is_left_on_any_host_whoever_is_killed() {
-    let Some(mut network) = Network::new(2) else {
-        return;
-    };
-    let shell = network.servers();
-    let rank = rank();
-    let agent = format!("{} agent", weft().display());
-    let by_ssh = shell.map(|command| {
-        let hosts = format!("{}:2,{}:2", network.address(0), network.address(1));
-        ["--launch-command", &command, "--hosts", &hosts]
-            .map(str::to_owned)
-            .to_vec()
-    });
-    let starts = [Some(network.everywhere(2)), by_ssh];
-    for (number, start) in starts.into_iter().flatten().enumerate() {
-        for victim in ["front", "supervisor", "agent", "guard", "rank", "command"] {
-            // Recognised wherever it runs, and whatever it inherits.
-            let mark = format!("{}.{number}.{victim}", std::process::id());
-            let script = format!("{rank} wait {mark} & sleep 600.{mark} & wait");
-            let program = if victim == "rank" {
-                vec![&*rank, "wait", &mark]
-            } else {
-                vec!["sh", "-c", &script]
-            };
-            let mut running = job(&network, &words(&start, &program)).start();
-            let mut heard = 0;
-            while heard < 4 {
-                heard += running.hear("waiting\n").matches("waiting\n").count();
-            }
-            let agents = with_words(&agent);
-            let own = |id: &u32| {
-                let parent =
-                    std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-                parent.contains("(weft-supervisor)")
-            };
-            let find = |wanted: bool| {
-                let found = agents.iter().rev().find(|id| {
-                    let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-                    own(id) == wanted && line.starts_with(weft().to_string_lossy().as_bytes())
-                });
-                *found.expect("an agent runs")
-            };
-            let victim_id = match victim {
-                "front" => running.front(),
-                "supervisor" => running.supervisor().expect("it runs"),
-                "agent" => find(true),
-                "guard" => find(false),
-                "rank" => with_words(&format!("wait {mark}"))
-                    .into_iter()
-                    .find(|id| {
-                        let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-                        line.starts_with(rank.as_bytes())
-                    })
-                    .expect("a rank runs"),
-                // What carries the agent: ssh, or the command itself, which has become the agent.
-                _ => match with_words("ssh -x -F none").first() {
-                    Some(id) if number == 1 => *id,
-                    _ => find(false),
-                },
-            };
-            signal(victim_id, libc::SIGKILL);
-            let begun = std::time::Instant::now();
-            let context = format!("start {number}, {victim} killed");
-            assert!(
-                running.until_nothing().is_some(),
-                "{context}: {:?}",
-                running.left()
-            );
-            while !with_words(&mark).is_empty() || !with_words(&agent).is_empty() {
-                let left = [with_words(&mark), with_words(&agent)];
-                assert!(
-                    begun.elapsed() < Duration::from_secs(5),
-                    "{context}: {left:?}"
-                );
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            println!("{context}: nothing left after {:?}", begun.elapsed());
-        }
-    }
-}
-
-/// How often somebody is killed at random.
-const KILLS: u32 = 100;
-
-#[test]
-fn nothing_is_left_after_a_hundred_random_kills() {
-    let Some(network) = Network::new(2) else {
-        return;
-    };
-    let seed: u64 = rand::rng().random();
-    let mut random = StdRng::seed_from_u64(seed);
-    let rank = rank();
-    let shell = format!("setsid sleep 600 & {rank} wait");
-    let programs = [
-        vec!["sleep", "600"],
-        vec![&*rank, "wait"],
-        vec![&*rank, "spin"],
-        vec!["sh", "-c", &shell],
-    ];
-    let start = network.everywhere(2);
-    let (mut slowest, mut killed) = (Duration::ZERO, std::collections::BTreeMap::new());
-    for number in 0..KILLS {
-        let program = &programs[random.random_range(0..programs.len())];
-        let mut running = job(&network, &words(&start, program)).start();
-        // At any time from the first moment on.
-        std::thread::sleep(Duration::from_micros(random.random_range(0..120_000)));
-        let members = running.members();
-        let Some(victim) = members.get(random.random_range(0..members.len().max(1))) else {
-            continue;
-        };
-        signal(victim.id, libc::SIGKILL);
-        *killed.entry(victim.name.clone()).or_insert(0) += 1;
-        let context = format!("seed {seed}, kill {number}: {victim:?} of {program:?}");
-        // If it was none of those whose end ends the job (one of two processes of a rank), the job is
-        // ended as users do it.
-        let begun = std::time::Instant::now();
-        while running.child.try_wait().expect("our child").is_none()
-            && begun.elapsed() < Duration::from_secs(1)
-        {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        signal(running.front(), libc::SIGKILL);
-        let time = running.until_nothing();
-        let time = time.unwrap_or_else(|| panic!("{context}: {:?} is left", running.left()));
-        slowest = slowest.max(time);
-    }
-    println!("{killed:?}; nothing left, after at most {slowest:?}");
 }
 
 #[test]

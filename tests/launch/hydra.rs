@@ -2,24 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
-use crate::harness::{Job, Running, rank, signal};
+use crate::harness::{Job, rank};
 use crate::network::Network;
 
-/// Hydra's launcher, where `cargo xtask peers` puts it; says so if it is not there.
-pub fn hydra() -> Option<PathBuf> {
-    let target = crate::harness::weft();
-    let target = target.parent()?.parent()?;
-    let found = target.join("peers/mpich/bin/mpiexec.hydra");
-    if found.exists() {
-        return Some(found);
-    }
-    println!(
-        "skipped: there is no {} (cargo xtask peers)",
-        found.display()
-    );
-    None
+/// Hydra's launcher, if it is there.
+fn hydra() -> Option<PathBuf> {
+    let weft = crate::harness::weft();
+    crate::network::hydra(weft.parent()?.parent()?)
 }
 
 /// Hydra with these words. Ranks keep what the test marks them with.
@@ -113,36 +103,14 @@ fn the_code_of_an_abort_is_that_of_the_job() {
     assert_eq!(ended.code(), Some(7), "{ended:?}");
 }
 
-/// The processes of this name.
-fn named(running: &Running, name: &str) -> Vec<u32> {
-    let members = running.members();
-    let found = members.iter().filter(|member| member.name == name);
-    found.map(|member| member.id).collect()
-}
-
 #[test]
-fn nothing_is_left_whichever_of_its_processes_dies() {
-    let rank = rank();
-    let wrapped = format!("{rank} wait; :");
-    for victim in ["mpiexec.hydra", "hydra_pmi_proxy", "rank"] {
-        for program in [&[&*rank, "wait"][..], &["sh", "-c", &wrapped]] {
-            let Some(ranks) = job(&[&["-n", "3"][..], program].concat()) else {
-                return;
-            };
-            let mut running = ranks.start();
-            let mut heard = 0;
-            while heard < 3 {
-                heard += running.hear("waiting\n").matches("waiting\n").count();
-            }
-            let victims = named(&running, victim);
-            signal(*victims.first().expect("it runs"), libc::SIGKILL);
-            running.until("the ranks to end", |job| named(job, "rank").is_empty());
-            let time = running.until_nothing();
-            assert!(
-                time.is_some_and(|time| time < Duration::from_secs(5)),
-                "{victim} killed: {:?} is left",
-                running.left()
-            );
-        }
-    }
+fn what_the_launcher_answers_ends_nobody() {
+    // An answer can be read before the call in which it was given is over, and with it the kernel's word that
+    // something has happened on the lifeline.
+    let Some(ranks) = job(&["-n", "2", &rank(), "chat"]) else {
+        return;
+    };
+    let ended = ranks.run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert_eq!(ended.sorted(), ["rank 0 lives", "rank 1 lives"]);
 }

@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,6 +18,19 @@ pub struct Network {
     servers: Vec<Child>,
     /// One network at a time: they all use the same addresses.
     _turn: MutexGuard<'static, ()>,
+}
+
+/// The launcher of MPICH, where `cargo xtask peers` puts it; says so if it is not there.
+pub fn hydra(target: &Path) -> Option<PathBuf> {
+    let found = target.join("peers/mpich/bin/mpiexec.hydra");
+    if found.exists() {
+        return Some(found);
+    }
+    println!(
+        "skipped: there is no {} (cargo xtask peers)",
+        found.display()
+    );
+    None
 }
 
 /// By which Hydra reaches a host: the namespace of that name.
@@ -112,8 +125,11 @@ impl Network {
     /// The launcher of MPICH on the first host, which is to start so many ranks on each.
     pub fn hydra(&self, launcher: &Path, each: usize) -> Command {
         let reach = self.file("reach");
-        std::fs::write(&reach, REACH).expect("writes");
-        std::fs::set_permissions(&reach, PermissionsExt::from_mode(0o755)).expect("ours");
+        // Written once: nobody can start what somebody holds open to write.
+        if !reach.exists() {
+            std::fs::write(&reach, REACH).expect("writes");
+            std::fs::set_permissions(&reach, PermissionsExt::from_mode(0o755)).expect("ours");
+        }
         let mut command = self.on(0, &launcher.to_string_lossy());
         command
             .args(["-launcher", "rsh", "-localhost", &self.address(0)])
@@ -135,7 +151,7 @@ impl Network {
     }
 
     /// Starts a secure shell server on each host, and answers the command that reaches them: with a key
-    /// and a configuration of its own. `None`, with a line that says so, if there is none installed.
+    /// and a configuration of its own. The mark of a job passes through it. `None`, with a line that says so, if there is none installed.
     pub fn servers(&mut self) -> Option<String> {
         let server = Path::new("/usr/sbin/sshd");
         if !server.exists() || !run("ssh", "-V") {
@@ -154,7 +170,7 @@ impl Network {
             let address = self.address(host);
             let configuration = format!(
                 "ListenAddress {address}:22\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
-                 StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n",
+                 AcceptEnv LAUNCH_TEST_*\nMaxStartups 100\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n",
                 file("host"),
                 file("allowed")
             );
@@ -185,9 +201,19 @@ impl Network {
         }
         Some(format!(
             "ssh -x -F none -i {} -o BatchMode=yes -o StrictHostKeyChecking=no \
-             -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR",
+             -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o SendEnv=LAUNCH_TEST_*",
             file("user")
         ))
+    }
+
+    /// On which host a process is; `None` if on none of them, or gone.
+    pub fn host_of(&self, process: u32) -> Option<usize> {
+        let namespace = std::fs::metadata(format!("/proc/{process}/ns/net")).ok()?;
+        let is = |host: &String| {
+            let named = std::fs::metadata(format!("/run/netns/{host}"));
+            named.is_ok_and(|named| named.ino() == namespace.ino())
+        };
+        self.hosts.iter().position(is)
     }
 
     /// A file in a folder that goes with the network.

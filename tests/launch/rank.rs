@@ -2,6 +2,7 @@
 //! then does what its first argument says.
 
 use std::io::{self, BufRead, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, exit};
 use std::thread::sleep;
@@ -12,6 +13,8 @@ use weft_fabric_shm::{ProcessState, Shm};
 use weft_launch::bootstrap::{self, Launcher};
 
 const LONG: Duration = Duration::from_secs(600);
+/// Each takes some tens of nanoseconds to be woken.
+const WATCHERS: usize = 4000;
 
 /// What MPI_Init does: a launcher, and the fabric if there is a job.
 fn initialise() -> (Box<dyn Launcher>, Option<Shm>) {
@@ -77,6 +80,7 @@ fn main() {
         "burst" => return burst(number(words.get(1)).unsigned_abs()),
         _ => {}
     }
+    let _watches = (word == "chat").then(watch_launcher);
     let joined = initialise();
     let rank = joined.0.rank();
     match word {
@@ -95,6 +99,14 @@ fn main() {
             let (local, of) = (joined.0.local_rank(), joined.0.local_size());
             let hosts = joined.0.hosts().count();
             println!("rank {rank} heard all, is {local} of {of} on one of {hosts}");
+        }
+        // Asks its launcher, tied to it.
+        "chat" => {
+            for _ in 0..300 {
+                let heard = joined.0.get(rank, "nothing");
+                heard.unwrap_or_else(|error| fail(&error.to_string()));
+            }
+            println!("rank {rank} lives");
         }
         // Ends without MPI_Finalize, if it is that rank.
         "leave" if number(words.get(1)) == rank as i32 => exit(number(words.get(2))),
@@ -157,6 +169,56 @@ fn main() {
         other => fail(&format!("unknown word {other}")),
     }
     finalise(joined);
+}
+
+/// Has so many watch the connection to a launcher that speaks PMI that a call of the launcher which wakes
+/// them all takes long, and is so often interrupted in waiting for the answer that it is sometimes read while
+/// that call still lasts.
+fn watch_launcher() -> Vec<OwnedFd> {
+    let connection = std::env::var("PMI_FD")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let connection = connection.unwrap_or_else(|| fail("PMI_FD is missing"));
+    let _ = weft_sys::descriptor::raise_limit();
+    // SAFETY: takes a number only.
+    let watcher = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    let mut event = libc::epoll_event {
+        events: libc::EPOLLIN as u32,
+        u64: 0,
+    };
+    let watch = |_| {
+        // SAFETY: the launcher has left it open for us, and we close it only as a rank, at the end.
+        let another = unsafe { BorrowedFd::borrow_raw(connection) }.try_clone_to_owned();
+        let another = another.unwrap_or_else(|error| fail(&error.to_string()));
+        // SAFETY: numbers, and an event that lives on our stack.
+        let added = unsafe {
+            let (add, number) = (libc::EPOLL_CTL_ADD, another.as_raw_fd());
+            libc::epoll_ctl(watcher, add, number, &raw mut event)
+        };
+        if added != 0 {
+            fail(&io::Error::last_os_error().to_string());
+        }
+        another
+    };
+    let watches = (0..WATCHERS).map(watch).collect();
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    let often = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 20,
+    };
+    let timer = libc::itimerval {
+        it_interval: often,
+        it_value: often,
+    };
+    // SAFETY: a sigaction of zeros is valid; without SA_RESTART, a call that waits is interrupted. The handler
+    // does nothing, and both values are read only.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as *const () as libc::sighandler_t;
+        libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut());
+        libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut());
+    }
+    watches
 }
 
 /// Numbered lines, written in pieces of random sizes that care for no line.

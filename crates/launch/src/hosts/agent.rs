@@ -280,9 +280,23 @@ impl Agent {
         }
     }
 
+    /// Does what the head has said and is here, until it wants an end.
+    fn obey_all(&mut self) -> Result<Option<Stop>, LinkError> {
+        while let Some(message) = self.link.next()? {
+            if let Some(stop) = self.obey(message) {
+                return Ok(Some(stop));
+            }
+        }
+        Ok(None)
+    }
+
     /// Waits for something to happen, at most until then, and attends to it.
     fn turn(&mut self, until: Instant) -> Result<Option<Stop>, LinkError> {
         let now = Instant::now();
+        // What came together with something else is waited for by nobody.
+        if let Some(stop) = self.obey_all()? {
+            return Ok(Some(stop));
+        }
         self.link.check(now)?;
         if self.link.is_due(now) {
             self.link.say(&FromAgent::Alive);
@@ -337,10 +351,8 @@ impl Agent {
         if hearing {
             // What came before an end still counts.
             let filled = self.link.fill();
-            while let Some(message) = self.link.next()? {
-                if let Some(stop) = self.obey(message) {
-                    return Ok(Some(stop));
-                }
+            if let Some(stop) = self.obey_all()? {
+                return Ok(Some(stop));
             }
             filled?;
         }

@@ -228,6 +228,17 @@ impl Agents {
         }
     }
 
+    /// Tells all to end what they have. Those that are not here yet have nothing and would not hear it: no
+    /// more is heard of them either.
+    pub fn end(&mut self) {
+        for agent in &mut self.all {
+            match &mut agent.phase {
+                Phase::Linked(link) => link.say(&ToAgent::End),
+                _ => agent.phase = Phase::Gone,
+            }
+        }
+    }
+
     /// What to wait for. If `listening` is false, what agents say is left for later: our own output is
     /// held up.
     pub fn entries(&self, listening: bool) -> Vec<(Token, Entry<'_>)> {
@@ -468,10 +479,10 @@ impl Agents {
         });
     }
 
-    /// Whether anybody is still there.
-    pub fn any_left(&self) -> bool {
-        let gone = |agent: &Agent| matches!(agent.phase, Phase::Gone) || agent.ended;
-        !self.all.iter().all(gone)
+    /// Those that are still there and have not said that all their ranks have ended.
+    pub fn left(&self) -> impl Iterator<Item = &Agent> {
+        let there = |agent: &&Agent| !matches!(agent.phase, Phase::Gone) && !agent.ended;
+        self.all.iter().filter(there)
     }
 
     /// Sends what is left to say, and parts from all.
@@ -550,6 +561,17 @@ mod tests {
             }
         };
         assert_eq!(reason.as_deref(), Some("no way there"));
-        assert!(!agents.any_left());
+        assert_eq!(agents.left().count(), 0);
+    }
+
+    #[test]
+    fn nobody_waits_for_the_end_of_an_agent_that_has_not_come() {
+        let mut agents = Agents::none(Duration::from_secs(20)).expect("random");
+        let host = HostSlots::parse("elsewhere").expect("a host");
+        let command = ["sh", "-c", "read key"].map(OsString::from);
+        agents.start(&host, &command).expect("there is a shell");
+        assert_eq!(agents.left().count(), 1);
+        agents.end();
+        assert_eq!(agents.left().count(), 0);
     }
 }

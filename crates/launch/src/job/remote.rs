@@ -476,21 +476,21 @@ impl Job<'_> {
         })
     }
 
-    /// Has all agents end what they have, and hears what they have to say about it. False if one of
-    /// them did not do so in time.
-    pub fn end_remote(&mut self) -> bool {
+    /// Has all agents end what they have, and hears what they have to say about it. Those that do not do so in
+    /// time are named.
+    pub fn end_remote(&mut self) {
         let Some(remote) = &mut self.remote else {
-            return true;
+            return;
         };
         remote.input = None;
         remote.agents.close_reception();
-        remote.agents.say_to_all(&ToAgent::End);
+        remote.agents.end();
         let deadline = Instant::now() + END;
-        while self
-            .remote
-            .as_ref()
-            .is_some_and(|remote| remote.agents.any_left())
-        {
+        let left = |job: &Self| -> Vec<String> {
+            let agents = job.remote.iter().flat_map(|remote| remote.agents.left());
+            agents.map(|agent| agent.name.clone()).collect()
+        };
+        while !left(self).is_empty() {
             let look = self.remote.as_ref().and_then(Remote::next_look);
             let wake = look.map_or(deadline, |look| look.min(deadline));
             match self.wait(Some(wake)) {
@@ -498,9 +498,15 @@ impl Job<'_> {
                     self.hear_remote(&found.remote);
                     self.output.forward(Instant::now());
                 }
-                _ => return false,
+                _ => break,
             }
         }
-        true
+        for name in left(self) {
+            let seconds = END.as_secs();
+            self.output.say(&format!(
+                "weft: host {name} was told to end its ranks and has not said within {seconds} s that it did; \
+                 if it lives, look there for processes of this job"
+            ));
+        }
     }
 }

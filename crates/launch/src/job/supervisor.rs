@@ -79,7 +79,9 @@ pub fn run(plan: &Plan, front: OwnedFd, input: Option<OwnedFd>) -> u8 {
     let orphaned = job.attend();
     // Those that we have to end.
     let running = job.ranks.running();
-    let clean = orphaned || job.end_remote();
+    if !orphaned {
+        job.end_remote();
+    }
     let known = job.ranks.processes();
     let gone = tree::end(&known, END, |process, status| {
         job.ranks.record(process, status);
@@ -87,7 +89,7 @@ pub fn run(plan: &Plan, front: OwnedFd, input: Option<OwnedFd>) -> u8 {
     if orphaned {
         return 128 + 9;
     }
-    let code = job.finish(&running, gone && clean);
+    let code = job.finish(&running, gone);
     if let Some(remote) = &mut job.remote {
         remote.part(code);
     }

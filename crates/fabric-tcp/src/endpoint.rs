@@ -142,7 +142,7 @@ impl Opening {
         let mut offers = Vec::new();
         let mut refused = String::new();
         for (interface, address) in wanted {
-            match crate::meeting::listen(address) {
+            match crate::meeting::listen(address, config.patience) {
                 Ok((socket, address)) => {
                     listeners.push(Listener { socket });
                     offers.push(Offer { interface, address });

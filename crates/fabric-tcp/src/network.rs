@@ -149,10 +149,8 @@ impl Network for Kernel {
         }
     }
 
-    fn accept(&self, listener: &OwnedFd, patience: Duration) -> Option<OwnedFd> {
+    fn accept(&self, listener: &OwnedFd, _patience: Duration) -> Option<OwnedFd> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = rustix::net::accept_with(listener, flags).ok()?;
-        prepare(&socket, patience);
-        Some(socket)
+        rustix::net::accept_with(listener, flags).ok()
     }
 }

@@ -260,7 +260,7 @@ fn cost_clients(_: &Cast, effort: Effort) -> Plan {
         }
     };
     Plan {
-        budget: budget(effort, milliseconds, 2),
+        budget: budget(effort, milliseconds, 1),
         lines: vec![
             line("processes", Some(Run::Processes), false),
             line("processes, with rules", Some(Run::Processes), true),

@@ -309,7 +309,8 @@ fn plan<const ROW: usize>(_cast: &Cast, effort: Effort) -> Plan {
         480
     };
     let asked: Vec<u64> = effort.pick(
-        vec![most / 4, most * 3 / 4, most * 5 / 4],
+        // What the wire carries, and more than that.
+        vec![most / 2, most * 5 / 4],
         vec![
             most / 10,
             most / 5,

@@ -14,7 +14,7 @@ const TCP: &str = "TCP: both ranks on this host, told to talk over TCP (loopback
 
 /// What the device is.
 const RAW_STREAM: &str = "Device: the same back and forth by write and read on one TCP connection between two \
-                          processes that spin, each reading into a buffer of a message.";
+                          processes that spin, each reading into a buffer of a message, with a send buffer of 512 KiB.";
 
 /// The experiments, in the order of the page.
 pub fn experiments() -> Vec<Experiment> {

@@ -19,7 +19,7 @@ use crate::experiment::{Budget, Effort, Experiment, JobKey, Line, Plan, Task};
 use crate::hosts::Hosts;
 use crate::implementation::Implementation;
 use crate::job::Pool;
-use crate::program::Program;
+use crate::program::{NO_ANSWER, Program};
 use crate::results::ExperimentResult;
 use crate::schedule::Schedule;
 use crate::statistics::Statistics;
@@ -150,7 +150,11 @@ impl<'a> Harness<'a> {
                 }
                 for index in schedule.pass(&open) {
                     bar.set_message(plan.lines[cells[index].line].name());
+                    if cells[index].failed.is_some() {
+                        continue; // since this pass began
+                    }
                     self.turn(&mut cells[index], &budget);
+                    give_up_after(&mut cells, index);
                 }
             }
         }
@@ -209,6 +213,22 @@ impl<'a> Harness<'a> {
             cell.launches += 1;
         }
         cell.spent += start.elapsed();
+    }
+}
+
+/// The program of a library that gave no answer at one place is not asked at those where it was not yet: each
+/// would be waited for.
+fn give_up_after(cells: &mut [Cell<'_>], index: usize) {
+    let silent = &cells[index];
+    let why = silent.failed.as_deref().unwrap_or_default();
+    if !matches!(silent.task, Task::Program { .. }) || !why.starts_with(NO_ANSWER) {
+        return;
+    }
+    let (line, x) = (silent.line, silent.x);
+    for other in cells.iter_mut().filter(|one| one.line == line) {
+        if other.is_new() {
+            other.failed = Some(format!("not asked, for it gave no answer at {x}"));
+        }
     }
 }
 
@@ -362,6 +382,38 @@ mod tests {
             .map(|point| point.n)
             .collect();
         assert_eq!(counts, [1, 1, 1], "a turn of one sample each");
+    }
+
+    #[test]
+    fn who_gives_no_answer_once_is_not_waited_for_again() {
+        let task = Task::Program {
+            program: 0,
+            request: String::new(),
+            operations: 1,
+            convert: Convert::Nanoseconds,
+        };
+        let line = |places: &[f64]| Line {
+            role: Role::Peer,
+            subject: "silent".into(),
+            variant: String::new(),
+            panel: String::new(),
+            cells: places.iter().map(|&x| (x, task.clone())).collect(),
+        };
+        let lines = [line(&[2.0, 8.0, 64.0]), line(&[2.0])];
+        let mut cells = cells_of(&lines);
+        cells[0].samples.push(1.0);
+        cells[1].failed = Some("no such verb".into());
+        give_up_after(&mut cells, 1);
+        assert!(cells[2].failed.is_none(), "an error ends one place only");
+        cells[1].failed = Some(format!("{NO_ANSWER} 2s"));
+        give_up_after(&mut cells, 1);
+        assert!(
+            cells[2]
+                .failed
+                .as_deref()
+                .is_some_and(|why| why.ends_with("at 8"))
+        );
+        assert!(cells[0].failed.is_none() && cells[3].failed.is_none());
     }
 
     #[test]

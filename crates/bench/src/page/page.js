@@ -129,37 +129,39 @@ function told(point, unit) {
 
 function valueTable(experiment, series) {
   const better = (one, other) => (experiment.lower_is_better ? one < other : one > other);
-  const ours = series.find((one) => one.role === "ours" && one.variant === series[0].variant) || series.find((one) => one.role === "ours");
-  const peers = ours ? series.filter((one) => one.role === "peer" && one.variant === ours.variant) : [];
+  // Of each variant that others have, too, ours over the better of theirs.
+  const rivals = series.filter((one) => one.role === "ours")
+    .map((ours) => ({ ours, peers: series.filter((one) => one.role === "peer" && one.variant === ours.variant) }))
+    .filter((one) => one.peers.length);
   const places = [...new Set(series.flatMap((one) => one.points.map((point) => point.x)))].sort((one, other) => one - other);
-  // Implementations first, then the ratio, then the devices.
-  const kinds = [series.filter((one) => one.role !== "device"), series.filter((one) => one.role === "device")];
-  const title = (one) => html("th", { style: `color:${one.color}` }, one.name);
-  const head = html("tr", {}, html("th", {}, experiment.x || ""), ...kinds[0].map(title));
-  if (peers.length) head.append(html("th", { title: "ours over the better of the others" }, "ratio"));
-  head.append(...kinds[1].map(title));
-  const body = html("tbody");
-  for (const x of places) {
-    const line = html("tr", {}, html("td", {}, placeName(experiment, x)));
-    const at = (one) => one.points.find((point) => point.x === x);
-    const compared = series.filter((one) => one.role !== "device" && at(one));
-    const best = compared.reduce((held, one) => (held && !better(at(one).median, at(held).median) ? held : one), null);
-    const value = (one) => {
-      const point = at(one);
-      const classes = [one === best ? "best" : "", point && !point.settled ? "rough" : ""].join(" ").trim();
-      return html("td", { class: classes || null, title: point ? told(point, experiment.unit) : null }, point ? figure(point.median) : "·");
-    };
-    line.append(...kinds[0].map(value));
-    if (peers.length) {
-      const others = peers.map(at).filter(Boolean).map((point) => point.median);
-      const mine = at(ours);
-      const rival = others.reduce((held, other) => (held !== null && !better(other, held) ? held : other), null);
-      line.append(html("td", {}, mine && rival ? figure(mine.median / rival) : "·"));
-    }
-    line.append(...kinds[1].map(value));
-    body.append(line);
-  }
-  return html("table", {}, html("thead", {}, head), body);
+  const at = (one, x) => one.points.find((point) => point.x === x);
+  const cell = (one, x) => {
+    const point = at(one, x);
+    const compared = series.filter((other) => other.role !== "device" && at(other, x));
+    const best = compared.reduce((held, other) => (held && !better(at(other, x).median, at(held, x).median) ? held : other), null);
+    const classes = [one === best ? "best" : "", point && !point.settled ? "rough" : ""].join(" ").trim();
+    return html("td", { class: classes || null, title: point ? told(point, experiment.unit) : null }, point ? figure(point.median) : "·");
+  };
+  const ratio = ({ ours, peers }) => (x) => {
+    const others = peers.map((one) => at(one, x)).filter(Boolean).map((point) => point.median);
+    const mine = at(ours, x), rival = others.reduce((held, other) => (held !== null && !better(other, held) ? held : other), null);
+    return html("td", {}, mine && rival ? figure(mine.median / rival) : "·");
+  };
+  // Implementations first, then the ratio, then the devices: each a name, and a cell for each place.
+  const entry = (one) => ({ name: html("th", { style: `color:${one.color}` }, one.name), value: (x) => cell(one, x) });
+  const of = (device) => series.filter((one) => (one.role === "device") === device).map(entry);
+  const compared = rivals.map((one) =>
+    ({ name: html("th", { title: "ours over the better of the others" }, ["ratio", one.ours.variant].filter(Boolean).join(", ")), value: ratio(one) }));
+  const entries = [...of(false), ...compared, ...of(true)];
+  // What there is less of stands side by side, so that nothing is out of sight.
+  const turned = entries.length > places.length;
+  const name = (x) => html("th", {}, placeName(experiment, x));
+  const head = html("tr", {}, html("th", {}, experiment.x || ""), ...(turned ? places.map(name) : entries.map((one) => one.name)));
+  const body = html("tbody", {}, ...(turned
+    ? entries.map((one) => html("tr", {}, one.name, ...places.map(one.value)))
+    : places.map((x) => html("tr", {}, html("td", {}, placeName(experiment, x)), ...entries.map((one) => one.value(x))))));
+  const columns = turned ? places.length + 2 : entries.length + 1;
+  return { wide: columns > 7, table: html("table", { class: columns > 10 ? "dense" : null }, html("thead", {}, head), body) };
 }
 
 // For experiments without x: one row per series, as the sources print such tables.
@@ -172,7 +174,7 @@ function barTable(experiment, series) {
     const values = [point.mean, point.min, point.max, point.median].map((value) => html("td", {}, figure(value)));
     body.append(html("tr", { title: told(point, experiment.unit) }, html("td", { style: `color:${one.color}` }, one.name), ...values, html("td", {}, String(point.n))));
   }
-  return html("table", {}, html("thead", {}, html("tr", {}, ...heads.map((head) => html("th", {}, head)))), body);
+  return { wide: false, table: html("table", {}, html("thead", {}, html("tr", {}, ...heads.map((head) => html("th", {}, head)))), body) };
 }
 
 function csv(experiment) {
@@ -220,7 +222,10 @@ function section(experiment) {
       const options = { title: [experiment.title, panel].filter(Boolean).join(": "), x: experiment.x, y: panel.includes("[") ? panel : experiment.y, unit: experiment.unit, xScale: state.x, yScale: state.y, show: state.show, height: panels.length > 1 ? 270 : 390 };
       const plot = (bars ? barPlot : xyPlot)(on, options, (x, event) => showHover(experiment, on, x, event));
       if (panel) figures.append(html("h3", {}, panel));
-      figures.append(html("div", { class: "figure" }, html("div", {}, plot), html("div", {}, html("p", { class: "small" }, bars ? experiment.y : `median of ${panel.includes("[") ? panel : experiment.y}`), html("div", { class: "scroll", style: panels.length > 1 ? "max-height:270px" : null }, bars ? barTable(experiment, here) : valueTable(experiment, here)))));
+      const { wide, table } = bars ? barTable(experiment, here) : valueTable(experiment, here);
+      const scroll = html("div", { class: "scroll" }, table);
+      figures.append(html("div", { class: wide ? "figure wide" : "figure" }, html("div", {}, plot),
+        html("div", {}, html("p", { class: "small" }, bars ? experiment.y : `median of ${panel.includes("[") ? panel : experiment.y}`), scroll)));
     }
   }
   draw();

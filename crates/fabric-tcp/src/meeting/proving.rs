@@ -64,9 +64,12 @@ impl<N: Network> Tcp<N> {
                 until: self.network.after(PROOF),
                 place: String::new(),
             });
-            self.watch_candidate(number, false);
-            // Its first bytes are often here already.
+            // Its first bytes are often here already; who is refused by them needs no watching.
             self.attend(number);
+            if let Some(Some(candidate)) = self.candidates.all.get(number as usize) {
+                let room = matches!(&candidate.stage, Stage::Shaking(.., out) if !out.is_empty());
+                self.watch_candidate(number, room);
+            }
         }
         self.set_due();
     }

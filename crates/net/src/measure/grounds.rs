@@ -223,8 +223,9 @@ fn load_processes(setting: &Setting, length: Duration, name: &str) -> io::Result
 /// for one that answers seldom.
 fn warm_up(namespace: &NetworkNamespace, rates: &[u64]) -> io::Result<()> {
     let flows = flows(&vec![100; rates.len()], Duration::from_millis(20));
-    for _ in 0..50 {
-        let patience = Duration::from_millis(100);
+    // Of those who answer the answer is there at once; to one that is not up yet it is said again.
+    for _ in 0..125 {
+        let patience = Duration::from_millis(20);
         let reports = namespace.run(|| load::run(&flows, load::client_address, patience))?;
         if reports
             .iter()

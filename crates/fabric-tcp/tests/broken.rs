@@ -105,6 +105,8 @@ fn a_flipped_bit_is_found_under_encryption() {
         );
         let came = ears[1].inbox.messages() as u64;
         ears[1].inbox.check(0, came, |_| 500);
+        // The one who was not told would wait for the other, which one thread cannot let answer meanwhile.
+        pair.into_iter().for_each(weft_fabric_tcp::Tcp::die);
     }
 }
 

@@ -172,6 +172,63 @@ fn what_cannot_be_reached_is_named() {
     }
 }
 
+/// Somebody who takes connections and does not know the key is named as such.
+#[test]
+fn who_does_not_know_the_key_is_named() {
+    let openings = openings(|config| config.connect = Duration::from_millis(300));
+    let cards = openings.each_ref().map(|one| one.card().clone());
+    let stranger = Proxy::new(cards[1].offers[0].address, Harm::Slam);
+    let wrong = with_offers(&cards[1], vec![offer("eth7", stranger.address)]);
+    let mut pair = join(openings, [vec![cards[0].clone(), wrong], cards.to_vec()]);
+    let mut ears = [Ear::default(), Ear::default()];
+    let sent = pair[0].try_send(Peer(1), &[0; HEAD], b"lost");
+    assert_eq!(sent, Ok(Posted::Done));
+    poll_until(&mut pair, &mut ears, |ears| ears[0].lost.is_some());
+    let reason = ears[0].lost.clone().expect("just seen");
+    let said = format!(
+        "{} (eth7): it left before it had proved the key",
+        stranger.address
+    );
+    assert!(reason.contains(&said), "'{said}' is not in: {reason}");
+}
+
+/// While somebody silent answers at one address, who may be the peer at work, the others are called again
+/// after the patience has ended as well, and one sleeps meanwhile.
+#[test]
+fn beside_somebody_silent_other_addresses_are_called_again() {
+    let patience = Duration::from_millis(200);
+    let openings = openings(|config| config.connect = patience);
+    let cards = openings.each_ref().map(|one| one.card().clone());
+    let silent = Proxy::new(cards[1].offers[0].address, Harm::Silence);
+    let later = TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a port is left");
+    let offers = vec![offer("silent", silent.address), offer("later", later)];
+    let views = [
+        vec![cards[0].clone(), with_offers(&cards[1], offers)],
+        cards.to_vec(),
+    ];
+    let mut pair = join(openings, views);
+    let mut ears = [Ear::default(), Ear::default()];
+    let sent = pair[0].try_send(Peer(1), &[0; HEAD], b"found");
+    assert_eq!(sent, Ok(Posted::Done));
+    let start = std::time::Instant::now();
+    poll_until(&mut pair, &mut ears, |_| start.elapsed() > 2 * patience);
+    // Half of the pauses between calls would do.
+    let slept = std::time::Instant::now();
+    for _ in 0..10 {
+        let bell = pair[0].bell();
+        let ticket = bell.prepare();
+        bell.wait(ticket, Some(Duration::from_millis(20)));
+        pair[0].poll(&mut ears[0], 16);
+    }
+    assert!(slept.elapsed() > Duration::from_millis(60), "nobody slept");
+    let listener = TcpListener::bind(later).expect("it is free still");
+    let _opened = Proxy::at(listener, cards[1].offers[0].address, Harm::Drip { seed: 1 });
+    poll_until(&mut pair, &mut ears, |ears| ears[1].inbox.messages() == 1);
+    assert_eq!(ears[0].lost, None);
+}
+
 /// A peer whose process has ended without a word is lost at once, and what waited for it ends.
 #[test]
 fn a_peer_that_is_gone_is_lost_with_its_transfers() {

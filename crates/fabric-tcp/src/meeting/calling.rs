@@ -77,18 +77,26 @@ impl<N: Network> Tcp<N> {
         }
     }
 
+    /// Keeps why an address of a peer did not work, for the case that none does.
+    pub(super) fn note_failure(&mut self, peer: u32, offer: usize, text: String, refused: bool) {
+        let session = self.sessions[peer as usize].as_mut();
+        if let Some(dialing) = session.and_then(|session| session.dialing.as_mut()) {
+            dialing.failures.retain(|(other, ..)| *other != offer);
+            dialing.failures.push((offer, text, refused));
+        }
+    }
+
     /// An address of a peer did not work, this time.
     pub(super) fn failed(&mut self, peer: u32, offer: usize, place: String, error: Errno) {
+        let refused = error == Errno::CONNREFUSED;
+        let text = format!("{place}: {}", std::io::Error::from(error));
+        self.note_failure(peer, offer, text, refused);
         let Some(session) = &mut self.sessions[peer as usize] else {
             return;
         };
         let Some(dialing) = &mut session.dialing else {
             return;
         };
-        let refused = error == Errno::CONNREFUSED;
-        let text = format!("{place}: {}", std::io::Error::from(error));
-        dialing.failures.retain(|(other, ..)| *other != offer);
-        dialing.failures.push((offer, text, refused));
         // Where it has listened nobody listens any more: its process is gone. Elsewhere a refusal means
         // that only if all refuse: the address may also be one of our own.
         let offers = self.cards[peer as usize].offers.len();
@@ -174,22 +182,19 @@ impl<N: Network> Tcp<N> {
             let Some(dialing) = &mut session.dialing else {
                 continue;
             };
+            // Somebody is there and has not proved the key: a peer that computes answers later. While its
+            // kernel answers for it, patience has no end; as somebody else may answer at one address, the
+            // others are called again.
             if now >= dialing.until {
-                // Somebody is there and has not proved the key: a peer that computes answers later.
-                // While its kernel answers for it, patience has no end.
-                let answered = session.link.is_some()
-                    || !self
-                        .candidates
-                        .numbers(|one| {
-                            one.peer == Some(peer) && !matches!(one.stage, Stage::Connecting(_))
-                        })
-                        .is_empty();
-                if !answered {
+                let answers = |one: &Candidate<N::Stream>| {
+                    one.peer == Some(peer) && !matches!(one.stage, Stage::Connecting(_))
+                };
+                if session.link.is_none() && self.candidates.numbers(answers).is_empty() {
                     let reason = self.unreachable(peer);
                     self.give_up(peer, &reason);
                     self.stirred += 1;
+                    continue;
                 }
-                continue;
             }
             if now >= dialing.next {
                 dialing.next = now + dialing.pause;

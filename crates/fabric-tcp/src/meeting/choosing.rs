@@ -101,13 +101,9 @@ impl<N: Network> Tcp<N> {
             Ok(Read::Closed) | Err(_) => {
                 // The other side has taken another one, or is gone; whoever needs one calls again.
                 self.stirred += 1;
-                if let (Some(session), Some(offer)) =
-                    (&mut self.sessions[peer as usize], candidate.offer)
-                    && let Some(dialing) = &mut session.dialing
-                {
+                if let Some(offer) = candidate.offer {
                     let text = format!("{}: closed by the other side", candidate.place);
-                    dialing.failures.retain(|(other, ..)| *other != offer);
-                    dialing.failures.push((offer, text, false));
+                    self.note_failure(peer, offer, text, false);
                 }
                 return;
             }

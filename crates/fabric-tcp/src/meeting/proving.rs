@@ -110,11 +110,15 @@ impl<N: Network> Tcp<N> {
         socket: N::Stream,
         (mut handshake, mut out): (Box<Handshake>, Vec<u8>),
     ) {
-        let accepted = candidate.offer.is_none();
+        let called = candidate.peer.zip(candidate.offer);
+        let place = candidate.place.clone();
         let refuse = |fabric: &mut Self, refusal: Refusal| {
             fabric.stirred += 1;
-            if accepted {
-                fabric.strangers.count(refusal);
+            match called {
+                Some((peer, offer)) => {
+                    fabric.note_failure(peer, offer, format!("{place}: {refusal}"), false);
+                }
+                None => fabric.strangers.count(refusal),
             }
         };
         let mut done = None;

@@ -19,6 +19,8 @@ pub enum Harm {
     Drip { seed: u64 },
     /// Connections are accepted, and nothing is said.
     Silence,
+    /// Connections are accepted and closed.
+    Slam,
 }
 
 /// Listens until it is dropped.
@@ -32,6 +34,10 @@ pub struct Proxy {
 impl Proxy {
     pub fn new(to: SocketAddr, harm: Harm) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is left");
+        Self::at(listener, to, harm)
+    }
+
+    pub fn at(listener: TcpListener, to: SocketAddr, harm: Harm) -> Self {
         let address = listener.local_addr().expect("bound");
         let (cuts, ends) = (
             Arc::new(AtomicU64::new(0)),
@@ -74,9 +80,13 @@ fn serve(
         if over.load(Ordering::SeqCst) {
             return;
         }
-        if let Harm::Silence = harm {
-            silent.push(near);
-            continue;
+        match harm {
+            Harm::Slam => continue,
+            Harm::Silence => {
+                silent.push(near);
+                continue;
+            }
+            _ => {}
         }
         let Ok(far) = TcpStream::connect(to) else {
             continue;

@@ -415,7 +415,10 @@ impl<N: Network> Tcp<N> {
             return;
         };
         let Some(link) = &mut session.link else {
-            return self.reach(peer);
+            if session.is_needed() {
+                self.reach(peer);
+            }
+            return;
         };
         if link.blocked || link.failed.is_some() {
             return;
@@ -449,15 +452,19 @@ impl<N: Network> Tcp<N> {
         }
     }
 
-    /// Calls a peer whose connection has ended after its goodbye.
+    /// Calls a peer that is not there and not called yet: its connection has ended after its goodbye, or it has
+    /// called us and that came to nothing. While a call of its own waits here, it is left to that.
     #[cold]
-    fn reach(&mut self, peer: u32) {
+    pub(crate) fn reach(&mut self, peer: u32) {
         if let Some(session) = &self.sessions[peer as usize]
-            && session.presence == Presence::Away
+            && session.link.is_none()
             && session.dialing.is_none()
+            && session.presence != Presence::Left
+            && !self.is_called_by(peer)
         {
-            let broken = "the connection has ended after its goodbye";
-            self.dial(peer, Some(broken.into()));
+            let ended = "the connection has ended after its goodbye";
+            let broken = (session.generation > 0).then(|| ended.into());
+            self.dial(peer, broken);
         }
     }
 

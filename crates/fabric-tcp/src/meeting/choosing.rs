@@ -20,8 +20,28 @@ impl<N: Network> Tcp<N> {
         if let Stage::Waiting(link) = &mut candidate.stage
             && link.flush_urgent().is_err()
         {
+            let peer = candidate.peer;
             self.candidates.remove(number);
+            self.missed(peer);
         }
+    }
+
+    /// A connection that was waited for has come to nothing. Whoever needs one calls.
+    fn missed(&mut self, peer: Option<u32>) {
+        if let Some(peer) = peer
+            && let Some(session) = &self.sessions[peer as usize]
+            && session.is_needed()
+        {
+            self.reach(peer);
+        }
+    }
+
+    /// Whether a call of this peer waits to be taken.
+    pub(crate) fn is_called_by(&self, peer: u32) -> bool {
+        let waits = |one: &Candidate<N::Stream>| {
+            one.peer == Some(peer) && matches!(one.stage, Stage::Waiting(_))
+        };
+        !self.candidates.numbers(waits).is_empty()
     }
 
     /// The decider looks at its candidates for a peer and takes one if it needs one.
@@ -105,6 +125,7 @@ impl<N: Network> Tcp<N> {
                     let text = format!("{}: closed by the other side", candidate.place);
                     self.note_failure(peer, offer, text, false);
                 }
+                self.missed(Some(peer));
                 return;
             }
         }
@@ -128,8 +149,12 @@ impl<N: Network> Tcp<N> {
                     }
                     _ => self.strangers.count(Refusal::Malformed),
                 }
+                self.missed(Some(peer));
             }
-            _ => self.strangers.count(Refusal::Malformed),
+            _ => {
+                self.strangers.count(Refusal::Malformed);
+                self.missed(Some(peer));
+            }
         }
     }
 

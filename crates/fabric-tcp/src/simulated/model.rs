@@ -14,7 +14,7 @@ use weft_fabric::{
 pub type Wrong = Result<(), String>;
 
 /// Put into memory that is not lent any more: it must not travel, and must stay.
-const POISON: u8 = 0xEE;
+pub const POISON: u8 = 0xEE;
 /// What memory holds that nothing has been written to.
 const BLANK: u8 = 0x11;
 

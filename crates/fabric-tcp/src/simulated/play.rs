@@ -42,7 +42,62 @@ pub struct Tally {
     pub generations: u32,
 }
 
+/// What a step does.
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Send,
+    Signal,
+    Grant,
+    Transfer,
+    Revoke,
+    Farewell,
+    Flood,
+    Cut,
+    Stall,
+    Jump,
+    Pass,
+    Look,
+}
+
+/// How often each happens, of what kind a play is: of all services, of portals.
+const KINDS: [[(Action, u32); 12]; 2] = {
+    use Action::{
+        Cut, Farewell, Flood, Grant, Jump, Look, Pass, Revoke, Send, Signal, Stall, Transfer,
+    };
+    [
+        [
+            (Send, 260),
+            (Signal, 60),
+            (Grant, 50),
+            (Transfer, 70),
+            (Revoke, 20),
+            (Farewell, 10),
+            (Flood, 10),
+            (Cut, 20),
+            (Stall, 10),
+            (Jump, 60),
+            (Pass, 90),
+            (Look, 340),
+        ],
+        [
+            (Send, 20),
+            (Signal, 10),
+            (Grant, 80),
+            (Transfer, 180),
+            (Revoke, 60),
+            (Farewell, 2),
+            (Flood, 0),
+            (Cut, 30),
+            (Stall, 5),
+            (Jump, 150),
+            (Pass, 60),
+            (Look, 400),
+        ],
+    ]
+};
+
 struct Play {
+    weights: [(Action, u32); 12],
     world: Arc<Mutex<World>>,
     lots: StdRng,
     fabrics: Vec<Option<Tcp<Simulated>>>,
@@ -117,7 +172,9 @@ impl Play {
                 .ok()
             })
             .collect();
+        let weights = KINDS[lots.random_range(0..KINDS.len())];
         Self {
+            weights,
             world,
             lots,
             fabrics,
@@ -337,24 +394,37 @@ impl Play {
 
     /// One thing that happens.
     fn step(&mut self) -> Wrong {
-        match self.lots.random_range(0..100) {
-            0..26 => {
+        let weights = &self.weights;
+        let mut lot = self
+            .lots
+            .random_range(0..weights.iter().map(|(_, weight)| weight).sum());
+        let mut action = Action::Look;
+        for (one, weight) in weights {
+            if lot < *weight {
+                action = *one;
+                break;
+            }
+            lot -= weight;
+        }
+        match action {
+            Action::Send => {
                 if let Some((from, to)) = self.pair() {
                     let length = self.length(DATA);
                     self.post(from, to, Some(length))?;
                 }
             }
-            26..32 => {
+            Action::Signal => {
                 if let Some((from, to)) = self.pair() {
                     self.post(from, to, None)?;
                 }
             }
-            32..37 => self.grant()?,
-            37..44 => self.transfer(false)?,
-            44..46 => self.revoke(),
-            46..48 => match self.lots.random_range(0..4) {
-                // More than there is credit for.
-                0 => {
+            Action::Grant => self.grant()?,
+            Action::Transfer => self.transfer(false)?,
+            Action::Revoke => self.revoke(),
+            Action::Farewell => self.bid_farewell(),
+            // More than there is credit for.
+            Action::Flood => match self.lots.random() {
+                true => {
                     let length = self.lots.random_range(0..=DATA);
                     if let Some((from, to)) = self.pair().filter(|(from, to)| from != to) {
                         for _ in 0..100 {
@@ -364,31 +434,33 @@ impl Play {
                         }
                     }
                 }
-                1 => {
+                false => {
                     for _ in 0..300 {
                         self.transfer(true)?;
                     }
                 }
-                _ => self.bid_farewell(),
             },
-            48..50 => locked(&self.world).cut_one(),
-            50..51 => {
+            Action::Cut => locked(&self.world).cut_one(),
+            Action::Stall => {
                 let time = self.lots.random_range(0..50_000_000);
                 locked(&self.world).stall(time);
             }
-            51..57 => {
+            Action::Jump => {
                 locked(&self.world).jump();
             }
-            57..66 => {
+            Action::Pass => {
                 let longest = 1u64 << self.lots.random_range(8..24);
                 let time = Duration::from_nanos(self.lots.random_range(0..longest));
                 locked(&self.world).pass(time);
             }
-            _ => {
+            Action::Look => {
                 let rank = self.lots.random_range(0..self.ranks());
                 let budget = [1, 2, 16, 64][self.lots.random_range(0..4)];
                 self.look(rank, budget)?;
             }
+        }
+        if locked(&self.world).poisoned {
+            return Err("memory was sent that is not lent any more".into());
         }
         Ok(())
     }
@@ -413,6 +485,9 @@ impl Play {
                 let mut found = 0;
                 for rank in ranks {
                     found += self.look(rank, 64)?;
+                }
+                if locked(&self.world).poisoned {
+                    return Err("memory was sent that is not lent any more".into());
                 }
                 idle = if found == 0 { idle + 1 } else { 0 };
                 if until(self) {

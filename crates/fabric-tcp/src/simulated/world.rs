@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use weft_fabric::Region;
 use weft_sys::socket::Part;
 
+use super::model::POISON;
 use crate::bell::About;
 
 /// Bytes that a new connection takes at once, as every kernel does.
@@ -130,6 +131,8 @@ pub struct World {
     stalled: u64,
     /// For ever: nothing arrives, nobody is told.
     severed: bool,
+    /// Memory was read that is not lent any more.
+    pub poisoned: bool,
     /// What happened, if it is to be shown.
     pub trace: Option<Vec<String>>,
 }
@@ -153,6 +156,7 @@ impl World {
             routes: HashMap::new(),
             stalled: 0,
             severed: false,
+            poisoned: false,
             trace: None,
         }
     }
@@ -323,6 +327,7 @@ impl World {
                     let start = bytes.len();
                     bytes.resize(start + count, 0);
                     region.prefix(count).copy_to_slice(&mut bytes[start..]);
+                    self.poisoned |= bytes[start..].contains(&POISON);
                 }
             }
         }

@@ -33,6 +33,7 @@ pub mod fault;
 mod guest;
 mod signals;
 pub mod trace;
+mod turns;
 pub mod waiting;
 
 use std::fmt;

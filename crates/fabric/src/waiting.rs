@@ -11,18 +11,19 @@
 //! | awake ≤ cores | spin [`SPIN`], now and then giving way, then sleep; at once if a program outside of the job took the core |
 //! | awake ≤ 2 · cores | give way to the others: after [`YIELDS`] turns of theirs or [`SPIN`], sleep |
 //! | more | give way: after [`CROWD_YIELDS`] turns or [`SPIN`], sleep |
+//! | the last give-way was no turn of anybody | spin as if awake ≤ cores, and give way ever more rarely |
 //!
-//! Who is awake may still leave its core alone: it waits for something that is not ours. Giving way tells:
-//! if it took no longer than a system call, nobody wanted this core, and it was no turn.
+//! The count is not to be trusted upward: who is awake may leave its core alone, for it waits for something
+//! that is not ours. Whether somebody wants this core is learnt from giving it away, in `turns`.
 //!
 //! To give way costs a change of processes, about 2 µs, in which others write what is waited for; to
 //! sleep and be woken costs five of them. In a crowd that all hear one another (an exchange, a barrier)
 //! what is waited for is there after one or two turns; where each waits for one other (a chain) every
 //! turn of somebody who waits in vain delays the chain, so the turns are few.
 
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use crate::turns::{Machine, Real};
 use crate::{Bell, Load};
 
 /// How long to spin on a core that nobody else wants. A waker pays 12–14 µs and the sleeper 15–35 µs
@@ -43,32 +44,14 @@ pub const YIELDS: u32 = 20;
 /// 830, 1360.
 pub const CROWD_YIELDS: u32 = 10;
 
-/// Giving way takes a quarter to one microsecond and a half if nobody wants the core, and two changes of
-/// processes, 4 µs and more, if somebody does.
-const TURN: Duration = Duration::from_micros(2);
-
-/// Looks before the load is asked for: the answer of a peer that is awake is a few hundred ns away.
+/// Looks before the load is asked for: the answer of a peer that is awake is a few hundred ns away. In a job
+/// with more awake than cores, the looks before the core is given away, doubled for each time in a row
+/// that nobody wanted it.
 const FREE: u32 = 16;
 
 /// Looks between two looks at the clock and at the load, where a look is a few loads. See
 /// [`Bell::stride`].
 pub const STRIDE: u32 = 128;
-
-thread_local! {
-    /// Whether somebody wanted the core when this thread last gave way: a hint for its next wait.
-    static WANTED: Cell<bool> = const { Cell::new(true) };
-}
-
-// Not inlined: a fiber that waits may go on in another thread, whose own hint is meant then.
-#[inline(never)]
-fn was_wanted() -> bool {
-    WANTED.get()
-}
-
-#[inline(never)]
-fn remember(wanted: bool) {
-    WANTED.set(wanted);
-}
 
 /// What to do before the next look.
 #[must_use]
@@ -118,49 +101,75 @@ impl Waiting {
     /// A look found nothing: what now? May give way to others before it answers.
     #[inline]
     pub fn step(&mut self, bell: &dyn Bell) -> Step {
+        self.step_on(bell, &Real)
+    }
+
+    #[inline]
+    fn step_on(&mut self, bell: &dyn Bell, machine: &impl Machine) -> Step {
         self.looks += 1;
-        if self.looks < self.next && !(self.looks == 1 && Self::is_vain(bell)) {
+        if self.looks < self.next && !(self.looks == 1 && Self::is_vain(bell, machine)) {
             // No pause instruction at first: it takes as long as a message does.
             if self.looks > STRIDE {
                 std::hint::spin_loop();
             }
             return Step::Look;
         }
-        self.consider(bell)
+        self.consider(bell, machine)
     }
 
     /// Whether nothing can come while this core is not given to others: time is virtual, or somebody
     /// who is awake has no core.
     #[inline]
-    fn is_vain(bell: &dyn Bell) -> bool {
+    fn is_vain(bell: &dyn Bell, machine: &impl Machine) -> bool {
         let Load { awake, cores } = bell.load();
-        awake == 0 || awake > cores && was_wanted()
+        awake == 0 || awake > cores && machine.turns().wanted()
     }
 
     #[cold]
-    fn consider(&mut self, bell: &dyn Bell) -> Step {
-        let Load { awake, cores } = bell.load();
-        if awake == 0 {
-            return Step::Sleep;
+    fn consider(&mut self, bell: &dyn Bell, machine: &impl Machine) -> Step {
+        let load = bell.load();
+        if load.awake == 0 {
+            Step::Sleep
+        } else if load.awake > load.cores {
+            self.give_way(bell, machine, load)
+        } else {
+            self.spin(bell, machine)
         }
-        if awake > cores {
-            let patience = if awake > cores.saturating_mul(2) {
-                CROWD_YIELDS
-            } else {
-                YIELDS
-            };
-            let before = Instant::now();
-            let since = *self.since.get_or_insert(before);
-            if self.turns >= patience || before.duration_since(since) >= SPIN || !bell.give_way() {
-                return Step::Sleep;
-            }
-            let wanted = before.elapsed() >= TURN;
-            remember(wanted);
-            self.turns += u32::from(wanted);
-            // After a turn of others comes one look, and then this question again.
-            self.next = self.looks + if wanted { 1 } else { FREE };
+    }
+
+    /// More are awake than there are cores.
+    fn give_way(&mut self, bell: &dyn Bell, machine: &impl Machine, load: Load) -> Step {
+        let mut turns = machine.turns();
+        let free = turns.longer(FREE).min(bell.stride());
+        if !turns.wanted() && self.looks < free {
+            self.next = free;
             return Step::Look;
         }
+        let patience = if load.awake > load.cores.saturating_mul(2) {
+            CROWD_YIELDS
+        } else {
+            YIELDS
+        };
+        let before = machine.now();
+        let since = *self.since.get_or_insert(before);
+        if self.turns >= patience || before.duration_since(since) >= SPIN || !bell.give_way() {
+            return Step::Sleep;
+        }
+        let turn = turns.tell(machine.now().duration_since(before), || machine.count());
+        machine.remember(turns);
+        self.turns += u32::from(turn);
+        // After a turn of others comes one look, and then this question again.
+        self.next = self.looks
+            + if turn {
+                1
+            } else {
+                turns.longer(FREE).min(bell.stride())
+            };
+        Step::Look
+    }
+
+    /// There is a core for everybody who is awake.
+    fn spin(&mut self, bell: &dyn Bell, machine: &impl Machine) -> Step {
         let stride = bell.stride();
         self.next = self.looks + stride;
         if self.looks < stride {
@@ -169,7 +178,7 @@ impl Waiting {
         // Two ranks may stand on one core while another core is free, or a program outside of the job
         // may want this one: asking costs a sixth of a microsecond, not asking a time slice.
         bell.give_way();
-        let now = Instant::now();
+        let now = machine.now();
         let since = *self.since.get_or_insert(now);
         let interrupted = self
             .last
@@ -185,13 +194,74 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
     use crate::Ticket;
+    use crate::turns::Turns;
 
-    /// On which every core is wanted by somebody else.
-    struct Machine(Load);
+    /// What a look, a system call, and a turn of another take on the simulated machine.
+    const LOOK: u64 = 10;
+    const CALL: u64 = 160;
+    const TURN: u64 = 1_200;
 
-    impl Bell for Machine {
+    /// A simulated core: `others` want it, and everything takes `slowness` times as long.
+    struct Simulated {
+        load: Load,
+        others: u64,
+        slowness: u64,
+        began: Instant,
+        state: Mutex<State>,
+    }
+
+    struct State {
+        nanoseconds: u64,
+        given: u64,
+        count: u64,
+        turns: Turns,
+    }
+
+    impl Simulated {
+        fn new(awake: u32, cores: u32, others: u64) -> Self {
+            Self {
+                load: Load { awake, cores },
+                others,
+                slowness: 1,
+                began: Instant::now(),
+                state: Mutex::new(State {
+                    nanoseconds: 0,
+                    given: 0,
+                    count: 0,
+                    turns: Turns::UNKNOWN,
+                }),
+            }
+        }
+
+        fn state(&self) -> std::sync::MutexGuard<'_, State> {
+            self.state.lock().expect("one thread")
+        }
+
+        fn given(&self) -> u64 {
+            self.state().given
+        }
+
+        /// A wait for what is there after so many ns; true if it was seen without sleeping.
+        fn wait(&self, until: u64) -> bool {
+            let mut waiting = Waiting::new();
+            let until = self.state().nanoseconds + until;
+            loop {
+                self.state().nanoseconds += LOOK * self.slowness;
+                if self.state().nanoseconds >= until {
+                    return true;
+                }
+                if waiting.step_on(self, self) == Step::Sleep {
+                    return false;
+                }
+            }
+        }
+    }
+
+    impl Bell for Simulated {
         fn prepare(&self) -> Ticket {
             Ticket(0)
         }
@@ -199,38 +269,107 @@ mod tests {
         fn wait(&self, _: Ticket, _: Option<Duration>) {}
         fn ring(&self) {}
         fn load(&self) -> Load {
-            self.0
+            self.load
         }
         fn give_way(&self) -> bool {
-            let start = Instant::now();
-            while start.elapsed() < TURN {
-                std::hint::spin_loop();
-            }
+            let mut state = self.state();
+            state.given += 1;
+            state.count += u64::from(self.others > 0);
+            state.nanoseconds += (CALL + self.others * TURN) * self.slowness;
             true
         }
     }
 
-    fn looks_until_sleep(awake: u32, cores: u32) -> u32 {
-        let (bell, mut waiting) = (Machine(Load { awake, cores }), Waiting::new());
-        (1..)
-            .find(|_| waiting.step(&bell) == Step::Sleep)
-            .expect("patience ends")
+    impl Machine for Simulated {
+        fn now(&self) -> Instant {
+            self.began + Duration::from_nanos(self.state().nanoseconds)
+        }
+        fn count(&self) -> u64 {
+            self.state().count
+        }
+        fn turns(&self) -> Turns {
+            self.state().turns
+        }
+        fn remember(&self, turns: Turns) {
+            self.state().turns = turns;
+        }
     }
+
+    const NEVER: u64 = 1_000_000_000;
 
     #[test]
     fn under_simulation_it_sleeps_at_once() {
-        assert_eq!(looks_until_sleep(0, 2), 1);
+        let machine = Simulated::new(0, 2, 0);
+        assert!(!machine.wait(NEVER));
+        assert_eq!(machine.given(), 0);
     }
 
     #[test]
-    fn a_crowd_gives_way_a_bounded_number_of_times() {
-        // Fewer if the machine is so busy that the time is up before.
-        assert!((2..=1 + YIELDS).contains(&looks_until_sleep(4, 2)));
-        assert!((2..=1 + CROWD_YIELDS).contains(&looks_until_sleep(17, 2)));
+    fn a_crowd_gives_way_at_once_and_a_bounded_number_of_times() {
+        for (awake, others, turns) in [(17, 8, CROWD_YIELDS), (4, 1, YIELDS), (17, 1, CROWD_YIELDS)]
+        {
+            let machine = Simulated::new(awake, 2, others);
+            for wait in 1..=50 {
+                assert!(!machine.wait(NEVER));
+                assert_eq!(machine.given(), wait * u64::from(turns), "{awake} awake");
+            }
+        }
+    }
+
+    #[test]
+    fn those_who_are_awake_elsewhere_cost_nothing() {
+        for slowness in [1, 3, 5] {
+            let mut machine = Simulated::new(17, 2, 0);
+            for slowness in [1, slowness, 1] {
+                machine.slowness = slowness;
+                // Learnt from waits that find nothing soon …
+                assert!(!machine.wait(NEVER));
+                assert!(!machine.wait(NEVER));
+                let before = machine.given();
+                for _ in 0..1000 {
+                    // … for those that do.
+                    assert!(machine.wait(130 * slowness));
+                }
+                assert_eq!(machine.given(), before, "{slowness} times slower");
+            }
+        }
+    }
+
+    #[test]
+    fn it_learns_from_short_waits_alone() {
+        let machine = Simulated::new(17, 2, 0);
+        for _ in 0..100 {
+            assert!(machine.wait(400));
+        }
+        assert!(machine.given() < 10, "gave way {} times", machine.given());
+    }
+
+    #[test]
+    fn a_crowd_after_calm_is_seen_at_the_next_give_way() {
+        let mut machine = Simulated::new(17, 2, 0);
+        assert!(!machine.wait(NEVER));
+        machine.others = 8;
+        let before = machine.given();
+        for wait in 1..=10 {
+            assert!(!machine.wait(NEVER));
+            assert_eq!(machine.given(), before + wait * u64::from(CROWD_YIELDS));
+        }
     }
 
     #[test]
     fn a_free_core_is_spun_on_but_not_for_ever() {
-        assert!(looks_until_sleep(2, 2) > STRIDE);
+        for awake in [2, 17] {
+            let machine = Simulated::new(awake, 2, 0);
+            let limit = 2 * u64::try_from(SPIN.as_nanos()).expect("short");
+            assert!(machine.wait(limit / 4), "{awake} awake");
+            assert!(!machine.wait(limit), "{awake} awake");
+        }
+    }
+
+    #[test]
+    fn a_core_that_a_program_outside_took_is_left_at_once() {
+        let machine = Simulated::new(2, 2, 3_000);
+        assert!(!machine.wait(NEVER));
+        assert!(machine.given() <= 2);
     }
 }

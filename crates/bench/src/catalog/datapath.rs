@@ -148,10 +148,10 @@ fn cost(_: &Cast, effort: Effort) -> Plan {
     // Name in the legend; how the system is run, and its driver.
     let mut subjects = vec![
         ("processes", Some((Run::Processes, None))),
-        ("threads", Some((Run::Threads, None))),
         ("fused", Some((Run::Fused, None))),
     ];
     if effort == Effort::Full {
+        subjects.push(("threads", Some((Run::Threads, None))));
         subjects.push(("processes, packet sockets", Some((Run::Processes, packet))));
         subjects.push(("fused, packet sockets", Some((Run::Fused, packet))));
     }

@@ -137,8 +137,8 @@ function valueTable(experiment, series) {
   const at = (one, x) => one.points.find((point) => point.x === x);
   const cell = (one, x) => {
     const point = at(one, x);
-    const compared = series.filter((other) => other.role !== "device" && at(other, x));
-    const best = compared.reduce((held, other) => (held && !better(at(other, x).median, at(held, x).median) ? held : other), null);
+    const compared = series.filter((other) => other.role !== "device" && other.variant === one.variant && at(other, x));
+    const best = compared.length < 2 ? null : compared.reduce((held, other) => (held && !better(at(other, x).median, at(held, x).median) ? held : other), null);
     const classes = [one === best ? "best" : "", point && !point.settled ? "rough" : ""].join(" ").trim();
     return html("td", { class: classes || null, title: point ? told(point, experiment.unit) : null }, point ? figure(point.median) : "·");
   };

@@ -40,7 +40,7 @@ impl Harness<'_> {
             // Finds out how many of them fill a sample.
             self.beside(cell, &once, job, request, control)?;
         }
-        let is_first = cell.samples.len() % 2 == 0;
+        let is_first = cell.samples.len().is_multiple_of(2);
         for attempt in 1.. {
             let mut times = [None; 2];
             for is_attacked in [is_first, !is_first] {

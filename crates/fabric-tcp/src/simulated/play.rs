@@ -274,6 +274,10 @@ impl Play {
         });
         self.model
             .granted(owner, token, (to, rights, uses), memory, self.numbers);
+        if let Some(to) = to.filter(|_| offered) {
+            // As the contract says: the message that names it comes next.
+            self.post(owner, to.index(), Some(8))?;
+        }
         Ok(())
     }
 

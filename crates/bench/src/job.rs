@@ -23,7 +23,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
-use weft_sys::process::{ProcessHandle, signal_group};
+use weft_sys::process::{ProcessHandle, child_dies_with_us, signal_group};
 
 /// How long a job may take to start, and to end when asked.
 const START: Duration = Duration::from_secs(30);
@@ -31,6 +31,8 @@ const END: Duration = Duration::from_secs(10);
 
 /// SIGKILL.
 const KILL: i32 = 9;
+/// SIGTERM: a launcher ends its ranks, too.
+const END_NOW: i32 = 15;
 
 /// A running job.
 pub struct Job {
@@ -67,6 +69,8 @@ impl Job {
         if multiple {
             command.arg("multiple");
         }
+        // However this process ends: ranks that wait inside of MPI may spin for ever.
+        child_dies_with_us(&mut command, END_NOW);
         let launcher = command
             .spawn()
             .with_context(|| format!("cannot start {command:?}"))?;
@@ -323,6 +327,7 @@ pub fn timed(mut command: Command, limit: Duration) -> Result<Duration> {
         .stdout(log.try_clone()?)
         .stderr(log)
         .process_group(0);
+    child_dies_with_us(&mut command, END_NOW);
     let start = Instant::now();
     let mut child = command
         .spawn()

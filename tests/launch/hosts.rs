@@ -76,14 +76,14 @@ fn over_a_secure_shell() {
     let rank = rank();
     let hosts = format!("{}:4,{}:4", network.address(0), network.address(1));
     let start = ["--launch-command", &command, "--hosts", &hosts];
-    let ended = job(&network, &[&start[..], &[&rank, "exchange"]].concat()).run();
+    let ended = job(&network, &[&start[..], &[&rank, "exchange"]].concat()).run_elsewhere();
     assert_eq!(ended.code(), Some(0), "{ended:?}");
     assert_eq!(ended.sorted(), expected(2));
     // In the folder where we are.
     let folder = std::fs::canonicalize(network.file(".")).expect("it is there");
     let mut where_am_i = job(&network, &[&start[..], &["-l", "pwd"]].concat());
     where_am_i.command.current_dir(&folder);
-    let ended = where_am_i.run();
+    let ended = where_am_i.run_elsewhere();
     let expected: Vec<_> = (0..8)
         .map(|rank| format!("[{rank}] {}", folder.display()))
         .collect();
@@ -92,7 +92,7 @@ fn over_a_secure_shell() {
         &network,
         &[&start[..], &["-wdir", "/proc/self", "pwd"]].concat(),
     )
-    .run();
+    .run_elsewhere();
     assert_eq!(ended.code(), Some(0), "{ended:?}");
     // The keys show nowhere.
     let mut running = job(&network, &[&start[..], &[&rank, "wait"]].concat()).start();
@@ -129,7 +129,7 @@ fn over_a_secure_shell() {
             "wait",
         ],
     )
-    .run();
+    .run_elsewhere();
     assert_eq!(ended.code(), Some(1), "{ended:?}");
     assert!(
         ended
@@ -451,6 +451,151 @@ fn a_host_that_hears_the_beginning_and_the_end_at_once_does_both() {
     assert!(!head.error.contains("was told to end"), "{head:?}");
     assert!(head.last().contains("1 other rank was ended"), "{head:?}");
     assert_eq!([first, second].map(|child| ended(child).0), [Some(3); 2]);
+}
+
+/// Waits until so many ranks say that they wait.
+fn until_waiting(running: &mut Running, ranks: usize) {
+    let mut heard = 0;
+    while heard < ranks {
+        heard += running.hear("waiting\n").matches("waiting\n").count();
+    }
+}
+
+#[test]
+fn who_was_first_is_said() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let rank = rank();
+    let start = network.everywhere(2);
+    let (first, second) = (&network.hosts[0], &network.hosts[1]);
+    let lost = |host, ranks, why: &str| {
+        format!(
+            "weft: host {host} failed first: it is lost with ranks {ranks}: {why}; 2 other ranks were ended"
+        )
+    };
+    let closed = "the connection was closed";
+    let told = "Weft was ended there by signal 15 (SIGTERM)";
+    let ended_all =
+        "weft: the supervisor of the job was killed by signal 9 (SIGKILL); all ranks were ended";
+    for (host, name, number, code, last) in [
+        (
+            0,
+            "weft-supervisor",
+            libc::SIGKILL,
+            1,
+            lost(first, "0, 1", closed),
+        ),
+        (
+            1,
+            "weft-supervisor",
+            libc::SIGKILL,
+            1,
+            lost(second, "2, 3", closed),
+        ),
+        (
+            1,
+            "weft-supervisor",
+            libc::SIGTERM,
+            1,
+            lost(second, "2, 3", told),
+        ),
+        (1, "weft", libc::SIGKILL, 1, lost(second, "2, 3", closed)),
+        (0, "head", libc::SIGKILL, 137, ended_all.to_owned()),
+    ] {
+        let mut running = job(&network, &words(&start, &[&rank, "wait"])).start();
+        until_waiting(&mut running, 4);
+        let head = child_of(running.front());
+        let victim = match name {
+            "head" => head,
+            _ => {
+                let members = running.members();
+                let mut found = members.iter().filter(|member| {
+                    member.name == name
+                        && ![head, running.front()].contains(&member.id)
+                        && network.host_of(member.id) == Some(host)
+                });
+                found.next().expect("it runs").id
+            }
+        };
+        signal(victim, number);
+        let ended = running.end();
+        assert_eq!(
+            (ended.code(), ended.last()),
+            (Some(code), &*last),
+            "{ended:?}"
+        );
+    }
+    // Also to those who have joined.
+    let address = format!("{}:7000", network.address(0));
+    let mut running = job(&network, &["-n", "2", "--listen", &address, &rank, "wait"]).start();
+    let token = token(&mut running);
+    let joined = [0, 1].map(|host| join(&network, host, &["--token", &token, &address]));
+    until_waiting(&mut running, 2);
+    signal(child_of(running.front()), libc::SIGKILL);
+    let head = running.end();
+    assert_eq!(
+        (head.code(), head.last()),
+        (Some(137), ended_all),
+        "{head:?}"
+    );
+    for child in joined {
+        let (code, _, error) = ended(child);
+        let said = format!("weft: {address} is lost, and all ranks here were ended: {closed}\n");
+        assert_eq!((code, error), (Some(1), said));
+    }
+    let mut running = job(&network, &["-n", "2", "--listen", &address, &rank, "wait"]).start();
+    let token = self::token(&mut running);
+    let [first, second] = [0, 1].map(|host| join(&network, host, &["--token", &token, &address]));
+    until_waiting(&mut running, 2);
+    signal(second.id(), libc::SIGINT);
+    let head = running.end();
+    assert!(
+        head.last()
+            .contains("Weft was ended there by signal 2 (SIGINT)"),
+        "{head:?}"
+    );
+    assert!(head.last().ends_with("1 other rank was ended"), "{head:?}");
+    let (code, _, error) = ended(second);
+    let said = "weft: ended by signal 2 (SIGINT); the ranks here were ended\n";
+    assert_eq!((head.code(), code, &*error), (Some(1), Some(130), said));
+    assert_eq!(ended(first).0, Some(1));
+}
+
+#[test]
+fn what_cannot_begin_says_why_and_has_ended_nobody() {
+    let Some(network) = Network::new(1) else {
+        return;
+    };
+    let here = format!("{}:1,nowhere:1", network.hosts[0]);
+    let rank = rank();
+    for (words, first, then) in [
+        (
+            &["--launch-command", "ip netns exec", "--hosts", &here][..],
+            "weft: host nowhere cannot be reached: ",
+            "this must work from here, and ask nothing: ip netns exec nowhere /",
+        ),
+        (
+            &["--hosts", "kn,"],
+            "weft: host kn cannot be reached: ",
+            "ask nothing: ssh ",
+        ),
+        (
+            &["--listen", "192.0.2.1:7000"],
+            "weft: --listen 192.0.2.1:7000: ",
+            "ADDRESS:PORT was expected",
+        ),
+        (
+            &["--timeout", "0.2", "--listen", "127.0.0.1:0"],
+            "weft: not all hosts had come within 0.2 s (--timeout)",
+            "no rank was started",
+        ),
+    ] {
+        let ended = job(&network, &[words, &["-n", "2", &rank, "wait"]].concat()).run();
+        let last = ended.last();
+        assert!(last.starts_with(first) && last.contains(then), "{ended:?}");
+        assert!(!last.contains("ended"), "{ended:?}");
+    }
 }
 
 /// The living processes whose command line contains this.

@@ -14,7 +14,7 @@ use common::{Ear, both, config, join, offer, openings, with_offers};
 use weft_atomic::{AtomicBool, AtomicU64, Ordering};
 use weft_fabric::{Fabric, HEAD, Peer, Posted};
 use weft_fabric_tcp::wire::Hello;
-use weft_fabric_tcp::{Card, Opening, Tcp};
+use weft_fabric_tcp::{Card, Listen, Opening, Tcp};
 use weft_secure::{FIRST, Handshake, Key, THIRD};
 
 const EACH: usize = 2000;
@@ -170,4 +170,41 @@ fn ten_thousand_strangers_change_nothing() {
         turned_away as usize > 4 * EACH,
         "only {turned_away} were counted"
     );
+}
+
+/// Where something of this process's network listens, as `/proc` shows it: address and port in hexadecimal.
+fn listening() -> Vec<(String, u16)> {
+    let mut found = Vec::new();
+    for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
+        let text = std::fs::read_to_string(table).unwrap_or_default();
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let listens = fields.get(3) == Some(&"0A");
+            let place = fields.get(1).and_then(|field| field.split_once(':'));
+            if let (true, Some((address, port))) = (listens, place) {
+                let port = u16::from_str_radix(port, 16).expect("a port");
+                found.push((address.to_owned(), port));
+            }
+        }
+    }
+    found
+}
+
+/// Only at addresses that are offered, never at all of them.
+#[test]
+fn nobody_listens_on_all_addresses() {
+    for listen in [Listen::Interfaces, Listen::Loopback] {
+        let mut config = config(0);
+        config.listen = listen;
+        let opening = Opening::new(config).expect("an address is there");
+        let offers = &opening.card().offers;
+        let offered = |port| offers.iter().any(|offer| offer.address.port() == port);
+        let ours: Vec<_> = listening()
+            .into_iter()
+            .filter(|(_, port)| offered(*port))
+            .collect();
+        assert!(!offers.is_empty() && ours.len() >= offers.len(), "{ours:?}");
+        let all = |address: &str| address.bytes().all(|digit| digit == b'0');
+        assert!(!ours.iter().any(|(address, _)| all(address)), "{ours:?}");
+    }
 }

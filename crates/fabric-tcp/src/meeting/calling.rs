@@ -244,3 +244,18 @@ impl<N: Network> Tcp<N> {
         self.bell.set_due(due);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// What cannot work is an error within five seconds: the last look comes a pause after the set time.
+    #[test]
+    fn patience_with_a_first_call_ends_in_time() {
+        let config = crate::Config::new(0, 2, weft_secure::Key::from_bytes([0; 32]));
+        let last = config.connect + Duration::from_nanos(PAUSES.1);
+        assert!(last < Duration::from_secs(5), "{last:?}");
+    }
+}

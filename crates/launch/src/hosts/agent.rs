@@ -29,6 +29,8 @@ use crate::tree;
 
 /// How long everything has at most to disappear once it was killed.
 const END: Duration = Duration::from_secs(2);
+/// How long it may take to say that we leave.
+const LEAVE: Duration = Duration::from_millis(200);
 /// How long we wait for the last word of the head.
 const LAST_WORD: Duration = Duration::from_secs(10);
 
@@ -39,8 +41,8 @@ pub enum Outcome {
     Over(u8),
     /// The head is gone.
     HeadLost(LinkError),
-    /// We were told to end, or our guard is gone.
-    Ended,
+    /// We were told to end, by this signal, or our guard is gone.
+    Ended(Option<i32>),
 }
 
 /// One output of a rank.
@@ -124,7 +126,7 @@ pub fn run(
             let reason = error.to_string();
             link.say(&FromAgent::NotStarted { rank, reason });
             link.drain(LAST_WORD);
-            return Ok(Outcome::Ended);
+            return Ok(Outcome::Ended(None));
         }
     };
     let local = assignment.seats.len();
@@ -190,8 +192,12 @@ fn idle(link: &mut Link, signals: &Signals, guard: &OwnedFd) -> io::Result<Resul
     poll::wait(&mut entries, Some(limit))?;
     let (reading, orphaned) = (entries[0].is_ready(), entries[1].ended());
     drop(entries);
-    if orphaned || told_to_end(signals) {
-        return Ok(Err(Outcome::Ended));
+    if orphaned {
+        return Ok(Err(Outcome::Ended(None)));
+    }
+    if let Some(signal) = told_to_end(signals) {
+        take_leave(link, signal);
+        return Ok(Err(Outcome::Ended(Some(signal))));
     }
     if reading && let Err(error) = link.fill() {
         return Ok(Err(Outcome::HeadLost(error)));
@@ -199,13 +205,21 @@ fn idle(link: &mut Link, signals: &Signals, guard: &OwnedFd) -> io::Result<Resul
     Ok(Ok(()))
 }
 
-/// Whether a signal that ends programs has come.
-fn told_to_end(signals: &Signals) -> bool {
-    let mut end = false;
+/// The signal that ends programs, if one has come.
+fn told_to_end(signals: &Signals) -> Option<i32> {
+    let mut end = None;
     while let Ok(Some(signal)) = signals.next() {
-        end |= [SIGINT, SIGTERM, SIGHUP, SIGQUIT].contains(&signal);
+        if [SIGINT, SIGTERM, SIGHUP, SIGQUIT].contains(&signal) {
+            end = end.or(Some(signal));
+        }
     }
     end
+}
+
+/// Tells the head why nothing more will be heard: at once, before the ends of the ranks could be.
+fn take_leave(link: &mut Link, signal: i32) {
+    link.say(&FromAgent::Leaving { signal });
+    link.drain(LEAVE);
 }
 
 impl Agent {
@@ -259,7 +273,15 @@ impl Agent {
                     self.ranks.add(process, started.control, started.lifeline);
                     self.link.say(&FromAgent::Started { rank, process });
                 }
-                Err(error) => return refuse(&mut self.link, rank, error.to_string()),
+                Err(error) => {
+                    let remedy = match error.kind() {
+                        ErrorKind::NotFound => {
+                            "; it must be there too, at the same path, or weft join must name another program"
+                        }
+                        _ => "",
+                    };
+                    return refuse(&mut self.link, rank, format!("{error}{remedy}"));
+                }
             }
         }
     }
@@ -273,7 +295,7 @@ impl Agent {
             match self.turn(self.link.next_look()) {
                 Ok(None) => {}
                 Ok(Some(Stop::End)) => return None,
-                Ok(Some(Stop::Leave)) => return Some(Outcome::Ended),
+                Ok(Some(Stop::Leave(signal))) => return Some(Outcome::Ended(signal)),
                 Ok(Some(Stop::Over(code))) => return Some(Outcome::Over(code)),
                 Err(error) => return Some(Outcome::HeadLost(error)),
             }
@@ -346,7 +368,7 @@ impl Agent {
             .collect();
         drop(entries);
         if orphaned {
-            return Ok(Some(Stop::Leave));
+            return Ok(Some(Stop::Leave(None)));
         }
         if hearing {
             // What came before an end still counts.
@@ -361,8 +383,9 @@ impl Agent {
         for index in controls {
             self.listen(index);
         }
-        if signalled && self.handle_signals() {
-            return Ok(Some(Stop::Leave));
+        if signalled && let Some(signal) = self.handle_signals() {
+            take_leave(&mut self.link, signal);
+            return Ok(Some(Stop::Leave(Some(signal))));
         }
         self.link.flush()?;
         Ok(None)
@@ -507,14 +530,14 @@ impl Agent {
         }
     }
 
-    /// True if we are to end.
-    fn handle_signals(&mut self) -> bool {
+    /// The signal by which we are to end, if one has come.
+    fn handle_signals(&mut self) -> Option<i32> {
         let mut children = false;
-        let mut end = false;
+        let mut end = None;
         while let Ok(Some(signal)) = self.signals.next() {
             match signal {
                 SIGCHLD => children = true,
-                SIGINT | SIGTERM | SIGHUP | SIGQUIT => end = true,
+                SIGINT | SIGTERM | SIGHUP | SIGQUIT => end = end.or(Some(signal)),
                 _ => {}
             }
         }
@@ -587,9 +610,9 @@ impl Agent {
         loop {
             match self.turn(self.link.next_look()) {
                 Ok(Some(Stop::Over(code))) => return Outcome::Over(code),
-                Ok(Some(Stop::Leave)) => return Outcome::Ended,
+                Ok(Some(Stop::Leave(signal))) => return Outcome::Ended(signal),
                 // The head ends agents that it started by closing their streams.
-                Err(LinkError::Closed) => return Outcome::Ended,
+                Err(LinkError::Closed) => return Outcome::Ended(None),
                 Err(error) => return Outcome::HeadLost(error),
                 Ok(_) => {}
             }
@@ -604,6 +627,6 @@ enum Stop {
     End,
     /// The head says that the job is over.
     Over(u8),
-    /// We are to go.
-    Leave,
+    /// We are to go, by this signal or because our guard is gone.
+    Leave(Option<i32>),
 }

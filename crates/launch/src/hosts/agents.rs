@@ -28,7 +28,7 @@ use super::message::{FromAgent, Hello, RELEASE, ToAgent};
 use super::place::HostSlots;
 use super::reception::Reception;
 use crate::bootstrap::{name_of_this_host, one_word};
-use crate::job::HANDLED;
+use crate::job::{HANDLED, signal_name};
 
 /// What an agent writes before anything else.
 pub const MARK: &[u8] = b"\nweft agent ready\n";
@@ -84,6 +84,8 @@ pub struct Agent {
     /// What its command complains about.
     errors: Option<File>,
     complaint: Vec<u8>,
+    /// Why it leaves, if it has said so.
+    farewell: Option<String>,
 }
 
 /// One thing to wait for.
@@ -190,6 +192,7 @@ impl Agents {
             slow: Some(Instant::now() + SLOW),
             errors: Some(errors),
             complaint: Vec::new(),
+            farewell: None,
         });
         Ok(())
     }
@@ -297,6 +300,7 @@ impl Agents {
                     slow: None,
                     errors: None,
                     complaint: Vec::new(),
+                    farewell: None,
                 });
             }
         }
@@ -364,7 +368,7 @@ impl Agents {
                     };
                     agent.phase = Phase::Linked(Box::new(meeting.link(channel, silence)?));
                 } else if now >= meeting.deadline {
-                    return Err(LinkError::Silent(PATIENCE));
+                    return Err(LinkError::Late);
                 }
             }
             Phase::Linked(link) => {
@@ -387,6 +391,12 @@ impl Agents {
                                 events.push_back(Event::Here { agent: index });
                             }
                             FromAgent::Alive => {}
+                            FromAgent::Leaving { signal } => {
+                                let name = signal_name(signal);
+                                agent.farewell = Some(format!(
+                                    "Weft was ended there by signal {signal} ({name})"
+                                ));
+                            }
                             message => events.push_back(Event::Said {
                                 agent: index,
                                 message,
@@ -462,6 +472,8 @@ impl Agents {
         agent.phase = Phase::Gone;
         let reason = if agent.ended {
             None
+        } else if agent.farewell.is_some() {
+            agent.farewell.take()
         } else if agent.hello.is_none() && !agent.complaint.is_empty() {
             let said = String::from_utf8_lossy(&agent.complaint);
             let last = said

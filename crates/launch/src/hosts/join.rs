@@ -136,7 +136,12 @@ fn finish(
     };
     match served {
         Ok(Outcome::Over(code)) => code,
-        Ok(Outcome::Ended) => 128 + 15,
+        Ok(Outcome::Ended(None)) => 1,
+        Ok(Outcome::Ended(Some(signal))) => {
+            let name = job::signal_name(signal);
+            eprintln!("weft: ended by signal {signal} ({name}); the ranks here were ended");
+            u8::try_from(128 + signal).unwrap_or(1)
+        }
         Ok(Outcome::HeadLost(error)) => {
             eprintln!("weft: {head} is lost, and all ranks here were ended: {error}");
             1
@@ -276,6 +281,10 @@ fn join(asked: Asked) -> Result<u8, (u8, String)> {
                 "it has closed the connection before the token was proved: is it the token of this job?"
                     .into(),
             ),
+            LinkError::Late => LinkError::Broken(format!(
+                "whoever listens there has not answered as a waiting job of Weft does within {} s: is it the address that the job has printed?",
+                PATIENCE.as_secs()
+            )),
             error => error,
         });
         finish(met, guard, hello(ranks, own.is_some()), own, &head)
@@ -311,7 +320,7 @@ fn connect(head: &str) -> Result<TcpStream, String> {
         }
         if !refused || Instant::now() >= until {
             return Err(format!(
-                "no job answers at {head} ({}): is it waiting (weft run --listen), and is the port open to this host?",
+                "no job answers at {head} ({}): is it waiting (weft run --listen) for more ranks still, and is the port open to this host?",
                 tried.join("; ")
             ));
         }

@@ -33,6 +33,8 @@ pub const PURPOSE: &str = "launch";
 pub enum LinkError {
     /// The other side has closed it.
     Closed,
+    /// It has not proved the key in time.
+    Late,
     /// It has said nothing for so long.
     Silent(Duration),
     /// What came is not what members of the job say.
@@ -48,8 +50,9 @@ impl fmt::Display for LinkError {
             Self::Silent(time) => write!(
                 out,
                 "nothing was heard for {} s (--heartbeat)",
-                time.as_secs_f64()
+                (time.as_secs_f64() * 10.0).round() / 10.0
             ),
+            Self::Late => out.write_str("it has not proved the key of the job in time"),
             Self::Broken(what) => out.write_str(what),
             Self::System(error) => write!(out, "{error}"),
         }
@@ -405,7 +408,7 @@ impl Meeting {
             }
             let left = self.deadline.saturating_duration_since(Instant::now());
             if poll::wait(&mut [self.reading()], Some(left))? == 0 {
-                return Err(LinkError::Silent(left));
+                return Err(LinkError::Late);
             }
         }
     }

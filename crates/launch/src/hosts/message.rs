@@ -14,7 +14,7 @@ use crate::exchange::Entry;
 use crate::plan::Program;
 
 /// Changes whenever a message changes: head and agents must agree.
-pub const RELEASE: u32 = 1;
+pub const RELEASE: u32 = 2;
 
 /// From the head.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -95,6 +95,11 @@ pub enum FromAgent {
         rank: u32,
         /// As the kernel gives it.
         status: i32,
+    },
+    /// The agent was told to end, by this signal, and ends its ranks.
+    Leaving {
+        /// Which.
+        signal: i32,
     },
     /// Rank 0 has taken so many bytes of what the head has sent for it.
     InputTaken {

@@ -30,3 +30,4 @@ mod verdict;
 
 pub use front::{guarded, run};
 pub use supervisor::HANDLED;
+pub(crate) use verdict::name as signal_name;

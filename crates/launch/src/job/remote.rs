@@ -1,6 +1,7 @@
 //! The side of the supervisor when the ranks are on other hosts: agents start them, and tell.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,7 +18,7 @@ use super::verdict::{Failure, how};
 use crate::bootstrap::HostMap;
 use crate::control::Message;
 use crate::exchange::Exchange;
-use crate::hosts::agents::{Agents, Event, Token};
+use crate::hosts::agents::{Agents, Event, Token, is_here};
 use crate::hosts::message::{Assignment, FromAgent, ProgramText, ToAgent, Told};
 use crate::hosts::place::{Place, distribute};
 use crate::options::Input;
@@ -73,6 +74,11 @@ impl Remote {
             input: None,
             untaken: 0,
         })
+    }
+
+    /// Whether the ranks were handed out.
+    pub fn is_complete(&self) -> bool {
+        self.complete
     }
 
     /// When to come back at the latest.
@@ -187,6 +193,20 @@ impl Remote {
     }
 }
 
+/// What shows, without a job, whether a host can be reached.
+fn to_try(host: &str, command: &[OsString]) -> String {
+    if is_here(host) {
+        return String::new();
+    }
+    let us = std::env::current_exe().unwrap_or_default();
+    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    format!(
+        "; this must work from here, and ask nothing: {} {host} {} --version",
+        words.join(" "),
+        us.display()
+    )
+}
+
 impl Job<'_> {
     /// Starts the agents, or the port through which they come; or sets the failure.
     pub fn start_remote(&mut self, input: Option<OwnedFd>) {
@@ -219,7 +239,7 @@ impl Job<'_> {
                             .map_err(|error| Failure::HostLost {
                                 host: host.name.clone(),
                                 ranks: Vec::new(),
-                                reason: error.to_string(),
+                                reason: error.to_string() + &to_try(&host.name, command),
                             });
                 }
                 result
@@ -240,8 +260,7 @@ impl Job<'_> {
                             "weft: waiting for {size} ranks: weft join {how} {address}"
                         ));
                     })
-                    .map_err(|error| Failure::NotStarted {
-                        rank: 0,
+                    .map_err(|error| Failure::NotReady {
                         reason: error.to_string(),
                     })
             }
@@ -304,6 +323,13 @@ impl Job<'_> {
             let count = remote.agents.count();
             remote.seats.resize(count, Vec::new());
             let no_program = self.plan.programs[0].words.is_empty() && !hello.program;
+            if gets > 0 && gets < hello.ranks && !no_program {
+                self.output.say(&format!(
+                    "weft: {} offers {} ranks; the job needs {gets} more",
+                    remote.agents.agent(agent).name,
+                    hello.ranks
+                ));
+            }
             if gets == 0 || remote.complete || no_program {
                 let what = if no_program {
                     "it names no program to run, and neither does this job: write one after the address"
@@ -362,6 +388,10 @@ impl Job<'_> {
             }
             ranks.clear();
         }
+        let reason = match &self.plan.place {
+            Place::Hosts { command, .. } if !remote.complete => reason + &to_try(&name, command),
+            _ => reason,
+        };
         ranks.retain(|rank| self.ranks.status(*rank as usize).is_none());
         // The wait status of a process that was killed.
         let killed = ExitStatus::from_raw(libc::SIGKILL);

@@ -78,7 +78,7 @@ pub fn run(plan: &Plan, front: OwnedFd, input: Option<OwnedFd>) -> u8 {
     job.start(input);
     let orphaned = job.attend();
     // Those that we have to end.
-    let running = job.ranks.running();
+    let running = job.started();
     if !orphaned {
         job.end_remote();
     }
@@ -142,6 +142,14 @@ impl<'a> Job<'a> {
                 .and_then(|limit| Instant::now().checked_add(limit)),
             plan,
         })
+    }
+
+    /// The ranks that were started and have not ended.
+    fn started(&self) -> Vec<u32> {
+        match &self.remote {
+            Some(remote) if !remote.is_complete() => Vec::new(),
+            _ => self.ranks.running(),
+        }
     }
 
     /// Starts all ranks, or sets the failure.
@@ -214,7 +222,7 @@ impl<'a> Job<'a> {
             } else if self.deadline.is_some_and(|deadline| now >= deadline) {
                 self.failure = Some(Failure::Timeout {
                     limit: self.plan.timeout.unwrap_or_default(),
-                    running,
+                    running: self.started(),
                 });
                 return false;
             }

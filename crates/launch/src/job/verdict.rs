@@ -22,6 +22,8 @@ pub enum Failure {
     Aborted { rank: u32, code: i32, text: String },
     /// A rank could not be started.
     NotStarted { rank: u32, reason: String },
+    /// What all ranks need is not to be had.
+    NotReady { reason: String },
     /// A host cannot be reached, or is lost with its ranks (none, if it never had any).
     HostLost {
         host: String,
@@ -51,7 +53,10 @@ impl Failure {
     pub fn code(&self) -> u8 {
         match self {
             Self::Ended { status, .. } => code_of(*status),
-            Self::NotFinalised { .. } | Self::NotInitialised { .. } | Self::HostLost { .. } => 1,
+            Self::NotFinalised { .. }
+            | Self::NotInitialised { .. }
+            | Self::NotReady { .. }
+            | Self::HostLost { .. } => 1,
             // What a process can tell is the low 8 bits; a failure must not look like success unless
             // success was asked for.
             Self::Aborted { code, .. } => match (code & 0xff) as u8 {
@@ -72,7 +77,10 @@ impl Failure {
             | Self::NotInitialised { rank, .. }
             | Self::Aborted { rank, .. }
             | Self::NotStarted { rank, .. } => Some(*rank),
-            Self::HostLost { .. } | Self::Timeout { .. } | Self::Signal { .. } => None,
+            Self::NotReady { .. }
+            | Self::HostLost { .. }
+            | Self::Timeout { .. }
+            | Self::Signal { .. } => None,
         }
     }
 
@@ -136,6 +144,7 @@ impl Failure {
             Self::NotStarted { rank, reason } => {
                 format!("weft: rank {rank}{on} could not be started: {reason}{others}")
             }
+            Self::NotReady { reason } => format!("weft: {reason}"),
             Self::HostLost {
                 host,
                 ranks,
@@ -152,6 +161,12 @@ impl Failure {
                 let was = if ranks.len() == 1 { "was" } else { "were" };
                 let which = which.strip_suffix(&format!(" {was}")).unwrap_or(&which);
                 format!("weft: host {host} failed first: it is lost with {which}: {reason}{others}")
+            }
+            Self::Timeout { limit, running } if running.is_empty() => {
+                let seconds = limit.as_secs_f64();
+                format!(
+                    "weft: not all hosts had come within {seconds} s (--timeout); no rank was started"
+                )
             }
             Self::Timeout { limit, running } => {
                 let seconds = limit.as_secs_f64();
@@ -302,6 +317,14 @@ mod tests {
         assert_eq!(
             lost(vec![]).line(None, 0),
             "weft: host b cannot be reached: the connection was closed"
+        );
+        let early = Failure::Timeout {
+            limit: Duration::from_secs(2),
+            running: vec![],
+        };
+        assert_eq!(
+            early.line(None, 0),
+            "weft: not all hosts had come within 2 s (--timeout); no rank was started"
         );
         let late = Failure::Timeout {
             limit: Duration::from_millis(1500),

@@ -70,7 +70,13 @@ pub fn list(text: &OsStr) -> Vec<OsString> {
 
 /// The hosts between commas: `a`, `a:4`.
 pub fn hosts_in(name: &str, text: &OsStr) -> Result<Vec<HostSlots>, String> {
-    let hosts = list(text).into_iter();
+    let hosts = list(text);
+    if hosts.is_empty() {
+        return Err(format!(
+            "{name} names no host; HOST or HOST:RANKS was expected, between commas"
+        ));
+    }
+    let hosts = hosts.into_iter();
     hosts
         .map(|host| HostSlots::parse(&host.to_string_lossy()))
         .collect::<Result<_, _>>()

@@ -25,6 +25,7 @@
 //! | `bell` | sleeping, on one descriptor |
 //! | `union` | two fabrics as one: shared memory within a host, this one between hosts |
 //! | `endpoint`, `receive` | the [`Fabric`](weft_fabric::Fabric): sending and looking |
+//! | `simulated` | tests: all of this over a network that a seed decides |
 //!
 //! # What is guaranteed
 //! Besides the contract of [`weft_fabric`]: no byte of anybody is interpreted who has not proved the

@@ -114,6 +114,7 @@ pub struct Grant {
     pub memory: Memory,
     pub number: usize,
     pub revoked: bool,
+    pub offered: bool,
     /// What a put may write next.
     pub next: usize,
     /// What it held when it was revoked.
@@ -173,6 +174,7 @@ impl Model {
             memory,
             number,
             revoked: false,
+            offered: false,
             next: 0,
             kept: None,
             served: 0,

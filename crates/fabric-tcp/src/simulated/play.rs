@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use weft_fabric::{Fabric, FabricError, Operation, Peer, Posted, Rights, SyncKey, Token, Uses};
 use weft_secure::Key;
 
-use super::model::{Ear, Item, LONGEST, Model, Wrong, bytes};
+use super::model::{Ear, Event, Item, LONGEST, Model, Wrong, bytes};
 use super::world::{Id, Route, World};
 use super::{Simulated, locked};
 use crate::card::{Card, Offer};
@@ -48,6 +48,7 @@ enum Action {
     Send,
     Signal,
     Grant,
+    Offer,
     Transfer,
     Revoke,
     Farewell,
@@ -60,15 +61,16 @@ enum Action {
 }
 
 /// How often each happens, of what kind a play is: of all services, of portals.
-const KINDS: [[(Action, u32); 12]; 2] = {
+const KINDS: [[(Action, u32); 13]; 2] = {
     use Action::{
-        Cut, Farewell, Flood, Grant, Jump, Look, Pass, Revoke, Send, Signal, Stall, Transfer,
+        Cut, Farewell, Flood, Grant, Jump, Look, Offer, Pass, Revoke, Send, Signal, Stall, Transfer,
     };
     [
         [
             (Send, 260),
             (Signal, 60),
             (Grant, 50),
+            (Offer, 20),
             (Transfer, 70),
             (Revoke, 20),
             (Farewell, 10),
@@ -83,6 +85,7 @@ const KINDS: [[(Action, u32); 12]; 2] = {
             (Send, 20),
             (Signal, 10),
             (Grant, 80),
+            (Offer, 60),
             (Transfer, 180),
             (Revoke, 60),
             (Farewell, 2),
@@ -97,12 +100,18 @@ const KINDS: [[(Action, u32); 12]; 2] = {
 };
 
 struct Play {
-    weights: [(Action, u32); 12],
+    weights: [(Action, u32); 13],
     world: Arc<Mutex<World>>,
     lots: StdRng,
     fabrics: Vec<Option<Tcp<Simulated>>>,
     model: Model,
     numbers: usize,
+    /// Announcements that are to be sent: of which grant, by whom, to whom.
+    unsaid: Vec<(usize, usize, usize)>,
+    /// Those on their way: the message, of which grant, to whom.
+    announced: Vec<(usize, usize, usize)>,
+    /// Grants whose announcement has come, and to whom.
+    heard: Vec<(usize, usize)>,
 }
 
 fn address(node: usize, offer: usize) -> SocketAddr {
@@ -180,6 +189,9 @@ impl Play {
             fabrics,
             model: Model::default(),
             numbers: 0,
+            announced: Vec::new(),
+            unsaid: Vec::new(),
+            heard: Vec::new(),
         }
     }
 
@@ -248,15 +260,9 @@ impl Play {
             return Ok(());
         };
         let length = self.length(LONGEST);
-        let offered = self.lots.random_range(0..3) == 0;
-        let to = (offered || self.lots.random_range(0..3) == 0).then_some(Peer(to as u32));
-        let (rights, uses) = match offered {
-            true => (Rights::Read, Uses::Once),
-            false => (
-                [Rights::Read, Rights::Write][self.lots.random_range(0..2)],
-                [Uses::Once, Uses::Many, Uses::Many][self.lots.random_range(0..3)],
-            ),
-        };
+        let to = (self.lots.random_range(0..3) == 0).then_some(Peer(to as u32));
+        let rights = [Rights::Read, Rights::Write][self.lots.random_range(0..2)];
+        let uses = [Uses::Once, Uses::Many, Uses::Many][self.lots.random_range(0..3)];
         self.numbers += 1;
         let memory = Model::lendable(rights, self.numbers, length);
         let Some(fabric) = &mut self.fabrics[owner] else {
@@ -265,26 +271,76 @@ impl Play {
         let Ok(token) = fabric.grant(memory.region(), to, rights, uses) else {
             return Ok(());
         };
-        if let Some(to) = to.filter(|_| offered) {
-            fabric.offer(to, token);
-        }
         let number = self.model.grants.len();
         self.note(|| {
-            format!("rank {owner} grants {number} to {to:?}, {rights:?}, {uses:?}, {length} bytes, offered: {offered}")
+            format!("rank {owner} grants {number} to {to:?}, {rights:?}, {uses:?}, {length} bytes")
         });
         self.model
             .granted(owner, token, (to, rights, uses), memory, self.numbers);
-        if let Some(to) = to.filter(|_| offered) {
-            // As the contract says: the message that names it comes next.
-            self.post(owner, to.index(), Some(8))?;
+        Ok(())
+    }
+
+    /// A message that announces a grant, as large messages of MPI do.
+    fn offer(&mut self) -> Wrong {
+        let Some((owner, to)) = self.pair().filter(|(owner, to)| owner != to) else {
+            return Ok(());
+        };
+        let length = self.length(LONGEST);
+        self.numbers += 1;
+        let (rights, uses) = (Rights::Read, Uses::Once);
+        let memory = Model::lendable(rights, self.numbers, length);
+        let Some(fabric) = &mut self.fabrics[owner] else {
+            return Ok(());
+        };
+        let peer = Peer(to as u32);
+        let Ok(token) = fabric.grant(memory.region(), Some(peer), rights, uses) else {
+            return Ok(());
+        };
+        fabric.offer(peer, token);
+        let number = self.model.grants.len();
+        self.note(|| format!("rank {owner} offers {number} to {to}, {length} bytes"));
+        self.model.granted(
+            owner,
+            token,
+            (Some(peer), rights, uses),
+            memory,
+            self.numbers,
+        );
+        self.model.grants[number].offered = true;
+        self.unsaid.push((number, owner, to));
+        self.say()
+    }
+
+    /// Sends the announcements that found no room.
+    fn say(&mut self) -> Wrong {
+        for (grant, owner, to) in std::mem::take(&mut self.unsaid) {
+            let gone = |rank: usize| self.model.ended.contains(&rank);
+            if gone(owner) || gone(to) || self.model.severed {
+                continue;
+            }
+            match self.post(owner, to, Some(0))? {
+                true => self.announced.push((self.numbers, grant, to)),
+                false => self.unsaid.push((grant, owner, to)),
+            }
         }
         Ok(())
     }
 
+    /// An announced grant that is taken now, mostly as a whole.
+    fn announced(&mut self) -> Option<(usize, usize)> {
+        if self.heard.is_empty() || self.lots.random_range(0..3) == 0 {
+            return None;
+        }
+        let place = self.lots.random_range(0..self.heard.len());
+        let taken = self.heard.swap_remove(place);
+        self.fabrics[taken.1].is_some().then_some(taken)
+    }
+
     fn transfer(&mut self, bogus: bool) -> Wrong {
-        let asker = match self.pair() {
-            Some((asker, _)) => asker,
-            None => return Ok(()),
+        let announced = if bogus { None } else { self.announced() };
+        let asker = match (announced, self.pair()) {
+            (Some((_, asker)), _) | (None, Some((asker, _))) => asker,
+            (None, None) => return Ok(()),
         };
         let (count, lots) = (self.model.grants.len(), &mut self.lots);
         let known = (!bogus && count > 0 && lots.random_range(0..12) > 0).then(|| {
@@ -292,6 +348,12 @@ impl Play {
             let back = lots.random_range(0..count).min(lots.random_range(0..count));
             count - 1 - back
         });
+        // Of a grant on offer nobody knows before it is announced, nor twice.
+        let known = match announced {
+            Some((number, _)) => Some(number),
+            None if known.is_some_and(|number| self.model.grants[number].offered) => return Ok(()),
+            None => known,
+        };
         let (mut owner, mut put, mut offset) =
             (lots.random_range(0..self.fabrics.len()), lots.random(), 0);
         let (mut length, mut permitted, mut token) = (
@@ -309,8 +371,8 @@ impl Play {
                 true => size - grant.next.min(size),
                 false => size,
             };
-            length = match lots.random_range(0..3) {
-                0 => left,
+            length = match lots.random_range(0..if announced.is_some() { 15 } else { 3 }) {
+                0 | 3.. => left,
                 _ => lots.random_range(0..=left),
             };
             offset = match put {
@@ -390,6 +452,12 @@ impl Play {
         let mut ear = Ear::default();
         let found = fabric.poll(&mut ear, budget);
         for event in ear.events {
+            if let Event::Item(_, Item::Message { number, .. }) = event
+                && let Some(place) = self.announced.iter().position(|one| one.0 == number)
+            {
+                let (_, grant, to) = self.announced.swap_remove(place);
+                self.heard.push((grant, to));
+            }
             self.note(|| format!("rank {rank} hears {event:?}"));
             self.model.take(rank, event)?;
         }
@@ -423,6 +491,7 @@ impl Play {
                 }
             }
             Action::Grant => self.grant()?,
+            Action::Offer => self.offer()?,
             Action::Transfer => self.transfer(false)?,
             Action::Revoke => self.revoke(),
             Action::Farewell => self.bid_farewell(),
@@ -498,6 +567,7 @@ impl Play {
                     return Ok(());
                 }
             }
+            self.say()?;
             let mut world = locked(&self.world);
             // Of what was there, a look may have read a part.
             let unread = (0..self.fabrics.len()).any(|rank| !world.ready(rank).is_empty());
@@ -799,6 +869,6 @@ fn nothing_is_lost_or_doubled_whatever_the_network_does() {
         }
         return;
     }
-    let tally = explore(0..number("WEFT_SEEDS").unwrap_or(1000));
+    let tally = explore(0..number("WEFT_SEEDS").unwrap_or(800));
     println!("{tally:?}");
 }

@@ -1,4 +1,4 @@
-//! Offers: the first bytes of a portal, sent before they are asked for.
+//! Offers: a portal, sent before it is asked for.
 //!
 //! ```text
 //!   owner                                        asker
@@ -22,12 +22,9 @@ use crate::outgoing::Bulk;
 use crate::session::{Presence, Session};
 use crate::wire::{ChunkHead, Kind, Malformed, Offer, Way};
 
-/// Most bytes on offer to one peer: as many as its messages may take in the [ring](crate::outgoing::RING). A
-/// message that is on offer as a whole is one write, which is what the kernel is quickest with.
-pub const AHEAD: usize = crate::outgoing::RING;
-
-/// Fewer are not worth a frame of their own.
-const LEAST: usize = 4096;
+/// Most bytes on offer to one peer: what is sent in one go on a short path, where the send buffer holds no more.
+/// A longer portal is not offered in part: pulling the rest costs more than it saves.
+pub const AHEAD: usize = 512 << 10;
 
 /// Bytes of ours that a peer has not answered with a get.
 #[derive(Clone, Copy, Debug)]
@@ -51,12 +48,13 @@ pub struct Theirs {
 }
 
 impl<S: Stream> Session<S> {
-    /// Puts the beginning of a grant on offer, if the connection has time for it.
+    /// Puts a grant on offer, if it is not too long and the connection has time for it.
     pub(crate) fn offer(&mut self, token: Token, region: Region) {
         let open: usize = self.ours.iter().map(|one| one.length).sum();
-        let length = region.len().min(AHEAD - open);
+        let length = region.len();
+        let fits = length > 0 && length <= AHEAD - open && self.out.has_room(Offer::BYTES);
         let idle = self.is_live() && self.presence == Presence::Here && self.out.is_flushed();
-        if length < LEAST || !idle || !self.out.has_room(Offer::BYTES) {
+        if !fits || !idle {
             return;
         }
         self.next_offer = self.next_offer.wrapping_add(1);
@@ -72,7 +70,7 @@ impl<S: Stream> Session<S> {
             transfer: offer.number,
             way: Way::Offered,
             token: Some(token),
-            region: region.prefix(length),
+            region,
             at: 0,
         });
         self.ours.push(Ours {

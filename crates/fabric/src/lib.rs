@@ -283,7 +283,7 @@ pub trait Fabric: Send {
     ) -> Result<Token>;
 
     /// Portal: the next message to `to` names this grant, which `to` alone may read, once. So the fabric may
-    /// begin to move its first bytes before they are asked for. Only a hint: what is said of grants stays true,
+    /// begin to move its bytes before they are asked for. Only a hint: what is said of grants stays true,
     /// but that a grant may be live for a moment longer than the transfer.
     fn offer(&mut self, to: Peer, token: Token);
 

@@ -9,7 +9,7 @@ use weft_fabric::{
     Uses,
 };
 use weft_fabric_tcp::wire::{
-    Ask, CHUNK_HEAD, ChunkHead, End, HEADER, Header, Hello, Kind, Outcome, Way,
+    Ask, CHUNK_HEAD, ChunkHead, End, HEADER, Header, Hello, Kind, Offer, Outcome, Way,
 };
 use weft_fabric_tcp::{Card, Config, Listen, Opening, Tcp};
 use weft_secure::{Handshake, Key, SECOND, Step};
@@ -120,6 +120,10 @@ pub fn run(bytes: &[u8]) {
     let token = honest
         .grant(granted, None, Rights::ReadWrite, Uses::Many)
         .expect("a grant");
+    let once = honest
+        .grant(granted, Some(Peer(1)), Rights::Read, Uses::Once)
+        .expect("a grant");
+    honest.offer(Peer(1), once);
     let _ = honest.get(Peer(1), Token(7), 0, own, Operation(1));
     let mut script = Script::new(bytes);
     while !script.is_over() && reader.lost == 0 {
@@ -127,14 +131,15 @@ pub fn run(bytes: &[u8]) {
         let small = u64::from(script.byte());
         let length = [0usize, 8, 100, 600][script.byte() as usize % 4];
         let transfer = u32::from(script.byte() % 3);
-        let way = [Way::Got, Way::Put][script.byte() as usize % 2];
+        let way = [Way::Got, Way::Put, Way::Offered][script.byte() as usize % 3];
         let outcome = [Outcome::Done, Outcome::NotGranted, Outcome::Outside][small as usize % 3];
         let ask = Ask {
             transfer,
-            token: if script.byte().is_multiple_of(4) {
-                any
-            } else {
-                token.0
+            offer: u32::from(script.byte() % 3),
+            token: match script.byte() % 8 {
+                0 | 1 => any,
+                2 | 3 => once.0,
+                _ => token.0,
             },
             offset: if script.byte().is_multiple_of(4) {
                 any
@@ -143,7 +148,7 @@ pub fn run(bytes: &[u8]) {
             },
             length: length as u64,
         };
-        let (kind, body) = match script.byte() % 9 {
+        let (kind, body) = match script.byte() % 11 {
             0 => (Kind::Message, vec![5; HEAD + length]),
             1 => (Kind::Signal, vec![6; 8]),
             2 => (Kind::Get, ask.emit().to_vec()),
@@ -166,6 +171,19 @@ pub fn run(bytes: &[u8]) {
                 (Kind::End, end.emit().to_vec())
             }
             7 => (Kind::Acknowledge, Vec::new()),
+            8 => {
+                let offer = Offer {
+                    number: transfer,
+                    token: 7 + small % 2,
+                    length: length as u64,
+                };
+                (Kind::Offer, offer.emit().to_vec())
+            }
+            9 => {
+                // What was offered is asked for.
+                let _ = honest.get(Peer(1), Token(7 + small % 2), 0, own, Operation(2));
+                (Kind::Acknowledge, Vec::new())
+            }
             _ => (Kind::Resume, vec![1, 0, 0, 0]),
         };
         let header = Header {

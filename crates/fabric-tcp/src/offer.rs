@@ -6,8 +6,8 @@
 //!   Message that names the token  ──────────►    handed out; the look ends before the first chunk
 //!   Chunk … Chunk                 ──────────►    asked for meanwhile: straight into the asker's memory
 //!                                                otherwise kept, until it is
-//!        ◄── Get{token, from length on}          takes the offer, asks for the rest
-//!        ◄── Get{token, from 0 on}               wants something else: the offer is void
+//!        ◄── Get{token, number}                  takes the offer, asks for what comes behind it
+//!        ◄── Get{token}                          wants something else: the offer is void
 //!   End{number}                   ──────────►    the grant was revoked: the offer is void
 //! ```
 //!
@@ -20,7 +20,7 @@ use crate::link::{Link, Target};
 use crate::network::Stream;
 use crate::outgoing::Bulk;
 use crate::session::{Presence, Session};
-use crate::wire::{ChunkHead, Kind, Malformed, Offer, Way};
+use crate::wire::{Ask, ChunkHead, Kind, Malformed, Offer, Way};
 
 /// Most bytes on offer to one peer: what is sent in one go on a short path, where the send buffer holds no more.
 /// A longer portal is not offered in part: pulling the rest costs more than it saves.
@@ -57,7 +57,7 @@ impl<S: Stream> Session<S> {
         if !fits || !idle {
             return;
         }
-        self.next_offer = self.next_offer.wrapping_add(1);
+        self.next_offer = self.next_offer.wrapping_add(1).max(1);
         let offer = Offer {
             number: self.next_offer,
             token: token.0,
@@ -80,14 +80,14 @@ impl<S: Stream> Session<S> {
         });
     }
 
-    /// The peer asks for bytes of a grant from `offset` on. True: it has them all, or they are on their way.
-    pub(crate) fn close_offer(&mut self, token: u64, offset: u64, rest: u64) -> bool {
-        let Some(place) = self.ours.iter().position(|one| one.token == token) else {
+    /// The peer asks for bytes of a grant. True: it has taken our offer, and asks for what comes behind it.
+    pub(crate) fn close_offer(&mut self, ask: &Ask) -> bool {
+        let Some(place) = self.ours.iter().position(|one| one.token == ask.token) else {
             return false;
         };
         let ours = self.ours.swap_remove(place);
-        if offset == ours.length as u64 {
-            return rest == 0;
+        if ask.offer == ours.number {
+            return true;
         }
         // It wants something else, and our memory back when it has that.
         let is_it = |bulk: &Bulk| (bulk.way, bulk.transfer) == (Way::Offered, ours.number);

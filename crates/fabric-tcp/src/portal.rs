@@ -68,6 +68,7 @@ impl<N: Network> Tcp<N> {
         let ahead = offer.map_or(0, |(_, ahead)| ahead);
         let ask = Ask {
             transfer,
+            offer: offer.map_or(0, |(number, _)| number),
             token: token.0,
             offset: offset + ahead as u64,
             length: length - ahead as u64,
@@ -172,7 +173,7 @@ impl<S: Stream> Session<S> {
             return Err(Malformed);
         }
         match opened {
-            Ok(_) if self.close_offer(ask.token, ask.offset, ask.length) => {}
+            Ok(_) if self.close_offer(&ask) && ask.length == 0 => {}
             Ok(region) => self.out.push_bulk(Bulk {
                 transfer: ask.transfer,
                 way: Way::Got,

@@ -15,7 +15,7 @@
 //! | `Goodbye`, `Acknowledge` | – |
 //! | `Message` | head, data |
 //! | `Signal` | key u64 |
-//! | `Get`, `Put` | transfer u32, 0 u32, token u64, offset u64, length u64 |
+//! | `Get`, `Put` | transfer u32, offer u32, token u64, offset u64, length u64 |
 //! | `Chunk` | transfer u32, way u32, offset u64, bytes |
 //! | `End` | transfer u32, way u32, outcome u32, 0 u32 |
 //! | `Offer` | number u32, 0 u32, token u64, length u64 |
@@ -175,6 +175,8 @@ impl Way {
 pub struct Ask {
     /// The asker's number.
     pub transfer: u32,
+    /// The offer that it takes, whose bytes it does not ask for; 0: none.
+    pub offer: u32,
     /// The grant.
     pub token: u64,
     /// From its start, in bytes.
@@ -188,6 +190,7 @@ impl Ask {
     pub fn emit(&self) -> [u8; 32] {
         let mut bytes = [0; 32];
         bytes[..4].copy_from_slice(&self.transfer.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.offer.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.token.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.offset.to_le_bytes());
         bytes[24..].copy_from_slice(&self.length.to_le_bytes());
@@ -197,11 +200,9 @@ impl Ask {
     /// Reads a body of the right length.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let body: &[u8; 32] = body.try_into().map_err(|_| Malformed)?;
-        if u32_at(body, 4) != 0 {
-            return Err(Malformed);
-        }
         Ok(Self {
             transfer: u32_at(body, 0),
+            offer: u32_at(body, 4),
             token: u64_at(body, 8),
             offset: u64_at(body, 16),
             length: u64_at(body, 24),
@@ -212,7 +213,7 @@ impl Ask {
 /// Body of `Offer`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
-    /// The number of the one who offers, for the chunks.
+    /// The number of the one who offers, for the chunks; not 0.
     pub number: u32,
     /// The grant.
     pub token: u64,
@@ -405,11 +406,18 @@ mod tests {
         }
         let ask = Ask {
             transfer: 1,
+            offer: 9,
             token: 2,
             offset: 3,
             length: 4,
         };
         assert_eq!(Ask::parse(&ask.emit()), Ok(ask));
+        let offer = Offer {
+            number: 1,
+            token: 2,
+            length: 3,
+        };
+        assert_eq!(Offer::parse(&offer.emit()), Ok(offer));
         let chunk = ChunkHead {
             transfer: 5,
             way: Way::Put,
@@ -447,6 +455,7 @@ mod tests {
         assert_eq!(Header::parse(&bytes), Err(Malformed));
         assert_eq!(ChunkHead::parse(&[9; CHUNK_HEAD]), Err(Malformed));
         assert_eq!(End::parse(&[0; 15]), Err(Malformed));
-        assert_eq!(Ask::parse(&[1; 32]), Err(Malformed));
+        assert_eq!(Ask::parse(&[0; 31]), Err(Malformed));
+        assert_eq!(Offer::parse(&[1; Offer::BYTES]), Err(Malformed));
     }
 }

@@ -683,6 +683,8 @@ impl Play {
             .collect();
         fabric.farewell();
         self.note(|| format!("rank {rank} says goodbye and leaves"));
+        // And nothing after that.
+        self.unsaid.retain(|(_, owner, _)| *owner != rank);
         let mut handed = false;
         self.settle(|play| {
             handed = match &mut play.fabrics[rank] {

@@ -206,7 +206,12 @@ pub fn offered_bytes_arrive_as_others(stage: &dyn Stage) {
     for (round, length) in LENGTHS.into_iter().chain(LENGTHS).enumerate() {
         let source = Memory::patterned(length, round as u64);
         let late = round % 2 == 1;
-        for (offset, wanted) in [(0, length), (0, length / 2), (length / 3, length / 2)] {
+        for (offset, wanted) in [
+            (0, length),
+            (0, length / 2),
+            (length / 3, length / 2),
+            (length, 0),
+        ] {
             let token = grant_to(
                 &mut scene,
                 0,

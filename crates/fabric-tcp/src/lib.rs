@@ -31,7 +31,7 @@
 //! Besides the contract of [`weft_fabric`]: no byte of anybody is interpreted who has not proved the
 //! job's key. A connection that breaks is made anew and loses and doubles nothing, if that succeeds
 //! within the set time; otherwise the peer is lost, with a sentence that says what was tried. A large
-//! transfer is not copied on its way out or in, unless it is encrypted.
+//! transfer is not copied on its way out or in, unless it is encrypted or comes before it is asked for.
 //!
 //! # What is merely true today
 //! Frames are acknowledged after a quarter of the ring at the latest. A rank that computes answers

@@ -4,7 +4,8 @@
 //! ```text
 //!   plain    socket ──────────────────────────────► buffer ─► frames
 //!                └─ while a chunk lands: straight into the memory it is for
-//!   sealed   socket ─► raw ─► records opened ──────► buffer ─► frames
+//!   sealed   socket ─► raw, records opened there ──► buffer ─► frames
+//!                └─ while a chunk lands: from there into the memory it is for
 //! ```
 
 use std::io;

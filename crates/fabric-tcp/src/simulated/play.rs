@@ -99,6 +99,15 @@ const KINDS: [[(Action, u32); 13]; 2] = {
     ]
 };
 
+/// What a message says of a grant on offer.
+#[derive(Clone, Copy)]
+enum Word {
+    /// It can be asked for.
+    Announced(usize),
+    /// What was wanted of it has come: its memory is the owner's again, as `Finished` says in MPI.
+    Done(usize),
+}
+
 struct Play {
     weights: [(Action, u32); 13],
     world: Arc<Mutex<World>>,
@@ -106,10 +115,12 @@ struct Play {
     fabrics: Vec<Option<Tcp<Simulated>>>,
     model: Model,
     numbers: usize,
-    /// Announcements that are to be sent: of which grant, by whom, to whom.
-    unsaid: Vec<(usize, usize, usize)>,
-    /// Those on their way: the message, of which grant, to whom.
-    announced: Vec<(usize, usize, usize)>,
+    /// Words that are to be sent: by whom, to whom.
+    unsaid: Vec<(Word, usize, usize)>,
+    /// Those on their way: in which message, to whom.
+    said: Vec<(usize, Word, usize)>,
+    /// Who has said goodbye and is about to end.
+    leaving: Option<usize>,
     /// Grants whose announcement has come, and to whom.
     heard: Vec<(usize, usize)>,
 }
@@ -189,7 +200,8 @@ impl Play {
             fabrics,
             model: Model::default(),
             numbers: 0,
-            announced: Vec::new(),
+            said: Vec::new(),
+            leaving: None,
             unsaid: Vec::new(),
             heard: Vec::new(),
         }
@@ -285,7 +297,13 @@ impl Play {
         let Some((owner, to)) = self.pair().filter(|(owner, to)| owner != to) else {
             return Ok(());
         };
-        let length = self.length(LONGEST);
+        // Now and then of more than one chunk, which take turns with those of other transfers.
+        let length = match self.lots.random_range(0..8) {
+            0 => self
+                .lots
+                .random_range(crate::wire::CHUNK..=crate::offer::AHEAD),
+            _ => self.length(LONGEST),
+        };
         self.numbers += 1;
         let (rights, uses) = (Rights::Read, Uses::Once);
         let memory = Model::lendable(rights, self.numbers, length);
@@ -307,21 +325,50 @@ impl Play {
             self.numbers,
         );
         self.model.grants[number].offered = true;
-        self.unsaid.push((number, owner, to));
+        self.unsaid.push((Word::Announced(number), owner, to));
         self.say()
     }
 
-    /// Sends the announcements that found no room.
+    /// Sends the words that are unsaid, as far as there is room.
     fn say(&mut self) -> Wrong {
-        for (grant, owner, to) in std::mem::take(&mut self.unsaid) {
+        for (word, from, to) in std::mem::take(&mut self.unsaid) {
             let gone = |rank: usize| self.model.ended.contains(&rank);
-            if gone(owner) || gone(to) || self.model.severed {
+            // Who has said goodbye says nothing after that.
+            if gone(from) || gone(to) || self.leaving == Some(from) || self.model.severed {
                 continue;
             }
-            match self.post(owner, to, Some(0))? {
-                true => self.announced.push((self.numbers, grant, to)),
-                false => self.unsaid.push((grant, owner, to)),
+            match self.post(from, to, Some(0))? {
+                true => self.said.push((self.numbers, word, to)),
+                false => self.unsaid.push((word, from, to)),
             }
+        }
+        Ok(())
+    }
+
+    /// A rank hears a message; perhaps it says something of a grant.
+    fn hear(&mut self, number: usize) {
+        let Some(place) = self.said.iter().position(|one| one.0 == number) else {
+            return;
+        };
+        match self.said.swap_remove(place) {
+            (_, Word::Announced(grant), to) => self.heard.push((grant, to)),
+            (_, Word::Done(grant), _) if self.model.grants[grant].revoked => {}
+            (_, Word::Done(grant), _) => {
+                self.note(|| format!("grant {grant} is over"));
+                self.model.revoked(grant);
+            }
+        }
+    }
+
+    /// A transfer has ended well: the owner of what was on offer is told.
+    fn thank(&mut self, operation: usize) -> Wrong {
+        let transfer = &self.model.transfers[operation];
+        if let Some(grant) = transfer.grant
+            && self.model.grants[grant].offered
+        {
+            let word = (Word::Done(grant), transfer.asker, transfer.owner);
+            self.unsaid.push(word);
+            return self.say();
         }
         Ok(())
     }
@@ -371,7 +418,7 @@ impl Play {
                 true => size - grant.next.min(size),
                 false => size,
             };
-            length = match lots.random_range(0..if announced.is_some() { 15 } else { 3 }) {
+            length = match lots.random_range(0..if announced.is_some() { 6 } else { 3 }) {
                 0 | 3.. => left,
                 _ => lots.random_range(0..=left),
             };
@@ -425,7 +472,14 @@ impl Play {
         });
         match outcome {
             None => Ok(()),
-            Some(outcome) => self.model.moved(asker, operation.0 as usize, outcome),
+            Some(outcome) => {
+                let well = outcome.is_ok();
+                self.model.moved(asker, operation.0 as usize, outcome)?;
+                match well {
+                    true => self.thank(operation.0 as usize),
+                    false => Ok(()),
+                }
+            }
         }
     }
 
@@ -452,14 +506,18 @@ impl Play {
         let mut ear = Ear::default();
         let found = fabric.poll(&mut ear, budget);
         for event in ear.events {
-            if let Event::Item(_, Item::Message { number, .. }) = event
-                && let Some(place) = self.announced.iter().position(|one| one.0 == number)
-            {
-                let (_, grant, to) = self.announced.swap_remove(place);
-                self.heard.push((grant, to));
-            }
             self.note(|| format!("rank {rank} hears {event:?}"));
+            if let Event::Item(_, Item::Message { number, .. }) = event {
+                self.hear(number);
+            }
+            let over = match event {
+                Event::Moved(operation, Ok(())) => Some(operation.0 as usize),
+                _ => None,
+            };
             self.model.take(rank, event)?;
+            if let Some(operation) = over {
+                self.thank(operation)?;
+            }
         }
         Ok(found)
     }
@@ -683,8 +741,7 @@ impl Play {
             .collect();
         fabric.farewell();
         self.note(|| format!("rank {rank} says goodbye and leaves"));
-        // And nothing after that.
-        self.unsaid.retain(|(_, owner, _)| *owner != rank);
+        self.leaving = Some(rank);
         let mut handed = false;
         self.settle(|play| {
             handed = match &mut play.fabrics[rank] {

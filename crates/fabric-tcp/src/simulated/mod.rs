@@ -5,6 +5,7 @@
 //!   play   one hand drives all endpoints: sends, signals, grants, gets, puts, revokes, looks, lets time pass
 //!   model  what was taken for sending, and what must come of it
 //!   world  streams under virtual time: pieces, delay, slowness, stalls, cuts at any byte
+//!   decoys what addresses cost that do not work
 //! ```
 //!
 //! # What is replaced
@@ -18,6 +19,7 @@
 //! names its seed, is made as short as it goes, and shows what happened. It is played again by
 //! `WEFT_SEED=… cargo test -p weft-fabric-tcp simulated`, with `WEFT_STEPS=…` for a shorter part.
 
+mod decoys;
 mod model;
 mod play;
 mod world;

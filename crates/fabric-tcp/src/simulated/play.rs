@@ -108,12 +108,12 @@ enum Word {
     Done(usize),
 }
 
-struct Play {
+pub(super) struct Play {
     weights: [(Action, u32); 13],
-    world: Arc<Mutex<World>>,
+    pub(super) world: Arc<Mutex<World>>,
     lots: StdRng,
     fabrics: Vec<Option<Tcp<Simulated>>>,
-    model: Model,
+    pub(super) model: Model,
     numbers: usize,
     /// Words that are to be sent: by whom, to whom.
     unsaid: Vec<(Word, usize, usize)>,
@@ -130,7 +130,7 @@ fn address(node: usize, offer: usize) -> SocketAddr {
 }
 
 impl Play {
-    fn new(seed: u64, trace: bool) -> Self {
+    pub(super) fn new(seed: u64, trace: bool) -> Self {
         let mut lots = StdRng::seed_from_u64(seed ^ 0x706C_6179);
         let ranks = [2, 2, 2, 2, 2, 3, 4][lots.random_range(0..7)];
         let listeners: Vec<usize> = (0..ranks).map(|_| lots.random_range(1..3)).collect();
@@ -234,7 +234,12 @@ impl Play {
         }
     }
 
-    fn post(&mut self, from: usize, to: usize, message: Option<usize>) -> Result<bool, String> {
+    pub(super) fn post(
+        &mut self,
+        from: usize,
+        to: usize,
+        message: Option<usize>,
+    ) -> Result<bool, String> {
         let Some(fabric) = &mut self.fabrics[from] else {
             return Ok(false);
         };
@@ -605,7 +610,7 @@ impl Play {
     }
 
     /// Looks and lets time pass until nothing more happens, or until that.
-    fn settle(&mut self, mut until: impl FnMut(&mut Self) -> bool) -> Wrong {
+    pub(super) fn settle(&mut self, mut until: impl FnMut(&mut Self) -> bool) -> Wrong {
         let end = locked(&self.world).now() + 10 * PATIENCE.as_nanos() as u64;
         let mut looks = 0;
         loop {

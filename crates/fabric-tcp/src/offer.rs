@@ -117,7 +117,8 @@ impl<S: Stream> Session<S> {
             .theirs
             .iter()
             .any(|one| one.offer.number == offer.number);
-        if known || offer.length > AHEAD as u64 - open {
+        // Nothing is never offered: there could be any number of such offers.
+        if known || offer.length == 0 || offer.length > AHEAD as u64 - open {
             return Err(Malformed);
         }
         self.theirs.push(Theirs {
@@ -158,7 +159,8 @@ impl<S: Stream> Session<S> {
         let offset = usize::try_from(head.offset).map_err(|_| Malformed)?;
         let kept: usize = one.kept.iter().map(|(_, bytes)| bytes.len()).sum();
         let end = offset.checked_add(length).ok_or(Malformed)?;
-        if end as u64 > one.offer.length || (kept + length) as u64 > one.offer.length {
+        let outside = end as u64 > one.offer.length || (kept + length) as u64 > one.offer.length;
+        if length == 0 || outside {
             return Err(Malformed);
         }
         let Some(taker) = one.taker else {
@@ -291,5 +293,60 @@ impl<S: Stream> Session<S> {
             self.gets.remove(&transfer);
             sink.moved(operation, Ok(()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use super::*;
+
+    fn offer(number: u32, length: usize) -> Offer {
+        Offer {
+            number,
+            token: u64::from(number),
+            length: length as u64,
+        }
+    }
+
+    #[test]
+    fn what_a_peer_has_on_offer_is_bounded() {
+        let mut session = Session::<OwnedFd>::new();
+        assert_eq!(session.offered(offer(1, 0)), Err(Malformed), "nothing");
+        assert_eq!(session.offered(offer(1, AHEAD / 2)), Ok(()));
+        assert_eq!(session.offered(offer(1, 1)), Err(Malformed), "known");
+        let rest = AHEAD - AHEAD / 2;
+        assert_eq!(session.offered(offer(2, rest + 1)), Err(Malformed), "more");
+        assert_eq!(session.offered(offer(2, rest)), Ok(()));
+        // A get ends an offer: what it takes, and what it does not.
+        let all = (0, AHEAD as u64);
+        assert_eq!(session.find_offer(Token(1), all), Some((1, AHEAD / 2)));
+        assert_eq!(session.find_offer(Token(2), (1, 5)), None);
+        assert_eq!(session.find_offer(Token(2), all), None, "void");
+        assert_eq!(session.offered(offer(3, rest)), Ok(()));
+    }
+
+    #[test]
+    fn chunks_beyond_an_offer_are_refused() {
+        let mut session = Session::<OwnedFd>::new();
+        assert_eq!(session.offered(offer(1, 100)), Ok(()));
+        let head = |transfer, offset| ChunkHead {
+            transfer,
+            way: Way::Offered,
+            offset,
+        };
+        assert!(session.waits_for_taker(head(1, 0)), "once");
+        assert!(!session.waits_for_taker(head(1, 0)));
+        for (offset, length) in [(0, 0), (0, 101), (100, 1), (u64::MAX, 2)] {
+            let target = session.offered_target(head(1, offset), length);
+            assert!(target.is_err(), "{length} bytes at {offset}");
+        }
+        assert!(matches!(
+            session.offered_target(head(1, 40), 60),
+            Ok(Target::Kept)
+        ));
+        let unknown = session.offered_target(head(2, 0), 1000);
+        assert!(matches!(unknown, Ok(Target::Nowhere)));
     }
 }

@@ -333,20 +333,22 @@ fn over_a_secure_shell() {
     kills(OVER_SSH, &way, &network, &kinds);
 }
 
+/// What is ours of a job that no ssh carries.
+const OWN: [Kind; 5] = [
+    Kind::Front,
+    Kind::Head,
+    Kind::Guard,
+    Kind::Agent,
+    Kind::Rank,
+];
+
 #[test]
 fn over_another_command() {
     let Some(network) = Network::new(HOSTS) else {
         return;
     };
     let way = Way::Hosts(network.everywhere(RANKS));
-    let kinds = [
-        Kind::Front,
-        Kind::Head,
-        Kind::Guard,
-        Kind::Agent,
-        Kind::Rank,
-    ];
-    kills(KILLS - OVER_SSH, &way, &network, &kinds);
+    kills(KILLS - OVER_SSH, &way, &network, &OWN);
 }
 
 #[test]
@@ -356,18 +358,11 @@ fn of_those_who_join() {
     };
     let file = network.file("token");
     std::fs::write(&file, "0123456789abcdef".repeat(4)).expect("writes");
-    let kinds = [
-        Kind::Front,
-        Kind::Head,
-        Kind::Guard,
-        Kind::Agent,
-        Kind::Rank,
-    ];
     kills(
         KILLS,
         &Way::Join(file.display().to_string()),
         &network,
-        &kinds,
+        &OWN,
     );
 }
 

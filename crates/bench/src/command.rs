@@ -25,7 +25,7 @@ struct Options {
     /// Experiments to run: ids of --list, or the beginning of some up to a hyphen. Default: all that are built.
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<String>,
-    /// Everything small: all experiments in about three minutes.
+    /// Everything small: all experiments in three to four minutes.
     #[arg(long)]
     quick: bool,
     /// All places, but at most about so many seconds for each experiment, in one launch: fewer samples.

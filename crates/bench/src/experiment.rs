@@ -16,7 +16,7 @@ use weft_net::measure::{Measured, Setting};
 /// How thoroughly a run measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// Everything in about three minutes: few places, few samples, short ones.
+    /// Everything in three to four minutes: few places, few samples, short ones.
     Quick,
     /// The parameters of the sources.
     Full,

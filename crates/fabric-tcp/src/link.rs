@@ -336,6 +336,9 @@ impl<S: Stream> Link<S> {
     pub fn land(&mut self, head: ChunkHead, length: usize, target: Target) {
         debug_assert!(!matches!(target, Target::Lent(region) if region.len() != length));
         self.start += HEADER + CHUNK_HEAD;
+        if let Target::Kept = target {
+            self.kept.reserve(length);
+        }
         self.landing = Some(Landing {
             head,
             remaining: length,
@@ -396,39 +399,13 @@ impl<S: Stream> Link<S> {
         Ok(self.urgent.is_empty())
     }
 
-    /// Seals these bytes for sending, as few records as they need.
+    /// Seals these bytes for sending.
     pub fn seal(&mut self, parts: &[&[u8]]) {
-        let mut left: usize = parts.iter().map(|part| part.len()).sum();
-        let mut bytes = parts.iter().copied();
-        let mut part: &[u8] = &[];
-        while left > 0 {
-            let carried = left.min(RECORD);
-            self.seal_with(carried, |mut room| {
-                while !room.is_empty() {
-                    if part.is_empty() {
-                        part = bytes.next().unwrap_or_default();
-                    }
-                    let now = part.len().min(room.len());
-                    let (into, rest) = room.split_at_mut(now);
-                    into.copy_from_slice(&part[..now]);
-                    (part, room) = (&part[now..], rest);
-                }
-            });
-            left -= carried;
+        if let Some(sealed) = &mut self.sealed {
+            sealed.out.truncate(sealed.filled);
+            sealed.sealer.seal(parts, &mut sealed.out);
+            sealed.filled = sealed.out.len();
         }
-    }
-
-    /// Seals one record of so many bytes, which `fill` writes.
-    fn seal_with(&mut self, carried: usize, fill: impl FnOnce(&mut [u8])) {
-        let Some(sealed) = &mut self.sealed else {
-            return;
-        };
-        let begin = sealed.filled;
-        let record = sealed.room(LENGTH + carried + TAG);
-        fill(&mut record[LENGTH..LENGTH + carried]);
-        sealed
-            .sealer
-            .seal_record(&mut sealed.out[begin..sealed.filled]);
     }
 
     /// Seals what is lent and begins to send it. In pieces that stay in the cache, and each is sent at once, so
@@ -438,10 +415,17 @@ impl<S: Stream> Link<S> {
     /// The connection is broken.
     pub fn seal_lent(&mut self, lent: Region) -> io::Result<()> {
         let mut done = 0;
-        while done < lent.len() {
+        while done < lent.len()
+            && let Some(sealed) = &mut self.sealed
+        {
             let piece = (lent.len() - done).min(RECORD);
             let part = lent.part(done, piece).unwrap_or(Region::EMPTY);
-            self.seal_with(piece, |room| _ = part.copy_to_slice(room));
+            let begin = sealed.filled;
+            let record = sealed.room(LENGTH + piece + TAG);
+            part.copy_to_slice(&mut record[LENGTH..LENGTH + piece]);
+            sealed
+                .sealer
+                .seal_record(&mut sealed.out[begin..sealed.filled]);
             done += piece;
             // Without room it waits with the rest.
             self.flush_sealed()?;

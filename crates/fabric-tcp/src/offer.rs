@@ -97,12 +97,9 @@ impl<S: Stream> Session<S> {
     }
 
     /// A grant is revoked: its offers, which the peer is to be told of.
-    pub(crate) fn revoke_offers(&mut self, token: Token) -> impl Iterator<Item = u32> + use<S> {
-        let (gone, open) = std::mem::take(&mut self.ours)
-            .into_iter()
-            .partition::<Vec<_>, _>(|one| one.token == token.0);
-        self.ours = open;
-        gone.into_iter().map(|one| one.number)
+    pub(crate) fn revoke_offers(&mut self, token: Token) -> impl Iterator<Item = u32> + '_ {
+        let gone = self.ours.extract_if(.., move |one| one.token == token.0);
+        gone.map(|one| one.number)
     }
 
     /// The peer offers.
@@ -139,12 +136,10 @@ impl<S: Stream> Session<S> {
 
     /// Whether the look is to end before this chunk, so that whoever was told of the offer can take it.
     pub(crate) fn waits_for_taker(&mut self, head: ChunkHead) -> bool {
-        match self.theirs(head.transfer) {
-            Some(one) if head.way == Way::Offered && one.taker.is_none() => {
-                !std::mem::replace(&mut one.seen, true)
-            }
-            _ => false,
-        }
+        head.way == Way::Offered
+            && self
+                .theirs(head.transfer)
+                .is_some_and(|one| one.taker.is_none() && !std::mem::replace(&mut one.seen, true))
     }
 
     /// Where the bytes of an offered chunk go.

@@ -90,6 +90,14 @@ struct Half {
     end: Option<u64>,
 }
 
+impl Half {
+    /// What is on its way does not arrive.
+    fn lose_flight(&mut self) {
+        let gone = self.flight.drain(..).map(|(_, piece)| piece.len());
+        self.lost += gone.sum::<usize>();
+    }
+}
+
 #[derive(Default)]
 struct Side {
     /// Somebody holds it, or will.
@@ -450,11 +458,7 @@ impl World {
         }
         line.dead = true;
         for half in &mut line.halves {
-            half.lost += half
-                .flight
-                .drain(..)
-                .map(|(_, piece)| piece.len())
-                .sum::<usize>();
+            half.lose_flight();
             half.end = None;
         }
         for (side, soon) in soon.into_iter().enumerate() {
@@ -493,11 +497,7 @@ impl World {
             line.dead = true;
             line.calling = line.calling.map(|_| u64::MAX);
             for half in &mut line.halves {
-                half.lost += half
-                    .flight
-                    .drain(..)
-                    .map(|(_, piece)| piece.len())
-                    .sum::<usize>();
+                half.lose_flight();
                 half.end = half.end.filter(|end| *end <= self.now);
             }
             for side in &mut line.sides {

@@ -6,7 +6,7 @@
 //!   Message that names the token  ──────────►    handed out; the look ends before the first chunk
 //!   Chunk … Chunk                 ──────────►    asked for meanwhile: straight into the asker's memory
 //!                                                otherwise kept, until it is
-//!        ◄── Get{token, number}                  takes the offer, asks for what comes behind it
+//!        ◄── Get{token, number}                  takes the offer
 //!        ◄── Get{token}                          wants something else: the offer is void
 //!   End{number}                   ──────────►    the grant was revoked: the offer is void
 //! ```
@@ -80,7 +80,8 @@ impl<S: Stream> Session<S> {
         });
     }
 
-    /// The peer asks for bytes of a grant. True: it has taken our offer, and asks for what comes behind it.
+    /// The peer asks for bytes of a grant. True: it has taken our offer, whose bytes
+    /// are on their way.
     pub(crate) fn close_offer(&mut self, ask: &Ask) -> bool {
         let Some(place) = self.ours.iter().position(|one| one.token == ask.token) else {
             return false;
@@ -197,20 +198,16 @@ impl<S: Stream> Session<S> {
         self.finish_get(taker, sink);
     }
 
-    /// How much of a grant that is to be read from its start is on offer, and by which number. An offer of
-    /// which something else is wanted is void.
-    pub(crate) fn find_offer(
-        &mut self,
-        token: Token,
-        (offset, length): (u64, u64),
-    ) -> Option<(u32, usize)> {
+    /// The number under which a grant that is to be read as a whole is on offer. An offer of which something
+    /// else is wanted is void.
+    pub(crate) fn find_offer(&mut self, token: Token, (offset, length): (u64, u64)) -> Option<u32> {
         let place = self
             .theirs
             .iter()
             .position(|one| one.offer.token == token.0 && one.taker.is_none())?;
         let offer = self.theirs[place].offer;
-        if offset == 0 && offer.length <= length {
-            return Some((offer.number, offer.length as usize));
+        if offset == 0 && offer.length == length {
+            return Some(offer.number);
         }
         self.theirs.swap_remove(place);
         None
@@ -315,10 +312,11 @@ mod tests {
         assert_eq!(session.offered(offer(2, rest + 1)), Err(Malformed), "more");
         assert_eq!(session.offered(offer(2, rest)), Ok(()));
         // A get ends an offer: what it takes, and what it does not.
-        let all = (0, AHEAD as u64);
-        assert_eq!(session.find_offer(Token(1), all), Some((1, AHEAD / 2)));
+        let (half, rest) = (AHEAD as u64 / 2, rest as u64);
+        assert_eq!(session.find_offer(Token(1), (0, half)), Some(1));
         assert_eq!(session.find_offer(Token(2), (1, 5)), None);
-        assert_eq!(session.find_offer(Token(2), all), None, "void");
+        assert_eq!(session.find_offer(Token(2), (0, rest)), None, "void");
+        let rest = rest as usize;
         assert_eq!(session.offered(offer(3, rest)), Ok(()));
     }
 

@@ -65,13 +65,12 @@ impl<N: Network> Tcp<N> {
             true => None,
             false => session.find_offer(token, (offset, length)),
         };
-        let ahead = offer.map_or(0, |(_, ahead)| ahead);
         let ask = Ask {
             transfer,
-            offer: offer.map_or(0, |(number, _)| number),
+            offer: offer.unwrap_or(0),
             token: token.0,
-            offset: offset + ahead as u64,
-            length: length - ahead as u64,
+            offset,
+            length,
         };
         let kind = if put { Kind::Put } else { Kind::Get };
         // The bytes of a put are known before the request goes, so that both go at once.
@@ -79,7 +78,6 @@ impl<N: Network> Tcp<N> {
             operation,
             region,
             offset,
-            ahead,
             received: 0,
         };
         if put {
@@ -96,8 +94,7 @@ impl<N: Network> Tcp<N> {
         }
         match self.request(peer, kind, &ask.emit()) {
             Ok(Posted::Done) => {
-                if let (Some((number, _)), Some(session)) =
-                    (offer, &mut self.sessions[peer.index()])
+                if let (Some(number), Some(session)) = (offer, &mut self.sessions[peer.index()])
                     && session.take_offer(number, transfer)
                 {
                     session.gets.remove(&transfer);
@@ -173,7 +170,7 @@ impl<S: Stream> Session<S> {
             return Err(Malformed);
         }
         match opened {
-            Ok(_) if self.close_offer(&ask) && ask.length == 0 => {}
+            Ok(_) if self.close_offer(&ask) => {}
             Ok(region) => self.out.push_bulk(Bulk {
                 transfer: ask.transfer,
                 way: Way::Got,
@@ -227,26 +224,17 @@ impl<S: Stream> Session<S> {
         head: ChunkHead,
         length: usize,
     ) -> std::result::Result<Target, Malformed> {
-        let into = match head.way {
+        let region = match head.way {
             Way::Offered => return self.offered_target(head, length),
-            Way::Got => self
-                .gets
-                .get(&head.transfer)
-                .map(|asked| (asked.region, asked.ahead)),
-            Way::Put => self
-                .landings
-                .get(&head.transfer)
-                .map(|landing| (landing.region, 0)),
+            Way::Got => self.gets.get(&head.transfer).map(|asked| asked.region),
+            Way::Put => self.landings.get(&head.transfer).map(|one| one.region),
         };
-        let Some((region, ahead)) = into else {
+        let Some(region) = region else {
             return Ok(Target::Nowhere);
         };
         let offset = usize::try_from(head.offset).map_err(|_| Malformed)?;
-        offset
-            .checked_add(ahead)
-            .and_then(|offset| region.part(offset, length))
-            .map(Target::Lent)
-            .ok_or(Malformed)
+        let part = region.part(offset, length);
+        part.map(Target::Lent).ok_or(Malformed)
     }
 
     /// A chunk has arrived whole.

@@ -35,8 +35,6 @@ pub struct Asked {
     pub operation: Operation,
     pub region: Region,
     pub offset: u64,
-    /// Bytes from the start that come as an offer; those that were asked for stand behind them.
-    pub ahead: usize,
     pub received: usize,
 }
 

@@ -175,7 +175,7 @@ impl Way {
 pub struct Ask {
     /// The asker's number.
     pub transfer: u32,
-    /// The offer that it takes, whose bytes it does not ask for; 0: none.
+    /// The offer that it takes, so that nothing more is to be sent; 0: none.
     pub offer: u32,
     /// The grant.
     pub token: u64,
@@ -217,7 +217,7 @@ pub struct Offer {
     pub number: u32,
     /// The grant.
     pub token: u64,
-    /// How many of its first bytes will come.
+    /// Its length: all of it will come.
     pub length: u64,
 }
 

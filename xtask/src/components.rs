@@ -67,7 +67,7 @@ pub fn build(root: &Path, peers: &Path) -> Result<()> {
 /// The libraries of the Rust registry, in a workspace of their own.
 fn build_tasks(sources: &Path, peers: &Path, program: &Path) -> Result<()> {
     let folder = peers.join("tasks-build");
-    let output = Command::new("cargo")
+    let output = crate::dist::cargo()
         .args(["build", "--release", "--quiet", "--manifest-path"])
         .arg(sources.join("tasks/Cargo.toml"))
         .arg("--target-dir")

@@ -41,8 +41,7 @@ pub fn lay_out(prefix: Option<&Path>) -> Result<PathBuf> {
         Some(prefix) => std::env::current_dir()?.join(prefix),
         None => target.join("dist"),
     };
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let status = cargo()
         .current_dir(&root)
         .args([
             "build",
@@ -74,6 +73,25 @@ pub fn lay_out(prefix: Option<&Path>) -> Result<PathBuf> {
     copy_tree(&root.join("crates/abi/include"), &prefix.join("include"))?;
     copy_tree(&root.join("examples"), &prefix.join("share/weft/examples"))?;
     Ok(prefix)
+}
+
+/// The cargo that called this program, or the one on the path, as if called from a shell.
+pub fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    from_shell(&mut cargo);
+    cargo
+}
+
+/// Takes out of a command's environment what cargo told *this* program about its package. Build scripts
+/// watch those variables (that of `ring` does): a cargo that inherits them builds again what did not
+/// change, and so does the next one without them.
+pub fn from_shell(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
 }
 
 /// Cargo's target folder.

@@ -160,7 +160,9 @@ fn summary(name: &str, took: Duration, outcome: &str) -> String {
 fn succeeds(step: &Step) -> Result<bool> {
     let mut words = step.line.split(' ');
     let program = words.next().context("a step without a program")?;
-    let status = Command::new(program)
+    let mut command = Command::new(program);
+    crate::dist::from_shell(&mut command);
+    let status = command
         .args(words)
         .envs(step.environment.iter().copied())
         .current_dir(root()?)

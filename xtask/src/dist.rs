@@ -14,7 +14,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::layers::root;
+use crate::rooms::root;
 
 /// Where to lay it out.
 #[derive(clap::Args)]

@@ -1,121 +1,52 @@
-//! `cargo xtask layers`: rooms depend only on rooms above them in the list of `ARCHITECTURE.md`, and
-//! `unsafe` stands only in the rooms that may hold it.
+//! `cargo xtask layers`: what is a fact about the rooms, checked. Rooms depend only on rooms above them in the
+//! table of ARCHITECTURE.md and use what they declare; `unsafe` stands only where CONTRIBUTING.md lets it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use syn::visit::Visit;
 
-/// The rooms from the bottom of the building to the top: each may use those before it.
-const ROOMS: &[&str] = &[
-    "atomic",
-    "sys",
-    "fiber",
-    "secure",
-    "pool",
-    "matching",
-    "fabric",
-    "fabric-sim",
-    "fabric-local",
-    "fabric-shm",
-    "fabric-tcp",
-    "mpi",
-    "service",
-    "launch",
-    "abi",
-    "net",
-    "bench",
-    "weft",
-];
+use crate::rooms::{Rooms, root, sources};
 
-/// Rooms that hold no `unsafe` at all, and single modules that may where the room may not.
-const SAFE: &[(&str, &[&str])] = &[
-    ("fabric-tcp", &[]),
-    ("secure", &[]),
-    ("fabric", &["src/conformance/memory.rs"]),
-    ("fabric-sim", &[]),
-    (
-        "mpi",
-        &[
-            "src/buffer.rs",
-            "src/datatype/copying.rs",
-            "src/coll/blocks.rs",
-            "src/op/",
-        ],
-    ),
-    ("service", &["src/memory.rs"]),
-    ("launch", &[]),
-    ("net", &["src/queue/", "src/buffers.rs"]),
-    ("bench", &[]),
-    ("weft", &[]),
-    (
-        "matching",
-        &["src/concurrent/memory.rs", "src/concurrent/models.rs"],
-    ),
-];
-
-/// Checks both and lists every breach.
+/// Checks all of it and lists every breach.
 pub fn check() -> Result<()> {
     let root = root()?;
-    let mut breaches = Vec::new();
-    for (floor, room) in ROOMS.iter().enumerate() {
-        let manifest = root.join("crates").join(room).join("Cargo.toml");
-        let text = fs::read_to_string(&manifest)
-            .with_context(|| format!("reading {}", manifest.display()))?;
-        for used in dependencies(&text) {
-            match ROOMS.iter().position(|other| *other == used) {
-                Some(place) if place < floor => {}
-                Some(_) => {
-                    breaches.push(format!("crates/{room} uses {used}, which stands above it"))
-                }
-                None => breaches.push(format!(
-                    "crates/{room} uses weft-{used}, which is no room of the list"
-                )),
-            }
-        }
-    }
+    let rooms = Rooms::read(&root)?;
+    let mut breaches = rooms.missing_places(&root);
     for entry in fs::read_dir(root.join("crates"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if !ROOMS.contains(&name.as_str()) {
+        if rooms.floor(&name).is_none() {
             breaches.push(format!(
-                "crates/{name} is not in the list of rooms (xtask/src/layers.rs)"
+                "crates/{name} is not in the table of rooms of ARCHITECTURE.md"
             ));
         }
     }
-    for (room, allowed) in SAFE {
+    for (floor, room) in rooms.order.iter().enumerate() {
         let home = root.join("crates").join(room);
-        for file in sources(&home.join("src"))? {
-            let inside = file
-                .strip_prefix(&home)
-                .unwrap_or(&file)
-                .to_string_lossy()
-                .replace('\\', "/");
-            // Tests may make buffers of their own memory.
-            if inside.ends_with("tests.rs")
-                || inside.contains("/tests/")
-                || allowed.iter().any(|prefix| inside.starts_with(prefix))
-            {
-                continue;
-            }
-            let text = fs::read_to_string(&file)?;
-            for (number, line) in text.lines().enumerate() {
-                let code = line.split("//").next().unwrap_or("");
-                let holds = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"]
-                    .iter()
-                    .any(|word| code.contains(word));
-                if holds {
-                    breaches.push(format!(
-                        "crates/{room}/{inside}:{} holds unsafe code; this room may not",
-                        number + 1
-                    ));
-                }
+        let text = fs::read_to_string(home.join("Cargo.toml")).with_context(|| {
+            format!("ARCHITECTURE.md lists the room {room}; crates/{room} has no manifest")
+        })?;
+        let declared = Declared::of(&text)?;
+        for used in &declared.normal {
+            match rooms.floor(used) {
+                Some(below) if below < floor => {}
+                Some(_) => breaches.push(format!(
+                    "crates/{room} uses {used}, which stands after it in ARCHITECTURE.md"
+                )),
+                None => breaches.push(format!(
+                    "crates/{room} uses weft-{used}, which is no room of ARCHITECTURE.md"
+                )),
             }
         }
+        breaches.extend(unused(&home, room, &declared)?);
+        breaches.extend(misplaced_unsafe(&home, room, &rooms)?);
     }
     if breaches.is_empty() {
         println!(
-            "layers: {} rooms, each uses only rooms below it; unsafe stands only where it may",
-            ROOMS.len()
+            "layers: {} rooms, each uses only rooms above it in ARCHITECTURE.md and all that it declares; \
+             unsafe stands only where CONTRIBUTING.md lets it",
+            rooms.order.len()
         );
         return Ok(());
     }
@@ -126,40 +57,175 @@ pub fn check() -> Result<()> {
     )
 }
 
-/// The rooms that a manifest names, those for tests left out.
-fn dependencies(manifest: &str) -> Vec<String> {
-    let mut counted = false;
-    let mut rooms = Vec::new();
-    for line in manifest.lines() {
-        if let Some(section) = line.trim().strip_prefix('[') {
-            counted = section.contains("dependencies") && !section.contains("dev-dependencies");
-        } else if counted && let Some(name) = line.trim().strip_prefix("weft-") {
-            rooms.push(name.split(['.', ' ', '=']).next().unwrap_or("").to_owned());
-        }
-    }
-    rooms
+/// The rooms that a manifest names.
+#[derive(Debug, Default, PartialEq)]
+struct Declared {
+    normal: Vec<String>,
+    /// For tests and examples alone.
+    development: Vec<String>,
 }
 
-fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            files.extend(sources(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
+impl Declared {
+    fn of(manifest: &str) -> Result<Self> {
+        let table: toml::Table = manifest.parse()?;
+        let mut declared = Self::default();
+        declared.take(&table);
+        // Sections for one platform or one configuration hold the same two tables.
+        let targets = table.get("target").and_then(toml::Value::as_table);
+        for target in targets.into_iter().flat_map(toml::Table::values) {
+            target
+                .as_table()
+                .into_iter()
+                .for_each(|table| declared.take(table));
         }
+        Ok(declared)
     }
-    Ok(files)
+
+    fn take(&mut self, table: &toml::Table) {
+        let names = |section: &str| -> Vec<String> {
+            table
+                .get(section)
+                .and_then(toml::Value::as_table)
+                .into_iter()
+                .flat_map(toml::Table::keys)
+                .filter_map(|name| Some(name.strip_prefix("weft-")?.to_owned()))
+                .collect()
+        };
+        self.normal.extend(names("dependencies"));
+        self.development.extend(names("dev-dependencies"));
+    }
 }
 
-/// The folder of the workspace.
-pub fn root() -> Result<PathBuf> {
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    Ok(here
-        .parent()
-        .context("xtask stands in the workspace")?
-        .to_path_buf())
+/// Rooms that are declared and named nowhere.
+fn unused(home: &Path, room: &str, declared: &Declared) -> Result<Vec<String>> {
+    let mut own = String::new();
+    let mut around = String::new();
+    for file in sources(&home.join("src"))? {
+        own.push_str(&fs::read_to_string(file)?);
+    }
+    for folder in ["tests", "examples", "benches"] {
+        if home.join(folder).exists() {
+            for file in sources(&home.join(folder))? {
+                around.push_str(&fs::read_to_string(file)?);
+            }
+        }
+    }
+    // A crate may also keep a target of its own elsewhere (`path = …` in its manifest).
+    let manifest: toml::Table = fs::read_to_string(home.join("Cargo.toml"))?.parse()?;
+    for section in ["test", "example", "bench"] {
+        let targets = manifest.get(section).and_then(toml::Value::as_array);
+        for target in targets.into_iter().flatten() {
+            let path = target.get("path").and_then(toml::Value::as_str);
+            let Some(folder) = path.and_then(|path| Path::new(path).parent()) else {
+                continue;
+            };
+            for file in sources(&home.join(folder))? {
+                around.push_str(&fs::read_to_string(file)?);
+            }
+        }
+    }
+    let name_of = |used: &String| format!("weft_{}", used.replace('-', "_"));
+    let mut breaches = Vec::new();
+    for used in &declared.normal {
+        if !own.contains(&name_of(used)) {
+            breaches.push(format!(
+                "crates/{room} declares weft-{used} and its sources do not name it"
+            ));
+        }
+    }
+    for used in &declared.development {
+        if !own.contains(&name_of(used)) && !around.contains(&name_of(used)) {
+            breaches.push(format!(
+                "crates/{room} declares weft-{used} for its tests, which do not name it"
+            ));
+        }
+    }
+    Ok(breaches)
+}
+
+fn misplaced_unsafe(home: &Path, room: &str, rooms: &Rooms) -> Result<Vec<String>> {
+    let mut breaches = Vec::new();
+    let src = home.join("src");
+    for file in sources(&src)? {
+        let inside = file
+            .strip_prefix(&src)?
+            .to_string_lossy()
+            .replace('\\', "/");
+        // Tests may make buffers of their own memory.
+        let tests = inside.ends_with("tests.rs") || inside.contains("tests/");
+        if tests || rooms.may_hold_unsafe(room, &inside) {
+            continue;
+        }
+        for line in unsafe_lines(&fs::read_to_string(&file)?)
+            .with_context(|| format!("parsing {}", file.display()))?
+        {
+            breaches.push(format!(
+                "crates/{room}/src/{inside}:{line} holds unsafe code; the table of CONTRIBUTING.md says who may"
+            ));
+        }
+    }
+    Ok(breaches)
+}
+
+/// The lines at which unsafe code begins; tests do not count.
+fn unsafe_lines(text: &str) -> Result<Vec<usize>> {
+    #[derive(Default)]
+    struct Finder {
+        lines: Vec<usize>,
+    }
+    impl<'ast> Visit<'ast> for Finder {
+        fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+            if !is_test(&module.attrs) {
+                syn::visit::visit_item_mod(self, module);
+            }
+        }
+        fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
+            if !is_test(&function.attrs) {
+                syn::visit::visit_item_fn(self, function);
+            }
+        }
+        fn visit_expr_unsafe(&mut self, block: &'ast syn::ExprUnsafe) {
+            self.lines.push(block.unsafe_token.span.start().line);
+            syn::visit::visit_expr_unsafe(self, block);
+        }
+        fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+            self.lines
+                .extend(item.unsafety.map(|token| token.span.start().line));
+            syn::visit::visit_item_impl(self, item);
+        }
+        fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
+            self.lines
+                .extend(item.unsafety.map(|token| token.span.start().line));
+            syn::visit::visit_item_trait(self, item);
+        }
+        fn visit_signature(&mut self, signature: &'ast syn::Signature) {
+            self.lines
+                .extend(signature.unsafety.map(|token| token.span.start().line));
+            syn::visit::visit_signature(self, signature);
+        }
+        fn visit_item_foreign_mod(&mut self, block: &'ast syn::ItemForeignMod) {
+            self.lines.push(block.abi.extern_token.span.start().line);
+        }
+    }
+    let mut finder = Finder::default();
+    finder.visit_file(&syn::parse_file(text)?);
+    Ok(finder.lines)
+}
+
+/// Whether an item is compiled for tests alone.
+pub fn is_test(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| match &attribute.meta {
+        syn::Meta::List(list) if list.path.is_ident("cfg") => {
+            let text = list.tokens.to_string();
+            let has = |name| {
+                text.split(|c: char| !c.is_alphanumeric())
+                    .any(|word| word == name)
+            };
+            has("test") && !has("not")
+        }
+        syn::Meta::Path(path) => path.is_ident("test"),
+        _ => false,
+    })
 }
 
 #[cfg(test)]
@@ -167,9 +233,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dependencies_for_tests_do_not_count() {
-        let manifest = "[dependencies]\nweft-sys.workspace = true\nlibc = \"1\"\n[dev-dependencies]\nweft-mpi.workspace = true\n";
-        assert_eq!(dependencies(manifest), ["sys"]);
+    fn a_manifest_says_what_is_for_tests() {
+        let manifest = "[dependencies]\nweft-sys.workspace = true\nlibc = \"1\"\n[dev-dependencies]\nweft-mpi.workspace = true\n[target.'cfg(not(loom))'.dependencies]\nweft-pool.workspace = true\n";
+        let declared = Declared::of(manifest).unwrap();
+        assert_eq!(declared.normal, ["sys", "pool"]);
+        assert_eq!(declared.development, ["mpi"]);
+    }
+
+    #[test]
+    fn unsafe_code_is_found_where_it_is_code() {
+        let text = "// unsafe { }\nfn a() { let s = \"unsafe {\"; }\nfn b() { unsafe\n { x() } }\nunsafe impl Send for A {}\n#[cfg(test)]\nmod tests { fn c() { unsafe { } } }\n";
+        assert_eq!(unsafe_lines(text).unwrap(), [3, 5]);
     }
 
     #[test]

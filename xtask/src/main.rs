@@ -7,6 +7,8 @@ mod layers;
 mod models;
 mod mpi4py;
 mod peers;
+mod rooms;
+mod shape;
 mod test;
 
 use clap::{Parser, Subcommand};
@@ -24,7 +26,7 @@ enum Chore {
     Codegen(codegen::Arguments),
     /// Builds Weft in release and lays it out with bin, lib, include.
     Dist(dist::Arguments),
-    /// Checks that the rooms depend on each other in one direction only.
+    /// Checks that the rooms are as ARCHITECTURE.md and CONTRIBUTING.md say.
     Layers,
     /// Checks the models of protocols with Spin, and that each finds the mistake it is there for.
     Models,
@@ -32,6 +34,8 @@ enum Chore {
     Mpi4py(mpi4py::Arguments),
     /// Installs MPICH and Open MPI under target/peers, to be measured beside Weft.
     Peers(peers::Arguments),
+    /// Prints signs of types and files that may want to be taken apart, for whoever reads and decides.
+    Shape(shape::Arguments),
     /// Installs what the tests need and runs all of them.
     Test(test::Arguments),
 }
@@ -44,6 +48,7 @@ fn main() -> std::process::ExitCode {
         Chore::Models => models::check(),
         Chore::Mpi4py(arguments) => mpi4py::run(&arguments),
         Chore::Peers(arguments) => peers::run(&arguments),
+        Chore::Shape(arguments) => shape::run(&arguments),
         Chore::Test(arguments) => test::run(&arguments),
     };
     match outcome {

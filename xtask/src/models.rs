@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::layers::root;
+use crate::rooms::root;
 
 /// A model, and the word that takes away what it is about.
 const MODELS: &[(&str, &str)] = &[("queue", "NO_FENCE")];

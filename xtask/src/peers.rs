@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::components;
 use crate::dist::target;
-use crate::layers::root;
+use crate::rooms::root;
 
 /// Package, its version, and the folder it goes to. The versions that the project's figures speak of.
 const PEERS: [(&str, &str); 2] = [("mpich", "5.0.2"), ("openmpi", "5.0.11")];

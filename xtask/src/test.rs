@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::layers::root;
+use crate::rooms::root;
 
 /// What to run.
 #[derive(clap::Args)]

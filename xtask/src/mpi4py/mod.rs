@@ -20,7 +20,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::dist::{self, target};
-use crate::layers::root;
+use crate::rooms::root;
 use installation::{Installation, Mpi};
 use lists::Lists;
 use network::Network;

@@ -1,0 +1,137 @@
+//! Words that are no good names, from `tables/words.toml`: where they stand in names that the crate itself
+//! gives (types, functions, fields, variants, modules).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use syn::visit::Visit;
+
+use crate::layers::is_test;
+
+/// A word, and what to use instead.
+#[derive(serde::Deserialize)]
+pub struct Words {
+    /// Names as a whole, or words of a name that is put together of several.
+    #[serde(rename = "instead")]
+    instead: BTreeMap<String, String>,
+}
+
+impl Words {
+    /// Reads the table.
+    pub fn read(root: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(root.join("tables/words.toml"))
+            .context("reading tables/words.toml")?;
+        toml::from_str(&text).context("tables/words.toml")
+    }
+
+    /// Names of a file that the table knows: line, name, what to use instead.
+    pub fn in_file(&self, file: &syn::File) -> Vec<(usize, String, String)> {
+        let mut names = Names::default();
+        names.visit_file(file);
+        names
+            .found
+            .into_iter()
+            .filter_map(|(line, name)| Some((line, self.instead_of(&name)?, name)))
+            .map(|(line, instead, name)| (line, name, instead))
+            .collect()
+    }
+
+    fn instead_of(&self, name: &str) -> Option<String> {
+        if let Some(instead) = self.instead.get(name) {
+            return Some(instead.clone());
+        }
+        let parts = parts(name);
+        self.instead
+            .iter()
+            .find(|(word, _)| {
+                word.chars().all(|c| c.is_ascii_lowercase())
+                    && parts.iter().any(|part| part == *word)
+            })
+            .map(|(_, instead)| instead.clone())
+    }
+}
+
+/// The words of a name, lower case: of `leave_wheel` and of `LeaveWheel` alike.
+fn parts(name: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    for c in name.chars() {
+        if c == '_' || c.is_ascii_uppercase() {
+            parts.push(String::new());
+        }
+        if c != '_'
+            && let Some(last) = parts.last_mut()
+        {
+            last.push(c.to_ascii_lowercase());
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+#[derive(Default)]
+struct Names {
+    found: Vec<(usize, String)>,
+}
+
+impl Names {
+    fn add(&mut self, name: &syn::Ident) {
+        self.found
+            .push((name.span().start().line, name.to_string()));
+    }
+}
+
+impl<'ast> Visit<'ast> for Names {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if !is_test(&item.attrs) {
+            self.add(&item.ident);
+            syn::visit::visit_item_mod(self, item);
+        }
+    }
+    fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
+        self.add(&item.ident);
+        syn::visit::visit_item_struct(self, item);
+    }
+    fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
+        self.add(&item.ident);
+        syn::visit::visit_item_enum(self, item);
+    }
+    fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
+        self.add(&item.ident);
+        syn::visit::visit_item_trait(self, item);
+    }
+    fn visit_item_type(&mut self, item: &'ast syn::ItemType) {
+        self.add(&item.ident);
+    }
+    fn visit_signature(&mut self, item: &'ast syn::Signature) {
+        self.add(&item.ident);
+    }
+    fn visit_field(&mut self, field: &'ast syn::Field) {
+        field.ident.iter().for_each(|name| self.add(name));
+    }
+    fn visit_variant(&mut self, variant: &'ast syn::Variant) {
+        self.add(&variant.ident);
+        syn::visit::visit_variant(self, variant);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_names_and_words_of_names_are_found() {
+        let words: Words =
+            toml::from_str("[instead]\nPlace = \"what it is\"\nwheel = \"progress\"").unwrap();
+        let file = syn::parse_file(
+            "struct Place; struct Placed; fn leave_wheel() {} struct WheelTurn; struct Free(u8);",
+        )
+        .unwrap();
+        let names: Vec<String> = words
+            .in_file(&file)
+            .into_iter()
+            .map(|(_, name, _)| name)
+            .collect();
+        assert_eq!(names, ["Place", "leave_wheel", "WheelTurn"]);
+    }
+}

@@ -24,6 +24,11 @@
 //! taker cleared it. A taker that leaves bits in a word sets the summary bit again itself. A summary
 //! bit over an empty word is harmless. Two takers never get the same bit, but one may find nothing
 //! while the other is about to take or put back.
+//!
+//! # When an adder ends in the middle
+//! An adder in shared memory may be killed between the word and the summary. Then nobody marks the word:
+//! the dead does not, and the others find that it was not empty. Whoever learns of such an end calls
+//! [`Bits::mark_all`]. A taker that ends in the middle has emptied what was its own to take.
 
 use crate::{AtomicU64, Ordering};
 
@@ -173,6 +178,17 @@ impl<'a> Bits<'a> {
         self.summaries
             .iter()
             .any(|summary| summary.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Marks all words, so that the next taker looks at each: for when an adder may have ended between
+    /// setting a word and marking it. Costs a futile look for each word that is empty.
+    #[cold]
+    pub fn mark_all(&self) {
+        for (group, summary) in self.summaries.iter().enumerate() {
+            let words = (self.words.len() - group * WORD).min(WORD);
+            // Release: SYNC bits.mark. What the dead had set is seen by whoever knows of the death.
+            summary.fetch_or(u64::MAX >> (WORD - words), Ordering::AcqRel);
+        }
     }
 
     /// Takes the lowest bit of a word.
@@ -326,9 +342,33 @@ mod tests {
         assert!(!bits.set_in_group(3 * 4096), "no such number");
     }
 
+    /// The state that an adder leaves that is killed after the word and before the summary.
+    #[test]
+    fn what_an_adder_left_unmarked_is_found_once_all_is_marked() {
+        for length in [1, 64, 70, 5_000, 2 * 4096] {
+            let set = BitSet::new(length);
+            let last = length - 1;
+            set.words[last / WORD].store(1 << (last % WORD), Ordering::Relaxed);
+            let other = last / WORD * WORD;
+            set.bits().set(other);
+            assert_eq!(set.bits().take_lowest(), None, "nobody marks that word");
+            set.bits().mark_all();
+            let taken: Vec<_> = std::iter::from_fn(|| set.bits().take_lowest()).collect();
+            let expected = if other == last {
+                vec![last]
+            } else {
+                vec![other, last]
+            };
+            assert_eq!(taken, expected, "{length}");
+            assert_eq!(set.bits().take_all(|_| ()), 0);
+            assert!(!set.bits().may_have_any());
+        }
+    }
+
     #[test]
     fn the_empty_set_answers() {
         let set = BitSet::new(0);
+        set.bits().mark_all();
         assert!(!set.bits().set(0));
         assert_eq!(set.bits().take_lowest(), None);
     }

@@ -29,8 +29,9 @@
 //! # What is true besides
 //! * `cancel` leaves `sleeping` set, since another thread may sleep on the same bell. The price is one
 //!   futile wake-up by the next ringer (about 120 ns, once).
-//! * A ringer that is killed between its swap and its wake-up takes the wake-up along. Whoever must
-//!   survive that sleeps with a deadline, or is told of the death by other means.
+//! * A ringer that is killed between its swap and its wake-up takes the wake-up along. Whoever learns of
+//!   such a death calls [`ring_regardless`](Doorbell::ring_regardless), which increments `word` and wakes
+//!   whatever `sleeping` says: who has announced before sees either that or what was published before it.
 //! * In shared memory a hostile peer can write both words. It can then wake sleepers for nothing or
 //!   fail to wake them, as it could by not ringing; it can do no more, since both words are only ever
 //!   compared.
@@ -151,6 +152,16 @@ impl Doorbell {
         }
     }
 
+    /// Wakes all who sleep or have announced to, whether or not the announcement still stands: for when
+    /// a ringer may have ended between taking it and waking them. Two system calls' worth of work at
+    /// any rate, so not for each message.
+    #[cold]
+    pub fn ring_regardless(&self, kernel: &(impl Kernel + ?Sized)) {
+        // The announcement is answered. Acquire: SYNC doorbell.sleeping.
+        self.sleeping.swap(0, Ordering::AcqRel);
+        self.rung(u32::MAX, kernel);
+    }
+
     /// Whether somebody has announced to sleep since it last rang. A hint, without any fence.
     #[inline]
     #[must_use]
@@ -169,10 +180,14 @@ impl Doorbell {
         // Acquire: SYNC doorbell.sleeping, so that D3 comes after D1 of whoever announced.
         if self.sleeping.swap(0, Ordering::AcqRel) != 0 {
             claimed();
-            // D3. Release: SYNC doorbell.word.
-            self.word.fetch_add(1, Ordering::Release);
-            kernel.wake(&self.word, count);
+            self.rung(count, kernel);
         }
+    }
+
+    fn rung(&self, count: u32, kernel: &(impl Kernel + ?Sized)) {
+        // D3. Release: SYNC doorbell.word.
+        self.word.fetch_add(1, Ordering::Release);
+        kernel.wake(&self.word, count);
     }
 }
 
@@ -205,6 +220,19 @@ mod tests {
         bell.ring(FenceMode::Symmetric, &park);
         bell.ring(FenceMode::Symmetric, &park);
         assert_eq!(park.wakes(), 1);
+    }
+
+    /// The state that a ringer leaves that is killed after its swap and before its wake-up.
+    #[test]
+    fn a_wake_up_that_was_taken_along_is_made_up_for() {
+        let (bell, park) = (Doorbell::new(), Park::new());
+        let ticket = bell.prepare(FenceMode::Symmetric, &park);
+        assert_eq!(bell.sleeping.swap(0, Ordering::AcqRel), 1);
+        bell.ring(FenceMode::Symmetric, &park);
+        assert_eq!(park.wakes(), 0, "for all that others see nobody sleeps");
+        bell.ring_regardless(&park);
+        assert_eq!(park.wakes(), 1);
+        assert_eq!(bell.wait(ticket, None, &park), Woken::Changed);
     }
 
     #[test]
@@ -356,6 +384,36 @@ mod models {
             sleeper.join().unwrap();
             ringer.join().unwrap();
         });
+    }
+
+    /// A ringer ends after each of its steps. Who tells of its end wakes the sleeper, at any moment of
+    /// the sleeper's.
+    #[test]
+    fn a_ringer_that_ends_after_any_step() {
+        for steps in 0..=3 {
+            loom::model(move || {
+                let scene = Scene::new();
+                let launcher = {
+                    let scene = scene.clone();
+                    loom::thread::spawn(move || {
+                        // The ringer, until it is killed; then the launcher, which knows that it is dead.
+                        if steps >= 1 {
+                            FenceMode::Symmetric.light();
+                        }
+                        if steps >= 2 && scene.bell.somebody_sleeps() {
+                            scene.bell.sleeping.swap(0, Ordering::AcqRel);
+                            if steps >= 3 {
+                                scene.bell.word.fetch_add(1, Ordering::Release);
+                            }
+                        }
+                        scene.news.store(1, Ordering::Relaxed);
+                        scene.bell.ring_regardless(&scene.park);
+                    })
+                };
+                scene.await_news(1);
+                launcher.join().unwrap();
+            });
+        }
     }
 
     /// The model can fail: without the ringer's fence a wake-up is lost, and loom says so.

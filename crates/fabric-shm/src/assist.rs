@@ -133,8 +133,7 @@ impl Shm {
             return false;
         }
         let load = self.bell.load();
-        let owner = self.segment.control(asked.peer.0);
-        let free = if owner.asleep.load(Ordering::Relaxed) == 0 {
+        let free = if !self.segment.header().presence.sleeps(asked.peer.0) {
             load.awake <= load.cores
         } else {
             asked.region.len() >= WORTH_WAKING && load.awake < load.cores

@@ -112,7 +112,7 @@ impl Shm {
         Ok(group)
     }
 
-    fn join(segment: Arc<Segment>, rank: u32, options: &Options) -> Result<Self> {
+    pub(crate) fn join(segment: Arc<Segment>, rank: u32, options: &Options) -> Result<Self> {
         let shape = *segment.shape();
         if rank >= shape.ranks {
             return Err(FabricError::System {
@@ -159,7 +159,7 @@ impl Shm {
         } else {
             FenceMode::Symmetric
         };
-        segment.header().awake.fetch_add(1, Ordering::AcqRel);
+        segment.header().presence.join(rank);
         // SYNC rank.joined.
         identity
             .state

@@ -5,14 +5,16 @@
 //!   sleeper                                  ringer
 //!   prepare: announce, heavy fence           publish, fence, announced?
 //!   look once more                             claim the ring
-//!   wait: asleep 0 → 1: awake − 1              asleep 1 → 0: awake + 1   (on behalf of the sleeper)
+//!   wait: counts itself as asleep              counts the sleeper as awake
 //!         futex                                futex wake
-//!         asleep 1 → 0: awake + 1
+//!         counts itself as awake
 //! ```
 //!
-//! Whoever swaps `asleep` changes the count, so it is changed once each way. The waker counts the
-//! sleeper as awake at once: a third rank that asks whether a core is free must not be told so in the
-//! microseconds until the woken one runs.
+//! The waker counts the sleeper as awake at once: a third rank that asks whether a core is free must not
+//! be told so in the microseconds until the woken one runs.
+//!
+//! A ringer that is killed after it claimed the ring takes the wake-up along. So whoever tells of a death
+//! wakes everybody, [announced or not](ShmBell::wake_regardless).
 //!
 //! Several threads of a rank may sleep here. The rank then counts as asleep although another thread of
 //! it may compute; the count is advice, and nothing but the time to sleep depends on it.
@@ -61,12 +63,20 @@ impl ShmBell {
             .ring_and(FenceMode::Symmetric, &self.futex, || self.rouse(rank));
     }
 
+    /// Wakes whoever sleeps at the bell of `rank`, or is about to, whether or not that is announced: when
+    /// somebody may have been killed who had taken the announcement and not rung yet.
+    #[cold]
+    pub fn wake_regardless(&self, rank: u32) {
+        self.rouse(rank);
+        self.segment
+            .control(rank)
+            .doorbell
+            .ring_regardless(&self.futex);
+    }
+
     /// Counts a rank as awake.
     fn rouse(&self, rank: u32) {
-        // AcqRel: the count is changed by the one that changes `asleep`.
-        if self.segment.control(rank).asleep.swap(0, Ordering::AcqRel) == 1 {
-            self.segment.header().awake.fetch_add(1, Ordering::AcqRel);
-        }
+        self.segment.header().presence.wake(rank);
     }
 }
 
@@ -86,9 +96,7 @@ impl Bell for ShmBell {
     fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
         let deadline = limit.map(clock::deadline_after);
         let control = self.segment.control(self.me);
-        if control.asleep.swap(1, Ordering::AcqRel) == 0 {
-            self.segment.header().awake.fetch_sub(1, Ordering::AcqRel);
-        }
+        self.segment.header().presence.fall_asleep(self.me);
         // Why it returns does not matter: the caller looks again.
         let _ = control
             .doorbell
@@ -105,12 +113,10 @@ impl Bell for ShmBell {
 
     fn load(&self) -> Load {
         let header = self.segment.header();
+        let seats = self.segment.shape().ranks;
         Load {
-            // The caller is awake, and no more are than there are ranks: whatever stands there.
-            awake: header
-                .awake
-                .load(Ordering::Relaxed)
-                .clamp(1, self.segment.shape().ranks),
+            // The caller is awake, and no more are than there are seats: whatever stands there.
+            awake: header.presence.awake(seats).clamp(1, seats),
             cores: header.cores.load(Ordering::Relaxed).max(1),
         }
     }

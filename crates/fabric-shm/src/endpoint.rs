@@ -85,7 +85,7 @@ impl Shm {
             Ordering::Relaxed,
         );
         for rank in 0..self.segment.shape().ranks {
-            self.bell.wake(rank);
+            self.bell.wake_regardless(rank);
         }
     }
 
@@ -189,15 +189,7 @@ impl Shm {
 impl Drop for Shm {
     fn drop(&mut self) {
         self.set_state(ProcessState::Finalised);
-        if self
-            .segment
-            .control(self.me)
-            .asleep
-            .swap(1, Ordering::AcqRel)
-            == 0
-        {
-            self.segment.header().awake.fetch_sub(1, Ordering::AcqRel);
-        }
+        self.segment.header().presence.leave(self.me);
     }
 }
 

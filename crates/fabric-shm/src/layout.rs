@@ -1,8 +1,8 @@
 //! The segment: where everything stands in the one shared memory file, and who may write it.
 //!
 //! ```text
-//!   0        Header      one: magic, version, ranks, cores, aborted │ awake
-//!   4096     Control     one per rank: doorbell │ asleep │ news │ who it is
+//!   0        Header      one: magic, version, ranks, cores, aborted │ who is here, who sleeps
+//!   4096     Control     one per rank: doorbell │ news │ who it is
 //!   …        Grant       a table per rank: what it lets others read or write
 //!   …        lane        one per ordered pair, grouped by receiver: LaneHead │ slots │ bulk
 //! ```
@@ -13,8 +13,8 @@
 //! # Who may touch what
 //! | part | written by | read by |
 //! |---|---|---|
-//! | Header | the launcher, before any rank starts; `awake` by whoever falls asleep, wakes, or wakes another; `aborted` by the first rank that aborts | all |
-//! | Control: doorbell, asleep | its rank; peers that ring | all |
+//! | Header | the launcher, before any rank starts; `presence` by whoever joins, leaves, falls asleep, wakes, or wakes another, and by the launcher for the dead; `aborted` by the first rank that aborts | all |
+//! | Control: doorbell | its rank; peers that ring; the launcher, and who aborts | all |
 //! | Control: news | peers add, its rank takes | its rank |
 //! | Control: identity | its rank; the launcher may read | all |
 //! | Control: pad | its rank; the peer that helps it | both |
@@ -36,12 +36,13 @@ use weft_sys::Mapping;
 
 use crate::assist::Pad;
 use crate::lane::{LaneHead, Slot};
+use crate::presence::Presence;
 
 /// "weft shm" in the first eight bytes.
 const MAGIC: u64 = u64::from_le_bytes(*b"weft shm");
 
 /// Changes whenever anything in the segment moves or changes its meaning.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// So many ranks fit the two-level news set with one summary word.
 pub const MAX_RANKS: u32 = 4096;
@@ -96,8 +97,8 @@ pub(crate) struct Header {
     pub changes: AtomicU32,
     /// Ranks of the job: seats below it are theirs from the start, the others are spare.
     members: AtomicU32,
-    /// Ranks that are awake: running, or wanting to.
-    pub awake: CacheLine<AtomicU32>,
+    /// Who is here, and who of them sleeps.
+    pub presence: CacheLine<Presence>,
 }
 
 /// What each rank shows to the others.
@@ -106,8 +107,6 @@ pub(crate) struct Header {
 pub(crate) struct Control {
     /// Where its threads sleep. The one line here that a sender reads for each message.
     pub doorbell: Doorbell,
-    /// 1 while it is not counted in [`Header::awake`]. Swapped by whoever falls asleep or wakes.
-    pub asleep: AtomicU32,
     /// 1 once it has shown that it can fence other cores: peers may then fence lightly towards it.
     pub fences: AtomicU32,
     /// Summary of `words`.
@@ -158,7 +157,7 @@ const _: () = {
     assert!(size_of::<Header>() <= PAGE);
     assert!(size_of::<Control>() == 1024);
     assert!(std::mem::offset_of!(Control, doorbell) == 0);
-    assert!(std::mem::offset_of!(Control, asleep) == 64);
+    assert!(std::mem::offset_of!(Control, fences) == 64);
     assert!(size_of::<GrantRecord>() == 64);
     assert!(size_of::<Slot>() == 128);
     assert!(size_of::<LaneHead>() == 128);

@@ -8,8 +8,8 @@
 //!   one segment ┌────────┬──────────────┬─────────────┬───────────────────────────────┐
 //!               │ Header │ n × Control  │ n × grants  │ n·n lanes, grouped by receiver │
 //!               └────────┴──────────────┴─────────────┴───────────────────────────────┘
-//!                awake     doorbell       what others    LaneHead │ slots │ bulk area
-//!                aborted   news           may move
+//!                who is    doorbell       what others    LaneHead │ slots │ bulk area
+//!                here      news           may move
 //!                          who it is
 //! ```
 //!
@@ -18,7 +18,7 @@
 //! | `layout` | where everything stands, and who may write it |
 //! | `lane` | one sender, one receiver: slots, bulk area, credit |
 //! | `news` | how a receiver finds work at a cost that does not grow with idle peers; the fences |
-//! | `bell` | sleeping, waking, and the count of who is awake |
+//! | `bell`, `presence` | sleeping, waking, and who is awake |
 //! | `grants`, `portal`, `chunks` | bulk data: permission, the direct ways, the way that always works |
 //! | `assist` | two cores for one large transfer |
 //! | `attach` | joining a job |
@@ -52,6 +52,7 @@ mod layout;
 mod news;
 mod options;
 mod portal;
+mod presence;
 mod receive;
 mod seated;
 mod seats;

@@ -27,6 +27,9 @@
 //! looks at the lanes: so it finds what was published before the load that found the bit set.
 //! SYNC news.add: adding releases the slot, taking acquires it, by [`Bits`].
 //!
+//! *Killed.* A sender that ends between the bit and its summary keeps the lanes of its word from being
+//! looked at. Whoever hears of a death marks the summary again: [`recover`].
+//!
 //! *Asleep.* The doorbell is loaded after all of that; a sleeper announces, fences heavily, then
 //! looks at hot lanes and news. Same argument.
 //!
@@ -78,6 +81,15 @@ pub(crate) fn take(control: &Control, ranks: usize, visit: impl FnMut(usize)) {
     if let Some(bits) = news(control, ranks) {
         bits.take_all(visit);
         FenceMode::Symmetric.light_after_exchange();
+    }
+}
+
+/// After a death: the dead may have added itself to the news without having marked the summary, and so have
+/// kept all of its word from being looked at. The next look takes whatever is there.
+#[cold]
+pub(crate) fn recover(control: &Control, ranks: usize) {
+    if let Some(bits) = news(control, ranks) {
+        bits.mark_all();
     }
 }
 

@@ -9,6 +9,11 @@
 //!              starts the process
 //! ```
 //!
+//! What the dead had begun towards others and not ended is ended for them. It may have added itself to the
+//! news of a rank and not marked the summary, or have taken the announcement of a sleeper and not woken
+//! it. So the launcher wakes all, announced or not, and each that hears of a death marks its own summary.
+//! Everything else that a rank shares is published by a single store: see `deaths`.
+//!
 //! A seat has a control block, grants and lanes of its own, which nobody has used before: nothing of a
 //! dead process has to be cleaned up while others may be at it. What it had written into its lanes is
 //! still handed out, then its peers are told that it is lost.
@@ -23,7 +28,8 @@ use weft_fabric::{Peer, Sink};
 
 use crate::bell::ShmBell;
 use crate::endpoint::Shm;
-use crate::layout::{ProcessState, Segment};
+use crate::layout::Segment;
+use crate::news;
 use crate::watch::Watch;
 
 /// `fate`: its process has ended; the low bits are its wait status.
@@ -78,6 +84,7 @@ impl Shm {
         self.changes_seen = self.segment.header().changes.load(Ordering::Acquire);
         let mut done = 1;
         let me = self.me;
+        news::recover(self.segment.control(me), self.lanes.len());
         for seat in (0..self.segment.shape().ranks).filter(|seat| *seat != me) {
             let fate = self
                 .segment
@@ -109,13 +116,9 @@ impl Watch {
         if rank >= self.ranks() {
             return;
         }
-        let control = self.segment.control(self.segment.seat_of(rank));
-        let identity = &control.identity;
-        let joined = identity.state.load(Ordering::Acquire) != ProcessState::Absent as u32;
-        // A process that left by itself has taken itself out of the count.
-        if joined && control.asleep.swap(1, Ordering::AcqRel) == 0 {
-            self.segment.header().awake.fetch_sub(1, Ordering::AcqRel);
-        }
+        let seat = self.segment.seat_of(rank);
+        let identity = &self.segment.control(seat).identity;
+        self.segment.header().presence.leave(seat);
         let status = u32::from_ne_bytes(status.to_ne_bytes()) & 0xffff;
         identity.fate.store(ENDED | status, Ordering::Relaxed);
         self.tell();
@@ -144,10 +147,12 @@ impl Watch {
     fn tell(&self) {
         // SYNC job.changes.
         self.segment.header().changes.fetch_add(1, Ordering::AcqRel);
-        FenceMode::Symmetric.light();
         let bell = ShmBell::new(self.segment.clone(), 0, FenceMode::Symmetric);
         for seat in 0..self.segment.shape().ranks {
-            bell.wake(seat);
+            bell.wake_regardless(seat);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

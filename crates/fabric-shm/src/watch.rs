@@ -102,8 +102,8 @@ impl Watch {
     /// How many ranks are awake.
     #[must_use]
     pub fn awake(&self) -> u32 {
-        let awake = self.segment.header().awake.load(Ordering::Relaxed);
-        awake.min(self.ranks())
+        let seats = self.segment.shape().ranks;
+        self.segment.header().presence.awake(seats)
     }
 }
 

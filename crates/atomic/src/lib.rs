@@ -8,6 +8,7 @@
 //!   bits      a two-level bit set: who has something for me
 //!   doorbell  sleep until somebody rings, also between processes
 //!   lock      a mutex that shows its holder that others wait
+//!   table     objects by index and generation, read without a lock
 //! ```
 //!
 //! Everything above takes its atomics from here, so that one flag (`--cfg loom`) puts a whole
@@ -30,6 +31,7 @@ pub mod fence;
 pub mod kernel;
 pub mod lock;
 pub mod ring;
+pub mod table;
 pub mod types;
 
 #[cfg(test)]
@@ -41,5 +43,6 @@ pub use fence::FenceMode;
 pub use kernel::{Kernel, Woken};
 pub use types::{
     Arc, AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
-    AtomicUsize, CacheLine, Ordering, compiler_fence, fence, spin_loop, yield_now,
+    AtomicUsize, CacheLine, Mutex, MutexGuard, Ordering, compiler_fence, fence, spin_loop,
+    yield_now,
 };

@@ -32,6 +32,11 @@ pub type AtomicPtr<T> = base::sync::atomic::AtomicPtr<T>;
 /// A counted reference shared between threads.
 pub type Arc<T> = base::sync::Arc<T>;
 
+/// A mutual exclusion between threads, for what is off the hot path.
+pub type Mutex<T> = base::sync::Mutex<T>;
+/// The right to what a [`Mutex`] protects.
+pub type MutexGuard<'a, T> = base::sync::MutexGuard<'a, T>;
+
 /// A fence between threads. Under loom only `SeqCst` fences order more than their neighbours say.
 pub fn fence(order: Ordering) {
     base::sync::atomic::fence(order);

@@ -144,7 +144,7 @@ pub(crate) fn full(what: &str) -> Fault {
         k::MPI_ERR_NO_MEM,
         format!(
             "{} {what} are alive at once, and no handle is left; free those that are not needed",
-            1 << handle::INDEX_BITS
+            1 << weft_atomic::table::INDEX_BITS
         ),
     )
 }

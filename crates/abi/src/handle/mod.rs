@@ -13,11 +13,14 @@
 //! All fits 31 bits, so that `MPI_Comm_toint` and its family are the identity. The generation lets a
 //! handle used after its end be noticed. Requests live in the table of the engine and have no second
 //! one here.
+//!
+//! A handle may be freed while another thread is inside a call with it (MPI 5.0, section 5.1.9: what uses
+//! a datatype completes normally). The [table](weft_atomic::table) keeps what was removed in place for a
+//! while, and what an operation needs beyond its call it has a counted reference of.
 
 pub mod request;
-pub mod table;
 
-use table::Table;
+use weft_atomic::table::{GENERATION_BITS, INDEX_BITS, Table};
 
 /// Kinds of objects. Zero is none, so that no object is below 2^26.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,10 +36,6 @@ pub enum Kind {
     Session = 8,
 }
 
-/// Bits of the index in a table.
-pub const INDEX_BITS: u32 = 20;
-/// Bits of the generation of a place in a table.
-pub const GENERATION_BITS: u32 = 6;
 const KIND_SHIFT: u32 = INDEX_BITS + GENERATION_BITS;
 
 /// Packs a handle.
@@ -100,7 +99,7 @@ pub fn find<T: Object>(handle: usize) -> Option<&'static T> {
 
 /// A handle for a new object; `None` when the table is full.
 pub fn insert<T: Object>(object: T) -> Option<usize> {
-    let (index, generation) = T::table().insert(object)?;
+    let (index, generation) = T::table().insert(object).ok()?;
     Some(pack(T::KIND, index, generation))
 }
 

@@ -1,0 +1,514 @@
+//! A table of objects that is read without a lock, where a removed object stays readable for a while.
+//!
+//! ```text
+//!   chunks: [ptr; CHUNKS] ──► [Entry; CHUNK]      an entry: stamp, object
+//!
+//!            insert               remove                QUARANTINE more removals
+//!   free ───────────► occupied ───────────► quarantined ───────────────────────► free
+//!                     stamp odd             stamp even, object still in place     object dropped
+//! ```
+//!
+//! A chunk is made when the first object needs it, and stays. The stamp of an entry is
+//! `generation * 2 + 1` while it holds an object and even otherwise; a removal moves the generation on, so
+//! that an old name is noticed. Inserting and removing take the lock of the free list; readers take none:
+//!
+//! | writer | reader |
+//! |---|---|
+//! | object written, then stamp stored, Release (`SYNC table.insert`) | stamp loaded, Acquire |
+//! | chunk filled, then its address stored, Release (`SYNC table.chunk`) | address loaded, Acquire |
+//!
+//! # Safety
+//! A reader gets a reference without a lock, and may hold it when the object is removed. Therefore a
+//! removal touches neither the object nor its entry: the *index* waits in a queue of [`QUARANTINE`], and
+//! until it leaves that queue nothing is written to the entry and the object is not dropped. When it
+//! leaves, the object is moved out under the lock and dropped after the lock was given back, since
+//! dropping may call back into the same table.
+//!
+//! The promise to readers is therefore: a reference is valid until [`QUARANTINE`] objects of the same
+//! table have been removed after its own. Who removes more than that while a call still uses the reference
+//! breaks it; what must live longer has to be cloned out of the table (objects that are counted
+//! references are, wherever an operation outlives its call).
+
+use std::collections::VecDeque;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::PoisonError;
+
+use crate::types::{Mutex, MutexGuard};
+use crate::{AtomicPtr, AtomicU32, Ordering, UnsafeCell};
+
+/// Bits of the index of an entry.
+pub const INDEX_BITS: u32 = if cfg!(loom) { 2 } else { 20 };
+/// Bits of the generation of an entry.
+pub const GENERATION_BITS: u32 = 6;
+
+const CHUNK_BITS: u32 = if cfg!(loom) { 1 } else { 10 };
+const CHUNK: usize = 1 << CHUNK_BITS;
+const CHUNKS: usize = 1 << (INDEX_BITS - CHUNK_BITS);
+
+/// How many removed objects wait before the oldest is dropped.
+pub const QUARANTINE: usize = if cfg!(loom) { 1 } else { 64 };
+
+struct Entry<T> {
+    stamp: AtomicU32,
+    object: UnsafeCell<MaybeUninit<T>>,
+}
+
+/// A table of objects, each named by its index and generation.
+pub struct Table<T> {
+    chunks: [AtomicPtr<Entry<T>>; CHUNKS],
+    writers: Mutex<Writers>,
+}
+
+/// What inserting and removing need the lock for.
+struct Writers {
+    /// Entries without an object.
+    free: Vec<u32>,
+    /// Entries that have ever been used.
+    used: u32,
+    /// Entries whose object was removed and is still in place, oldest first.
+    quarantine: VecDeque<u32>,
+}
+
+impl Writers {
+    const fn new() -> Self {
+        Self {
+            free: Vec::new(),
+            used: 0,
+            quarantine: VecDeque::new(),
+        }
+    }
+}
+
+// SAFETY: an object is written under the lock before its stamp shows it, and only shared afterwards,
+// until it is moved out under the lock; `T: Send + Sync` allows both.
+unsafe impl<T: Send + Sync> Sync for Table<T> {}
+// SAFETY: the table owns its objects and chunks.
+unsafe impl<T: Send> Send for Table<T> {}
+
+impl<T> Table<T> {
+    /// An empty table.
+    #[cfg(not(loom))]
+    #[must_use]
+    #[expect(
+        clippy::new_without_default,
+        reason = "a table is a static; `new` is const"
+    )]
+    pub const fn new() -> Self {
+        Self {
+            chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
+            writers: Mutex::new(Writers::new()),
+        }
+    }
+
+    /// An empty table. Types of loom cannot be made at compile time.
+    #[cfg(loom)]
+    #[expect(clippy::new_without_default, reason = "as above")]
+    pub fn new() -> Self {
+        Self {
+            chunks: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            writers: Mutex::new(Writers::new()),
+        }
+    }
+
+    fn entry(&self, index: u32) -> Option<&Entry<T>> {
+        // SYNC table.chunk
+        let chunk = self
+            .chunks
+            .get(index as usize >> CHUNK_BITS)?
+            .load(Ordering::Acquire);
+        if chunk.is_null() {
+            return None;
+        }
+        // SAFETY: a chunk has CHUNK entries and is freed by dropping the table only; the mask keeps
+        // inside it.
+        Some(unsafe { &*chunk.add(index as usize & (CHUNK - 1)) })
+    }
+
+    /// The object of that generation at that place. How long the reference may be used is said at the
+    /// head of the module.
+    #[inline]
+    pub fn get(&self, index: u32, generation: u32) -> Option<&T> {
+        let entry = self.entry(index)?;
+        // SYNC table.insert
+        if entry.stamp.load(Ordering::Acquire) != generation << 1 | 1 {
+            return None;
+        }
+        // SAFETY: the stamp says that the object has been written. It stays in place, unwritten, until it
+        // leaves the quarantine, as the head of the module says.
+        Some(
+            entry
+                .object
+                .with(|object| unsafe { (*object).assume_init_ref() }),
+        )
+    }
+
+    /// Puts an object in; answers its index and generation.
+    ///
+    /// # Errors
+    /// The object, when the table is full.
+    pub fn insert(&self, object: T) -> Result<(u32, u32), T> {
+        let mut writers = self.lock();
+        let index = match writers.free.pop() {
+            Some(index) => index,
+            None => {
+                let index = writers.used;
+                if index >= 1 << INDEX_BITS {
+                    drop(writers);
+                    return Err(object);
+                }
+                if index as usize & (CHUNK - 1) == 0 {
+                    self.add_chunk(index as usize >> CHUNK_BITS);
+                }
+                writers.used += 1;
+                index
+            }
+        };
+        let Some(entry) = self.entry(index) else {
+            drop(writers);
+            return Err(object);
+        };
+        let generation = entry.stamp.load(Ordering::Relaxed) >> 1;
+        // SAFETY: the entry is free: never used, or its object has left the quarantine; the lock keeps
+        // other writers away.
+        entry
+            .object
+            .with_mut(|place| unsafe { (*place).write(object) });
+        // SYNC table.insert
+        entry.stamp.store(generation << 1 | 1, Ordering::Release);
+        Ok((index, generation))
+    }
+
+    fn add_chunk(&self, place: usize) {
+        let chunk: Box<[Entry<T>]> = (0..CHUNK)
+            .map(|_| Entry {
+                stamp: AtomicU32::new(0),
+                object: UnsafeCell::new(MaybeUninit::uninit()),
+            })
+            .collect();
+        // SYNC table.chunk
+        self.chunks[place].store(Box::into_raw(chunk).cast(), Ordering::Release);
+    }
+
+    /// Takes an object out; answers whether it was there. It is dropped when as many others as the
+    /// quarantine holds have been removed after it, in the call that removes the last of them.
+    pub fn remove(&self, index: u32, generation: u32) -> bool {
+        let mut writers = self.lock();
+        let Some(entry) = self.entry(index) else {
+            return false;
+        };
+        if entry.stamp.load(Ordering::Relaxed) != generation << 1 | 1 {
+            return false;
+        }
+        let next = (generation + 1) & ((1 << GENERATION_BITS) - 1);
+        // Publishes nothing: a reader that sees it turns away.
+        entry.stamp.store(next << 1, Ordering::Relaxed);
+        writers.quarantine.push_back(index);
+        let oldest = if writers.quarantine.len() > QUARANTINE {
+            self.release_oldest(&mut writers)
+        } else {
+            None
+        };
+        drop(writers);
+        // Outside the lock: dropping may call back.
+        drop(oldest);
+        true
+    }
+
+    /// Frees the entry that has been in the quarantine for longest, and hands its object over.
+    fn release_oldest(&self, writers: &mut Writers) -> Option<T> {
+        let index = writers.quarantine.pop_front()?;
+        let object = self.take_object(index)?;
+        writers.free.push(index);
+        Some(object)
+    }
+
+    /// Moves the object of a quarantined entry out.
+    fn take_object(&self, index: u32) -> Option<T> {
+        let entry = self.entry(index)?;
+        // SAFETY: the entry was in the quarantine, so it holds an object, which nobody reads any more by
+        // the promise at the head of the module. Its index has been taken from the quarantine under the
+        // lock, so the object is moved out once.
+        Some(
+            entry
+                .object
+                .with_mut(|object| unsafe { (*object).assume_init_read() }),
+        )
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Writers> {
+        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Drop for Table<T> {
+    fn drop(&mut self) {
+        let (used, quarantine) = {
+            let mut writers = self.lock();
+            (writers.used, std::mem::take(&mut writers.quarantine))
+        };
+        for index in quarantine {
+            drop(self.take_object(index));
+        }
+        for index in 0..used {
+            let occupied = self
+                .entry(index)
+                .is_some_and(|entry| entry.stamp.load(Ordering::Relaxed) & 1 == 1);
+            if occupied {
+                drop(self.take_object(index));
+            }
+        }
+        for chunk in &self.chunks {
+            let first = chunk.load(Ordering::Relaxed);
+            if !first.is_null() {
+                let entries = ptr::slice_from_raw_parts_mut(first, CHUNK);
+                // SAFETY: made by `add_chunk` from a box of this length, and nobody has a reference into
+                // a table that is dropped. The objects are gone already.
+                drop(unsafe { Box::from_raw(entries) });
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_freed_place_is_noticed() {
+        let table = Table::new();
+        let (index, generation) = table.insert("first").unwrap();
+        assert_eq!(table.get(index, generation), Some(&"first"));
+        assert!(table.remove(index, generation));
+        assert_eq!(table.get(index, generation), None);
+        assert!(
+            !table.remove(index, generation),
+            "a second removal has no effect"
+        );
+        for _ in 0..QUARANTINE {
+            let (other, later) = table.insert("another").unwrap();
+            assert_ne!(other, index, "the place is not used again yet");
+            table.remove(other, later);
+        }
+        let (again, later) = table.insert("second").unwrap();
+        assert_eq!(
+            (again, table.get(index, generation)),
+            (index, None),
+            "the place is used again under another name"
+        );
+        assert_eq!(table.get(again, later), Some(&"second"));
+    }
+
+    /// A call that is under way keeps its object when the handle is freed and others are made.
+    #[test]
+    fn a_live_reference_outlasts_removal_and_insertion() {
+        let table = Table::new();
+        let (index, generation) = table.insert("first".to_owned()).unwrap();
+        let held = table.get(index, generation).unwrap();
+        assert!(table.remove(index, generation));
+        for _ in 0..QUARANTINE - 1 {
+            let (index, generation) = table.insert("another".to_owned()).unwrap();
+            assert_eq!(held, "first");
+            assert!(table.remove(index, generation));
+        }
+        table.insert("last".to_owned()).unwrap();
+        assert_eq!(held, "first");
+    }
+
+    #[test]
+    fn readers_beside_a_writer_see_whole_objects() {
+        let rounds = if cfg!(miri) { 40 } else { 10_000 };
+        let table = Arc::new(Table::<Box<(u64, u64)>>::new());
+        let name = Arc::new(crate::AtomicU64::new(u64::MAX));
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                let (table, name) = (Arc::clone(&table), Arc::clone(&name));
+                std::thread::spawn(move || {
+                    loop {
+                        let packed = name.load(Ordering::Acquire);
+                        if packed == 0 {
+                            return;
+                        }
+                        let (index, generation) = ((packed >> 32) as u32, packed as u32 & 0xff);
+                        if let Some(object) = table.get(index, generation) {
+                            assert_eq!(object.0, !object.1);
+                        }
+                        std::thread::yield_now();
+                    }
+                })
+            })
+            .collect();
+        // Fewer removals between two stores than the quarantine holds: a reader that has just looked a
+        // name up keeps the promise.
+        for round in 0..rounds {
+            let (index, generation) = table.insert(Box::new((round, !round))).unwrap();
+            name.store(
+                u64::from(index) << 32 | 1 << 16 | u64::from(generation),
+                Ordering::Release,
+            );
+            if round % 8 == 0 {
+                std::thread::yield_now();
+            }
+            if round < QUARANTINE as u64 {
+                assert!(table.remove(index, generation));
+            }
+        }
+        name.store(0, Ordering::Release);
+        for reader in readers {
+            reader.join().expect("no reader saw half an object");
+        }
+    }
+
+    #[test]
+    fn objects_beyond_a_chunk() {
+        let table = Table::new();
+        let objects = if cfg!(miri) { CHUNK + 1 } else { 3 * CHUNK };
+        let names: Vec<_> = (0..objects)
+            .map(|number| table.insert(number).unwrap())
+            .collect();
+        for (number, (index, generation)) in names.iter().enumerate() {
+            assert_eq!(table.get(*index, *generation), Some(&number));
+        }
+        assert_eq!(table.get(1 << 19, 0), None, "a chunk that is not there");
+    }
+
+    #[test]
+    fn removed_objects_are_dropped_in_the_end() {
+        let table = Table::new();
+        let probe = Arc::new(());
+        for _ in 0..10 * QUARANTINE {
+            let (index, generation) = table.insert(Arc::clone(&probe)).unwrap();
+            assert!(table.remove(index, generation));
+        }
+        assert_eq!(Arc::strong_count(&probe), 1 + QUARANTINE);
+        let _live = table.insert(Arc::clone(&probe)).unwrap();
+        drop(table);
+        assert_eq!(Arc::strong_count(&probe), 1, "a table owns its objects");
+    }
+
+    /// Dropping an object may use the table that it was in: no lock is held meanwhile.
+    #[test]
+    fn a_drop_may_call_back() {
+        struct Caller(Option<std::sync::Weak<Table<Self>>>);
+        impl Drop for Caller {
+            fn drop(&mut self) {
+                if let Some(table) = self.0.take().and_then(|table| table.upgrade()) {
+                    let (index, generation) = table.insert(Self(None)).ok().expect("room");
+                    table.remove(index, generation);
+                }
+            }
+        }
+        let table = Arc::new(Table::new());
+        for _ in 0..2 * QUARANTINE {
+            let caller = Caller(Some(Arc::downgrade(&table)));
+            let (index, generation) = table.insert(caller).ok().expect("room");
+            assert!(table.remove(index, generation));
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "a million entries")]
+    fn a_full_table_hands_the_object_back() {
+        let table = Table::new();
+        for number in 0..1u32 << INDEX_BITS {
+            table.insert(number).unwrap();
+        }
+        assert_eq!(table.insert(7), Err(7));
+        for index in 0..=QUARANTINE as u32 {
+            assert!(table.remove(index, 0));
+        }
+        assert_eq!(table.insert(8), Ok((0, 1)), "the first of them is free");
+        assert_eq!(table.insert(9), Err(9), "the others wait in the quarantine");
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::Arc;
+
+    /// An object whose reads and end loom can see.
+    struct Watched(UnsafeCell<u32>);
+
+    impl Watched {
+        fn new(value: u32) -> Self {
+            Self(UnsafeCell::new(value))
+        }
+
+        fn read(&self) -> u32 {
+            // SAFETY: written before it was inserted; loom reports whoever writes meanwhile.
+            self.0.with(|value| unsafe { *value })
+        }
+    }
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            // SAFETY: exclusive by `&mut self`; loom reports whoever reads meanwhile.
+            self.0.with_mut(|value| unsafe { *value = 0 });
+        }
+    }
+
+    /// A reader looks a name up while the object is removed and another one is put in: it sees the old
+    /// object or none, whole, and nothing is written to what it reads.
+    #[test]
+    fn a_reader_beside_removal_and_insertion() {
+        loom::model(|| {
+            let table = Arc::new(Table::new());
+            let (index, generation) = table.insert(Watched::new(7)).ok().expect("room");
+            let reader = {
+                let table = table.clone();
+                loom::thread::spawn(move || {
+                    if let Some(object) = table.get(index, generation) {
+                        assert_eq!(object.read(), 7);
+                    }
+                })
+            };
+            assert!(table.remove(index, generation));
+            let (other, later) = table.insert(Watched::new(8)).ok().expect("room");
+            let found = table.get(other, later).map(Watched::read);
+            assert_eq!(found, Some(8));
+            reader.join().unwrap();
+        });
+    }
+
+    /// What one thread inserted, another one that learns the name by other means sees whole.
+    #[test]
+    fn an_inserted_object_is_seen_whole() {
+        loom::model(|| {
+            let table = Arc::new(Table::new());
+            let inserting = {
+                let table = table.clone();
+                loom::thread::spawn(move || {
+                    // Three: the second chunk is made as well.
+                    for number in 1..=3 {
+                        table.insert(Watched::new(number)).ok().expect("room");
+                    }
+                })
+            };
+            for index in 0..3 {
+                if let Some(object) = table.get(index, 0) {
+                    assert_eq!(object.read(), index + 1);
+                }
+            }
+            inserting.join().unwrap();
+        });
+    }
+
+    /// Two threads remove the same object: one of them succeeds, and it is dropped once.
+    #[test]
+    fn an_object_is_removed_once() {
+        loom::model(|| {
+            let table = Arc::new(Table::new());
+            let (index, generation) = table.insert(Watched::new(7)).ok().expect("room");
+            let other = {
+                let table = table.clone();
+                loom::thread::spawn(move || table.remove(index, generation))
+            };
+            let here = table.remove(index, generation);
+            let there = other.join().unwrap();
+            assert!(here != there);
+        });
+    }
+}

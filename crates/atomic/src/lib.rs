@@ -9,6 +9,7 @@
 //!   doorbell  sleep until somebody rings, also between processes
 //!   lock      a mutex that shows its holder that others wait
 //!   table     objects by index and generation, read without a lock
+//!   admission what others use until its owner takes it back: who is inside, and what becomes of them
 //! ```
 //!
 //! Everything above takes its atomics from here, so that one flag (`--cfg loom`) puts a whole
@@ -23,6 +24,7 @@
 //!
 //! Each `Release` names its `Acquire` by a label: `SYNC ring.publish` stands at both ends.
 
+pub mod admission;
 pub mod biased;
 pub mod bits;
 pub mod cell;

@@ -1,0 +1,517 @@
+//! Admission: users of something that its owner may take back while they are inside.
+//!
+//! ```text
+//!   Admission (one for each thing)
+//!     63 … 25     24 … 17  16    15      14    13    12 … 0
+//!     generation  tags     void  closed  once  live  users
+//!
+//!   Presence (one for each user)      the place where it is, or is about to be; 0: nowhere
+//!
+//!   user                                       owner
+//!   presence = place                           open: generation, tags, live
+//!   live → users + 1      (one swap)           close: closed, not live
+//!   uses it                                    waits while users > 0 and somebody who lives is present
+//!   users - 1, was it void? (one subtraction)  or gives up: void, and does not wait
+//!   presence = nowhere
+//! ```
+//!
+//! The state is one word. Entering is a compare-and-swap of it that fails for another generation, so that
+//! whatever was read beside it belongs to the generation that was entered; if the thing is for one use, the same
+//! swap takes `live` away.
+//!
+//! # Who is inside
+//! The number of users does not say who they are. A user is in one place at a time and says in which before it
+//! enters and until it has left, so the owner, once it has closed, finds each that is inside by looking at their
+//! presences. What a presence says may be too much (its user has not entered yet, or has left just now), never
+//! too little. A user that has died stays in the count for ever; who knows of the death leaves its presence out.
+//! When nobody who lives is present, nobody will touch the state any more, and the owner may open it again.
+//!
+//! # What the owner may rely on
+//! * After [`close`](Admission::close) nobody enters, and nothing that a user does makes it live again.
+//! * When `users` is 0, or nobody who lives is present, all that users did has happened before.
+//! * After [`void`](Admission::void) each user still inside is told so when it leaves ([`Left::Void`]). A user that was
+//!   told [`Left::Valid`] had done all before. So a reader that was stopped for long finds out that it must not
+//!   trust what it has read. It cannot be kept from going on: a writer must be waited for.
+//!
+//! # Ordering
+//! SYNC admission.open: the state is stored with Release after what lies beside it, loaded with Acquire.
+//! SYNC admission.enter: a user enters with Release after its presence; the owner that closes, or looks at the
+//! number of users, acquires it. SYNC admission.leave: a user subtracts with Release after its last access; the
+//! owner acquires it by the number of users, by the presence that is stored after it, or by making it void.
+
+use crate::{AtomicU64, Ordering, spin_loop};
+
+const USERS: u64 = (1 << 13) - 1;
+const LIVE: u64 = 1 << 13;
+const ONCE: u64 = 1 << 14;
+const CLOSED: u64 = 1 << 15;
+const VOID: u64 = 1 << 16;
+const TAGS: u32 = 17;
+const GENERATION: u32 = 25;
+
+/// Generations are below this.
+pub const GENERATIONS: u64 = 1 << (64 - GENERATION);
+
+/// Users that can be inside at a time.
+pub const MOST_USERS: u64 = USERS;
+
+/// Rounds of a user that fails because others come and go; so many in a row are no accident.
+const ROUNDS: u32 = if cfg!(loom) { 4 } else { 10_000 };
+
+/// Where one user is. All zeros: nowhere.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Presence {
+    place: AtomicU64,
+}
+
+impl Presence {
+    /// The place that its user has entered, is about to enter, or has left just now; 0 for none. To be asked
+    /// after [`Admission::close`] of that place.
+    pub fn place(&self) -> u64 {
+        // SYNC admission.leave.
+        self.place.load(Ordering::Acquire)
+    }
+}
+
+/// The state of one thing that its owner lets others use. All zeros: never opened.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Admission {
+    state: AtomicU64,
+}
+
+/// Why a user did not get in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused<E> {
+    /// Closed, used up, or of another generation.
+    NotLive,
+    /// What was found beside the state does not permit it.
+    Check(E),
+}
+
+/// Whether a visit was one to the end.
+#[must_use = "what was read in a void visit must not be used"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Left {
+    /// The owner has waited for it, or had no need to.
+    Valid,
+    /// The owner has given up waiting before.
+    Void,
+}
+
+/// A user that is inside. It has to leave by one of the two ways; dropping it does not.
+#[must_use = "who does not leave stays inside"]
+#[derive(Debug)]
+pub struct Visit<'a> {
+    admission: &'a Admission,
+    presence: &'a Presence,
+}
+
+impl Visit<'_> {
+    /// Leaves.
+    #[inline]
+    pub fn leave(self) -> Left {
+        // Release: SYNC admission.leave. Acquire: what the owner did before it made this void.
+        let before = self.admission.state.fetch_sub(1, Ordering::AcqRel);
+        self.end(before)
+    }
+
+    /// Leaves without having used it: what is for one use is live again, unless it was closed.
+    #[cold]
+    pub fn give_back(self) -> Left {
+        // Release and Acquire as in `leave`.
+        let before = update(&self.admission.state, Ordering::AcqRel, |state| {
+            let left = state.wrapping_sub(1);
+            if state & ONCE != 0 && state & CLOSED == 0 {
+                left | LIVE
+            } else {
+                left
+            }
+        });
+        self.end(before)
+    }
+
+    #[inline]
+    fn end(self, before: u64) -> Left {
+        // Release: SYNC admission.leave.
+        self.presence.place.store(0, Ordering::Release);
+        if before & VOID == 0 {
+            Left::Valid
+        } else {
+            Left::Void
+        }
+    }
+}
+
+fn update(word: &AtomicU64, order: Ordering, next: impl Fn(u64) -> u64) -> u64 {
+    let mut seen = word.load(Ordering::Relaxed);
+    loop {
+        match word.compare_exchange_weak(seen, next(seen), order, Ordering::Relaxed) {
+            Ok(before) => return before,
+            Err(other) => seen = other,
+        }
+    }
+}
+
+impl Admission {
+    /// A user enters `place`, if it is live and of that generation. `check` looks at the tags and at what lies beside
+    /// the state; what it answers holds if the visit is given.
+    ///
+    /// # Errors
+    /// [`Refused`]; then the user is nowhere.
+    #[inline]
+    pub fn enter<'a, T, E>(
+        &'a self,
+        presence: &'a Presence,
+        place: u64,
+        generation: u64,
+        mut check: impl FnMut(u8) -> Result<T, E>,
+    ) -> Result<(Visit<'a>, T), Refused<E>> {
+        presence.place.store(place, Ordering::Relaxed);
+        let refused = 'entering: {
+            for _ in 0..ROUNDS {
+                // SYNC admission.open.
+                let state = self.state.load(Ordering::Acquire);
+                if state >> GENERATION != generation || state & LIVE == 0 {
+                    break 'entering Refused::NotLive;
+                }
+                let found = match check((state >> TAGS) as u8) {
+                    Ok(found) => found,
+                    Err(error) => break 'entering Refused::Check(error),
+                };
+                if state & USERS == USERS {
+                    spin_loop();
+                    continue;
+                }
+                let mut entered = state + 1;
+                if state & ONCE != 0 {
+                    entered &= !LIVE;
+                }
+                // Release: SYNC admission.enter. That the swap succeeds proves that what `check` saw belongs to
+                // this generation.
+                if self
+                    .state
+                    .compare_exchange_weak(state, entered, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+                {
+                    let visit = Visit {
+                        admission: self,
+                        presence,
+                    };
+                    return Ok((visit, found));
+                }
+            }
+            Refused::NotLive
+        };
+        presence.place.store(0, Ordering::Relaxed);
+        Err(refused)
+    }
+
+    /// The owner opens it under a generation of its own, for one use or many. Only while nobody is inside, see the
+    /// module page; what users inside a former generation left in the count is forgotten.
+    pub fn open(&self, generation: u64, once: bool, tags: u8) {
+        debug_assert!(generation < GENERATIONS);
+        let once = if once { ONCE } else { 0 };
+        let state = generation << GENERATION | u64::from(tags) << TAGS | once | LIVE;
+        // SYNC admission.open.
+        self.state.store(state, Ordering::Release);
+    }
+
+    /// The owner closes it for good. True if it was live: not closed, and not used up.
+    pub fn close(&self) -> bool {
+        // Acquire: SYNC admission.enter.
+        update(&self.state, Ordering::AcqRel, |state| {
+            (state & !LIVE) | CLOSED
+        }) & LIVE
+            != 0
+    }
+
+    /// The owner, which has closed it, does not wait for those inside any more.
+    pub fn void(&self) {
+        // Acquire: SYNC admission.leave, of those that have left before. Release: so that who is told has
+        // nothing of what comes after behind it.
+        self.state.fetch_or(VOID, Ordering::AcqRel);
+    }
+
+    /// Whether users can enter.
+    pub fn is_live(&self) -> bool {
+        self.state.load(Ordering::Acquire) & LIVE != 0
+    }
+
+    /// The owner takes the one use of it for itself. False if it is gone.
+    pub fn take(&self) -> bool {
+        self.state.fetch_and(!LIVE, Ordering::AcqRel) & LIVE != 0
+    }
+
+    /// How many are inside, the dead included.
+    pub fn users(&self) -> u64 {
+        // SYNC admission.enter, admission.leave.
+        self.state.load(Ordering::Acquire) & USERS
+    }
+
+    /// Whether nobody is inside and nobody can enter.
+    pub fn is_over(&self) -> bool {
+        // SYNC admission.leave.
+        self.state.load(Ordering::Acquire) & (LIVE | USERS) == 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const PLACE: u64 = 7;
+
+    fn enter<'a>(
+        admission: &'a Admission,
+        presence: &'a Presence,
+        generation: u64,
+    ) -> Option<Visit<'a>> {
+        let entered = admission.enter(presence, PLACE, generation, |_| Ok::<_, ()>(()));
+        entered.ok().map(|(visit, ())| visit)
+    }
+
+    #[test]
+    fn one_use_is_given_once_and_comes_back_unless_closed() {
+        let (admission, presence) = (Admission::default(), Presence::default());
+        assert!(enter(&admission, &presence, 0).is_none(), "never opened");
+        admission.open(3, true, 0);
+        assert!(enter(&admission, &presence, 2).is_none(), "stale");
+        let visit = enter(&admission, &presence, 3).expect("live");
+        assert_eq!(presence.place(), PLACE);
+        assert!(
+            enter(&admission, &Presence::default(), 3).is_none(),
+            "for one"
+        );
+        assert_eq!(visit.give_back(), Left::Valid);
+        assert_eq!((presence.place(), admission.is_live()), (0, true));
+        let visit = enter(&admission, &presence, 3).expect("live again");
+        assert!(!admission.close(), "it was in use");
+        assert_eq!(visit.give_back(), Left::Valid);
+        assert!(!admission.is_live(), "closed is closed");
+        assert!(admission.is_over());
+        assert!(enter(&admission, &presence, 3).is_none());
+    }
+
+    #[test]
+    fn who_stays_too_long_is_told_and_who_left_before_is_not() {
+        let admission = Admission::default();
+        let (one, two) = (Presence::default(), Presence::default());
+        admission.open(1, false, 0);
+        let first = enter(&admission, &one, 1).expect("live");
+        let second = enter(&admission, &two, 1).expect("live");
+        assert!(admission.close());
+        assert_eq!(first.leave(), Left::Valid);
+        admission.void();
+        assert_eq!(admission.users(), 1);
+        assert_eq!(second.leave(), Left::Void);
+        assert!(admission.is_over());
+    }
+
+    #[test]
+    fn what_is_read_beside_the_state_may_refuse() {
+        let (admission, presence) = (Admission::default(), Presence::default());
+        admission.open(GENERATIONS - 1, false, 0xA5);
+        let refused = admission.enter(&presence, PLACE, GENERATIONS - 1, |tags| {
+            if tags == 0xA5 { Err(tags) } else { Ok(()) }
+        });
+        assert_eq!(refused.err(), Some(Refused::Check(0xA5)));
+        assert_eq!((presence.place(), admission.users()), (0, 0));
+    }
+
+    #[test]
+    fn as_many_as_fit_are_counted_and_no_more() {
+        let (admission, presence) = (Admission::default(), Presence::default());
+        admission.open(1, false, 0);
+        for _ in 0..MOST_USERS {
+            assert!(enter(&admission, &presence, 1).is_some());
+        }
+        assert!(enter(&admission, &presence, 1).is_none());
+        assert_eq!(admission.users(), MOST_USERS);
+        assert!(
+            admission.is_live(),
+            "and nothing beside the count has changed"
+        );
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::{AtomicU32, UnsafeCell};
+    use loom::sync::Arc;
+    use loom::thread;
+
+    const PLACE: u64 = 7;
+
+    /// What the owner lends, and how it is guarded.
+    struct Lent {
+        admission: Admission,
+        presence: [Presence; 2],
+        memory: UnsafeCell<u32>,
+        relaxed: AtomicU32,
+    }
+
+    // SAFETY: that the cell is used by one at a time is what the models show.
+    unsafe impl Sync for Lent {}
+    // SAFETY: as above.
+    unsafe impl Send for Lent {}
+
+    fn lent(once: bool) -> Arc<Lent> {
+        let lent = Lent {
+            admission: Admission::default(),
+            presence: Default::default(),
+            memory: UnsafeCell::new(0),
+            relaxed: AtomicU32::new(0),
+        };
+        lent.admission.open(1, once, 0);
+        Arc::new(lent)
+    }
+
+    fn enter(lent: &Lent, user: usize) -> Option<Visit<'_>> {
+        let presence = &lent.presence[user];
+        let entered = lent
+            .admission
+            .enter(presence, PLACE, 1, |_| Ok::<_, ()>(()));
+        entered.ok().map(|(visit, ())| visit)
+    }
+
+    /// Waits as an owner does: for those of `living` that are present.
+    fn wait(lent: &Lent, living: &[usize]) {
+        while lent.admission.users() > 0
+            && living
+                .iter()
+                .any(|user| lent.presence[*user].place() == PLACE)
+        {
+            thread::yield_now();
+        }
+    }
+
+    fn check(model: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(model);
+    }
+
+    /// A writer that lives is waited for, though another one has died inside, or on its way in or out.
+    fn a_writer_is_waited_for(dead_gets: u32) {
+        check(move || {
+            let lent = lent(false);
+            let dead = {
+                let lent = lent.clone();
+                thread::spawn(move || match (dead_gets, enter(&lent, 1)) {
+                    // Dies inside.
+                    (0, visit) => core::mem::forget(visit),
+                    // Dies when it has left, but its presence does not say so.
+                    (_, visit) => {
+                        let visit = visit.expect("nobody has closed yet");
+                        _ = visit.leave();
+                        lent.presence[1].place.store(PLACE, Ordering::Relaxed);
+                    }
+                })
+            };
+            dead.join().unwrap();
+            let writer = {
+                let lent = lent.clone();
+                thread::spawn(move || {
+                    if let Some(visit) = enter(&lent, 0) {
+                        // SAFETY: it is inside.
+                        lent.memory.with_mut(|memory| unsafe { *memory += 1 });
+                        assert_eq!(visit.leave(), Left::Valid);
+                    }
+                })
+            };
+            lent.admission.close();
+            wait(&lent, &[0]);
+            // SAFETY: nobody who lives is inside.
+            lent.memory.with_mut(|memory| unsafe { *memory += 10 });
+            // Its next generation is not disturbed by whoever left the former one.
+            lent.admission.open(2, false, 0);
+            writer.join().unwrap();
+            assert_eq!(lent.admission.users(), 0);
+            assert!(lent.admission.is_live());
+        });
+    }
+
+    #[test]
+    fn a_writer_is_waited_for_beside_one_that_died_inside() {
+        a_writer_is_waited_for(0);
+    }
+
+    #[test]
+    fn a_writer_is_waited_for_beside_one_that_died_on_its_way_out() {
+        a_writer_is_waited_for(1);
+    }
+
+    /// What a reader was not waited for to read, it is told not to trust.
+    #[test]
+    fn a_reader_that_is_given_up_knows() {
+        check(|| {
+            let lent = lent(false);
+            let reader = {
+                let lent = lent.clone();
+                thread::spawn(move || {
+                    if let Some(visit) = enter(&lent, 0) {
+                        let read = lent.relaxed.load(Ordering::Relaxed);
+                        if visit.leave() == Left::Valid {
+                            assert_eq!(read, 0, "what was lent");
+                        }
+                    }
+                })
+            };
+            lent.admission.close();
+            lent.admission.void();
+            lent.relaxed.store(1, Ordering::Relaxed);
+            reader.join().unwrap();
+        });
+    }
+
+    /// What is given back after it was closed stays closed.
+    #[test]
+    fn giving_back_does_not_open_what_was_closed() {
+        check(|| {
+            let lent = lent(true);
+            let user = {
+                let lent = lent.clone();
+                thread::spawn(move || {
+                    if let Some(visit) = enter(&lent, 0) {
+                        _ = visit.give_back();
+                    }
+                })
+            };
+            lent.admission.close();
+            wait(&lent, &[0]);
+            assert!(!lent.admission.is_live());
+            user.join().unwrap();
+            assert!(!lent.admission.is_live() && enter(&lent, 1).is_none());
+        });
+    }
+
+    /// One use is given to one, whoever comes.
+    #[test]
+    fn one_use_is_given_to_one() {
+        check(|| {
+            let lent = lent(true);
+            let other = {
+                let lent = lent.clone();
+                thread::spawn(move || {
+                    if let Some(visit) = enter(&lent, 1) {
+                        // SAFETY: it is the only one that gets in.
+                        lent.memory.with_mut(|memory| unsafe { *memory += 1 });
+                        _ = visit.leave();
+                    }
+                })
+            };
+            if let Some(visit) = enter(&lent, 0) {
+                // SAFETY: as above.
+                lent.memory.with_mut(|memory| unsafe { *memory += 1 });
+                _ = visit.leave();
+            }
+            other.join().unwrap();
+            // `compare_exchange_weak` may fail for nothing: then nobody has had it.
+            // SAFETY: all have ended.
+            assert!(lent.memory.with(|memory| unsafe { *memory }) <= 1);
+        });
+    }
+}

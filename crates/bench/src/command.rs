@@ -2,7 +2,7 @@
 
 use crate::catalog;
 use crate::components;
-use crate::experiment::{Cast, Effort, Experiment, Member, Performer};
+use crate::experiment::{ComponentProgram, Effort, Experiment, MpiImplementation, Participants};
 use crate::harness::Harness;
 use crate::implementation::Implementation;
 use crate::machine::{self, Machine};
@@ -184,25 +184,25 @@ fn measure(
         eprintln!("weft bench: {remark}");
         remarks.push(remark);
     }
-    let performer = |(index, program): (usize, &Program)| Performer {
+    let program = |(index, program): (usize, &Program)| ComponentProgram {
         index,
         stem: program.stem.clone(),
         role: program.role,
     };
-    let mut cast = Cast {
-        members: Vec::new(),
-        performers: harness.programs.iter().enumerate().map(performer).collect(),
+    let mut participants = Participants {
+        implementations: Vec::new(),
+        programs: harness.programs.iter().enumerate().map(program).collect(),
         cache: machine::largest_cache(),
         cores,
     };
-    let mut participants = Vec::new();
+    let mut measured = Vec::new();
     for (index, implementation) in implementations.iter().enumerate() {
         let name = implementation.name.clone();
         match harness.version(index) {
             Ok(version) => {
                 eprintln!("weft bench: {name}: {version}");
                 let (role, launch) = (implementation.role, implementation.launch_note());
-                cast.members.push(Member {
+                participants.implementations.push(MpiImplementation {
                     index,
                     network: Some(implementations.len() + index),
                     sealed: encrypted.filter(|_| role == Role::Ours),
@@ -210,7 +210,7 @@ fn measure(
                     name: name.clone(),
                     role,
                 });
-                participants.push(Participant {
+                measured.push(Participant {
                     name,
                     version,
                     launch,
@@ -229,17 +229,17 @@ fn measure(
         commit: commit(tree),
         started: machine::utc(),
         effort: effort.word().into(),
-        implementations: participants,
+        implementations: measured,
         remarks,
         experiments: Vec::new(),
     };
     let whole = chosen.len();
     for (index, experiment) in chosen.iter().enumerate() {
-        let mut plan = (experiment.plan)(&cast, effort);
+        let mut plan = (experiment.plan)(&participants, effort);
         if let Some(seconds) = options.within {
             plan.bound(std::time::Duration::from_secs(seconds));
         }
-        if plan.lines.is_empty() {
+        if plan.series.is_empty() {
             eprintln!(
                 "weft bench: {} needs an implementation of MPI; left out",
                 experiment.id
@@ -287,7 +287,7 @@ fn bar(name: &str) -> ProgressBar {
 fn list(all: &[Experiment]) -> String {
     let mut text = String::new();
     let mut sorted: Vec<&Experiment> = all.iter().collect();
-    sorted.sort_by_key(|experiment| experiment.part);
+    sorted.sort_by_key(|experiment| experiment.origin);
     for experiment in sorted {
         text += &format!("{:24} {}\n", experiment.id, experiment.title);
     }

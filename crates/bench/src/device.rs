@@ -121,7 +121,7 @@ fn loopback() -> Result<(TcpStream, TcpStream)> {
 
 /// Alone on its pair of lines, so that no neighbour disturbs it (128: the prefetcher takes pairs).
 #[repr(align(128))]
-struct Line(AtomicU64);
+struct LinePair(AtomicU64);
 
 /// Two cores that this process may use; an error on a machine with one.
 fn two_cores() -> Result<(usize, usize)> {
@@ -140,7 +140,7 @@ fn turns(
     after: impl Fn(usize) + Sync,
 ) -> Result<Vec<f64>> {
     let (first, second) = two_cores()?;
-    let line = Line(AtomicU64::new(0));
+    let line = LinePair(AtomicU64::new(0));
     let pinned = Barrier::new(2);
     let turns = warmup + iterations * samples as u64;
     let (before, after) = (&before, &after);
@@ -177,7 +177,7 @@ fn turns(
 }
 
 /// Spins until the line holds the value. Acquire of both SYNC line.question and line.answer.
-fn wait_for(line: &Line, value: u64) {
+fn wait_for(line: &LinePair, value: u64) {
     while line.0.load(Ordering::Acquire) != value {
         spin_loop();
     }

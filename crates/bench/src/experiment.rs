@@ -1,7 +1,7 @@
 //! An experiment as a value: what is measured, on which axes, and the cells that a run visits.
 //!
 //! ```text
-//! Experiment ── plan(cast, effort) ──> Plan { budget, lines } ── each Line: series + cells (x, Task)
+//! Experiment ── plan(participants, effort) ──> Plan { budget, series } ── each SeriesPlan: series + cells (x, Task)
 //! ```
 //!
 //! A plan knows nothing of time or order; the harness knows nothing of MPI calls. What joins them is
@@ -39,7 +39,7 @@ impl Effort {
 
 /// Where an experiment comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum Origin {
     /// Mailbox and portal.
     A,
     /// Standard and synchronous send.
@@ -59,7 +59,7 @@ pub struct Experiment {
     /// Name on the command line and in the results.
     pub id: &'static str,
     /// Where it comes from.
-    pub part: Part,
+    pub origin: Origin,
     /// One line for people.
     pub title: &'static str,
     /// Label of the x axis, with its unit.
@@ -77,12 +77,12 @@ pub struct Experiment {
     /// What a reader must know.
     pub notes: &'static [&'static str],
     /// What is measured, for those who take part.
-    pub plan: fn(&Cast, Effort) -> Plan,
+    pub plan: fn(&Participants, Effort) -> Plan,
 }
 
 /// One implementation of MPI that takes part.
 #[derive(Clone, Debug)]
-pub struct Member {
+pub struct MpiImplementation {
     /// Where the harness has it.
     pub index: usize,
     /// Where the harness has it told to use TCP within a host, if it can.
@@ -99,7 +99,7 @@ pub struct Member {
 
 /// A program that runs one library's component.
 #[derive(Clone, Debug)]
-pub struct Performer {
+pub struct ComponentProgram {
     /// Where the harness has it.
     pub index: usize,
     /// `weft`, or the stem of its source in `crates/bench/peers`.
@@ -109,11 +109,11 @@ pub struct Performer {
 }
 
 /// What takes part: implementations of MPI, and programs of single components.
-pub struct Cast {
+pub struct Participants {
     /// Those that run.
-    pub members: Vec<Member>,
+    pub implementations: Vec<MpiImplementation>,
     /// The programs of components that run.
-    pub performers: Vec<Performer>,
+    pub programs: Vec<ComponentProgram>,
     /// Bytes of the largest cache; 0 if unknown.
     pub cache: usize,
     /// Processors that the run may use.
@@ -125,7 +125,7 @@ pub struct Plan {
     /// When to stop.
     pub budget: Budget,
     /// The series.
-    pub lines: Vec<Line>,
+    pub series: Vec<SeriesPlan>,
     /// Whether no other job may be resident meanwhile (shared pages would be counted in part).
     pub alone: bool,
     /// After so long, cells that have a sample get no more.
@@ -152,7 +152,7 @@ pub struct Budget {
 }
 
 /// One series: where it stands in the legend, and its cells.
-pub struct Line {
+pub struct SeriesPlan {
     /// Whose it is.
     pub role: Role,
     /// Name of the implementation or device.
@@ -168,7 +168,7 @@ pub struct Line {
 /// A job that must be running for a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobKey {
-    /// Index in the cast.
+    /// Index in [`Participants`].
     pub implementation: usize,
     /// Number of ranks.
     pub ranks: u32,
@@ -213,7 +213,7 @@ pub enum Task {
     },
     /// A loop in the program of a library, over one of its components.
     Program {
-        /// Index in the cast.
+        /// Index in [`Participants`].
         program: usize,
         /// Verb and keys of the request, without the number of runs: a sample each.
         request: String,
@@ -244,7 +244,7 @@ pub enum Task {
     },
     /// Time of `mpiexec` from its start to its end, of a program that only initialises and finalises.
     Launch {
-        /// Index in the cast.
+        /// Index in [`Participants`].
         implementation: usize,
         /// Number of ranks.
         ranks: u32,
@@ -252,10 +252,10 @@ pub enum Task {
     /// Time of a launcher from its start to its end, of a job of two hosts with four ranks each, in which
     /// each rank hears from each other.
     Form {
-        /// Index in the cast.
+        /// Index in [`Participants`].
         implementation: usize,
         /// How it is formed.
-        way: Way,
+        way: Formation,
         /// Less the time of the same launcher with programs that do nothing, started just before or after.
         less_launcher: bool,
     },
@@ -266,7 +266,7 @@ pub enum Task {
     },
     /// Two jobs of one rank each compute at once: the smaller one's share of a core.
     TwoJobs {
-        /// Index in the cast.
+        /// Index in [`Participants`].
         implementation: usize,
         /// Length of one sample.
         milliseconds: u64,
@@ -275,7 +275,7 @@ pub enum Task {
 
 /// How a job of two hosts is formed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Formation {
     /// `weft join` on both, with a token.
     Join,
     /// Our launcher, which reaches each host by a command.
@@ -399,7 +399,7 @@ impl Plan {
     /// Bounds the whole run: one launch, the time divided among the cells, and no more turns for a cell
     /// that has a sample once the time is over.
     pub fn bound(&mut self, limit: Duration) {
-        let cells: usize = self.lines.iter().map(|line| line.cells.len()).sum();
+        let cells: usize = self.series.iter().map(|line| line.cells.len()).sum();
         let share = limit / u32::try_from(cells.max(1)).unwrap_or(u32::MAX);
         self.budget = Budget {
             // Below six samples no interval of the median reaches 95 %.
@@ -412,7 +412,7 @@ impl Plan {
     }
 }
 
-impl Line {
+impl SeriesPlan {
     /// Name in the legend: the subject, and what varies.
     pub fn name(&self) -> String {
         if self.variant.is_empty() {

@@ -3,7 +3,7 @@
 //! Each namespace belongs to a process of ours that waits for the end of its standard input: however this
 //! program ends, both end, and with them the namespaces and the line between them.
 
-use crate::experiment::Way;
+use crate::experiment::Formation;
 use crate::implementation::Implementation;
 use crate::job::timed;
 use anyhow::{Context, Result, bail};
@@ -117,11 +117,11 @@ impl Hosts {
 
     /// Forms a job on both hosts, in which each rank hears from each other, and lets it end; the time from
     /// the start to the end of its launcher.
-    pub fn form(&self, member: &Implementation, way: &Way) -> Result<Duration> {
+    pub fn form(&self, member: &Implementation, way: &Formation) -> Result<Duration> {
         let ranks = (2 * EACH).to_string();
         let mut launcher = match way {
-            Way::Join => return self.join(member),
-            Way::Hosts => {
+            Formation::Join => return self.join(member),
+            Formation::Hosts => {
                 let mut command = self.on(0, member.tool("mpiexec"));
                 command
                     .arg("--launch-command")
@@ -129,7 +129,7 @@ impl Hosts {
                     .args(["--hosts", &self.list()]);
                 command
             }
-            Way::Hydra(hydra) | Way::HydraAlone(hydra) => {
+            Formation::Hydra(hydra) | Formation::HydraAlone(hydra) => {
                 let mut command = self.on(0, hydra.clone());
                 command
                     .args(["-launcher", "rsh", "-localhost", "10.92.0.1"])
@@ -140,7 +140,7 @@ impl Hosts {
             }
         };
         launcher.args(["-n", &ranks]);
-        if let Way::HydraAlone(_) = way {
+        if let Formation::HydraAlone(_) = way {
             launcher.arg("true");
         } else {
             launcher.arg(member.program()).arg("form");

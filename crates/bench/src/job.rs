@@ -358,12 +358,22 @@ pub struct Pool {
 
 impl Pool {
     /// The job of this key, launched if it does not run. After two failed launches the key is refused.
-    pub fn job(&mut self, key: JobKey, cast: &[Implementation], cores: usize) -> Result<&mut Job> {
+    pub fn job(
+        &mut self,
+        key: JobKey,
+        participants: &[Implementation],
+        cores: usize,
+    ) -> Result<&mut Job> {
         if !self.jobs.contains_key(&key) {
             if let Some((2.., why)) = self.failures.get(&key) {
                 bail!("{why} (tried twice)");
             }
-            match Job::launch(&cast[key.implementation], key.ranks, key.multiple, cores) {
+            match Job::launch(
+                &participants[key.implementation],
+                key.ranks,
+                key.multiple,
+                cores,
+            ) {
                 Ok(job) => self.jobs.insert(key, job),
                 Err(error) => {
                     let failure = self.failures.entry(key).or_default();
@@ -388,14 +398,14 @@ impl Pool {
     }
 
     /// Ends all jobs in good order.
-    pub fn retire(&mut self, cast: &[Implementation]) {
+    pub fn retire(&mut self, participants: &[Implementation]) {
         let mut jobs: Vec<_> = self.jobs.drain().collect();
         jobs.sort_by_key(|(key, _)| *key);
         for (key, job) in jobs {
             if let Err(error) = job.end() {
                 self.complaints.push(format!(
                     "{} with {} ranks: {error:#}",
-                    cast[key.implementation].name, key.ranks
+                    participants[key.implementation].name, key.ranks
                 ));
             }
         }

@@ -5,7 +5,8 @@ use super::sources::bare_copy;
 use super::{budget, over_tcp, per_implementation, powers, raw_stream, sealed, timed};
 use crate::device::Device;
 use crate::experiment::{
-    Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
+    Budget, Convert, Effort, Experiment, JobKey, Origin, Participants, Plan, Repeat, SeriesPlan,
+    Task,
 };
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
@@ -14,10 +15,14 @@ use std::time::Duration;
 const WINDOW: usize = 64;
 
 /// What all of them share; each changes what differs.
-fn base(id: &'static str, title: &'static str, plan: fn(&Cast, Effort) -> Plan) -> Experiment {
+fn base(
+    id: &'static str,
+    title: &'static str,
+    plan: fn(&Participants, Effort) -> Plan,
+) -> Experiment {
     Experiment {
         id,
-        part: Part::Beyond,
+        origin: Origin::Beyond,
         title,
         x: "message size [B]",
         y: "time [µs]",
@@ -46,7 +51,7 @@ pub fn experiments() -> Vec<Experiment> {
             lower_is_better: false,
             notes: &[
                 "Windows of 64 MPI_Isend from one buffer to one buffer, then a 4-byte answer, as the OSU bandwidth test.",
-                "Device lines: memcpy within one thread; one process_vm_readv per message between two processes; a raw \
+                "Device series: memcpy within one thread; one process_vm_readv per message between two processes; a raw \
                  TCP stream over loopback between two processes that spin: 64 times write of a message, read into a \
                  buffer of a message, and then the same 4-byte answer. Its send buffer is 512 KiB, with which large messages \
                  are quicker than with the kernel's choice.",
@@ -161,7 +166,7 @@ pub fn experiments() -> Vec<Experiment> {
     ]
 }
 
-fn bandwidth(cast: &Cast, effort: Effort) -> Plan {
+fn bandwidth(participants: &Participants, effort: Effort) -> Plan {
     let sizes = effort.pick(
         vec![8, 64, 512, 4096, 32_768, 262_144, 524_288, 1 << 20, 4 << 20],
         powers(1, 4 << 20),
@@ -181,11 +186,11 @@ fn bandwidth(cast: &Cast, effort: Effort) -> Plan {
             .map(|&size| (size as f64, task(size)))
             .collect()
     };
-    let mut lines = per_implementation(cast, "", "", cells);
-    lines.extend(over_tcp(cast, "TCP", cells));
-    lines.extend(sealed(cast, cells));
-    lines.extend(raw_stream(
-        cast,
+    let mut series = per_implementation(participants, "", "", cells);
+    series.extend(over_tcp(participants, "TCP", cells));
+    series.extend(sealed(participants, cells));
+    series.extend(raw_stream(
+        participants,
         &format!("window window={WINDOW}"),
         &sizes,
         |_| Repeat::Timed,
@@ -199,7 +204,7 @@ fn bandwidth(cast: &Cast, effort: Effort) -> Plan {
         };
         (size as f64, task)
     };
-    lines.push(Line {
+    series.push(SeriesPlan {
         role: Role::Device,
         subject: Device::Memcpy.name().into(),
         variant: String::new(),
@@ -210,20 +215,20 @@ fn bandwidth(cast: &Cast, effort: Effort) -> Plan {
             .map(memcpy)
             .collect(),
     });
-    lines.extend(bare_copy(cast, &sizes, 4096, |size| {
+    series.extend(bare_copy(participants, &sizes, 4096, |size| {
         Convert::Megabytes(size as f64)
     }));
     Plan {
         budget: budget(effort),
-        lines,
+        series,
         alone: false,
         limit: None,
     }
 }
 
-fn message_rate(cast: &Cast, effort: Effort) -> Plan {
+fn message_rate(participants: &Participants, effort: Effort) -> Plan {
     let sizes = effort.pick(vec![1, 8, 64, 1024], powers(1, 8192));
-    let lines = per_implementation(cast, "", "", |implementation| {
+    let series = per_implementation(participants, "", "", |implementation| {
         let request = |size| format!("bandwidth size={size} window={WINDOW}");
         let task = |size| {
             timed(
@@ -240,15 +245,15 @@ fn message_rate(cast: &Cast, effort: Effort) -> Plan {
     });
     Plan {
         budget: budget(effort),
-        lines,
+        series,
         alone: false,
         limit: None,
     }
 }
 
-fn startup(cast: &Cast, effort: Effort) -> Plan {
+fn startup(participants: &Participants, effort: Effort) -> Plan {
     let ranks: &[u32] = effort.pick(&[2, 64], &[1, 2, 4, 8, 16, 64]);
-    let mut lines = per_implementation(cast, "", "", |implementation| {
+    let mut series = per_implementation(participants, "", "", |implementation| {
         let task = |ranks| Task::Launch {
             implementation,
             ranks,
@@ -260,7 +265,7 @@ fn startup(cast: &Cast, effort: Effort) -> Plan {
     });
     // 64 ranks of the peers take seconds; the promise about them is Weft's alone.
     if effort == Effort::Quick {
-        for line in lines.iter_mut().filter(|line| line.role != Role::Ours) {
+        for line in series.iter_mut().filter(|line| line.role != Role::Ours) {
             line.cells.retain(|(ranks, _)| *ranks < 64.0);
         }
     }
@@ -273,15 +278,15 @@ fn startup(cast: &Cast, effort: Effort) -> Plan {
     };
     Plan {
         budget,
-        lines,
+        series,
         alone: false,
         limit: None,
     }
 }
 
-fn idle_cpu(cast: &Cast, effort: Effort) -> Plan {
+fn idle_cpu(participants: &Participants, effort: Effort) -> Plan {
     let milliseconds = effort.pick(300, 4000);
-    let lines = per_implementation(cast, "", "", |implementation| {
+    let series = per_implementation(participants, "", "", |implementation| {
         let job = JobKey {
             implementation,
             ranks: 2,
@@ -309,14 +314,14 @@ fn idle_cpu(cast: &Cast, effort: Effort) -> Plan {
             launches,
             ..budget(effort)
         },
-        lines,
+        series,
         alone: false,
         limit: None,
     }
 }
 
-fn memory(cast: &Cast, effort: Effort) -> Plan {
-    let lines = per_implementation(cast, "", "", |implementation| {
+fn memory(participants: &Participants, effort: Effort) -> Plan {
+    let series = per_implementation(participants, "", "", |implementation| {
         vec![(
             0.0,
             Task::Memory {
@@ -336,15 +341,15 @@ fn memory(cast: &Cast, effort: Effort) -> Plan {
     };
     Plan {
         budget,
-        lines,
+        series,
         alone: true,
         limit: None,
     }
 }
 
-fn two_jobs(cast: &Cast, effort: Effort) -> Plan {
+fn two_jobs(participants: &Participants, effort: Effort) -> Plan {
     let milliseconds = effort.pick(100, 1000);
-    let lines = per_implementation(cast, "", "", |implementation| {
+    let series = per_implementation(participants, "", "", |implementation| {
         vec![(
             0.0,
             Task::TwoJobs {
@@ -361,7 +366,7 @@ fn two_jobs(cast: &Cast, effort: Effort) -> Plan {
     };
     Plan {
         budget,
-        lines,
+        series,
         alone: true,
         limit: None,
     }

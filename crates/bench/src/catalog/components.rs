@@ -4,7 +4,8 @@
 
 use super::budget;
 use crate::experiment::{
-    Budget, Cast, Convert, Effort, Experiment, Line, Part, Performer, Plan, Task,
+    Budget, ComponentProgram, Convert, Effort, Experiment, Origin, Participants, Plan, SeriesPlan,
+    Task,
 };
 use crate::results::{Chart, Scale};
 use std::time::Duration;
@@ -37,7 +38,7 @@ type Entry = (&'static str, &'static str, &'static str, &'static str);
 fn base() -> Experiment {
     Experiment {
         id: "hash-insert",
-        part: Part::C,
+        origin: Origin::C,
         title: "Hash table: insert, no item with the key",
         x: "threads",
         y: "time per operation [ns]",
@@ -138,20 +139,20 @@ pub fn experiments() -> Vec<Experiment> {
 }
 
 /// Series of those that take part and are there.
-fn lines(
-    cast: &Cast,
+fn series(
+    participants: &Participants,
     panel: &str,
     parts: &[Entry],
-    cells: impl Fn(&Performer, &str) -> Vec<(f64, Task)>,
-) -> Vec<Line> {
+    cells: impl Fn(&ComponentProgram, &str) -> Vec<(f64, Task)>,
+) -> Vec<SeriesPlan> {
     let of_part = |(stem, subject, verb, variant): &Entry| {
-        let performer = cast.performers.iter().find(|one| one.stem == *stem)?;
-        Some(Line {
-            role: performer.role,
+        let program = participants.programs.iter().find(|one| one.stem == *stem)?;
+        Some(SeriesPlan {
+            role: program.role,
             subject: subject.to_string(),
             variant: variant.to_string(),
             panel: panel.into(),
-            cells: cells(performer, verb),
+            cells: cells(program, verb),
         })
     };
     parts.iter().filter_map(of_part).collect()
@@ -172,14 +173,20 @@ fn threads(effort: Effort) -> Vec<usize> {
     effort.pick(vec![1, 2, 8, 32], vec![1, 2, 4, 8, 16, 32])
 }
 
-fn hash_lines(cast: &Cast, effort: Effort, panel: &str, mode: &str, parts: &[Entry]) -> Vec<Line> {
+fn hash_lines(
+    participants: &Participants,
+    effort: Effort,
+    panel: &str,
+    mode: &str,
+    parts: &[Entry],
+) -> Vec<SeriesPlan> {
     let steady = mode == "steady";
-    let sweep = match (steady, cast.cache) {
+    let sweep = match (steady, participants.cache) {
         (true, _) => 64,
         (_, 0) => 64 << 20,
         (_, cache) => (2 * cache).min(256 << 20),
     };
-    lines(cast, panel, parts, |performer, verb| {
+    series(participants, panel, parts, |program, verb| {
         let task = |threads: usize| {
             let (inserts, rounds) = if steady {
                 (WINDOW * threads, 40)
@@ -187,7 +194,7 @@ fn hash_lines(cast: &Cast, effort: Effort, panel: &str, mode: &str, parts: &[Ent
                 (INSERTS, 1)
             };
             Task::Program {
-                program: performer.index,
+                program: program.index,
                 request: format!(
                     "{verb} mode={mode} threads={threads} size={TABLE} inserts={inserts} rounds={rounds} \
                      sweep={sweep} seed={SEED}"
@@ -209,41 +216,41 @@ const TABLES: [Entry; 3] = [
 const TOGETHER: Entry = ("weft", "Weft", "hash-all", "handed in together");
 const ONE_CALL: Entry = ("cuckoo", "libcuckoo uprase_fn", "hash-one-call", "");
 
-fn hash_insert(cast: &Cast, effort: Effort) -> Plan {
+fn hash_insert(participants: &Participants, effort: Effort) -> Plan {
     let mut parts = TABLES.to_vec();
     parts.push(TOGETHER);
     Plan {
         budget: runs(effort),
-        lines: hash_lines(cast, effort, "", "insert", &parts),
+        series: hash_lines(participants, effort, "", "insert", &parts),
         alone: false,
         limit: None,
     }
 }
 
-fn hash_match(cast: &Cast, effort: Effort) -> Plan {
+fn hash_match(participants: &Participants, effort: Effort) -> Plan {
     let mut parts = TABLES.to_vec();
     parts.extend([TOGETHER, ONE_CALL]);
-    let mut lines = hash_lines(cast, effort, SOURCE, "match", &parts);
+    let mut series = hash_lines(participants, effort, SOURCE, "match", &parts);
     parts.retain(|part| *part != TOGETHER);
-    lines.extend(hash_lines(cast, effort, STEADY, "steady", &parts));
+    series.extend(hash_lines(participants, effort, STEADY, "steady", &parts));
     Plan {
         budget: runs(effort),
-        lines,
+        series,
         alone: false,
         limit: None,
     }
 }
 
-fn packet_pool(cast: &Cast, effort: Effort) -> Plan {
+fn packet_pool(participants: &Participants, effort: Effort) -> Plan {
     let parts: [Entry; 3] = [
         ("weft", "Weft", "pool", ""),
         ("lockfree", "lock-free stack (Boost)", "pool-stack", ""),
         ("lockfree", "lock-free queue (Boost)", "pool-queue", ""),
     ];
     let panel = |panel: &str, mode: &str, rounds: u64| {
-        lines(cast, panel, &parts, |performer, verb| {
+        series(participants, panel, &parts, |program, verb| {
             let task = |threads: usize| Task::Program {
-                program: performer.index,
+                program: program.index,
                 request: format!(
                     "{verb} mode={mode} threads={threads} packets={PACKETS} rounds={rounds} sleep=20000 \
                      seed={SEED}"
@@ -258,11 +265,11 @@ fn packet_pool(cast: &Cast, effort: Effort) -> Plan {
             places.into_iter().map(|x| (x as f64, task(x))).collect()
         })
     };
-    let mut lines = panel(SOURCE, "source", 8);
-    lines.extend(panel(STEADY, "steady", 50));
+    let mut series = panel(SOURCE, "source", 8);
+    series.extend(panel(STEADY, "steady", 50));
     Plan {
         budget: runs(effort),
-        lines,
+        series,
         alone: false,
         limit: None,
     }
@@ -291,55 +298,61 @@ const SCHEDULERS: [(Entry, usize, usize); 6] = [
 ];
 
 fn scheduler_lines(
-    cast: &Cast,
+    participants: &Participants,
     effort: Effort,
     places: &[usize],
     signals: bool,
-    task: impl Fn(&Performer, &str, usize) -> Task,
-) -> Vec<Line> {
+    task: impl Fn(&ComponentProgram, &str, usize) -> Task,
+) -> Vec<SeriesPlan> {
     let mut all = Vec::new();
     for ((stem, name, yields, signal), quick, full) in SCHEDULERS {
         let most = effort.pick(quick, full);
         let part = (stem, name, if signals { signal } else { yields }, "");
-        all.extend(lines(cast, "", &[part], |performer, verb| {
+        all.extend(series(participants, "", &[part], |program, verb| {
             let places = places.iter().filter(|count| **count <= most);
             places
-                .map(|&count| (count as f64, task(performer, verb, count)))
+                .map(|&count| (count as f64, task(program, verb, count)))
                 .collect()
         }));
     }
     all
 }
 
-fn thread_scheduling(cast: &Cast, effort: Effort) -> Plan {
+fn thread_scheduling(participants: &Participants, effort: Effort) -> Plan {
     let places = effort.pick(
         vec![2, 8, 64, 512, 4096, 65_536],
         vec![2, 8, 64, 512, 4096, 65_536, 262_144, 1 << 20],
     );
-    let lines = scheduler_lines(cast, effort, &places, false, |performer, verb, count| {
-        // The kernel's yields take a thousand times as long as others'.
-        let yields = if performer.stem == "posix" {
-            4_000
-        } else {
-            200_000
-        };
-        let rounds = (yields / count).max(2);
-        Task::Program {
-            program: performer.index,
-            request: format!("{verb} count={count} rounds={rounds}"),
-            operations: (count * rounds) as u64,
-            convert: Convert::Microseconds,
-        }
-    });
+    let series = scheduler_lines(
+        participants,
+        effort,
+        &places,
+        false,
+        |program, verb, count| {
+            // The kernel's yields take a thousand times as long as others'.
+            let yields = if program.stem == "posix" {
+                4_000
+            } else {
+                200_000
+            };
+            let rounds = (yields / count).max(2);
+            Task::Program {
+                program: program.index,
+                request: format!("{verb} count={count} rounds={rounds}"),
+                operations: (count * rounds) as u64,
+                convert: Convert::Microseconds,
+            }
+        },
+    );
     Plan {
         budget: runs(effort),
-        lines,
+        series,
         alone: false,
         limit: None,
     }
 }
 
-fn thread_create(cast: &Cast, effort: Effort) -> Plan {
+fn thread_create(participants: &Participants, effort: Effort) -> Plan {
     const PARTS: [Entry; 6] = [
         ("weft", "Weft fibers", "create", ""),
         ("posix", "POSIX threads", "create", ""),
@@ -348,14 +361,10 @@ fn thread_create(cast: &Cast, effort: Effort) -> Plan {
         ("tasks", "tokio (tasks)", "create-tokio", ""),
         ("argobots", "Argobots", "create", ""),
     ];
-    let lines = lines(cast, "", &PARTS, |performer, verb| {
-        let count = if performer.stem == "posix" {
-            200
-        } else {
-            10_000
-        };
+    let series = series(participants, "", &PARTS, |program, verb| {
+        let count = if program.stem == "posix" { 200 } else { 10_000 };
         let task = Task::Program {
-            program: performer.index,
+            program: program.index,
             request: format!("{verb} count={count}"),
             operations: count,
             convert: Convert::Nanoseconds,
@@ -364,28 +373,32 @@ fn thread_create(cast: &Cast, effort: Effort) -> Plan {
     });
     Plan {
         budget: runs(effort),
-        lines,
+        series,
         alone: false,
         limit: None,
     }
 }
 
-fn thread_signal(cast: &Cast, effort: Effort) -> Plan {
+fn thread_signal(participants: &Participants, effort: Effort) -> Plan {
     let places = [1, 8, 64, 512, 4096, 16_384];
-    let lines = scheduler_lines(cast, effort, &places, true, |performer, verb, count| {
-        Task::Program {
-            program: performer.index,
+    let series = scheduler_lines(
+        participants,
+        effort,
+        &places,
+        true,
+        |program, verb, count| Task::Program {
+            program: program.index,
             request: format!("{verb} count={count}"),
             operations: count as u64,
             convert: Convert::Microseconds,
-        }
-    });
+        },
+    );
     Plan {
         budget: Budget {
             turn: 5,
             ..runs(effort)
         },
-        lines,
+        series,
         alone: false,
         limit: None,
     }

@@ -11,7 +11,8 @@ use weft_net::policy::Order;
 
 use crate::device::Device;
 use crate::experiment::{
-    Budget, Cast, Convert, Effort, Experiment, Line, Metric, Part, Plan, Promise, Task,
+    Budget, Convert, Effort, Experiment, Metric, Origin, Participants, Plan, Promise, SeriesPlan,
+    Task,
 };
 use crate::results::{Chart, Role, Scale};
 
@@ -21,12 +22,12 @@ const fn experiment(
     axes: (&'static str, &'static str, &'static str),
     scales: (Scale, Scale),
     notes: &'static [&'static str],
-    plan: fn(&Cast, Effort) -> Plan,
+    plan: fn(&Participants, Effort) -> Plan,
 ) -> Experiment {
     let (x, y, unit) = axes;
     Experiment {
         id,
-        part: Part::Beyond,
+        origin: Origin::Beyond,
         title,
         x,
         y,
@@ -138,7 +139,7 @@ fn echo(clients: usize, run: Run, driver: Option<WireDriver>) -> Description {
     description
 }
 
-fn cost(_: &Cast, effort: Effort) -> Plan {
+fn cost(_: &Participants, effort: Effort) -> Plan {
     let offered: Vec<u64> = effort.pick(
         vec![970, 2_000, 3_000],
         vec![100, 200, 500, 970, 1_500, 2_000, 2_500, 3_000, 4_000, 5_000],
@@ -163,7 +164,7 @@ fn cost(_: &Cast, effort: Effort) -> Plan {
         ("median round trip [µs]", Metric::RoundTrip(0, 0.5)),
         ("99th percentile [µs]", Metric::RoundTrip(0, 0.99)),
     ];
-    let mut lines = Vec::new();
+    let mut series = Vec::new();
     for (panel, metric) in panels {
         for (variant, system) in &subjects {
             let (run, driver) = system.unwrap_or((Run::Threads, None));
@@ -185,7 +186,7 @@ fn cost(_: &Cast, effort: Effort) -> Plan {
                 };
                 (rate as f64, task)
             };
-            lines.push(Line {
+            series.push(SeriesPlan {
                 role: if system.is_some() {
                     Role::Ours
                 } else {
@@ -204,7 +205,7 @@ fn cost(_: &Cast, effort: Effort) -> Plan {
     }
     Plan {
         budget: budget(effort, milliseconds, 3),
-        lines,
+        series,
         alone: true,
         limit: None,
     }
@@ -213,7 +214,7 @@ fn cost(_: &Cast, effort: Effort) -> Plan {
 /// The plain program's name in the legend.
 pub(crate) const SOCKETS: &str = "plain sockets, veth";
 
-fn cost_clients(_: &Cast, effort: Effort) -> Plan {
+fn cost_clients(_: &Participants, effort: Effort) -> Plan {
     let milliseconds = effort.pick(100, 500);
     let counts: Vec<usize> = effort.pick(vec![1, 8, 32], vec![1, 2, 4, 8, 16, 32]);
     let line = |variant: &str, run: Option<Run>, rules: bool| {
@@ -243,7 +244,7 @@ fn cost_clients(_: &Cast, effort: Effort) -> Plan {
             };
             (clients as f64, task)
         };
-        Line {
+        SeriesPlan {
             role: if run.is_some() {
                 Role::Ours
             } else {
@@ -261,7 +262,7 @@ fn cost_clients(_: &Cast, effort: Effort) -> Plan {
     };
     Plan {
         budget: budget(effort, milliseconds, 1),
-        lines: vec![
+        series: vec![
             line("processes", Some(Run::Processes), false),
             line("processes, with rules", Some(Run::Processes), true),
             line("fused", Some(Run::Fused), false),
@@ -290,7 +291,7 @@ fn hogs(clients: usize) -> Setting {
 
 const SECOND: u64 = 1_000;
 
-fn shares(_: &Cast, effort: Effort) -> Plan {
+fn shares(_: &Participants, effort: Effort) -> Plan {
     let mut setting = hogs(4);
     setting.description.policy.order = Order::Weighted;
     for (index, client) in setting.description.clients.iter_mut().enumerate() {
@@ -307,13 +308,13 @@ fn shares(_: &Cast, effort: Effort) -> Plan {
     };
     Plan {
         budget: budget(effort, SECOND, 1),
-        lines: vec![line_of("", (0..4).map(cell).collect())],
+        series: vec![line_of("", (0..4).map(cell).collect())],
         alone: true,
         limit: None,
     }
 }
 
-fn limits(_: &Cast, effort: Effort) -> Plan {
+fn limits(_: &Participants, effort: Effort) -> Plan {
     let rates: Vec<u64> = effort.pick(vec![20, 100, 300], vec![5, 10, 20, 50, 100, 200, 300, 400]);
     let cell = |&rate: &u64| {
         let mut setting = hogs(2);
@@ -328,14 +329,14 @@ fn limits(_: &Cast, effort: Effort) -> Plan {
     };
     Plan {
         budget: budget(effort, SECOND, 1),
-        lines: vec![line_of("", rates.iter().map(cell).collect())],
+        series: vec![line_of("", rates.iter().map(cell).collect())],
         alone: true,
         limit: None,
     }
 }
 
-fn line_of(variant: &str, cells: Vec<(f64, Task)>) -> Line {
-    Line {
+fn line_of(variant: &str, cells: Vec<(f64, Task)>) -> SeriesPlan {
+    SeriesPlan {
         role: Role::Ours,
         subject: "Weft".into(),
         variant: variant.into(),
@@ -344,7 +345,7 @@ fn line_of(variant: &str, cells: Vec<(f64, Task)>) -> Line {
     }
 }
 
-fn micro(variant: &str, part: Micro, sizes: &[usize]) -> Line {
+fn micro(variant: &str, part: Micro, sizes: &[usize]) -> SeriesPlan {
     let cell = |&size: &usize| {
         let task = Task::Device {
             device: Device::Datapath(part),
@@ -356,11 +357,11 @@ fn micro(variant: &str, part: Micro, sizes: &[usize]) -> Line {
     line_of(variant, sizes.iter().map(cell).collect())
 }
 
-fn queue(_: &Cast, effort: Effort) -> Plan {
+fn queue(_: &Participants, effort: Effort) -> Plan {
     let sizes = super::powers(1, 64);
     Plan {
         budget: super::budget(effort),
-        lines: vec![
+        series: vec![
             micro("one core", Micro::OneCore, &sizes),
             micro("two cores", Micro::TwoCores, &sizes),
         ],
@@ -369,7 +370,7 @@ fn queue(_: &Cast, effort: Effort) -> Plan {
     }
 }
 
-fn policy(_: &Cast, effort: Effort) -> Plan {
+fn policy(_: &Participants, effort: Effort) -> Plan {
     let clients = super::powers(1, 64);
     let orders = [
         ("who signalled", Order::Signalled),
@@ -378,12 +379,12 @@ fn policy(_: &Cast, effort: Effort) -> Plan {
         ("priority", Order::Priority),
     ];
     let line = |(name, order): (&str, Order)| micro(name, Micro::Policy(order, false), &clients);
-    let mut lines: Vec<Line> = orders.into_iter().map(line).collect();
+    let mut series: Vec<SeriesPlan> = orders.into_iter().map(line).collect();
     let limited = Micro::Policy(Order::RoundRobin, true);
-    lines.push(micro("round robin, limited", limited, &clients));
+    series.push(micro("round robin, limited", limited, &clients));
     Plan {
         budget: super::budget(effort),
-        lines,
+        series,
         alone: true,
         limit: None,
     }

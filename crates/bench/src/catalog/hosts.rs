@@ -2,7 +2,8 @@
 
 use super::budget;
 use crate::experiment::{
-    Budget, Cast, Control, Effort, Experiment, JobKey, Line, Part, Plan, Task, Way,
+    Budget, Control, Effort, Experiment, Formation, JobKey, Origin, Participants, Plan, SeriesPlan,
+    Task,
 };
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
@@ -22,7 +23,7 @@ pub fn experiments() -> Vec<Experiment> {
     vec![
         Experiment {
             id: "hosts-strangers",
-            part: Part::Beyond,
+            origin: Origin::Beyond,
             title: "What hostile connections cost a job over TCP",
             x: "hostile connections per second",
             y: "time, attacked over not attacked",
@@ -49,7 +50,7 @@ pub fn experiments() -> Vec<Experiment> {
         },
         Experiment {
             id: "hosts-forming",
-            part: Part::Beyond,
+            origin: Origin::Beyond,
             title: "Forming a job of 2 hosts with 4 ranks each",
             x: "",
             y: "time from start to end of the launcher [ms]",
@@ -70,9 +71,12 @@ pub fn experiments() -> Vec<Experiment> {
     ]
 }
 
-fn strangers(cast: &Cast, effort: Effort) -> Plan {
-    let ours = cast.members.iter().find(|one| one.role == Role::Ours);
-    let mut lines = Vec::new();
+fn strangers(participants: &Participants, effort: Effort) -> Plan {
+    let ours = participants
+        .implementations
+        .iter()
+        .find(|one| one.role == Role::Ours);
+    let mut series = Vec::new();
     if let Some((member, implementation)) = ours.and_then(|one| Some((one, one.network?))) {
         let job = JobKey {
             implementation,
@@ -104,7 +108,7 @@ fn strangers(cast: &Cast, effort: Effort) -> Plan {
                     };
                     (f64::from(rate), task)
                 };
-                lines.push(Line {
+                series.push(SeriesPlan {
                     role: Role::Ours,
                     subject: member.name.clone(),
                     variant: variant.into(),
@@ -125,23 +129,26 @@ fn strangers(cast: &Cast, effort: Effort) -> Plan {
             launches: effort.pick(1, 4),
             ..budget(effort)
         },
-        lines,
+        series,
         alone: false,
         limit: None,
     }
 }
 
-fn forming(cast: &Cast, effort: Effort) -> Plan {
-    let mut lines = Vec::new();
-    let hydra = cast.members.iter().find_map(|one| one.hydra.clone());
-    for member in &cast.members {
-        let mut line = |role, subject: &str, variant: &str, way: Way, less_launcher| {
+fn forming(participants: &Participants, effort: Effort) -> Plan {
+    let mut series = Vec::new();
+    let hydra = participants
+        .implementations
+        .iter()
+        .find_map(|one| one.hydra.clone());
+    for member in &participants.implementations {
+        let mut line = |role, subject: &str, variant: &str, way: Formation, less_launcher| {
             let task = Task::Form {
                 implementation: member.index,
                 way,
                 less_launcher,
             };
-            lines.push(Line {
+            series.push(SeriesPlan {
                 role,
                 subject: subject.into(),
                 variant: variant.into(),
@@ -151,19 +158,25 @@ fn forming(cast: &Cast, effort: Effort) -> Plan {
         };
         let (role, name) = (member.role, &*member.name);
         if role == Role::Ours {
-            line(role, name, "join", Way::Join, false);
-            line(role, name, "hosts", Way::Hosts, false);
+            line(role, name, "join", Formation::Join, false);
+            line(role, name, "hosts", Formation::Hosts, false);
         }
         let Some(hydra) = hydra.clone() else {
             continue;
         };
         // Hydra starts ranks of those who understand it: ours, and those it belongs to.
         if role == Role::Ours || member.hydra.is_some() {
-            line(role, name, "under Hydra", Way::Hydra(hydra.clone()), false);
+            line(
+                role,
+                name,
+                "under Hydra",
+                Formation::Hydra(hydra.clone()),
+                false,
+            );
         }
         if role == Role::Ours {
-            line(role, name, OWN, Way::Hydra(hydra.clone()), true);
-            let alone = Way::HydraAlone(hydra);
+            line(role, name, OWN, Formation::Hydra(hydra.clone()), true);
+            let alone = Formation::HydraAlone(hydra);
             line(Role::Device, "Hydra, eight times true", "", alone, false);
         }
     }
@@ -176,7 +189,7 @@ fn forming(cast: &Cast, effort: Effort) -> Plan {
             launches: 1,
             ..budget(effort)
         },
-        lines,
+        series,
         alone: false,
         limit: None,
     }

@@ -15,7 +15,8 @@ mod sources;
 mod threads;
 
 use crate::experiment::{
-    Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Member, Repeat, Task,
+    Budget, Convert, Effort, Experiment, JobKey, MpiImplementation, Participants, Repeat,
+    SeriesPlan, Task,
 };
 use crate::results::Role;
 use std::time::Duration;
@@ -65,25 +66,29 @@ fn powers(low: usize, high: usize) -> Vec<usize> {
 
 /// One series per implementation: its cells from a closure that is given the implementation's index.
 fn per_implementation(
-    cast: &Cast,
+    participants: &Participants,
     variant: &str,
     panel: &str,
     cells: impl Fn(usize) -> Vec<(f64, Task)>,
-) -> Vec<Line> {
-    let of_member = |member: &Member| Line {
+) -> Vec<SeriesPlan> {
+    let of_member = |member: &MpiImplementation| SeriesPlan {
         role: member.role,
         subject: member.name.clone(),
         variant: variant.into(),
         panel: panel.into(),
         cells: cells(member.index),
     };
-    cast.members.iter().map(of_member).collect()
+    participants.implementations.iter().map(of_member).collect()
 }
 
 /// As [`per_implementation`], told to use TCP between ranks of one host.
-fn over_tcp(cast: &Cast, variant: &str, cells: impl Fn(usize) -> Vec<(f64, Task)>) -> Vec<Line> {
-    let of_member = |member: &Member| {
-        Some(Line {
+fn over_tcp(
+    participants: &Participants,
+    variant: &str,
+    cells: impl Fn(usize) -> Vec<(f64, Task)>,
+) -> Vec<SeriesPlan> {
+    let of_member = |member: &MpiImplementation| {
+        Some(SeriesPlan {
             role: member.role,
             subject: member.name.clone(),
             variant: variant.into(),
@@ -91,13 +96,20 @@ fn over_tcp(cast: &Cast, variant: &str, cells: impl Fn(usize) -> Vec<(f64, Task)
             cells: cells(member.network?),
         })
     };
-    cast.members.iter().filter_map(of_member).collect()
+    participants
+        .implementations
+        .iter()
+        .filter_map(of_member)
+        .collect()
 }
 
 /// As [`over_tcp`], encrypted, of those that can.
-fn sealed(cast: &Cast, cells: impl Fn(usize) -> Vec<(f64, Task)>) -> Vec<Line> {
-    let of_member = |member: &Member| {
-        Some(Line {
+fn sealed(
+    participants: &Participants,
+    cells: impl Fn(usize) -> Vec<(f64, Task)>,
+) -> Vec<SeriesPlan> {
+    let of_member = |member: &MpiImplementation| {
+        Some(SeriesPlan {
             role: member.role,
             subject: member.name.clone(),
             variant: "TCP, encrypted".into(),
@@ -105,7 +117,11 @@ fn sealed(cast: &Cast, cells: impl Fn(usize) -> Vec<(f64, Task)>) -> Vec<Line> {
             cells: cells(member.sealed?),
         })
     };
-    cast.members.iter().filter_map(of_member).collect()
+    participants
+        .implementations
+        .iter()
+        .filter_map(of_member)
+        .collect()
 }
 
 /// The name of [`raw_stream`] in the legend.
@@ -114,14 +130,14 @@ pub(crate) const RAW: &str = "device: raw TCP stream between processes";
 /// One TCP connection between two processes, those of the first implementation's job, that is used as the
 /// experiment uses MPI: the mode and what else belongs to it.
 fn raw_stream(
-    cast: &Cast,
+    participants: &Participants,
     mode: &str,
     sizes: &[usize],
     repeat: impl Fn(usize) -> Repeat,
     convert: impl Fn(usize) -> Convert,
-) -> Option<Line> {
+) -> Option<SeriesPlan> {
     let job = JobKey {
-        implementation: cast.members.first()?.index,
+        implementation: participants.implementations.first()?.index,
         ranks: 2,
         multiple: false,
     };
@@ -134,7 +150,7 @@ fn raw_stream(
         };
         (size as f64, task)
     };
-    Some(Line {
+    Some(SeriesPlan {
         role: Role::Device,
         subject: RAW.into(),
         variant: String::new(),
@@ -161,7 +177,7 @@ fn timed(implementation: usize, ranks: u32, request: String, convert: Convert) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Performer;
+    use crate::experiment::ComponentProgram;
     use std::collections::HashSet;
 
     /// Every id that the sources ask for.
@@ -223,7 +239,7 @@ mod tests {
 
     #[test]
     fn plans_stand_without_peers_and_with_them() {
-        let member = |index, name: &str, role| Member {
+        let member = |index, name: &str, role| MpiImplementation {
             index,
             network: Some(index + 2),
             sealed: (role == Role::Ours).then_some(4),
@@ -233,7 +249,7 @@ mod tests {
         };
         let ours = member(0, "Weft", Role::Ours);
         let peer = member(1, "MPICH", Role::Peer);
-        let performer = |(index, stem): (usize, &str)| Performer {
+        let program = |(index, stem): (usize, &str)| ComponentProgram {
             index,
             stem: stem.into(),
             role: if stem == "weft" {
@@ -245,35 +261,35 @@ mod tests {
         let stems = [
             "weft", "tbb", "cuckoo", "posix", "lockfree", "argobots", "unknown",
         ];
-        for members in [
+        for implementations in [
             vec![],
             vec![ours.clone()],
             vec![peer.clone()],
             vec![ours, peer],
         ] {
-            let performers = stems.into_iter().enumerate().map(performer);
-            let cast = Cast {
-                performers: performers.take(4 * members.len()).collect(),
-                members,
+            let programs = stems.into_iter().enumerate().map(program);
+            let participants = Participants {
+                programs: programs.take(4 * implementations.len()).collect(),
+                implementations,
                 cache: 1 << 25,
                 cores: 2,
             };
             for experiment in all() {
                 for effort in [Effort::Quick, Effort::Full] {
-                    let plan = (experiment.plan)(&cast, effort);
+                    let plan = (experiment.plan)(&participants, effort);
                     let names: HashSet<_> = plan
-                        .lines
+                        .series
                         .iter()
                         .map(|line| (line.name(), &line.panel))
                         .collect();
                     assert_eq!(
                         names.len(),
-                        plan.lines.len(),
+                        plan.series.len(),
                         "{}: two series of one name",
                         experiment.id
                     );
                     assert!(plan.budget.least <= plan.budget.most, "{}", experiment.id);
-                    for line in &plan.lines {
+                    for line in &plan.series {
                         assert!(
                             !line.cells.is_empty(),
                             "{}: {} has no cell",
@@ -283,7 +299,11 @@ mod tests {
                         let datapath = line.cells.iter().all(|(_, task)| {
                             matches!(task, Task::Net { .. } | Task::Device { .. })
                         });
-                        assert!(line.role == Role::Device || datapath || !cast.members.is_empty());
+                        assert!(
+                            line.role == Role::Device
+                                || datapath
+                                || !participants.implementations.is_empty()
+                        );
                     }
                 }
             }

@@ -10,7 +10,9 @@ use weft_net::description::{Description, DriverThreads, Run, WireDescription};
 use weft_net::measure::{Ground, Setting};
 use weft_net::policy::Order;
 
-use crate::experiment::{Budget, Cast, Effort, Experiment, Line, Metric, Part, Plan, Task};
+use crate::experiment::{
+    Budget, Effort, Experiment, Metric, Origin, Participants, Plan, SeriesPlan, Task,
+};
 use crate::results::{Chart, Role, Scale};
 
 /// One system of an experiment: what it is called, and how it differs from equal echo clients.
@@ -280,14 +282,14 @@ const PANELS: [&str; 7] = [THROUGHPUT, RECEIVED, MEDIAN, TAIL, COMPONENTS, ALL, 
 
 /// The experiments.
 pub fn experiments() -> Vec<Experiment> {
-    let plans: [fn(&Cast, Effort) -> Plan; 16] = [
+    let plans: [fn(&Participants, Effort) -> Plan; 16] = [
         plan::<0>, plan::<1>, plan::<2>, plan::<3>, plan::<4>, plan::<5>, plan::<6>, plan::<7>,
         plan::<8>, plan::<9>, plan::<10>, plan::<11>, plan::<12>, plan::<13>, plan::<14>,
         plan::<15>,
     ];
-    let experiment = |(row, plan): (&Row, fn(&Cast, Effort) -> Plan)| Experiment {
+    let experiment = |(row, plan): (&Row, fn(&Participants, Effort) -> Plan)| Experiment {
         id: row.id,
-        part: Part::E,
+        origin: Origin::E,
         title: row.title,
         x: "asked of each client [Mbit/s]",
         y: "see the panel",
@@ -301,7 +303,7 @@ pub fn experiments() -> Vec<Experiment> {
     ROWS.iter().zip(plans).map(experiment).collect()
 }
 
-fn plan<const ROW: usize>(_cast: &Cast, effort: Effort) -> Plan {
+fn plan<const ROW: usize>(_cast: &Participants, effort: Effort) -> Plan {
     let row = &ROWS[ROW];
     let most = if row.variants[0].clients > 2 {
         240
@@ -324,17 +326,17 @@ fn plan<const ROW: usize>(_cast: &Cast, effort: Effort) -> Plan {
     // A bucket may hold what a limit allows in 5 ms: over less than some of these a limit is not seen.
     let limited = row.id == "net-tx-limited";
     let milliseconds = effort.pick(if limited { 250 } else { 50 }, 1_000);
-    let mut lines = Vec::new();
+    let mut series = Vec::new();
     // Where the privilege for a veth is missing, the notes say so.
     for ground in [Ground::Virtual, Ground::Veth] {
         for variant in row.variants {
-            lines.extend(lines_of(row, variant, ground, &asked, milliseconds));
+            series.extend(series_of(row, variant, ground, &asked, milliseconds));
         }
     }
     let first = &row.variants[0];
-    lines.extend(lines_of(row, first, Ground::Sockets, &asked, milliseconds));
+    series.extend(series_of(row, first, Ground::Sockets, &asked, milliseconds));
     // Figure by figure, in the same order for all of them.
-    lines.sort_by_key(|line| PANELS.iter().position(|&panel| panel == line.panel));
+    series.sort_by_key(|line| PANELS.iter().position(|&panel| panel == line.panel));
     Plan {
         budget: Budget {
             aim: 0.01,
@@ -345,19 +347,19 @@ fn plan<const ROW: usize>(_cast: &Cast, effort: Effort) -> Plan {
             turn: 1,
             launches: 1,
         },
-        lines,
+        series,
         alone: true,
         limit: None,
     }
 }
 
-fn lines_of(
+fn series_of(
     row: &Row,
     variant: &Variant,
     ground: Ground,
     asked: &[u64],
     milliseconds: u64,
-) -> Vec<Line> {
+) -> Vec<SeriesPlan> {
     let sockets = ground == Ground::Sockets;
     let (role, subject) = match ground {
         Ground::Virtual => (Role::Ours, "Weft, virtual"),
@@ -379,7 +381,7 @@ fn lines_of(
             apart: false,
         }
     };
-    let line = |panel: &str, name: &str, metric: Metric| Line {
+    let line = |panel: &str, name: &str, metric: Metric| SeriesPlan {
         role,
         subject: subject.into(),
         variant: [variant.name, name]
@@ -404,28 +406,28 @@ fn lines_of(
             .collect(),
     };
     let names = ["A", "B", "C", "D"];
-    let mut lines = Vec::new();
+    let mut series = Vec::new();
     for (client, name) in names.iter().take(variant.clients).enumerate() {
-        lines.push(line(THROUGHPUT, name, Metric::Rate(client)));
+        series.push(line(THROUGHPUT, name, Metric::Rate(client)));
         if row.also == Also::Received && !sockets {
-            lines.push(line(RECEIVED, name, Metric::Received(client)));
+            series.push(line(RECEIVED, name, Metric::Received(client)));
         }
         if row.also == Also::RoundTrips {
-            lines.push(line(MEDIAN, name, Metric::RoundTrip(client, 0.5)));
-            lines.push(line(TAIL, name, Metric::RoundTrip(client, 0.99)));
+            series.push(line(MEDIAN, name, Metric::RoundTrip(client, 0.5)));
+            series.push(line(TAIL, name, Metric::RoundTrip(client, 0.99)));
         }
     }
     if variant.clients > 1 {
-        lines.push(line(THROUGHPUT, "together", Metric::Together));
+        series.push(line(THROUGHPUT, "together", Metric::Together));
     }
     if !sockets {
-        lines.push(line(COMPONENTS, "", Metric::Utilisation));
+        series.push(line(COMPONENTS, "", Metric::Utilisation));
     }
-    lines.push(line(ALL, "", Metric::Process));
+    series.push(line(ALL, "", Metric::Process));
     if row.also == Also::Cores {
         for core in 0..2 {
-            lines.push(line(CORES, ["core 0", "core 1"][core], Metric::Core(core)));
+            series.push(line(CORES, ["core 0", "core 1"][core], Metric::Core(core)));
         }
     }
-    lines
+    series
 }

@@ -2,7 +2,7 @@
 //! that are there but not used.
 
 use super::{budget, per_implementation, powers, timed};
-use crate::experiment::{Budget, Cast, Convert, Effort, JobKey, Plan, Repeat, Task};
+use crate::experiment::{Budget, Convert, Effort, JobKey, Participants, Plan, Repeat, Task};
 use crate::results::Role;
 use std::time::Duration;
 
@@ -18,46 +18,56 @@ const COLLECTIVES: [(&str, &str, usize); 8] = [
     ("allgather 64 KiB", "allgather", 65_536),
 ];
 
-pub(super) fn collectives_small(cast: &Cast, effort: Effort) -> Plan {
-    let mut lines = Vec::new();
+pub(super) fn collectives_small(participants: &Participants, effort: Effort) -> Plan {
+    let mut series = Vec::new();
     for call in ["allreduce", "bcast", "gather", "allgather"] {
         let sizes = effort.pick(vec![8, 1024, 65_536], powers(8, 1 << 20));
-        lines.extend(per_implementation(cast, "", call, |implementation| {
-            let request = |size| format!("collective call={call} size={size}");
-            let task = |size| timed(implementation, 2, request(size), Convert::Microseconds);
-            sizes
-                .iter()
-                .map(|&size| (size as f64, task(size)))
-                .collect()
-        }));
+        series.extend(per_implementation(
+            participants,
+            "",
+            call,
+            |implementation| {
+                let request = |size| format!("collective call={call} size={size}");
+                let task = |size| timed(implementation, 2, request(size), Convert::Microseconds);
+                sizes
+                    .iter()
+                    .map(|&size| (size as f64, task(size)))
+                    .collect()
+            },
+        ));
     }
     Plan {
         budget: budget(effort),
-        lines,
+        series,
         alone: false,
         limit: None,
     }
 }
 
-pub(super) fn collectives_ranks(cast: &Cast, effort: Effort) -> Plan {
+pub(super) fn collectives_ranks(participants: &Participants, effort: Effort) -> Plan {
     let ranks = effort.pick(vec![4, 17], vec![2, 4, 8, 16, 17]);
-    let mut lines = Vec::new();
+    let mut series = Vec::new();
     for (panel, call, size) in COLLECTIVES {
-        lines.extend(per_implementation(cast, "", panel, |implementation| {
-            let request = format!("collective call={call} size={size}");
-            let task = |ranks| {
-                timed(
-                    implementation,
-                    ranks,
-                    request.clone(),
-                    Convert::Microseconds,
-                )
-            };
-            ranks
-                .iter()
-                .map(|&ranks| (f64::from(ranks), task(ranks)))
-                .collect()
-        }));
+        series.extend(per_implementation(
+            participants,
+            "",
+            panel,
+            |implementation| {
+                let request = format!("collective call={call} size={size}");
+                let task = |ranks| {
+                    timed(
+                        implementation,
+                        ranks,
+                        request.clone(),
+                        Convert::Microseconds,
+                    )
+                };
+                ranks
+                    .iter()
+                    .map(|&ranks| (f64::from(ranks), task(ranks)))
+                    .collect()
+            },
+        ));
     }
     // One call of an implementation that spins can take a tenth of a second here.
     let budget = Budget {
@@ -70,19 +80,19 @@ pub(super) fn collectives_ranks(cast: &Cast, effort: Effort) -> Plan {
     };
     Plan {
         budget,
-        lines,
+        series,
         alone: false,
         limit: None,
     }
 }
 
-pub(super) fn matching_depth(cast: &Cast, effort: Effort) -> Plan {
+pub(super) fn matching_depth(participants: &Participants, effort: Effort) -> Plan {
     let depths = effort.pick(vec![1, 1000, 10_000], vec![1, 10, 100, 1000, 10_000]);
-    let mut lines = Vec::new();
+    let mut series = Vec::new();
     for kind in ["posted", "unexpected"] {
         for order in ["forward", "reverse", "random"] {
-            lines.extend(per_implementation(
-                cast,
+            series.extend(per_implementation(
+                participants,
                 "",
                 &format!("{kind}, {order}"),
                 |implementation| {
@@ -111,7 +121,7 @@ pub(super) fn matching_depth(cast: &Cast, effort: Effort) -> Plan {
     // Among 10 000 a peer that searches a list takes a second per sample: too long for --quick, where
     // Weft alone goes that far.
     if effort == Effort::Quick {
-        for line in lines.iter_mut().filter(|line| line.role != Role::Ours) {
+        for line in series.iter_mut().filter(|line| line.role != Role::Ours) {
             line.cells.retain(|(depth, _)| *depth <= 1000.0);
         }
     }
@@ -122,30 +132,35 @@ pub(super) fn matching_depth(cast: &Cast, effort: Effort) -> Plan {
     };
     Plan {
         budget,
-        lines,
+        series,
         alone: false,
         limit: None,
     }
 }
 
-pub(super) fn growth(cast: &Cast, effort: Effort) -> Plan {
-    let mut lines = Vec::new();
+pub(super) fn growth(participants: &Participants, effort: Effort) -> Plan {
+    let mut series = Vec::new();
     let mut panel = |name: &str, places: Vec<u64>, job: &dyn Fn(u64) -> (u32, String)| {
-        lines.extend(per_implementation(cast, "", name, |implementation| {
-            let task = |many: u64| {
-                let (ranks, keys) = job(many);
-                timed(
-                    implementation,
-                    ranks,
-                    format!("pingpong size=8 {keys}"),
-                    Convert::Microseconds,
-                )
-            };
-            places
-                .iter()
-                .map(|&many| (many as f64, task(many)))
-                .collect()
-        }));
+        series.extend(per_implementation(
+            participants,
+            "",
+            name,
+            |implementation| {
+                let task = |many: u64| {
+                    let (ranks, keys) = job(many);
+                    timed(
+                        implementation,
+                        ranks,
+                        format!("pingpong size=8 {keys}"),
+                        Convert::Microseconds,
+                    )
+                };
+                places
+                    .iter()
+                    .map(|&many| (many as f64, task(many)))
+                    .collect()
+            },
+        ));
     };
     panel(
         "ranks of the job",
@@ -172,7 +187,7 @@ pub(super) fn growth(cast: &Cast, effort: Effort) -> Plan {
             launches: effort.pick(1, 3),
             ..budget(effort)
         },
-        lines,
+        series,
         alone: false,
         limit: None,
     }

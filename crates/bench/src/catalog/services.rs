@@ -3,7 +3,8 @@
 use super::budget;
 use crate::device::Device;
 use crate::experiment::{
-    Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
+    Budget, Convert, Effort, Experiment, JobKey, Origin, Participants, Plan, Repeat, SeriesPlan,
+    Task,
 };
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
@@ -45,7 +46,7 @@ pub fn experiments() -> Vec<Experiment> {
     vec![
         Experiment {
             id: "portal-throughput",
-            part: Part::A,
+            origin: Origin::A,
             title: "Throughput of four routines through portals, 1 + 16 nodes",
             x: "block [KiB]",
             y: "throughput [MiB/s]",
@@ -76,7 +77,7 @@ pub fn experiments() -> Vec<Experiment> {
         },
         Experiment {
             id: "mailbox-latency",
-            part: Part::A,
+            origin: Origin::A,
             title: "Latency of four routines through mailboxes of 120 B",
             x: "slaves",
             y: "latency [µs]",
@@ -96,7 +97,7 @@ pub fn experiments() -> Vec<Experiment> {
 }
 
 /// Samples are means of many iterations each.
-fn plan(effort: Effort, lines: Vec<Line>) -> Plan {
+fn plan(effort: Effort, series: Vec<SeriesPlan>) -> Plan {
     Plan {
         budget: Budget {
             least: effort.pick(2, 20),
@@ -106,7 +107,7 @@ fn plan(effort: Effort, lines: Vec<Line>) -> Plan {
             launches: effort.pick(1, 3),
             ..budget(effort)
         },
-        lines,
+        series,
         alone: false,
         limit: None,
     }
@@ -128,19 +129,19 @@ fn task(implementation: usize, request: String, effort: Effort, convert: Convert
     }
 }
 
-/// The lines of one routine: the services by both clocks, then each implementation of MPI; and the same
+/// The series of one routine: the services by both clocks, then each implementation of MPI; and the same
 /// over TCP, of the peers not with `--quick`: 17 of their processes that spin on two cores take seconds.
-fn lines_of(
-    cast: &Cast,
+fn series_of(
+    participants: &Participants,
     panel: &str,
     effort: Effort,
     cells: impl Fn(usize, &str) -> Vec<(f64, Task)>,
-) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for member in &cast.members {
+) -> Vec<SeriesPlan> {
+    let mut series = Vec::new();
+    for member in &participants.implementations {
         let ours = member.role == Role::Ours;
         let mut line = |variant: &str, index: Option<usize>, how: &str| {
-            lines.extend(index.map(|index| Line {
+            series.extend(index.map(|index| SeriesPlan {
                 role: member.role,
                 subject: member.name.clone(),
                 variant: variant.into(),
@@ -163,11 +164,11 @@ fn lines_of(
             line("MPI over TCP", member.network, "via=mpi metric=wall");
         }
     }
-    lines
+    series
 }
 
-fn published(panel: &str, cells: Vec<(f64, Task)>) -> Line {
-    Line {
+fn published(panel: &str, cells: Vec<(f64, Task)>) -> SeriesPlan {
+    SeriesPlan {
         role: Role::Device,
         subject: "source (published)".into(),
         variant: String::new(),
@@ -176,9 +177,9 @@ fn published(panel: &str, cells: Vec<(f64, Task)>) -> Line {
     }
 }
 
-fn portals(cast: &Cast, effort: Effort) -> Plan {
+fn portals(participants: &Participants, effort: Effort) -> Plan {
     let sizes = effort.pick(vec![4, 64], vec![4, 8, 16, 32, 64]);
-    let mut lines = Vec::new();
+    let mut series = Vec::new();
     for call in ["broadcast", "gather", "allgather", "bruck", "pingpong"] {
         let volume = if call == "broadcast" {
             1.0
@@ -198,27 +199,27 @@ fn portals(cast: &Cast, effort: Effort) -> Plan {
             };
             sizes.iter().map(cell).collect()
         };
-        lines.extend(lines_of(cast, call, effort, cells));
+        series.extend(series_of(participants, call, effort, cells));
         if let Some((_, means)) = PORTAL.iter().find(|(name, _)| *name == call) {
             let points = [4, 8, 16, 32, 64].into_iter().zip(means);
             let cells = points.filter(|(size, _)| sizes.contains(size));
             let cells = cells.map(|(size, mean)| (f64::from(size), Task::Published(*mean)));
-            lines.push(published(call, cells.collect()));
+            series.push(published(call, cells.collect()));
         }
     }
-    lines.extend(one_way(cast, "portal", &[65_536], |size| {
+    series.extend(one_way(participants, "portal", &[65_536], |size| {
         Convert::Mebibytes(size as f64)
     }));
-    plan(effort, lines)
+    plan(effort, series)
 }
 
 /// One node to one other: the services with few and many ports and peers, and what bounds them.
 fn one_way(
-    cast: &Cast,
+    participants: &Participants,
     service: &str,
     sizes: &[usize],
     convert: impl Fn(usize) -> Convert,
-) -> Vec<Line> {
+) -> Vec<SeriesPlan> {
     let panel = "one way";
     // The place on the axis is that of the routines: KiB, or one slave.
     let place = |size: usize| {
@@ -228,9 +229,9 @@ fn one_way(
             1.0
         }
     };
-    let mut lines = Vec::new();
-    for member in cast
-        .members
+    let mut series = Vec::new();
+    for member in participants
+        .implementations
         .iter()
         .filter(|member| member.role == Role::Ours)
     {
@@ -258,7 +259,7 @@ fn one_way(
                     },
                 )
             };
-            lines.push(Line {
+            series.push(SeriesPlan {
                 role: member.role,
                 subject: member.name.clone(),
                 variant: variant.into(),
@@ -271,7 +272,7 @@ fn one_way(
         "portal" => (Device::Handover, 65_536),
         _ => (Device::CacheLine, 8),
     };
-    lines.push(Line {
+    series.push(SeriesPlan {
         role: Role::Device,
         subject: device.name().into(),
         variant: String::new(),
@@ -285,12 +286,12 @@ fn one_way(
             },
         )],
     });
-    lines
+    series
 }
 
-fn mailboxes(cast: &Cast, effort: Effort) -> Plan {
+fn mailboxes(participants: &Participants, effort: Effort) -> Plan {
     let places = effort.pick(vec![1, 4, 16], (1..=NODES).collect::<Vec<_>>());
-    let mut lines = Vec::new();
+    let mut series = Vec::new();
     for (call, means) in MAILBOX {
         let cells = |implementation: usize, how: &str| {
             let cell = |&nodes: &u32| {
@@ -303,12 +304,14 @@ fn mailboxes(cast: &Cast, effort: Effort) -> Plan {
             };
             places.iter().map(cell).collect()
         };
-        lines.extend(lines_of(cast, call, effort, cells));
+        series.extend(series_of(participants, call, effort, cells));
         let points = PLACES.into_iter().zip(means);
         let cells = points.filter(|(place, _)| places.contains(place));
         let cells = cells.map(|(place, mean)| (f64::from(place), Task::Published(mean)));
-        lines.push(published(call, cells.collect()));
+        series.push(published(call, cells.collect()));
     }
-    lines.extend(one_way(cast, "mailbox", &[120], |_| Convert::Microseconds));
-    plan(effort, lines)
+    series.extend(one_way(participants, "mailbox", &[120], |_| {
+        Convert::Microseconds
+    }));
+    plan(effort, series)
 }

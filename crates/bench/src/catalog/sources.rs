@@ -3,7 +3,8 @@
 use super::{budget, over_tcp, per_implementation, powers, raw_stream, sealed, timed};
 use crate::device::Device;
 use crate::experiment::{
-    Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
+    Budget, Convert, Effort, Experiment, JobKey, Origin, Participants, Plan, Repeat, SeriesPlan,
+    Task,
 };
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
@@ -21,7 +22,7 @@ pub fn experiments() -> Vec<Experiment> {
     vec![
         Experiment {
             id: "latency-single",
-            part: Part::C,
+            origin: Origin::C,
             title: "Latency of one message between two ranks",
             x: "message size [B]",
             y: "latency [µs]",
@@ -45,7 +46,7 @@ pub fn experiments() -> Vec<Experiment> {
                 "As the source: 20 000 MPI_Send one way, the receiver only receives; bandwidth = 8 · size · samples / \
                (2^20 · (t2 − t1)), both times taken by the sender. One sample here is one such loop of 20 000.",
             ],
-            |cast, effort| send_bandwidth(cast, effort, "standard", 20_000),
+            |participants, effort| send_bandwidth(participants, effort, "standard", 20_000),
         ),
         delay(
             "send-standard-delay",
@@ -53,7 +54,7 @@ pub fn experiments() -> Vec<Experiment> {
             &[
                 "Mean time of a 0-byte MPI_Send over 20 000, taken by the sender, as in the source (there: 1 µs).",
             ],
-            |cast, effort| send_delay(cast, effort, "standard", 20_000),
+            |participants, effort| send_delay(participants, effort, "standard", 20_000),
         ),
         send(
             "send-synchronous",
@@ -61,7 +62,7 @@ pub fn experiments() -> Vec<Experiment> {
             &[
                 "As send-standard, with 1 000 MPI_Ssend per sample. In the source it grows in line with the size.",
             ],
-            |cast, effort| send_bandwidth(cast, effort, "synchronous", 1_000),
+            |participants, effort| send_bandwidth(participants, effort, "synchronous", 1_000),
         ),
         delay(
             "send-synchronous-delay",
@@ -69,7 +70,7 @@ pub fn experiments() -> Vec<Experiment> {
             &[
                 "Mean time of a 0-byte MPI_Ssend over 1 000, taken by the sender (in the source: 1 ms).",
             ],
-            |cast, effort| send_delay(cast, effort, "synchronous", 1_000),
+            |participants, effort| send_delay(participants, effort, "synchronous", 1_000),
         ),
         throughput(
             "throughput-blocking",
@@ -81,7 +82,7 @@ pub fn experiments() -> Vec<Experiment> {
                 TCP,
                 RAW_STREAM,
             ],
-            |cast, effort| throughput_plan(cast, effort, "blocking"),
+            |participants, effort| throughput_plan(participants, effort, "blocking"),
         ),
         throughput(
             "throughput-nonblocking",
@@ -93,11 +94,11 @@ pub fn experiments() -> Vec<Experiment> {
                 TCP,
                 RAW_STREAM,
             ],
-            |cast, effort| throughput_plan(cast, effort, "nonblocking"),
+            |participants, effort| throughput_plan(participants, effort, "nonblocking"),
         ),
         Experiment {
             id: "latency-long",
-            part: Part::D,
+            origin: Origin::D,
             title: "Latency of an 8-byte long, blocking and non-blocking, shared memory and TCP",
             x: "",
             y: "time of one message [ns]",
@@ -117,7 +118,7 @@ pub fn experiments() -> Vec<Experiment> {
     ]
 }
 
-fn latency_single(cast: &Cast, effort: Effort) -> Plan {
+fn latency_single(participants: &Participants, effort: Effort) -> Plan {
     let sizes = effort.pick(
         vec![
             1,
@@ -135,7 +136,7 @@ fn latency_single(cast: &Cast, effort: Effort) -> Plan {
     );
     let convert = Convert::Microseconds;
     let request = |size: usize| format!("pingpong size={size}");
-    let mut lines = per_implementation(cast, "", "", |implementation| {
+    let mut series = per_implementation(participants, "", "", |implementation| {
         sizes
             .iter()
             .map(|&size| {
@@ -146,8 +147,8 @@ fn latency_single(cast: &Cast, effort: Effort) -> Plan {
             })
             .collect()
     });
-    lines.extend(per_implementation(
-        cast,
+    series.extend(per_implementation(
+        participants,
         "MPI_THREAD_MULTIPLE",
         "",
         |implementation| {
@@ -179,15 +180,15 @@ fn latency_single(cast: &Cast, effort: Effort) -> Plan {
             })
             .collect()
     };
-    lines.extend(over_tcp(cast, "TCP", plain));
-    lines.extend(sealed(cast, plain));
+    series.extend(over_tcp(participants, "TCP", plain));
+    series.extend(sealed(participants, plain));
     // The peers' thread-multiple latency is only part of the full picture.
-    lines.retain(|line| {
+    series.retain(|line| {
         line.variant != "MPI_THREAD_MULTIPLE" || line.role == Role::Ours || effort == Effort::Full
     });
     let device = |device: Device, low: usize, high: usize| {
         let places = sizes.iter().filter(|size| (low..=high).contains(*size));
-        Line {
+        SeriesPlan {
             role: Role::Device,
             subject: device.name().into(),
             variant: String::new(),
@@ -206,13 +207,13 @@ fn latency_single(cast: &Cast, effort: Effort) -> Plan {
                 .collect(),
         }
     };
-    lines.push(device(Device::CacheLine, 1, 64));
-    lines.push(device(Device::UnixSocket, 1, 16_384));
-    lines.push(device(Device::Loopback, 1, 16_384));
-    lines.extend(bare_copy(cast, &sizes, 4096, |_| convert));
+    series.push(device(Device::CacheLine, 1, 64));
+    series.push(device(Device::UnixSocket, 1, 16_384));
+    series.push(device(Device::Loopback, 1, 16_384));
+    series.extend(bare_copy(participants, &sizes, 4096, |_| convert));
     Plan {
         budget: budget(effort),
-        lines,
+        series,
         alone: false,
         limit: None,
     }
@@ -220,14 +221,14 @@ fn latency_single(cast: &Cast, effort: Effort) -> Plan {
 
 /// The copy between two processes, which needs two of them: those of the first implementation's job.
 pub(super) fn bare_copy(
-    cast: &Cast,
+    participants: &Participants,
     sizes: &[usize],
     from: usize,
     convert: impl Fn(usize) -> Convert,
-) -> Option<Line> {
-    let first = cast.members.first()?.index;
+) -> Option<SeriesPlan> {
+    let first = participants.implementations.first()?.index;
     let places = sizes.iter().filter(|size| **size >= from);
-    Some(Line {
+    Some(SeriesPlan {
         role: Role::Device,
         subject: "device: one copy between processes".into(),
         variant: String::new(),
@@ -247,11 +248,11 @@ fn send(
     id: &'static str,
     title: &'static str,
     notes: &'static [&'static str],
-    plan: fn(&Cast, Effort) -> Plan,
+    plan: fn(&Participants, Effort) -> Plan,
 ) -> Experiment {
     Experiment {
         id,
-        part: Part::B,
+        origin: Origin::B,
         title,
         x: "message size [B]",
         y: "bandwidth [Mbit/s, 2^20]",
@@ -268,7 +269,7 @@ fn delay(
     id: &'static str,
     title: &'static str,
     notes: &'static [&'static str],
-    plan: fn(&Cast, Effort) -> Plan,
+    plan: fn(&Participants, Effort) -> Plan,
 ) -> Experiment {
     let (x, y, unit, chart) = ("", "delay [ms]", "ms", Chart::Bars);
     Experiment {
@@ -292,8 +293,13 @@ fn send_budget(effort: Effort) -> Budget {
     }
 }
 
-fn send_bandwidth(cast: &Cast, effort: Effort, mode: &'static str, samples: u64) -> Plan {
-    let lines = per_implementation(cast, "", "", |implementation| {
+fn send_bandwidth(
+    participants: &Participants,
+    effort: Effort,
+    mode: &'static str,
+    samples: u64,
+) -> Plan {
+    let series = per_implementation(participants, "", "", |implementation| {
         let job = JobKey {
             implementation,
             ranks: 2,
@@ -313,14 +319,19 @@ fn send_bandwidth(cast: &Cast, effort: Effort, mode: &'static str, samples: u64)
     });
     Plan {
         budget: send_budget(effort),
-        lines,
+        series,
         alone: false,
         limit: None,
     }
 }
 
-fn send_delay(cast: &Cast, effort: Effort, mode: &'static str, samples: u64) -> Plan {
-    let lines = per_implementation(cast, "", "", |implementation| {
+fn send_delay(
+    participants: &Participants,
+    effort: Effort,
+    mode: &'static str,
+    samples: u64,
+) -> Plan {
+    let series = per_implementation(participants, "", "", |implementation| {
         let job = JobKey {
             implementation,
             ranks: 2,
@@ -342,7 +353,7 @@ fn send_delay(cast: &Cast, effort: Effort, mode: &'static str, samples: u64) -> 
             least: effort.pick(6, 20),
             ..budget(effort)
         },
-        lines,
+        series,
         alone: false,
         limit: None,
     }
@@ -352,11 +363,11 @@ fn throughput(
     id: &'static str,
     title: &'static str,
     notes: &'static [&'static str],
-    plan: fn(&Cast, Effort) -> Plan,
+    plan: fn(&Participants, Effort) -> Plan,
 ) -> Experiment {
     Experiment {
         id,
-        part: Part::D,
+        origin: Origin::D,
         title,
         x: "message size [B]",
         y: "throughput [MB/s]",
@@ -369,7 +380,7 @@ fn throughput(
     }
 }
 
-fn throughput_plan(cast: &Cast, effort: Effort, mode: &'static str) -> Plan {
+fn throughput_plan(participants: &Participants, effort: Effort, mode: &'static str) -> Plan {
     let sizes = effort.pick(
         vec![64, 1024, 16_384, 65_536, 262_144, 1 << 20, 4 << 20],
         powers(64, 4 << 20),
@@ -395,9 +406,9 @@ fn throughput_plan(cast: &Cast, effort: Effort, mode: &'static str) -> Plan {
             .map(|&size| (size as f64, task(size)))
             .collect()
     };
-    let mut lines = per_implementation(cast, "", "", cells);
-    lines.extend(over_tcp(cast, "TCP", cells));
-    lines.extend(raw_stream(cast, mode, &sizes, repeat, convert));
+    let mut series = per_implementation(participants, "", "", cells);
+    series.extend(over_tcp(participants, "TCP", cells));
+    series.extend(raw_stream(participants, mode, &sizes, repeat, convert));
     let budget = Budget {
         least: effort.pick(6, 20),
         most: effort.pick(10, 20),
@@ -408,14 +419,14 @@ fn throughput_plan(cast: &Cast, effort: Effort, mode: &'static str) -> Plan {
     };
     Plan {
         budget,
-        lines,
+        series,
         alone: false,
         limit: None,
     }
 }
 
-fn latency_long(cast: &Cast, effort: Effort) -> Plan {
-    let mut lines = Vec::new();
+fn latency_long(participants: &Participants, effort: Effort) -> Plan {
+    let mut series = Vec::new();
     for (variant, mode) in [("blocking", "blocking"), ("non-blocking", "nonblocking")] {
         let cells = |implementation| {
             let job = JobKey {
@@ -438,8 +449,8 @@ fn latency_long(cast: &Cast, effort: Effort) -> Plan {
                 },
             )]
         };
-        lines.extend(per_implementation(cast, variant, "", cells));
-        lines.extend(over_tcp(cast, &format!("{variant}, TCP"), cells));
+        series.extend(per_implementation(participants, variant, "", cells));
+        series.extend(over_tcp(participants, &format!("{variant}, TCP"), cells));
     }
     let budget = Budget {
         least: effort.pick(20, 100),
@@ -448,7 +459,7 @@ fn latency_long(cast: &Cast, effort: Effort) -> Plan {
     };
     Plan {
         budget,
-        lines,
+        series,
         alone: false,
         limit: None,
     }

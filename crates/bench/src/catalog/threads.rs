@@ -2,7 +2,8 @@
 
 use super::{budget, per_implementation, powers};
 use crate::experiment::{
-    Budget, Cast, Convert, Effort, Experiment, JobKey, Line, Part, Plan, Repeat, Task,
+    Budget, Convert, Effort, Experiment, JobKey, Origin, Participants, Plan, Repeat, SeriesPlan,
+    Task,
 };
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
@@ -16,7 +17,7 @@ const HOW: &str = "Two ranks; each thread of one plays ping-pong with its like a
 pub fn experiments() -> Vec<Experiment> {
     let experiment = |id, title, x, notes, plan| Experiment {
         id,
-        part: Part::C,
+        origin: Origin::C,
         title,
         x,
         y: "time of a message [µs]",
@@ -71,24 +72,29 @@ pub fn experiments() -> Vec<Experiment> {
     ]
 }
 
-fn rate(cast: &Cast, effort: Effort) -> Plan {
+fn rate(participants: &Participants, effort: Effort) -> Plan {
     let counts = effort.pick(vec![1, 2, 4, 16], vec![1, 2, 4, 8, 16, 64]);
     let mut all = Vec::new();
     for (own, variant) in [(1, "a communicator each"), (0, "one communicator")] {
-        all.extend(per_implementation(cast, variant, "", |implementation| {
-            let cell = |threads: usize| Task::Request {
-                job: JobKey {
-                    implementation,
-                    ranks: 1,
-                    multiple: true,
-                },
-                request: format!("carried threads={threads} own={own}"),
-                repeat: Repeat::Timed,
-                convert: Convert::Millions(1.0),
-            };
-            let places = counts.iter();
-            places.map(|&x| (x as f64, cell(x))).collect()
-        }));
+        all.extend(per_implementation(
+            participants,
+            variant,
+            "",
+            |implementation| {
+                let cell = |threads: usize| Task::Request {
+                    job: JobKey {
+                        implementation,
+                        ranks: 1,
+                        multiple: true,
+                    },
+                    request: format!("carried threads={threads} own={own}"),
+                    repeat: Repeat::Timed,
+                    convert: Convert::Millions(1.0),
+                };
+                let places = counts.iter();
+                places.map(|&x| (x as f64, cell(x))).collect()
+            },
+        ));
     }
     Plan {
         budget: Budget {
@@ -97,7 +103,7 @@ fn rate(cast: &Cast, effort: Effort) -> Plan {
             sample: effort.pick(Duration::from_millis(4), Duration::from_millis(10)),
             ..budget(effort)
         },
-        lines: all,
+        series: all,
         alone: false,
         limit: None,
     }
@@ -117,25 +123,30 @@ fn task(implementation: usize, request: String, repeat: Repeat) -> Task {
 }
 
 /// A series of fibers for each of ours, and one of POSIX threads for everybody.
-fn lines(
-    cast: &Cast,
+fn series(
+    participants: &Participants,
     places: impl Fn(Role, bool) -> Vec<usize>,
     cell: impl Fn(usize, usize, bool) -> Task,
-) -> Vec<Line> {
-    let mut lines = Vec::new();
+) -> Vec<SeriesPlan> {
+    let mut series = Vec::new();
     for (fibers, variant) in [(true, "fibers"), (false, "POSIX threads")] {
-        lines.extend(per_implementation(cast, variant, "", |implementation| {
-            let mut members = cast.members.iter();
-            let member = members.find(|member| member.index == implementation);
-            let role = member.map_or(Role::Peer, |member| member.role);
-            places(role, fibers)
-                .into_iter()
-                .map(|place| (place as f64, cell(implementation, place, fibers)))
-                .collect()
-        }));
+        series.extend(per_implementation(
+            participants,
+            variant,
+            "",
+            |implementation| {
+                let mut implementations = participants.implementations.iter();
+                let member = implementations.find(|member| member.index == implementation);
+                let role = member.map_or(Role::Peer, |member| member.role);
+                places(role, fibers)
+                    .into_iter()
+                    .map(|place| (place as f64, cell(implementation, place, fibers)))
+                    .collect()
+            },
+        ));
     }
-    lines.retain(|line| !line.cells.is_empty());
-    lines
+    series.retain(|line| !line.cells.is_empty());
+    series
 }
 
 fn kind(fibers: bool) -> &'static str {
@@ -151,7 +162,7 @@ fn patient(effort: Effort) -> Budget {
     }
 }
 
-fn latency_size(cast: &Cast, effort: Effort) -> Plan {
+fn latency_size(participants: &Participants, effort: Effort) -> Plan {
     let sizes = effort.pick(vec![1, 64, 1024, 16_384], powers(1, 16_384));
     let places = |role: Role, fibers: bool| match (role, fibers) {
         (Role::Ours, _) | (_, false) => sizes.clone(),
@@ -168,13 +179,13 @@ fn latency_size(cast: &Cast, effort: Effort) -> Plan {
     };
     Plan {
         budget: patient(effort),
-        lines: lines(cast, places, cell),
+        series: series(participants, places, cell),
         alone: false,
         limit: None,
     }
 }
 
-fn latency_count(cast: &Cast, effort: Effort) -> Plan {
+fn latency_count(participants: &Participants, effort: Effort) -> Plan {
     let places = |role: Role, fibers: bool| -> Vec<usize> {
         let most = match (role, fibers) {
             (Role::Ours, true) => effort.pick(4096, 1 << 20),
@@ -197,7 +208,7 @@ fn latency_count(cast: &Cast, effort: Effort) -> Plan {
             least: effort.pick(6, 10),
             ..patient(effort)
         },
-        lines: lines(cast, places, cell),
+        series: series(participants, places, cell),
         alone: false,
         limit: None,
     }

@@ -1,7 +1,7 @@
 //! One question to one subject: what a turn does for each kind of [`Task`].
 
 use super::{Cell, Harness};
-use crate::experiment::{Budget, Convert, JobKey, Repeat, Task, Way};
+use crate::experiment::{Budget, Convert, Formation, JobKey, Repeat, Task};
 use crate::hosts::Hosts;
 use crate::job::{Job, timed};
 use anyhow::{Context, Result};
@@ -99,15 +99,16 @@ impl Harness<'_> {
                     Some(hosts) => hosts,
                     None => self.hosts.insert(Hosts::new()?),
                 };
-                let form = |way: &Way| anyhow::Ok(hosts.form(member, way)?.as_secs_f64() * 1e3);
+                let form =
+                    |way: &Formation| anyhow::Ok(hosts.form(member, way)?.as_secs_f64() * 1e3);
                 if cell.iterations == 0 {
                     cell.iterations = 1;
                     form(way)?; // as of Task::Launch
                 }
                 let whole = form(way)?;
                 match way {
-                    Way::Hydra(hydra) if *less_launcher => {
-                        Ok(vec![whole - form(&Way::HydraAlone(hydra.clone()))?])
+                    Formation::Hydra(hydra) if *less_launcher => {
+                        Ok(vec![whole - form(&Formation::HydraAlone(hydra.clone()))?])
                     }
                     _ => Ok(vec![whole]),
                 }

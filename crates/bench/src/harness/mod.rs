@@ -15,7 +15,7 @@ mod ask;
 mod attack;
 mod outcome;
 
-use crate::experiment::{Budget, Effort, Experiment, JobKey, Line, Plan, Task};
+use crate::experiment::{Budget, Effort, Experiment, JobKey, Plan, SeriesPlan, Task};
 use crate::hosts::Hosts;
 use crate::implementation::Implementation;
 use crate::job::Pool;
@@ -31,7 +31,7 @@ use weft_net::measure::Measured;
 
 /// What a run needs to measure.
 pub struct Harness<'a> {
-    /// The implementations, in the order of the cast.
+    /// The implementations, in the order of [`Participants`].
     pub implementations: &'a [Implementation],
     /// Processors that the run may use.
     pub cores: usize,
@@ -39,7 +39,7 @@ pub struct Harness<'a> {
     pub effort: Effort,
     /// Seed of the order of turns.
     pub seed: u64,
-    /// The programs of components, in the order of the cast.
+    /// The programs of components, in the order of [`Participants`].
     pub programs: Vec<Program>,
     pool: Pool,
     /// Those who attack a job, and whom.
@@ -121,7 +121,7 @@ impl<'a> Harness<'a> {
     ) -> ExperimentResult {
         let budget = plan.budget;
         let mut schedule = Schedule::new(self.seed, experiment.id);
-        let mut cells = cells_of(&plan.lines);
+        let mut cells = cells_of(&plan.series);
         self.measured.clear();
         let began = Instant::now();
         let is_late = || plan.limit.is_some_and(|limit| began.elapsed() > limit);
@@ -149,7 +149,7 @@ impl<'a> Harness<'a> {
                     break;
                 }
                 for index in schedule.pass(&open) {
-                    bar.set_message(plan.lines[cells[index].line].name());
+                    bar.set_message(plan.series[cells[index].line].name());
                     if cells[index].failed.is_some() {
                         continue; // since this pass began
                     }
@@ -171,7 +171,7 @@ impl<'a> Harness<'a> {
             .iter()
             .map(|note| note.to_string())
             .collect();
-        notes.extend(outcome::failures(&cells, &plan.lines));
+        notes.extend(outcome::failures(&cells, &plan.series));
         notes.append(&mut self.pool.complaints);
         notes.push(outcome::protocol(&cells, &budget, began.elapsed()));
         ExperimentResult {
@@ -185,7 +185,7 @@ impl<'a> Harness<'a> {
             y_scale: experiment.scales.1,
             lower_is_better: experiment.lower_is_better,
             chart: experiment.chart,
-            series: outcome::series_of(&plan.lines, cells, &budget),
+            series: outcome::series_of(&plan.series, cells, &budget),
             notes,
         }
     }
@@ -232,9 +232,9 @@ fn give_up_after(cells: &mut [Cell<'_>], index: usize) {
     }
 }
 
-fn cells_of(lines: &[Line]) -> Vec<Cell<'_>> {
+fn cells_of(series: &[SeriesPlan]) -> Vec<Cell<'_>> {
     let mut cells = Vec::new();
-    for (line, value) in lines.iter().enumerate() {
+    for (line, value) in series.iter().enumerate() {
         for (x, task) in &value.cells {
             cells.push(Cell {
                 line,
@@ -301,7 +301,7 @@ mod tests {
 
     fn plan() -> Plan {
         let convert = Convert::Microseconds;
-        let line = |subject: &str, sizes: &[usize]| Line {
+        let line = |subject: &str, sizes: &[usize]| SeriesPlan {
             role: Role::Device,
             subject: subject.into(),
             variant: String::new(),
@@ -322,7 +322,7 @@ mod tests {
         };
         Plan {
             budget: budget(),
-            lines: vec![line("copy", &[4096, 64]), line("other", &[64])],
+            series: vec![line("copy", &[4096, 64]), line("other", &[64])],
             alone: false,
             limit: None,
         }
@@ -331,7 +331,7 @@ mod tests {
     fn experiment() -> Experiment {
         Experiment {
             id: "test",
-            part: crate::experiment::Part::Beyond,
+            origin: crate::experiment::Origin::Beyond,
             title: "test",
             x: "size [B]",
             y: "time [µs]",
@@ -392,15 +392,15 @@ mod tests {
             operations: 1,
             convert: Convert::Nanoseconds,
         };
-        let line = |places: &[f64]| Line {
+        let line = |places: &[f64]| SeriesPlan {
             role: Role::Peer,
             subject: "silent".into(),
             variant: String::new(),
             panel: String::new(),
             cells: places.iter().map(|&x| (x, task.clone())).collect(),
         };
-        let lines = [line(&[2.0, 8.0, 64.0]), line(&[2.0])];
-        let mut cells = cells_of(&lines);
+        let series = [line(&[2.0, 8.0, 64.0]), line(&[2.0])];
+        let mut cells = cells_of(&series);
         cells[0].samples.push(1.0);
         cells[1].failed = Some("no such verb".into());
         give_up_after(&mut cells, 1);
@@ -425,7 +425,7 @@ mod tests {
             multiple: false,
         };
         let (repeat, convert) = (Repeat::Timed, Convert::Nanoseconds);
-        plan.lines[1].cells[0].1 = Task::Request {
+        plan.series[1].cells[0].1 = Task::Request {
             job,
             request: "pingpong".into(),
             repeat,
@@ -433,8 +433,8 @@ mod tests {
         };
         let folder = tempfile::tempdir().expect("folder");
         let broken = broken_implementation(folder.path());
-        let cast = [broken];
-        let found = Harness::new(&cast, 2, Effort::Quick, 3).run(
+        let participants = [broken];
+        let found = Harness::new(&participants, 2, Effort::Quick, 3).run(
             &experiment(),
             &plan,
             &ProgressBar::hidden(),

@@ -1,18 +1,18 @@
 //! What a run leaves: series with their points, and notes on how it went.
 
 use super::Cell;
-use crate::experiment::{Budget, Line};
+use crate::experiment::{Budget, SeriesPlan};
 use crate::results::{Point, Series};
 use crate::statistics::Statistics;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Failed cells, those with the same reason in one sentence.
-pub(super) fn failures(cells: &[Cell<'_>], lines: &[Line]) -> Vec<String> {
+pub(super) fn failures(cells: &[Cell<'_>], series: &[SeriesPlan]) -> Vec<String> {
     let mut reasons: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
     for cell in cells {
         if let Some(why) = &cell.failed {
-            let line = &lines[cell.line];
+            let line = &series[cell.line];
             let name = if line.panel.is_empty() {
                 line.name()
             } else {
@@ -54,8 +54,12 @@ pub(super) fn protocol(cells: &[Cell<'_>], budget: &Budget, took: Duration) -> S
     )
 }
 
-pub(super) fn series_of(lines: &[Line], cells: Vec<Cell<'_>>, budget: &Budget) -> Vec<Series> {
-    let mut series: Vec<Series> = lines
+pub(super) fn series_of(
+    series: &[SeriesPlan],
+    cells: Vec<Cell<'_>>,
+    budget: &Budget,
+) -> Vec<Series> {
+    let mut series: Vec<Series> = series
         .iter()
         .map(|line| Series {
             name: line.name(),

@@ -2,18 +2,18 @@
 //!
 //! ```text
 //!   worker 0                worker 1                 each has a Local
-//!   ┌───────┐┌───────┐     ┌───────┐┌───────┐
-//!   │ hand  ││ shelf │     │ hand  ││ shelf │        magazines: stacks of packets; the hand is private
-//!   └───┬───┘└───┬───┘     └───┬───┘└───┬───┘
-//!       └────────┴── whole magazines ───┘
+//!   ┌────────┐┌──────────┐  ┌────────┐┌──────────┐
+//!   │ loaded ││ previous │  │ loaded ││ previous │   magazines: stacks of packets; the loaded one is private
+//!   └───┬────┘└────┬─────┘  └───┬────┘└────┬─────┘
+//!       └──────────┴ whole magazines ──────┘
 //!                      depot                         lock-free, shared
 //! ```
 //!
-//! Getting and giving back touch only the worker's own magazine in hand. Once in a magazine's worth of
-//! calls it is exchanged with that on its shelf, and that with the depot. A worker that finds its own and
-//! the depot empty, and may make no more, takes a magazine from another's shelf. With two, a worker that swings back and forth at
-//! the edge of one does not go to the depot each time. Packets that one worker gets and another gives
-//! back travel home in magazines.
+//! Getting and giving back touch only the worker's loaded magazine. Once in a magazine's worth of calls it is
+//! exchanged with the previous one, and that with the depot. A worker that finds its own and the depot empty, and
+//! may make no more, takes the previous magazine of another worker. With two magazines, a worker that swings back
+//! and forth at the edge of one does not go to the depot each time. Packets that one worker gets and another
+//! gives back travel home in magazines.
 //!
 //! Packets are made when first needed, up to the pool's count, so a pool that is not used costs
 //! nothing. After that nothing is allocated.
@@ -25,11 +25,12 @@
 //!   reading.
 //!
 //! # True today
-//! * A worker's hand, up to a magazine's worth of packets, is out of others' reach: another worker may
+//! * A worker's loaded magazine is out of others' reach: another worker may
 //!   find the pool empty meanwhile. Hence a pool should hold
 //!   [`Pool::idle_share`] packets a worker more than are in use at once.
 //!
-//! The idea of magazines over a depot is that of Bonwick and Adams, "Magazines and Vmem", 2001.
+//! Magazines over a depot, and their names, are those of Bonwick and Adams, "Magazines and Vmem", USENIX 2001; that
+//! others may take the previous one is not.
 //!
 //! ```
 //! let pool = weft_pool::Pool::new(1024, 256);

@@ -24,7 +24,7 @@ type Magazine = Vec<Packet>;
 
 /// A worker's second magazine: its own, but where others find it when they have nothing else. A lock,
 /// because its owner comes once in a magazine's worth of calls, and others hardly ever.
-type Shelf = CacheLine<Mutex<Magazine>>;
+type PreviousMagazine = CacheLine<Mutex<Magazine>>;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nobody panics between two states of a magazine.
@@ -33,8 +33,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 struct Shared {
     depot: Depot<Magazine>,
-    /// The shelves of the workers that are.
-    shelves: Mutex<Vec<Arc<Shelf>>>,
+    /// The previous magazines of all workers.
+    previous: Mutex<Vec<Arc<PreviousMagazine>>>,
     home: Arc<Home>,
     magazine: usize,
 }
@@ -57,7 +57,7 @@ impl Pool {
         Self {
             shared: Arc::new(Shared {
                 depot: Depot::new(u32::try_from(slots).unwrap_or(u32::MAX)),
-                shelves: Mutex::new(Vec::new()),
+                previous: Mutex::new(Vec::new()),
                 home: Arc::new(Home::new(packet_size, count)),
                 magazine,
             }),
@@ -74,13 +74,13 @@ impl Pool {
     #[must_use]
     pub fn local(&self) -> Local {
         let full = self.shared.magazine;
-        let shelf = Arc::new(CacheLine(Mutex::new(Vec::with_capacity(full))));
-        locked(&self.shared.shelves).push(shelf.clone());
+        let previous = Arc::new(CacheLine(Mutex::new(Vec::with_capacity(full))));
+        locked(&self.shared.previous).push(previous.clone());
         Local {
             shared: self.shared.clone(),
             full,
-            hand: Vec::with_capacity(full),
-            shelf,
+            loaded: Vec::with_capacity(full),
+            previous,
         }
     }
 
@@ -111,19 +111,19 @@ impl core::fmt::Debug for Pool {
 /// A worker's part of a pool.
 pub struct Local {
     shared: Arc<Shared>,
-    /// Packets of a full magazine, at hand for the hot path.
+    /// Packets of a full magazine; a copy, for the hot path.
     full: usize,
     /// Where the next packet comes from and goes to.
-    hand: Magazine,
+    loaded: Magazine,
     /// The second magazine: in steady use full or empty.
-    shelf: Arc<Shelf>,
+    previous: Arc<PreviousMagazine>,
 }
 
 impl Local {
     /// A packet, with whatever its last user left in it; `None` if all are in use.
     #[inline]
     pub fn get(&mut self) -> Option<Packet> {
-        match self.hand.pop() {
+        match self.loaded.pop() {
             Some(packet) => Some(packet),
             None => self.refill(),
         }
@@ -135,10 +135,10 @@ impl Local {
         if !packet.is_of(&self.shared.home) {
             return;
         }
-        if self.hand.len() >= self.full {
+        if self.loaded.len() >= self.full {
             self.make_room();
         }
-        self.hand.push(packet);
+        self.loaded.push(packet);
     }
 
     /// Bytes of a packet.
@@ -147,52 +147,52 @@ impl Local {
         self.shared.home.size()
     }
 
-    /// The hand is empty: what is on the shelf, a magazine of the depot, a new packet, or what is on
-    /// another's shelf.
+    /// The loaded magazine is empty: the previous one, a magazine of the depot, a new packet, or the previous
+    /// magazine of another worker.
     #[cold]
     fn refill(&mut self) -> Option<Packet> {
-        core::mem::swap(&mut self.hand, &mut *locked(&self.shelf));
-        if self.hand.is_empty() && !self.shared.depot.take(&mut self.hand) {
+        core::mem::swap(&mut self.loaded, &mut *locked(&self.previous));
+        if self.loaded.is_empty() && !self.shared.depot.take(&mut self.loaded) {
             // One at a time, so that no packet is made before somebody needs it.
             if let Some(packet) = Packet::make(&self.shared.home) {
                 return Some(packet);
             }
             self.steal();
         }
-        self.hand.pop()
+        self.loaded.pop()
     }
 
-    /// Takes the magazine from the shelf of the first worker that has one there.
+    /// Takes the previous magazine of the first worker that has packets in it.
     fn steal(&mut self) {
-        for shelf in locked(&self.shared.shelves).iter() {
-            // A shelf that is locked is being emptied or filled by its owner, who comes by the depot.
-            if let Ok(mut magazine) = shelf.try_lock()
+        for previous in locked(&self.shared.previous).iter() {
+            // One that is locked is being emptied or filled by its owner, who comes by the depot.
+            if let Ok(mut magazine) = previous.try_lock()
                 && !magazine.is_empty()
             {
-                core::mem::swap(&mut self.hand, &mut *magazine);
+                core::mem::swap(&mut self.loaded, &mut *magazine);
                 return;
             }
         }
     }
 
-    /// The hand is full: it goes to the shelf, and what was full there goes to the depot.
+    /// The loaded magazine is full: it becomes the previous one, which goes to the depot if it is full, too.
     #[cold]
     fn make_room(&mut self) {
-        core::mem::swap(&mut self.hand, &mut *locked(&self.shelf));
-        if self.hand.len() >= self.full && !self.shared.depot.put(&mut self.hand) {
+        core::mem::swap(&mut self.loaded, &mut *locked(&self.previous));
+        if self.loaded.len() >= self.full && !self.shared.depot.put(&mut self.loaded) {
             // No room, because workers that ended left many parts: these packets are freed, and made
             // again when needed.
-            self.hand.clear();
+            self.loaded.clear();
         }
         // Allocates only until each magazine of the pool has gone round once.
-        self.hand.reserve_exact(self.full - self.hand.len());
+        self.loaded.reserve_exact(self.full - self.loaded.len());
     }
 }
 
 impl Drop for Local {
     fn drop(&mut self) {
-        locked(&self.shared.shelves).retain(|shelf| !Arc::ptr_eq(shelf, &self.shelf));
-        for magazine in [&mut self.hand, &mut *locked(&self.shelf)] {
+        locked(&self.shared.previous).retain(|other| !Arc::ptr_eq(other, &self.previous));
+        for magazine in [&mut self.loaded, &mut *locked(&self.previous)] {
             if !magazine.is_empty() {
                 // What does not fit is freed with us, and its places can be used again.
                 let _ = self.shared.depot.put(magazine);
@@ -205,8 +205,8 @@ impl core::fmt::Debug for Local {
     fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(
             out,
-            "Local({} packets at hand)",
-            self.hand.len() + locked(&self.shelf).len()
+            "Local({} packets)",
+            self.loaded.len() + locked(&self.previous).len()
         )
     }
 }
@@ -269,13 +269,13 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_on_a_shelf_can_be_taken_by_others() {
+    fn a_previous_magazine_can_be_taken_by_others() {
         let pool = Pool::new(64, 64);
         let (mut idle, mut busy) = (pool.local(), pool.local());
         let held: Vec<_> = std::iter::from_fn(|| idle.get()).collect();
         held.into_iter().for_each(|packet| idle.give_back(packet));
         let all: Vec<_> = std::iter::from_fn(|| busy.get()).collect();
-        // All but what the idle one has in its hand.
+        // All but what the idle one has in its loaded magazine.
         assert!(all.len() >= 64 - pool.idle_share(), "{}", all.len());
         let rest: Vec<_> = std::iter::from_fn(|| idle.get()).collect();
         assert_eq!(all.len() + rest.len(), 64);
@@ -356,10 +356,10 @@ mod models {
         builder.check(model);
     }
 
-    /// The owner has packets in its hand and on its shelf and takes both, while another, who finds
-    /// nothing else, takes what is on the shelf.
+    /// The owner has packets in both magazines and takes them all, while another, which finds
+    /// nothing else, takes the previous magazine.
     #[test]
-    fn a_shelf_is_emptied_by_its_owner_or_by_another() {
+    fn a_previous_magazine_is_emptied_by_its_owner_or_by_another() {
         bounded(|| {
             let pool = Pool::new(64, 2);
             let mut owner = pool.local();
@@ -370,7 +370,7 @@ mod models {
                     packet
                 })
                 .collect();
-            // Magazines of one: one packet in the hand, one on the shelf.
+            // Magazines of one: one packet loaded, one in the previous.
             held.into_iter().for_each(|packet| owner.give_back(packet));
             let other = {
                 let pool = pool.clone();
@@ -384,7 +384,10 @@ mod models {
             };
             let mine = [owner.get(), owner.get()];
             let mut seen: Vec<u8> = mine.iter().flatten().map(|packet| packet[0]).collect();
-            assert!(!seen.is_empty(), "the hand is out of the other's reach");
+            assert!(
+                !seen.is_empty(),
+                "the loaded magazine is out of the other's reach"
+            );
             mine.into_iter()
                 .flatten()
                 .for_each(|packet| owner.give_back(packet));
@@ -396,9 +399,9 @@ mod models {
         });
     }
 
-    /// The owner fills its shelf and sends what was there to the depot, while another takes from both.
+    /// The owner fills its previous magazine and sends what was there to the depot, while another takes from both.
     #[test]
-    fn what_goes_over_a_shelf_arrives_once() {
+    fn what_goes_over_a_previous_magazine_arrives_once() {
         bounded(|| {
             let pool = Pool::new(64, 3);
             let mut owner = pool.local();

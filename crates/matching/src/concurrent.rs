@@ -61,7 +61,7 @@ use std::sync::OnceLock;
 use weft_atomic::{AtomicBool, AtomicU64, CacheLine, Ordering};
 
 use crate::key::{Source, Tag};
-use bucket::{Control, ENTRIES, Line};
+use bucket::{BucketLine, Control, ENTRIES};
 use chain::{Behind, Chain};
 use memory::{Lines, prefetch};
 
@@ -239,7 +239,7 @@ impl Table {
     #[cold]
     fn insert_slowly(
         &self,
-        bucket: &Line,
+        bucket: &BucketLine,
         control: Control,
         key: Key,
         receive: bool,
@@ -293,7 +293,7 @@ impl Table {
     }
 
     #[inline]
-    fn line(&self, index: u64) -> &Line {
+    fn line(&self, index: u64) -> &BucketLine {
         match self.first.get(index as usize) {
             Some(line) => line,
             None => self.later_line(index),
@@ -301,7 +301,7 @@ impl Table {
     }
 
     #[inline]
-    fn later_line(&self, index: u64) -> &Line {
+    fn later_line(&self, index: u64) -> &BucketLine {
         let doubling = (index / self.first.len() as u64).ilog2();
         let start = (self.first.len() as u64) << doubling;
         match self.later[doubling as usize].get() {
@@ -312,7 +312,7 @@ impl Table {
 
     /// Locks the bucket that is in charge of a key.
     #[inline]
-    fn lock(&self, key: Key) -> (&Line, Control) {
+    fn lock(&self, key: Key) -> (&BucketLine, Control) {
         let hash = self.hash(key.0);
         // Acquire: SYNC table.mask.
         let mask = self.mask.load(Ordering::Acquire);
@@ -326,7 +326,7 @@ impl Table {
     }
 
     #[cold]
-    fn lock_slowly(&self, hash: u64) -> (&Line, Control) {
+    fn lock_slowly(&self, hash: u64) -> (&BucketLine, Control) {
         loop {
             // Acquire: SYNC table.mask.
             let mask = self.mask.load(Ordering::Acquire);
@@ -339,7 +339,7 @@ impl Table {
     }
 
     /// Locks a bucket, after bearing it if need be.
-    fn lock_born(&self, index: u64) -> (&Line, Control) {
+    fn lock_born(&self, index: u64) -> (&BucketLine, Control) {
         let bucket = self.line(index);
         let control = bucket.lock();
         if control.is_born() {

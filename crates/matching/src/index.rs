@@ -14,7 +14,7 @@
 //!   empty.
 //! - Only the index writes its lane of the nodes' links, and its bit of `lanes_in`.
 
-use crate::key::{Key, Kind};
+use crate::key::{Key, WildcardKind};
 use crate::store::{Link, Store};
 
 /// Slots of the first table.
@@ -123,13 +123,13 @@ impl Table {
 
 /// Where a key stands in an index; good until the index changes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct IndexSlot {
     at: usize,
     old: bool,
     slot: u64,
 }
 
-impl Place {
+impl IndexSlot {
     /// The oldest node of the key.
     #[inline]
     pub(crate) fn id(self) -> u32 {
@@ -160,22 +160,22 @@ impl Index {
     pub(crate) fn oldest<T: Copy, const LANES: usize>(
         &self,
         store: &Store<T, LANES>,
-        kind: Kind,
+        kind: WildcardKind,
         key: Key,
-    ) -> Option<Place> {
+    ) -> Option<IndexSlot> {
         self.find(key.fingerprint(), |id| {
             kind.project(store.node(id).key()) == key
         })
     }
 
     #[inline]
-    fn find(&self, fingerprint: u32, accept: impl Fn(u32) -> bool + Copy) -> Option<Place> {
+    fn find(&self, fingerprint: u32, accept: impl Fn(u32) -> bool + Copy) -> Option<IndexSlot> {
         let (found, old) = match self.table.find(fingerprint, accept) {
             Some(found) => (found, false),
             None => (self.old.find(fingerprint, accept)?, true),
         };
         let (at, slot) = found;
-        Some(Place { at, old, slot })
+        Some(IndexSlot { at, old, slot })
     }
 
     /// Adds a node, the youngest of its key.
@@ -184,7 +184,7 @@ impl Index {
         &mut self,
         store: &mut Store<T, LANES>,
         lane: usize,
-        kind: Kind,
+        kind: WildcardKind,
         id: u32,
     ) {
         if self.old.taken != 0 || SPARSE * (self.table.taken + 1) > self.table.slots.len() {
@@ -230,7 +230,7 @@ impl Index {
         &mut self,
         store: &mut Store<T, LANES>,
         lane: usize,
-        kind: Kind,
+        kind: WildcardKind,
         id: u32,
     ) {
         // Only the oldest of a key has the slot: no other node is looked at.
@@ -245,7 +245,7 @@ impl Index {
         &mut self,
         store: &mut Store<T, LANES>,
         lane: usize,
-        place: Place,
+        place: IndexSlot,
     ) {
         self.unlink(store, lane, place.id(), Some(place));
     }
@@ -256,13 +256,13 @@ impl Index {
         store: &mut Store<T, LANES>,
         lane: usize,
         id: u32,
-        place: Option<Place>,
+        place: Option<IndexSlot>,
     ) {
         let node = store.node_mut(id);
         let Link { before, after } = node.lanes[lane];
         node.lanes_in &= !(1 << lane);
         self.nodes -= 1;
-        if let Some(Place { at, old, slot }) = place {
+        if let Some(IndexSlot { at, old, slot }) = place {
             let table = if old { &mut self.old } else { &mut self.table };
             if after == id {
                 table.erase(at);
@@ -321,7 +321,7 @@ impl Index {
         &self,
         store: &Store<T, LANES>,
         lane: usize,
-        kind: Kind,
+        kind: WildcardKind,
     ) {
         let mut nodes = 0;
         for (table, first) in [(&self.table, 0), (&self.old, self.moved)] {
@@ -334,7 +334,7 @@ impl Index {
                 assert!(at >= first, "a slot before the place of the move is taken");
                 let oldest = oldest_of(*slot);
                 let key = kind.project(store.node(oldest).key());
-                let found = self.oldest(store, kind, key).map(Place::id);
+                let found = self.oldest(store, kind, key).map(IndexSlot::id);
                 assert_eq!(found, Some(oldest), "a key is found by its own slot");
                 let mut id = oldest;
                 loop {
@@ -381,22 +381,22 @@ mod tests {
         let mut index = Index::default();
         let mut moving = 0;
         for (place, id) in ids.iter().enumerate() {
-            index.insert(&mut store, 0, Kind::Exact, *id);
+            index.insert(&mut store, 0, WildcardKind::Exact, *id);
             if !cfg!(miri) {
-                index.check(&store, 0, Kind::Exact);
+                index.check(&store, 0, WildcardKind::Exact);
             }
             let (_, old) = index.slots();
             moving += u32::from(old != 0);
             if place % 3 == 2 {
-                index.remove(&mut store, 0, Kind::Exact, ids[place / 3]);
-                index.check(&store, 0, Kind::Exact);
+                index.remove(&mut store, 0, WildcardKind::Exact, ids[place / 3]);
+                index.check(&store, 0, WildcardKind::Exact);
             }
         }
         assert!(moving > 1, "no growth took more than one insertion");
         for id in &ids[ids.len() / 3..] {
-            index.remove(&mut store, 0, Kind::Exact, *id);
+            index.remove(&mut store, 0, WildcardKind::Exact, *id);
         }
-        index.check(&store, 0, Kind::Exact);
+        index.check(&store, 0, WildcardKind::Exact);
         assert_eq!(index.nodes(), 0);
     }
 

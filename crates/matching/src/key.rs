@@ -77,7 +77,7 @@ impl Pattern {
 
     /// The pattern as the engine stores it.
     #[inline]
-    pub(crate) fn split(self) -> (Kind, Key) {
+    pub(crate) fn split(self) -> (WildcardKind, Key) {
         let (any_source, source) = match self.source {
             SourcePattern::Any => (true, 0),
             SourcePattern::Exact(source) => (false, source.0),
@@ -87,23 +87,27 @@ impl Pattern {
             TagPattern::Exact(tag) => (false, tag.0.cast_unsigned()),
         };
         let kind = match (any_source, any_tag) {
-            (false, false) => Kind::Exact,
-            (false, true) => Kind::AnyTag,
-            (true, false) => Kind::AnySource,
-            (true, true) => Kind::Any,
+            (false, false) => WildcardKind::Exact,
+            (false, true) => WildcardKind::AnyTag,
+            (true, false) => WildcardKind::AnySource,
+            (true, true) => WildcardKind::Any,
         };
         (kind, Key::new(self.context.0, source, tag))
     }
 
     /// The pattern again from what [`split`](Self::split) gave.
-    pub(crate) fn join(kind: Kind, key: Key) -> Self {
+    pub(crate) fn join(kind: WildcardKind, key: Key) -> Self {
         let source = match kind {
-            Kind::Exact | Kind::AnyTag => SourcePattern::Exact(Source(key.source())),
-            Kind::AnySource | Kind::Any => SourcePattern::Any,
+            WildcardKind::Exact | WildcardKind::AnyTag => {
+                SourcePattern::Exact(Source(key.source()))
+            }
+            WildcardKind::AnySource | WildcardKind::Any => SourcePattern::Any,
         };
         let tag = match kind {
-            Kind::Exact | Kind::AnySource => TagPattern::Exact(Tag(key.tag.cast_signed())),
-            Kind::AnyTag | Kind::Any => TagPattern::Any,
+            WildcardKind::Exact | WildcardKind::AnySource => {
+                TagPattern::Exact(Tag(key.tag.cast_signed()))
+            }
+            WildcardKind::AnyTag | WildcardKind::Any => TagPattern::Any,
         };
         Self {
             context: Context(key.context()),
@@ -151,7 +155,7 @@ impl fmt::Display for Pattern {
 /// Which fields of a pattern are wild. Bit 0: any tag; bit 1: any source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum WildcardKind {
     Exact = 0,
     AnyTag = 1,
     AnySource = 2,
@@ -161,7 +165,7 @@ pub(crate) enum Kind {
 /// How many kinds there are.
 pub(crate) const KINDS: usize = 4;
 
-impl Kind {
+impl WildcardKind {
     pub(crate) const ALL: [Self; KINDS] = [Self::Exact, Self::AnyTag, Self::AnySource, Self::Any];
 
     /// The key with the fields that this kind does not look at set to zero.
@@ -303,7 +307,7 @@ mod tests {
             (ENVELOPE, [true; 4]),
         ];
         for (envelope, expected) in others {
-            for (kind, expected) in Kind::ALL.into_iter().zip(expected) {
+            for (kind, expected) in WildcardKind::ALL.into_iter().zip(expected) {
                 let (_, key) = exact.split();
                 let pattern = Pattern::join(kind, kind.project(key));
                 assert_eq!(

@@ -186,7 +186,7 @@ impl<P: Copy, U: Copy> Matching<P, U> {
         self.unexpected.check();
     }
 
-    pub(crate) fn slots(&self, kind: crate::key::Kind) -> usize {
+    pub(crate) fn slots(&self, kind: crate::key::WildcardKind) -> usize {
         self.posted.slots(kind)
     }
 }

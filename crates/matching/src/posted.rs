@@ -13,8 +13,8 @@
 use core::num::NonZeroU32;
 
 use crate::LAG;
-use crate::index::{Index, Place};
-use crate::key::{KINDS, Key, Kind, Pattern};
+use crate::index::{Index, IndexSlot};
+use crate::key::{KINDS, Key, Pattern, WildcardKind};
 use crate::store::{NONE, Node, Store};
 
 /// A posted receive, for [`cancel`](crate::Matching::cancel). Out of date, it names nothing.
@@ -29,7 +29,7 @@ pub struct Handle {
 struct Receive<P> {
     /// Counts posts from one; zero once the receive is matched or cancelled.
     stamp: u64,
-    kind: Kind,
+    kind: WildcardKind,
     payload: P,
 }
 
@@ -66,7 +66,7 @@ impl<P: Copy> Posted<P> {
 
     /// Adds a receive behind all others.
     #[inline]
-    pub(crate) fn push(&mut self, kind: Kind, key: Key, payload: P) -> Handle {
+    pub(crate) fn push(&mut self, kind: WildcardKind, key: Key, payload: P) -> Handle {
         self.stamp += 1;
         let stamp = self.stamp;
         let id = self.store.push(
@@ -105,10 +105,13 @@ impl<P: Copy> Posted<P> {
     /// Takes the oldest match of the indices.
     #[inline]
     fn take_indexed(&mut self, envelope: Key) -> Option<P> {
-        let (kind, place) = if self.indexed == self.indices[Kind::Exact as usize].nodes() {
-            let place =
-                self.indices[Kind::Exact as usize].oldest(&self.store, Kind::Exact, envelope)?;
-            (Kind::Exact, place)
+        let (kind, place) = if self.indexed == self.indices[WildcardKind::Exact as usize].nodes() {
+            let place = self.indices[WildcardKind::Exact as usize].oldest(
+                &self.store,
+                WildcardKind::Exact,
+                envelope,
+            )?;
+            (WildcardKind::Exact, place)
         } else {
             self.oldest_of_kinds(envelope)?
         };
@@ -124,10 +127,10 @@ impl<P: Copy> Posted<P> {
 
     /// The oldest match of the indices when wildcards are among them.
     #[inline(never)]
-    fn oldest_of_kinds(&self, envelope: Key) -> Option<(Kind, Place)> {
+    fn oldest_of_kinds(&self, envelope: Key) -> Option<(WildcardKind, IndexSlot)> {
         let mut best = None;
         let mut best_stamp = u64::MAX;
-        for kind in Kind::ALL {
+        for kind in WildcardKind::ALL {
             let index = &self.indices[kind as usize];
             if index.nodes() != 0
                 && let Some(place) = index.oldest(&self.store, kind, kind.project(envelope))
@@ -249,12 +252,12 @@ impl<P: Copy> Posted<P> {
         assert!(self.store.len() - self.indexed <= LAG);
         let nodes = self.indices.iter().map(Index::nodes);
         assert_eq!(nodes.sum::<u32>(), self.indexed);
-        for kind in Kind::ALL {
+        for kind in WildcardKind::ALL {
             self.indices[kind as usize].check(&self.store, 0, kind);
         }
     }
 
-    pub(crate) fn slots(&self, kind: Kind) -> usize {
+    pub(crate) fn slots(&self, kind: WildcardKind) -> usize {
         self.indices[kind as usize].slots().0
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::key::Kind;
+use crate::key::WildcardKind;
 
 fn envelope(context: u32, source: u32, tag: i32) -> Envelope {
     Envelope {
@@ -350,7 +350,7 @@ fn many_keys_come_and_go_without_the_table_growing() {
             );
         }
     }
-    assert_eq!(engine.slots(Kind::Exact), 64);
+    assert_eq!(engine.slots(WildcardKind::Exact), 64);
     engine.check();
 }
 

@@ -6,7 +6,7 @@
 
 use crate::LAG;
 use crate::index::Index;
-use crate::key::{KINDS, Key, Kind};
+use crate::key::{KINDS, Key, WildcardKind};
 use crate::store::{NONE, Node, Store};
 
 const _: () = assert!(size_of::<Node<u32, KINDS>>() <= 64);
@@ -54,7 +54,7 @@ impl<U: Copy> Unexpected<U> {
     #[cold]
     #[inline(never)]
     fn keep_up(&mut self) {
-        for kind in Kind::ALL {
+        for kind in WildcardKind::ALL {
             let lane = kind as usize;
             for _ in 0..2 {
                 if self.asked[lane] && self.store.len() - self.indices[lane].nodes() > LAG {
@@ -66,7 +66,7 @@ impl<U: Copy> Unexpected<U> {
 
     /// The oldest message that matches.
     #[inline]
-    pub(crate) fn find(&mut self, kind: Kind, key: Key) -> Option<u32> {
+    pub(crate) fn find(&mut self, kind: WildcardKind, key: Key) -> Option<u32> {
         if self.store.len() == 0 {
             return None;
         }
@@ -88,7 +88,7 @@ impl<U: Copy> Unexpected<U> {
 
     /// Indexes the message at the cursor of a kind.
     #[inline(never)]
-    fn advance(&mut self, kind: Kind) {
+    fn advance(&mut self, kind: WildcardKind) {
         let lane = kind as usize;
         let id = self.cursors[lane];
         self.asked[lane] = true;
@@ -120,7 +120,7 @@ impl<U: Copy> Unexpected<U> {
     }
 
     fn leave(&mut self, id: u32, lanes_in: u32) {
-        for kind in Kind::ALL {
+        for kind in WildcardKind::ALL {
             let lane = kind as usize;
             if lanes_in & (1 << lane) != 0 {
                 self.indices[lane].remove(&mut self.store, lane, kind, id);
@@ -138,7 +138,7 @@ impl<U: Copy> Unexpected<U> {
 impl<U: Copy> Unexpected<U> {
     /// Panics unless order, cursors and indices agree.
     pub(crate) fn check(&self) {
-        for kind in Kind::ALL {
+        for kind in WildcardKind::ALL {
             let lane = kind as usize;
             let (mut id, mut waiting, mut count) = (self.store.first(), false, 0);
             while id != NONE {
@@ -156,7 +156,7 @@ impl<U: Copy> Unexpected<U> {
             );
             assert_eq!(count, self.indices[lane].nodes());
             // Other kinds may be asked for first when more are there; they catch up.
-            assert!(kind != Kind::Exact || self.store.len() - count <= LAG);
+            assert!(kind != WildcardKind::Exact || self.store.len() - count <= LAG);
             assert!(self.asked[lane] || count == 0, "nobody asked for this kind");
             self.indices[lane].check(&self.store, lane, kind);
         }

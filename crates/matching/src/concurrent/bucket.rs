@@ -108,7 +108,7 @@ impl Control {
 /// One line.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub(super) struct Line {
+pub(super) struct BucketLine {
     pub(super) control: AtomicU64,
     pub(super) keys: [AtomicU64; ENTRIES],
     pub(super) low: [AtomicU32; ENTRIES],
@@ -116,9 +116,9 @@ pub(super) struct Line {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Line>() == 64);
+const _: () = assert!(size_of::<BucketLine>() == 64);
 
-impl Line {
+impl BucketLine {
     /// Takes the lock; what the line holds.
     #[inline]
     pub(super) fn lock(&self) -> Control {

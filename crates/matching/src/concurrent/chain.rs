@@ -14,7 +14,7 @@
 
 use weft_atomic::{AtomicUsize, CacheLine, Ordering};
 
-use super::bucket::{Control, ENTRIES, Line};
+use super::bucket::{BucketLine, Control, ENTRIES};
 use super::spare::Spares;
 
 /// Word of a queue's first line that has the number of its last line.
@@ -104,15 +104,15 @@ impl Behind {
 /// [`control`](Self::control), for the caller to unlock with.
 pub(super) struct Chain<'a> {
     pub(super) behind: &'a Behind,
-    pub(super) bucket: &'a Line,
+    pub(super) bucket: &'a BucketLine,
     pub(super) control: Control,
 }
 
 /// Where an entry stands: line (0 is the bucket itself), place.
-type Entry = (u32, usize);
+type EntryPosition = (u32, usize);
 
 impl<'a> Chain<'a> {
-    fn line(&self, number: u32) -> &'a Line {
+    fn line(&self, number: u32) -> &'a BucketLine {
         match number {
             0 => self.bucket,
             _ => self.behind.spares.line(number),
@@ -134,7 +134,7 @@ impl<'a> Chain<'a> {
     }
 
     /// The entry of a key.
-    fn find(&self, key: u64) -> Option<Entry> {
+    fn find(&self, key: u64) -> Option<EntryPosition> {
         let mut number = 0;
         loop {
             let control = self.control_of(number);
@@ -149,7 +149,7 @@ impl<'a> Chain<'a> {
     }
 
     /// A free place, in a new line if there is none.
-    fn vacancy(&mut self) -> Entry {
+    fn vacancy(&mut self) -> EntryPosition {
         let mut number = 0;
         loop {
             let control = self.control_of(number);
@@ -170,7 +170,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Frees an entry, and its line if that continues the bucket and is empty now.
-    fn free(&mut self, (number, place): Entry) {
+    fn free(&mut self, (number, place): EntryPosition) {
         let control = self.control_of(number).without(place);
         self.set_control(number, control);
         if number == 0 || control.taken() != 0 {
@@ -218,7 +218,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Takes the oldest value of an entry.
-    fn oldest(&mut self, entry: Entry) -> u64 {
+    fn oldest(&mut self, entry: EntryPosition) -> u64 {
         let (number, place) = entry;
         let line = self.line(number);
         let kept = line.value(place);

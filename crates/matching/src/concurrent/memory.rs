@@ -4,7 +4,7 @@
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::bucket::Line;
+use super::bucket::BucketLine;
 
 /// Bytes of a large page.
 const LARGE: usize = 2 << 20;
@@ -14,7 +14,7 @@ type Owner = Box<dyn core::any::Any + Send + Sync>;
 
 /// Lines in one piece.
 pub(super) struct Lines {
-    start: NonNull<Line>,
+    start: NonNull<BucketLine>,
     count: usize,
     _owner: Owner,
 }
@@ -27,7 +27,7 @@ unsafe impl Sync for Lines {}
 impl Lines {
     /// So many lines of zeros; `None` if there is no memory for them.
     pub(super) fn new(count: usize) -> Option<Self> {
-        let bytes = count.checked_mul(size_of::<Line>())?;
+        let bytes = count.checked_mul(size_of::<BucketLine>())?;
         let (start, _owner) = if bytes < LARGE || cfg!(loom) {
             on_heap(count)
         } else {
@@ -43,7 +43,7 @@ impl Lines {
 
 /// Asks for a line, to be written soon.
 #[inline]
-pub(super) fn prefetch(line: &Line) {
+pub(super) fn prefetch(line: &BucketLine) {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
     {
         use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
@@ -54,30 +54,30 @@ pub(super) fn prefetch(line: &Line) {
     let _ = line;
 }
 
-fn on_heap(count: usize) -> (NonNull<Line>, Owner) {
-    let lines: Vec<Line> = (0..count).map(|_| Line::default()).collect();
+fn on_heap(count: usize) -> (NonNull<BucketLine>, Owner) {
+    let lines: Vec<BucketLine> = (0..count).map(|_| BucketLine::default()).collect();
     (NonNull::from(&lines[..]).cast(), Box::new(lines))
 }
 
 #[cfg(not(loom))]
-fn in_large_pages(bytes: usize) -> Option<(NonNull<Line>, Owner)> {
+fn in_large_pages(bytes: usize) -> Option<(NonNull<BucketLine>, Owner)> {
     // Room to begin at a large page.
     let mapping = weft_sys::Mapping::private(bytes.checked_add(LARGE)?).ok()?;
     mapping.prefer_large_pages();
     let offset = mapping.as_ptr().addr().wrapping_neg() % LARGE;
-    let start = mapping.place(offset, bytes, align_of::<Line>())?;
+    let start = mapping.place(offset, bytes, align_of::<BucketLine>())?;
     Some((start.cast(), Box::new(mapping)))
 }
 
 #[cfg(loom)]
-fn in_large_pages(_: usize) -> Option<(NonNull<Line>, Owner)> {
+fn in_large_pages(_: usize) -> Option<(NonNull<BucketLine>, Owner)> {
     None
 }
 
 impl Deref for Lines {
-    type Target = [Line];
+    type Target = [BucketLine];
     #[inline]
-    fn deref(&self) -> &[Line] {
+    fn deref(&self) -> &[BucketLine] {
         // SAFETY: `start` is aligned and followed by `count` lines: those of the vector, which is never
         // changed, or of the mapping, whose pages are zero, which is a line without entries. Both live as
         // long as `self`. Lines are only ever changed through their atomics.

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 
 use weft_atomic::{AtomicU32, AtomicU64, CacheLine, Ordering};
 
-use super::bucket::{Control, Line};
+use super::bucket::{BucketLine, Control};
 use super::memory::Lines;
 
 /// Lines of the first piece, as a power of two.
@@ -51,7 +51,7 @@ impl Spares {
     }
 
     /// A line by its number, which [`take`](Self::take) gave.
-    pub(super) fn line(&self, number: u32) -> &Line {
+    pub(super) fn line(&self, number: u32) -> &BucketLine {
         let (piece, place) = place_of(number);
         match self.pieces[piece].get() {
             Some(lines) => &lines[place],

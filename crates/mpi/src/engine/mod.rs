@@ -26,7 +26,7 @@ pub mod schedule;
 mod shared;
 pub(crate) mod start;
 
-use weft_fabric::{Fabric, Guest, Operation, Peer};
+use weft_fabric::{Fabric, Guest, Operation, Peer, Token};
 use weft_fiber::Waiter;
 use weft_matching::Matching;
 
@@ -64,7 +64,9 @@ pub(crate) enum Todo {
         envelope: Envelope,
     },
     /// Tell a sender that its message is matched and its buffer free.
-    Answer { to: Peer, request: RequestId },
+    Answer { to: Peer, reply: Envelope },
+    /// The receiver of a rendezvous says that it has the data.
+    Answered(RequestId),
     /// A transfer by portal has ended.
     Pulled {
         request: RequestId,
@@ -80,7 +82,8 @@ pub(crate) enum Todo {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pulling {
     pub from: Peer,
-    pub answer: RequestId,
+    /// What its sender is told then.
+    pub reply: Envelope,
 }
 
 /// What the fabric reports to.
@@ -248,7 +251,8 @@ impl Engine {
                         from,
                         envelope,
                     } => self.pull(request, from, &envelope),
-                    Todo::Answer { to, request } => self.answer(to, request),
+                    Todo::Answer { to, reply } => self.answer(to, reply),
+                    Todo::Answered(request) => self.answered(request),
                     Todo::Pulled { request, error } => self.pulled(request, error),
                     Todo::Advance(run) => self.advance(run),
                     Todo::Lost { peer, reason } => self.lose(peer, &reason),
@@ -290,6 +294,13 @@ impl Engine {
 }
 
 impl Core {
+    /// A number that no other transfer of this rank has.
+    pub(crate) fn next_number(&mut self) -> Token {
+        let number = self.next_operation;
+        self.next_operation += 1;
+        Token(number)
+    }
+
     /// An active request has ended, its outcome is in its slot.
     #[inline]
     pub(crate) fn complete(&mut self, id: RequestId) {
@@ -315,7 +326,7 @@ impl Core {
         let buffered = std::mem::take(&mut duties.buffered);
         let (parent, follower, detached) = (duties.parent, duties.follower.take(), duties.detached);
         let carried = follower.map(|follower| (follower, std::mem::take(&mut slot.outcome)));
-        let received = matches!(slot.work, Work::Receive { .. } | Work::Pull { .. });
+        let received = matches!(slot.work, Work::Receive { .. });
         if buffered > 0 {
             self.buffered -= buffered;
             self.wake_probing();
@@ -367,7 +378,7 @@ impl Core {
             return;
         };
         let expected = match &slot.work {
-            Work::Receive { buffer, .. } | Work::Pull { buffer, .. } => Some(buffer.bytes()),
+            Work::Receive { buffer, .. } => Some(buffer.bytes()),
             _ => None,
         };
         let outcome = std::mem::take(&mut slot.outcome);

@@ -15,6 +15,7 @@
 //! sleep until it completes what they wait for, or until it leaves and hands the wheel over.
 
 mod arrival;
+mod deferred;
 mod disagreement;
 pub(crate) mod envelope;
 mod loss;
@@ -31,6 +32,7 @@ use weft_fiber::Waiter;
 use weft_matching::Matching;
 
 use crate::error::Error;
+use deferred::Deferred;
 use envelope::Envelope;
 use outbox::Outbox;
 use parked::Parked;
@@ -96,6 +98,8 @@ pub(crate) struct Core {
     pub spare: Vec<Vec<u8>>,
     pub runs: Runs,
     pub todo: Vec<Todo>,
+    /// Left to do for the program's own code, when the engine is let go of.
+    pub deferred: Deferred,
     /// Operations of the fabric that answered `Pending`.
     pub pulling: Vec<(Operation, RequestId, Pulling)>,
     pub next_operation: u64,
@@ -160,6 +164,7 @@ impl Engine {
                 spare: Vec::new(),
                 runs: Runs::default(),
                 todo: Vec::new(),
+                deferred: Deferred::default(),
                 pulling: Vec::new(),
                 next_operation: 0,
                 probing: Vec::new(),
@@ -321,7 +326,7 @@ impl Core {
         let duties = slot.duties_mut();
         if let Some(waiter) = duties.waiter.take() {
             self.woken |= waiter.is_thread();
-            waiter.wake();
+            self.deferred.wake(waiter);
         }
         let buffered = std::mem::take(&mut duties.buffered);
         let (parent, follower, detached) = (duties.parent, duties.follower.take(), duties.detached);
@@ -338,6 +343,16 @@ impl Core {
             self.end_leg(follower, outcome, received);
         } else if detached {
             self.requests.release(id);
+        }
+    }
+
+    /// Nobody waits for this request any more.
+    pub(crate) fn forget_waiter(&mut self, id: RequestId) {
+        if let Some(slot) = self.requests.get_mut(id)
+            && slot.has_duties()
+            && let Some(waiter) = slot.duties_mut().waiter.take()
+        {
+            self.deferred.drop_waiter(waiter);
         }
     }
 
@@ -368,7 +383,17 @@ impl Core {
     /// Wakes the threads that wait for something unexpected.
     pub(crate) fn wake_probing(&mut self) {
         for waiter in self.probing.drain(..) {
-            waiter.wake();
+            self.deferred.wake(waiter);
+        }
+    }
+
+    /// Has somebody woken when a request ends that is under way.
+    pub(crate) fn await_end(&mut self, id: RequestId, waiter: Waiter) {
+        if let Some(slot) = self.requests.get_mut(id)
+            && slot.phase == Phase::Active
+            && let Some(before) = slot.duties_mut().waiter.replace(waiter)
+        {
+            self.deferred.drop_waiter(before);
         }
     }
 

@@ -6,6 +6,7 @@
 //!   inside    the owner is inside (written by the owner alone)
 //!   revoked   the bias is over: everybody, the owner too, goes through `lock`
 //!   asking    somebody waits for the owner to come out
+//!   holder    who is inside by `lock`; 0 if nobody
 //! ```
 //!
 //! # Who may touch the value
@@ -21,6 +22,11 @@
 //!
 //! With [`FenceMode::Symmetric`] the light fence is a full one and costs what a compare-and-swap does;
 //! it is right all the same.
+//!
+//! # Twice by one thread
+//! A thread that is inside and takes it again would have the value twice, or wait for itself. It is refused: the
+//! owner sees its own `inside`, anybody else its own number in `holder`. Only the thread itself writes its
+//! number there, and takes it away before it lets go, so what it reads of itself is exact.
 //!
 //! # Who is who
 //! A thread is known by the address of its thread block. A later thread may get the same address after
@@ -40,6 +46,7 @@ pub struct Biased<T> {
     asking: AtomicU32,
     mode: FenceMode,
     lock: Lock<()>,
+    holder: AtomicUsize,
     value: UnsafeCell<T>,
 }
 
@@ -70,18 +77,29 @@ impl<T> Biased<T> {
             asking: AtomicU32::new(0),
             mode,
             lock: Lock::new((), mode),
+            holder: AtomicUsize::new(0),
             value: UnsafeCell::new(value),
         }
     }
 
-    /// Takes it, asleep while another holds it for long. Not to be taken twice by one thread.
+    /// Takes it, asleep while another holds it for long.
+    ///
+    /// # Panics
+    /// If the calling thread holds it already.
     #[inline]
     pub fn lock<'a, K: Kernel>(&'a self, kernel: &'a K) -> Guard<'a, T, K> {
         if self.revoked.load(Ordering::Relaxed) != 0 {
             // Whoever revoked held the lock until the owner was out, so holding it now is enough.
-            return self.guard(Some(self.lock.lock(kernel)));
+            let held = match self.lock.try_lock(kernel) {
+                Some(held) => held,
+                None => self.wait_for_lock(kernel),
+            };
+            return self.guard(Some(held));
         }
         if self.owner.load(Ordering::Relaxed) == this_thread() {
+            if self.inside.load(Ordering::Relaxed) != 0 {
+                taken_twice();
+            }
             self.inside.store(1, Ordering::Relaxed);
             self.mode.light();
             if self.revoked.load(Ordering::Acquire) == 0 {
@@ -99,8 +117,22 @@ impl<T> Biased<T> {
         self.asking.load(Ordering::Relaxed) != 0 || self.lock.is_contended()
     }
 
+    #[cold]
+    fn wait_for_lock<'a, K: Kernel>(&'a self, kernel: &'a K) -> Held<'a, (), K> {
+        let me = this_thread();
+        let inside = self.inside.load(Ordering::Relaxed) != 0;
+        let is_mine = inside && self.owner.load(Ordering::Relaxed) == me;
+        if is_mine || self.holder.load(Ordering::Relaxed) == me {
+            taken_twice();
+        }
+        self.lock.lock(kernel)
+    }
+
     #[inline]
     fn guard<'a, K: Kernel>(&'a self, held: Option<Held<'a, (), K>>) -> Guard<'a, T, K> {
+        if held.is_some() {
+            self.holder.store(this_thread(), Ordering::Relaxed);
+        }
         Guard {
             biased: self,
             held,
@@ -148,6 +180,7 @@ impl<'a, T, K: Kernel> Guard<'a, T, K> {
         if let Some(held) = self.held.take() {
             // Not by the bias, so there is nothing else to give back.
             core::mem::forget(self);
+            biased.holder.store(0, Ordering::Relaxed);
             return biased.guard(Some(held.hand_over()));
         }
         drop(self);
@@ -162,6 +195,9 @@ impl<T, K: Kernel> Drop for Guard<'_, T, K> {
         if self.held.is_none() {
             // Release: SYNC biased.inside.
             self.biased.inside.store(0, Ordering::Release);
+        } else {
+            // Before the lock itself is let go of, by the drop of the field.
+            self.biased.holder.store(0, Ordering::Relaxed);
         }
     }
 }
@@ -182,6 +218,14 @@ impl<T, K: Kernel> DerefMut for Guard<'_, T, K> {
         // SAFETY: as for `deref`, and `&mut self` excludes other references through this guard.
         self.biased.value.with_mut(|value| unsafe { &mut *value })
     }
+}
+
+#[cold]
+#[inline(never)]
+fn taken_twice() -> ! {
+    panic!(
+        "a lock is taken by the thread that holds it: code that runs within a call must not begin another one; do it after the call has returned"
+    );
 }
 
 /// A number for the calling thread that no other living thread has; never 0.
@@ -247,6 +291,47 @@ mod tests {
             thread.join().expect("no thread panics");
         }
         assert_eq!(*biased.0.lock(&biased.1), 4 * rounds);
+    }
+
+    /// Whether taking it again is refused, and leaves it as it was.
+    fn is_refused(biased: &Biased<u32>, park: &Park) -> bool {
+        let again = || drop(biased.lock(park));
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(again)).is_err()
+    }
+
+    #[test]
+    fn a_second_taking_by_one_thread_is_refused() {
+        let biased = Arc::new((Biased::new(0u32, FenceMode::Symmetric), Park::new()));
+        let (one, park) = (&biased.0, &biased.1);
+        // By the bias.
+        let guard = one.lock(park);
+        assert!(is_refused(one, park));
+        drop(guard);
+        *one.lock(park) += 1;
+        // By the bias, while another asks for it.
+        let guard = one.lock(park);
+        let other = {
+            let biased = biased.clone();
+            std::thread::spawn(move || {
+                let mut guard = biased.0.lock(&biased.1);
+                *guard += 1;
+                // By the lock, as another than the owner.
+                assert!(is_refused(&biased.0, &biased.1));
+            })
+        };
+        while !guard.is_contended() {
+            std::thread::yield_now();
+        }
+        assert!(is_refused(one, park));
+        drop(guard);
+        other.join().expect("it got its turn");
+        // By the lock.
+        let guard = one.lock(park);
+        assert!(is_refused(one, park));
+        let guard = guard.hand_over(park);
+        assert!(is_refused(one, park));
+        drop(guard);
+        assert_eq!(*one.lock(park), 2);
     }
 
     #[test]

@@ -143,6 +143,9 @@ impl Process {
     /// Lets another layer use the endpoint, which this one goes on to drive. Once; what arrives for a
     /// guest that is not there yet is lost, so invite it before the peers can know of it, or let them
     /// wait.
+    ///
+    /// # Panics
+    /// If `make` calls this process, whose endpoint is taken meanwhile.
     pub fn invite(&self, make: impl FnOnce(&dyn Fabric) -> Box<dyn Guest>) {
         let mut engine = self.lock();
         let guest = make(&*engine.fabric);
@@ -152,7 +155,8 @@ impl Process {
     /// Runs `work` with exclusive use of the guest and the endpoint.
     ///
     /// # Panics
-    /// If nobody was [invited](Self::invite).
+    /// If nobody was [invited](Self::invite), or if `work` calls this process, whose endpoint is taken
+    /// meanwhile.
     pub fn with_guest(&self, work: &mut dyn FnMut(&mut dyn Guest, &mut dyn Fabric)) {
         let mut engine = self.lock();
         let engine = &mut *engine;
@@ -168,7 +172,7 @@ impl Process {
     /// Makes progress until `ready` answers true. Asks first, and after whatever has moved.
     ///
     /// # Panics
-    /// If nobody was [invited](Self::invite).
+    /// As for [`Self::with_guest`].
     pub fn wait_guest(&self, ready: &mut dyn FnMut(&mut dyn Guest, &mut dyn Fabric) -> bool) {
         let mut begun = false;
         self.lock().wait_for(Interest::Arrivals, |engine| {

@@ -1,10 +1,10 @@
 //! What arrives: the [`Sink`] of the engine. Nothing here calls the fabric (it is being polled).
 
-use weft_fabric::{GUEST_KEY, Head, Operation, Peer, SharedBytes, Sink, SyncKey};
+use weft_fabric::{GUEST_KEY, Head, Operation, Peer, SharedBytes, Sink, SyncKey, Token};
 use weft_matching::{Arrival, Context, Source, Tag};
 
 use super::envelope::{Envelope, Kind};
-use super::request::{Phase, RequestId, Work};
+use super::request::{Phase, Protocol, Receiving, RequestId, SendState, Work};
 use super::{Core, Todo, Unexpected, UnexpectedId};
 use crate::error::{Error, ErrorClass};
 
@@ -15,8 +15,9 @@ impl Sink for Core {
             Some(Envelope {
                 kind: Kind::Finished,
                 request,
+                token,
                 ..
-            }) => self.sent(from, request),
+            }) => self.sent(from, request, token),
             Some(envelope) => self.arrive(from, envelope, data),
             None => self.message_of_guest(from, head, data),
         }
@@ -37,7 +38,7 @@ impl Sink for Core {
         let (_, request, pulling) = self.pulling.swap_remove(place);
         self.todo.push(Todo::Answer {
             to: pulling.from,
-            request: pulling.answer,
+            reply: pulling.reply,
         });
         self.todo.push(Todo::Pulled {
             request,
@@ -117,21 +118,40 @@ impl Core {
             UnexpectedId(index)
         });
         match arrival {
-            Arrival::Matched(request) if pull => self.todo.push(Todo::Pull {
-                request,
-                from,
-                envelope,
-            }),
+            Arrival::Matched(request) if pull => {
+                if self.matched(request) {
+                    self.todo.push(Todo::Pull {
+                        request,
+                        from,
+                        envelope,
+                    });
+                }
+            }
             Arrival::Matched(request) => {
                 if envelope.kind == Kind::EagerSynchronous {
                     self.todo.push(Todo::Answer {
                         to: from,
-                        request: envelope.request,
+                        reply: envelope.reply(),
                     });
                 }
                 self.deliver(request, from, &envelope, data);
             }
             Arrival::Unexpected => self.wake_probing(),
+        }
+    }
+
+    /// A receive belongs to a message whose data wait at the sender: from now on it ends with their
+    /// transfer. False if it has ended.
+    pub(crate) fn matched(&mut self, id: RequestId) -> bool {
+        let Some(slot) = self.requests.get_mut(id) else {
+            return false;
+        };
+        match &mut slot.work {
+            Work::Receive { state, .. } if slot.phase == Phase::Active => {
+                *state = Receiving::Matched;
+                true
+            }
+            _ => false,
         }
     }
 
@@ -147,10 +167,10 @@ impl Core {
         let Some(slot) = self.requests.get_mut(id) else {
             return;
         };
-        let Work::Receive { buffer, posted } = &mut slot.work else {
+        let Work::Receive { buffer, state } = &mut slot.work else {
             return;
         };
-        *posted = None;
+        *state = Receiving::Unposted;
         let fitted = buffer.fill(data);
         slot.outcome.source = Some(from);
         slot.outcome.tag = envelope.tag;
@@ -165,20 +185,25 @@ impl Core {
         }
     }
 
-    /// A peer says that one of our sends is matched and its buffer free.
-    fn sent(&mut self, from: Peer, id: RequestId) {
-        // Only the peer that the send went to may end it.
-        let ours = self.requests.get(id).is_some_and(|slot| {
-            matches!(slot.work, Work::Send { .. }) && slot.outcome.source == Some(from)
-        });
-        if !ours {
+    /// A peer says that one of our sends is matched and its buffer free. That is so only if it is the peer
+    /// that the message went to, the message has left, and this is its first answer.
+    fn sent(&mut self, from: Peer, id: RequestId, token: Token) {
+        let slot = self.requests.get_mut(id);
+        let Some(Work::Send(sending)) = slot.map(|slot| &mut slot.work) else {
+            self.refused += 1;
+            return;
+        };
+        let due = (from, token, SendState::Unanswered);
+        if (sending.to, sending.token, sending.state) != due {
             self.refused += 1;
             return;
         }
-        if let Some(slot) = self.requests.get_mut(id) {
-            slot.outcome.source = None;
+        sending.state = SendState::Answered;
+        if sending.protocol == Protocol::Rendezvous {
+            self.todo.push(Todo::Answered(id));
+        } else {
+            self.complete(id);
         }
-        self.complete(id);
     }
 }
 

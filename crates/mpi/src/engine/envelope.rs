@@ -6,7 +6,8 @@
 //! ```
 //!
 //! [`Envelope`] is the valid value; a head that comes from a peer is parsed into one, or refused.
-//! `request` names the sender's request where an answer is due, and the receiver's of that answer.
+//! `request` names the sender's request where an answer is due. The answer repeats it with the token, a word
+//! that no other transfer of the sender has: the name of a request comes again soon, that word does not.
 
 use weft_fabric::{Head, Token};
 
@@ -57,7 +58,7 @@ pub(crate) struct Envelope {
     pub request: RequestId,
     /// Bytes of the whole message.
     pub size: u64,
-    /// The grant to pull by, for `Ready`.
+    /// The grant to pull by, for `Ready`; else a number of the sender's. Repeated by the answer.
     pub token: Token,
 }
 
@@ -74,15 +75,15 @@ impl Envelope {
         }
     }
 
-    /// The answer to `request` of a sender.
-    pub(crate) fn finished(request: RequestId) -> Self {
+    /// The answer to this message of another.
+    pub(crate) fn reply(&self) -> Self {
         Self {
             kind: Kind::Finished,
             context: 0,
             tag: 0,
-            request,
+            request: self.request,
             size: 0,
-            token: Token(0),
+            token: self.token,
         }
     }
 

@@ -7,10 +7,13 @@
 //! | a collective of a communicator that it belongs to | when what has come does not suffice; what is begun later at once |
 //!
 //! A communicator without the lost one knows nothing of it.
+//!
+//! A receive that is matched is not ended here, whoever is lost: its message has come, or the transfer of
+//! its data says how it ended. See [`Receiving`].
 
 use weft_fabric::{FabricError, Peer};
 
-use super::request::{Phase, RequestId, Work};
+use super::request::{Phase, Receiving, RequestId, SendState, Work};
 use super::schedule::ScheduleId;
 use super::{Engine, Todo};
 use crate::error::{Error, ErrorClass};
@@ -55,20 +58,30 @@ impl Engine {
         }
     }
 
-    /// Ends a request with an error; nothing comes in or goes out for it any more.
-    fn fail(&mut self, id: RequestId, error: Error) {
+    /// Ends a request with an error; nothing comes in or goes out for it any more. Only a posted receive or a
+    /// send may be ended so.
+    pub(super) fn fail(&mut self, id: RequestId, error: Error) {
         let Some(slot) = self.core.requests.get_mut(id) else {
             return;
         };
         match &slot.work {
             Work::Receive {
-                posted: Some(handle),
+                state: Receiving::Posted(handle),
                 ..
-            } => _ = self.core.matching.cancel(*handle),
-            Work::Send {
-                token: Some(token), ..
-            } => _ = self.fabric.revoke(*token),
-            _ => {}
+            } => {
+                if !self.core.matching.cancel(*handle) {
+                    return;
+                }
+            }
+            Work::Send(sending) => {
+                if sending.state == SendState::Queued {
+                    self.outbox.withdraw(sending.to, id);
+                }
+                if let Some(grant) = sending.grant() {
+                    self.fabric.revoke(grant);
+                }
+            }
+            _ => return,
         }
         slot.outcome.error = Some(error);
         self.core.complete(id);
@@ -78,14 +91,16 @@ impl Engine {
         let Some(slot) = self.core.requests.get(id) else {
             return false;
         };
-        match slot.work {
+        match &slot.work {
             Work::Receive {
-                posted: Some(_), ..
-            } if slot.outcome.source.is_none() => is_member(slot.group.as_deref(), peer),
-            Work::Send { .. } | Work::Receive { .. } | Work::Pull { .. } => {
-                slot.outcome.source == Some(peer)
-            }
-            Work::Nothing | Work::Schedule => false,
+                state: Receiving::Posted(_),
+                ..
+            } => match slot.outcome.source {
+                None => is_member(slot.group.as_deref(), peer),
+                Some(from) => from == peer,
+            },
+            Work::Send(sending) => sending.to == peer,
+            Work::Receive { .. } | Work::Nothing | Work::Schedule => false,
         }
     }
 
@@ -95,20 +110,23 @@ impl Engine {
         if !self.core.runs.fail(run, error) {
             return;
         }
-        // Sends that have not left yet keep it: they end when they have.
+        self.end_parts(run, error);
+        self.core.todo.push(Todo::Advance(run));
+    }
+
+    /// Ends what a collective has begun, but for what ends by itself: matched receives, and sends whose data
+    /// go with the message.
+    pub(super) fn end_parts(&mut self, run: ScheduleId, error: &Error) {
         self.end_all(error, |engine, id| {
             engine.core.requests.get(id).is_some_and(|slot| {
-                slot.duties().parent == Some(run)
-                    && matches!(
-                        slot.work,
-                        Work::Receive {
-                            posted: Some(_),
-                            ..
-                        } | Work::Send { token: Some(_), .. }
-                    )
+                let ends = match &slot.work {
+                    Work::Receive { state, .. } => matches!(state, Receiving::Posted(_)),
+                    Work::Send(sending) => sending.grant().is_some(),
+                    Work::Nothing | Work::Schedule => false,
+                };
+                ends && slot.duties().parent == Some(run)
             })
         });
-        self.core.todo.push(Todo::Advance(run));
     }
 
     /// Ends a receive that was just posted and that nobody is left to send to.

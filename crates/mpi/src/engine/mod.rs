@@ -15,6 +15,7 @@
 //! sleep until it completes what they wait for, or until it leaves and hands the wheel over.
 
 mod arrival;
+mod deferred;
 mod disagreement;
 pub(crate) mod envelope;
 mod loss;
@@ -26,11 +27,12 @@ pub mod schedule;
 mod shared;
 pub(crate) mod start;
 
-use weft_fabric::{Fabric, Guest, Operation, Peer};
+use weft_fabric::{Fabric, Guest, Operation, Peer, Token};
 use weft_fiber::Waiter;
 use weft_matching::Matching;
 
 use crate::error::Error;
+use deferred::Deferred;
 use envelope::Envelope;
 use outbox::Outbox;
 use parked::Parked;
@@ -64,7 +66,9 @@ pub(crate) enum Todo {
         envelope: Envelope,
     },
     /// Tell a sender that its message is matched and its buffer free.
-    Answer { to: Peer, request: RequestId },
+    Answer { to: Peer, reply: Envelope },
+    /// The receiver of a rendezvous says that it has the data.
+    Answered(RequestId),
     /// A transfer by portal has ended.
     Pulled {
         request: RequestId,
@@ -80,7 +84,8 @@ pub(crate) enum Todo {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pulling {
     pub from: Peer,
-    pub answer: RequestId,
+    /// What its sender is told then.
+    pub reply: Envelope,
 }
 
 /// What the fabric reports to.
@@ -93,6 +98,8 @@ pub(crate) struct Core {
     pub spare: Vec<Vec<u8>>,
     pub runs: Runs,
     pub todo: Vec<Todo>,
+    /// Left to do for the program's own code, when the engine is let go of.
+    pub deferred: Deferred,
     /// Operations of the fabric that answered `Pending`.
     pub pulling: Vec<(Operation, RequestId, Pulling)>,
     pub next_operation: u64,
@@ -157,6 +164,7 @@ impl Engine {
                 spare: Vec::new(),
                 runs: Runs::default(),
                 todo: Vec::new(),
+                deferred: Deferred::default(),
                 pulling: Vec::new(),
                 next_operation: 0,
                 probing: Vec::new(),
@@ -248,7 +256,8 @@ impl Engine {
                         from,
                         envelope,
                     } => self.pull(request, from, &envelope),
-                    Todo::Answer { to, request } => self.answer(to, request),
+                    Todo::Answer { to, reply } => self.answer(to, reply),
+                    Todo::Answered(request) => self.answered(request),
                     Todo::Pulled { request, error } => self.pulled(request, error),
                     Todo::Advance(run) => self.advance(run),
                     Todo::Lost { peer, reason } => self.lose(peer, &reason),
@@ -290,6 +299,13 @@ impl Engine {
 }
 
 impl Core {
+    /// A number that no other transfer of this rank has.
+    pub(crate) fn next_number(&mut self) -> Token {
+        let number = self.next_operation;
+        self.next_operation += 1;
+        Token(number)
+    }
+
     /// An active request has ended, its outcome is in its slot.
     #[inline]
     pub(crate) fn complete(&mut self, id: RequestId) {
@@ -310,12 +326,12 @@ impl Core {
         let duties = slot.duties_mut();
         if let Some(waiter) = duties.waiter.take() {
             self.woken |= waiter.is_thread();
-            waiter.wake();
+            self.deferred.wake(waiter);
         }
         let buffered = std::mem::take(&mut duties.buffered);
         let (parent, follower, detached) = (duties.parent, duties.follower.take(), duties.detached);
         let carried = follower.map(|follower| (follower, std::mem::take(&mut slot.outcome)));
-        let received = matches!(slot.work, Work::Receive { .. } | Work::Pull { .. });
+        let received = matches!(slot.work, Work::Receive { .. });
         if buffered > 0 {
             self.buffered -= buffered;
             self.wake_probing();
@@ -327,6 +343,16 @@ impl Core {
             self.end_leg(follower, outcome, received);
         } else if detached {
             self.requests.release(id);
+        }
+    }
+
+    /// Nobody waits for this request any more.
+    pub(crate) fn forget_waiter(&mut self, id: RequestId) {
+        if let Some(slot) = self.requests.get_mut(id)
+            && slot.has_duties()
+            && let Some(waiter) = slot.duties_mut().waiter.take()
+        {
+            self.deferred.drop_waiter(waiter);
         }
     }
 
@@ -357,7 +383,17 @@ impl Core {
     /// Wakes the threads that wait for something unexpected.
     pub(crate) fn wake_probing(&mut self) {
         for waiter in self.probing.drain(..) {
-            waiter.wake();
+            self.deferred.wake(waiter);
+        }
+    }
+
+    /// Has somebody woken when a request ends that is under way.
+    pub(crate) fn await_end(&mut self, id: RequestId, waiter: Waiter) {
+        if let Some(slot) = self.requests.get_mut(id)
+            && slot.phase == Phase::Active
+            && let Some(before) = slot.duties_mut().waiter.replace(waiter)
+        {
+            self.deferred.drop_waiter(before);
         }
     }
 
@@ -367,7 +403,7 @@ impl Core {
             return;
         };
         let expected = match &slot.work {
-            Work::Receive { buffer, .. } | Work::Pull { buffer, .. } => Some(buffer.bytes()),
+            Work::Receive { buffer, .. } => Some(buffer.bytes()),
             _ => None,
         };
         let outcome = std::mem::take(&mut slot.outcome);

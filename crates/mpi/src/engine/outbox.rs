@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use weft_fabric::{Head, Peer, Posted, Region};
 
 use super::Engine;
-use super::request::RequestId;
+use super::request::{Protocol, RequestId, SendState, Work};
 use crate::buffer;
 use crate::error::Error;
 
@@ -23,7 +23,7 @@ pub(crate) enum Load {
 pub(crate) struct Waiting {
     pub head: Head,
     pub load: Load,
-    /// Completed when the fabric has taken the message.
+    /// The send that it is the message of; `None` for an answer.
     pub request: Option<RequestId>,
 }
 
@@ -62,12 +62,22 @@ impl Outbox {
         queue.push_back(waiting);
     }
 
-    /// Forgets what waits for a lost peer.
+    /// Forgets what waits for a lost peer. The sends of it are ended by the caller.
     pub(crate) fn drop_peer(&mut self, peer: Peer) {
         if let Some(queue) = self.queues.get_mut(peer.index()) {
             queue.clear();
         }
         self.busy.retain(|other| *other != peer);
+    }
+
+    /// Forgets the message of one send, and so what it refers to.
+    #[cold]
+    pub(crate) fn withdraw(&mut self, to: Peer, request: RequestId) {
+        let queue = &mut self.queues[to.index()];
+        queue.retain(|waiting| waiting.request != Some(request));
+        if queue.is_empty() {
+            self.busy.retain(|other| *other != to);
+        }
     }
 }
 
@@ -94,11 +104,7 @@ impl Engine {
                     .pop_front()
                     .expect("the front was there");
                 if let Some(request) = waiting.request {
-                    if let Some(slot) = self.core.requests.get_mut(request) {
-                        slot.outcome.source = None;
-                        slot.outcome.error = error;
-                    }
-                    self.core.complete(request);
+                    self.left(request, error);
                 }
             }
             if self.outbox.queues[to.index()].is_empty() {
@@ -108,6 +114,25 @@ impl Engine {
             }
         }
         sent
+    }
+
+    /// The message of a send has left, or never will.
+    fn left(&mut self, request: RequestId, error: Option<Error>) {
+        let Some(slot) = self.core.requests.get_mut(request) else {
+            return;
+        };
+        let Work::Send(sending) = &mut slot.work else {
+            return;
+        };
+        if sending.protocol != Protocol::Eager && error.is_none() {
+            sending.state = SendState::Unanswered;
+            return;
+        }
+        if let Some(grant) = sending.grant() {
+            self.fabric.revoke(grant);
+        }
+        slot.outcome.error = error;
+        self.core.complete(request);
     }
 
     /// Sends a message without data, now or when there is room.

@@ -7,14 +7,17 @@
 //!  complete ◄── Finished{request} ─────────  complete
 //! ```
 //!
+//! The answer ends the sender's grant, which an honest receiver has used up by then; so whatever a receiver says,
+//! nobody reads the buffer once the send has ended.
+//!
 //! If the receiver's elements have gaps, the data are pulled into memory of the engine and unpacked.
 //! A receive that is too small pulls what fits and ends with `MPI_ERR_TRUNCATE`.
 
-use weft_fabric::{Operation, Peer, Posted};
+use weft_fabric::{Operation, Peer, Posted, Token};
 
 use super::arrival::truncated;
 use super::envelope::Envelope;
-use super::request::{Outcome, RequestId, Work};
+use super::request::{Outcome, Phase, Receiving, RequestId, SendState, Work};
 use super::{Engine, Pulling};
 use crate::buffer::{self, Buffer};
 use crate::error::Error;
@@ -25,9 +28,11 @@ impl Engine {
         let Some(slot) = self.core.requests.get_mut(id) else {
             return;
         };
-        let work = std::mem::take(&mut slot.work);
-        let Work::Receive { buffer, .. } = work else {
-            slot.work = work;
+        let Work::Receive {
+            buffer,
+            state: state @ Receiving::Matched,
+        } = &mut slot.work
+        else {
             return;
         };
         let room = buffer.bytes() as u64;
@@ -41,51 +46,34 @@ impl Engine {
             error,
         };
         let fits = fits as usize;
-        let into = match buffer {
-            Buffer::Flat(region) => {
-                let into = region.prefix(fits);
-                slot.work = Work::Receive {
-                    buffer: Buffer::Flat(region),
-                    posted: None,
-                };
-                into
-            }
+        let (into, owned) = match buffer {
+            Buffer::Flat(region) => (region.prefix(fits), None),
             Buffer::Typed(_) => {
                 let mut owned = vec![0; fits].into_boxed_slice();
-                let into = buffer::region_of(&mut owned);
-                slot.work = Work::Pull { buffer, owned };
-                into
+                (buffer::region_of(&mut owned), Some(owned))
             }
         };
-        let operation = Operation(self.core.next_operation);
-        self.core.next_operation += 1;
-        let pulling = Pulling {
-            from,
-            answer: envelope.request,
-        };
+        *state = Receiving::Moving(owned);
+        let Token(number) = self.core.next_number();
+        let operation = Operation(number);
+        let reply = envelope.reply();
         // Also if that is nothing: the get uses up the grant.
         match self.fabric.get(from, envelope.token, 0, into, operation) {
             Ok(Posted::Done) => {
-                self.answer(from, envelope.request);
+                self.answer(from, reply);
                 self.pulled(id, None);
             }
-            Ok(Posted::Pending) => self.core.pulling.push((operation, id, pulling)),
+            Ok(Posted::Pending) => {
+                let pulling = Pulling { from, reply };
+                self.core.pulling.push((operation, id, pulling));
+            }
             Ok(Posted::Retry) => {
                 // No room to ask: tried again after the next poll, which makes some.
-                if let Some(slot) = self.core.requests.get_mut(id) {
-                    let work = std::mem::take(&mut slot.work);
-                    slot.work = match work {
-                        Work::Pull { buffer, .. } => Work::Receive {
-                            buffer,
-                            posted: None,
-                        },
-                        other => other,
-                    };
-                }
+                self.core.matched(id);
                 self.retry_pulls.push((id, from, *envelope));
             }
             Err(cause) => {
-                self.answer(from, envelope.request);
+                self.answer(from, reply);
                 self.pulled(id, Some(Error::from(cause)));
             }
         }
@@ -103,12 +91,14 @@ impl Engine {
         let Some(slot) = self.core.requests.get_mut(id) else {
             return;
         };
-        if let Work::Pull {
-            buffer: Buffer::Typed(typed),
-            owned,
-        } = &slot.work
+        let Work::Receive { buffer, state } = &mut slot.work else {
+            return;
+        };
+        let moved = std::mem::replace(state, Receiving::Unposted);
+        if let (Buffer::Typed(typed), Receiving::Moving(Some(owned)), None) =
+            (buffer, moved, &error)
         {
-            typed.unpack(owned);
+            typed.unpack(&owned);
         }
         if error.is_some() {
             slot.outcome.error = error;
@@ -118,7 +108,24 @@ impl Engine {
     }
 
     /// Tells a sender that its message is matched and its buffer free.
-    pub(crate) fn answer(&mut self, to: Peer, request: RequestId) {
-        self.post_control(to, Envelope::finished(request).to_head());
+    pub(crate) fn answer(&mut self, to: Peer, reply: Envelope) {
+        self.post_control(to, reply.to_head());
+    }
+
+    /// The receiver of a rendezvous says that it has the data: nobody reads them after this.
+    pub(crate) fn answered(&mut self, id: RequestId) {
+        let Some(slot) = self.core.requests.get(id) else {
+            return;
+        };
+        let Work::Send(sending) = &slot.work else {
+            return;
+        };
+        if slot.phase != Phase::Active || sending.state != SendState::Answered {
+            return;
+        }
+        if let Some(grant) = sending.grant() {
+            self.fabric.revoke(grant);
+        }
+        self.core.complete(id);
     }
 }

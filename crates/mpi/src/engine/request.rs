@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use weft_fabric::{Peer, Token};
 use weft_fiber::Waiter;
+use weft_matching::Handle;
 
 use crate::buffer::Buffer;
 use crate::engine::schedule::{Place, Schedule, ScheduleId};
@@ -137,32 +138,103 @@ pub(crate) enum Work {
     /// Nothing: free slot, or a peer that is `MPI_PROC_NULL`.
     #[default]
     Nothing,
-    /// A send under way: keeps what the fabric may still read, and the grant it reads by.
-    Send {
-        owned: Option<Box<[u8]>>,
-        token: Option<Token>,
-    },
-    /// A receive: where to, and its place in the matching engine while it is posted.
-    Receive {
-        buffer: Buffer,
-        posted: Option<weft_matching::Handle>,
-    },
-    /// A bulk receive being pulled into memory of its own, to be unpacked.
-    Pull { buffer: Buffer, owned: Box<[u8]> },
+    /// A send under way.
+    Send(Sending),
+    /// A receive: where to, and how far it is.
+    Receive { buffer: Buffer, state: Receiving },
     /// A collective.
     Schedule,
 }
 
 impl Work {
+    /// A receive that is not posted.
+    pub(crate) fn receive(buffer: Buffer) -> Self {
+        Self::Receive {
+            buffer,
+            state: Receiving::Unposted,
+        }
+    }
+
     /// Whether it owns anything that must be dropped.
     #[inline]
     fn owns(&self) -> bool {
         match self {
             Self::Nothing | Self::Schedule => false,
-            Self::Receive { buffer, .. } => matches!(buffer, Buffer::Typed(_)),
-            Self::Send { owned, .. } => owned.is_some(),
-            Self::Pull { .. } => true,
+            Self::Receive { buffer, state } => {
+                matches!(buffer, Buffer::Typed(_)) || matches!(state, Receiving::Moving(Some(_)))
+            }
+            Self::Send(sending) => sending.owned.is_some(),
         }
+    }
+}
+
+/// How far a receive is.
+///
+/// ```text
+///   Unposted ──► Posted ──► Matched ──► Moving ──► (complete)
+///      └─────────────────────┘
+/// ```
+///
+/// A loss, a cancellation or the end of a collective ends a receive only while it is `Posted`: nobody has
+/// been told of its buffer then. Later it belongs to one message, and ends with the transfer of that,
+/// whose end the fabric says exactly once, also if the sender is lost meanwhile.
+#[derive(Debug)]
+pub(crate) enum Receiving {
+    /// Not posted yet, or complete.
+    Unposted,
+    /// In the matching engine.
+    Posted(Handle),
+    /// Matched with data that wait at the sender; their transfer is to be begun.
+    Matched,
+    /// The fabric moves the data: into the buffer, or into memory of the engine, to be unpacked.
+    Moving(Option<Box<[u8]>>),
+}
+
+/// How the bytes of a send travel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Protocol {
+    /// With the envelope; the send ends when they have left.
+    Eager,
+    /// With the envelope; the send ends when they were matched.
+    EagerSynchronous,
+    /// Granted; the receiver pulls.
+    Rendezvous,
+}
+
+/// How far a send is.
+///
+/// ```text
+///   Queued ──► (complete)                               eager
+///   Queued ──► Unanswered ──► Answered ──► (complete)   synchronous, rendezvous
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SendState {
+    /// The message waits in the outbox, which refers to the data. Only its leaving, or its being taken
+    /// out there, ends the send.
+    Queued,
+    /// The message has left; the receiver's answer is due.
+    Unanswered,
+    /// The receiver has answered; its grant is to be ended.
+    Answered,
+}
+
+/// A send under way: keeps what the fabric may still read.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    /// Who may answer.
+    pub to: Peer,
+    pub protocol: Protocol,
+    pub state: SendState,
+    /// The word that an answer must repeat, which no other transfer has: the grant of a rendezvous, else a
+    /// number.
+    pub token: Token,
+    pub owned: Option<Box<[u8]>>,
+}
+
+impl Sending {
+    /// The grant that the data are read by.
+    pub(crate) fn grant(&self) -> Option<Token> {
+        (self.protocol == Protocol::Rendezvous).then_some(self.token)
     }
 }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use weft_fabric::{Peer, Posted, Region, SyncKey};
 
+use super::deferred::{Combine, Operands};
 use super::request::{Phase, RequestId, Work};
 use super::{Engine, Todo};
 use crate::buffer::{self, Buffer, TypedBuffer};
@@ -191,8 +192,10 @@ pub(super) struct Run {
     unsent: Vec<Peer>,
     request: RequestId,
     error: Option<Error>,
-    /// A step is being taken right now: completions only count down.
+    /// A step is being taken right now, or by the program's own code meanwhile: completions only count down.
     stepping: bool,
+    /// It has had a step for the program's own code.
+    calls_program: bool,
 }
 
 impl Run {
@@ -219,6 +222,14 @@ impl Run {
             _ => None,
         })
     }
+}
+
+/// What became of a step.
+#[must_use]
+enum Taken {
+    Done,
+    /// The program's own code takes it: see [`deferred`](super::deferred).
+    Deferred,
 }
 
 /// All schedules under way.
@@ -346,6 +357,7 @@ impl Engine {
             request,
             error: None,
             stepping: false,
+            calls_program: false,
         };
         let id = self.core.runs.insert(run);
         if !self.core.lost.is_empty() {
@@ -386,32 +398,75 @@ impl Engine {
             if run.position >= run.schedule.steps.len() || run.error.is_some() {
                 return self.finish_schedule(id);
             }
-            run.stepping = true;
-            let schedule = Arc::clone(&run.schedule);
-            let mut position = run.position;
-            while let Some(step) = schedule.steps.get(position) {
-                position += 1;
-                if matches!(step, Step::Fence) {
+            if !self.take_steps(id) {
+                return;
+            }
+        }
+    }
+
+    /// Takes the steps of a run up to the next fence. False if one is for the program's own code:
+    /// [`Self::combined`] goes on behind it.
+    fn take_steps(&mut self, id: ScheduleId) -> bool {
+        let Some(run) = self.core.runs.get(id) else {
+            return false;
+        };
+        run.stepping = true;
+        let schedule = Arc::clone(&run.schedule);
+        let mut position = run.position;
+        let mut failure = None;
+        let mut deferred = false;
+        while let Some(step) = schedule.steps.get(position) {
+            position += 1;
+            if matches!(step, Step::Fence) {
+                break;
+            }
+            match self.take_step(id, step) {
+                Ok(Taken::Done) => {}
+                Ok(Taken::Deferred) => {
+                    deferred = true;
                     break;
                 }
-                if let Err(error) = self.take_step(id, step) {
+                Err(error) => {
                     if let Some(run) = self.core.runs.get(id) {
                         // A transfer that has not begun does not end either.
                         run.outstanding -=
                             u32::from(matches!(step, Step::Send { .. } | Step::Receive { .. }));
-                        run.error.get_or_insert(error);
+                        run.error.get_or_insert_with(|| error.clone());
                     }
+                    failure = Some(error);
                     break;
                 }
             }
-            let run = self
-                .core
-                .runs
-                .get(id)
-                .expect("only finish_schedule removes a run");
-            run.position = position;
-            run.stepping = false;
         }
+        let run = self
+            .core
+            .runs
+            .get(id)
+            .expect("only finish_schedule removes a run");
+        run.position = position;
+        run.stepping = deferred;
+        if let Some(error) = failure {
+            // What it has begun and nobody may ever answer.
+            self.end_parts(id, &error);
+        }
+        !deferred
+    }
+
+    /// The program's own code has done a step of a run.
+    #[cold]
+    pub(super) fn combined(&mut self, id: ScheduleId, outcome: Result<()>) {
+        let Some(run) = self.core.runs.get(id) else {
+            return;
+        };
+        run.stepping = false;
+        if let Err(error) = outcome {
+            run.error.get_or_insert_with(|| error.clone());
+            self.end_parts(id, &error);
+        } else if run.error.is_none() && !self.take_steps(id) {
+            return;
+        }
+        self.advance(id);
+        self.settle();
     }
 
     /// Whether everything that the run has begun has ended. Tries what can be tried.
@@ -448,7 +503,7 @@ impl Engine {
         done
     }
 
-    fn take_step(&mut self, id: ScheduleId, step: &Step) -> Result<()> {
+    fn take_step(&mut self, id: ScheduleId, step: &Step) -> Result<Taken> {
         let run = self.core.runs.get(id).expect("the caller has it");
         let place = &run.place;
         let (context, tag) = (place.context, place.tag());
@@ -494,18 +549,23 @@ impl Engine {
                 into,
                 operand_first,
             } => {
-                let operand = region(run.memory, *operand)?;
-                let into = region(run.memory, *into)?;
-                if *operand_first || op.is_commutative() {
-                    op.reduce(operand, into, *count, datatype)?;
-                } else {
-                    // The standard's form is `inout = in op inout`: the order is turned by a copy.
-                    let mut turned = vec![0; operand.len()];
-                    operand.copy_to_slice(&mut turned);
-                    let turned = buffer::region_of(&mut turned);
-                    op.reduce(into, turned, *count, datatype)?;
-                    into.copy_from(&turned);
+                let operands = Operands {
+                    operand: region(run.memory, *operand)?,
+                    into: region(run.memory, *into)?,
+                    count: *count,
+                    operand_first: *operand_first,
+                };
+                if op.as_predefined().is_none() {
+                    run.calls_program = true;
+                    let combine = Combine {
+                        op: Arc::clone(op),
+                        datatype: Arc::clone(datatype),
+                        operands,
+                    };
+                    self.core.deferred.combine(id, combine);
+                    return Ok(Taken::Deferred);
                 }
+                operands.combine(op, datatype)?;
             }
             Step::Signal { to } => {
                 let (peer, key) = (place.peer(*to), place.key());
@@ -524,7 +584,7 @@ impl Engine {
             }
             Step::Fence => {}
         }
-        Ok(())
+        Ok(Taken::Done)
     }
 
     /// Makes a transfer a part of a run: its end is counted there.
@@ -542,6 +602,10 @@ impl Engine {
         let Some(run) = self.core.runs.slots[id.0 as usize].take() else {
             return;
         };
+        // One that ends early may not have come to its first step of that kind.
+        if run.calls_program || run.error.is_some() {
+            self.core.deferred.drop_schedule(run.schedule);
+        }
         for mut list in [run.awaited, run.unsent] {
             list.clear();
             self.core.runs.spare.push(list);

@@ -25,7 +25,7 @@ use weft_fiber::{self as fiber, Waiter};
 use weft_sys::{error::keep_errno, futex::Futex, membarrier};
 
 use super::Engine;
-use super::request::{Phase, RequestId};
+use super::request::RequestId;
 
 /// More that wait than this do not let each other run before they sleep: a turn of all of them takes longer
 /// than a wake-up.
@@ -44,6 +44,21 @@ pub(crate) struct Shared {
 pub(crate) struct Guard<'a> {
     shared: &'a Shared,
     engine: Option<biased::Guard<'a, Engine, Futex>>,
+    /// Whether it drives progress.
+    drives: bool,
+}
+
+impl Drop for Guard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let deferred = self
+            .engine
+            .as_ref()
+            .is_some_and(|engine| engine.core.deferred.is_pending());
+        if deferred | self.drives {
+            self.end();
+        }
+    }
 }
 
 /// What is waited for.
@@ -80,6 +95,7 @@ impl Shared {
         Guard {
             shared: self,
             engine: Some(self.engine.lock(&self.futex)),
+            drives: false,
         }
     }
 }
@@ -108,6 +124,38 @@ impl Guard<'_> {
         self.engine = Some(shared.engine.lock(&shared.futex));
     }
 
+    /// Has the program's own code do what is left to it, without the engine.
+    #[cold]
+    fn run_deferred(&mut self) {
+        while self.core.deferred.is_pending() {
+            let deferred = std::mem::take(&mut self.core.deferred);
+            let mut combined = Vec::new();
+            self.released(|| combined = deferred.run());
+            for (run, outcome) in combined {
+                self.combined(run, outcome);
+            }
+        }
+    }
+
+    /// The last thing before the engine is let go of.
+    #[cold]
+    fn end(&mut self) {
+        if self.engine.is_none() {
+            return;
+        }
+        if self.drives {
+            // What was waited for has panicked.
+            self.leave_wheel();
+        }
+        if !thread::panicking() {
+            self.run_deferred();
+            if self.driven {
+                // What has ended by it may be what the sleeper waits for.
+                self.shared.bell.ring();
+            }
+        }
+    }
+
     /// Lets one of those who ask for the engine have it.
     fn hand_over(&mut self) {
         let futex = &self.shared.futex;
@@ -132,11 +180,22 @@ impl Guard<'_> {
             return answer;
         }
         let is_fiber = fiber::is_fiber();
-        let wait = || {
-            if self.driven {
-                self.wait_parked(interest, is_fiber, ready)
-            } else {
-                self.drive(is_fiber, ready)
+        let mut wait = || {
+            loop {
+                if self.core.deferred.is_pending() {
+                    self.run_deferred();
+                    if let Some(answer) = ready(self) {
+                        return answer;
+                    }
+                }
+                let answer = if self.driven {
+                    self.wait_parked(interest, is_fiber, &mut ready)
+                } else {
+                    self.drive(is_fiber, &mut ready)
+                };
+                if let Some(answer) = answer {
+                    return answer;
+                }
             }
         };
         if is_fiber {
@@ -147,18 +206,28 @@ impl Guard<'_> {
         }
     }
 
-    /// Drives progress until `ready` has an answer.
+    /// Drives progress until `ready` has an answer; or until the program's own code has something to do,
+    /// which may itself wait for what another one drives.
     #[inline]
-    fn drive<T>(&mut self, is_fiber: bool, mut ready: impl FnMut(&mut Engine) -> Option<T>) -> T {
-        self.driven = true;
+    fn drive<T>(
+        &mut self,
+        is_fiber: bool,
+        ready: &mut impl FnMut(&mut Engine) -> Option<T>,
+    ) -> Option<T> {
+        (self.driven, self.drives) = (true, true);
         let mut waiting = Waiting::new();
         loop {
             let moved = self.progress();
+            if self.core.deferred.is_pending() {
+                let answer = ready(self);
+                self.leave_wheel();
+                return answer;
+            }
             if moved {
                 waiting.found();
                 if let Some(answer) = ready(self) {
                     self.leave_wheel();
-                    return answer;
+                    return Some(answer);
                 }
             }
             if std::mem::take(&mut self.core.woken) && !is_fiber {
@@ -166,7 +235,7 @@ impl Guard<'_> {
                 self.released(thread::yield_now);
                 if let Some(answer) = ready(self) {
                     self.leave_wheel();
-                    return answer;
+                    return Some(answer);
                 }
                 continue;
             }
@@ -175,14 +244,14 @@ impl Guard<'_> {
                 self.released(fiber::yield_now);
                 if let Some(answer) = ready(self) {
                     self.leave_wheel();
-                    return answer;
+                    return Some(answer);
                 }
                 continue;
             }
             if !moved && waiting.step(&*self.shared.bell) == Step::Sleep {
-                if let Some(answer) = self.sleep(&mut ready) {
+                if let Some(answer) = self.sleep(ready) {
                     self.leave_wheel();
-                    return answer;
+                    return Some(answer);
                 }
                 waiting.found();
             }
@@ -190,7 +259,7 @@ impl Guard<'_> {
                 self.hand_over();
                 if let Some(answer) = ready(self) {
                     self.leave_wheel();
-                    return answer;
+                    return Some(answer);
                 }
             }
         }
@@ -202,7 +271,7 @@ impl Guard<'_> {
         self.end_disagreements();
         let bell = Arc::clone(&self.shared.bell);
         let ticket = bell.prepare();
-        if self.progress() || self.is_contended() {
+        if self.progress() || self.is_contended() || self.core.deferred.is_pending() {
             bell.cancel(ticket);
             return ready(self);
         }
@@ -223,7 +292,7 @@ impl Guard<'_> {
     /// The driver has what it came for: another who waits takes over.
     #[inline]
     fn leave_wheel(&mut self) {
-        self.driven = false;
+        (self.driven, self.drives) = (false, false);
         if let Some(next) = self.parked.first() {
             next.clone().wake();
         }
@@ -235,8 +304,8 @@ impl Guard<'_> {
         &mut self,
         interest: Interest<'_>,
         is_fiber: bool,
-        mut ready: impl FnMut(&mut Engine) -> Option<T>,
-    ) -> T {
+        ready: &mut impl FnMut(&mut Engine) -> Option<T>,
+    ) -> Option<T> {
         let me = Waiter::current();
         loop {
             if let Some(answer) = ready(self) {
@@ -244,7 +313,7 @@ impl Guard<'_> {
                 if !self.driven {
                     self.leave_wheel();
                 }
-                return answer;
+                return Some(answer);
             }
             if !self.driven {
                 return self.drive(is_fiber, ready);
@@ -265,11 +334,7 @@ impl Guard<'_> {
         match interest {
             Interest::Requests(ids) => {
                 for &id in ids {
-                    if let Some(slot) = self.core.requests.get_mut(id)
-                        && slot.phase == Phase::Active
-                    {
-                        slot.duties_mut().waiter = Some(me.clone());
-                    }
+                    self.core.await_end(id, me.clone());
                 }
             }
             Interest::Arrivals => self.core.probing.push(me.clone()),

@@ -7,23 +7,12 @@ use weft_matching::{Context, Pattern, Posting, Source, Tag};
 
 use super::envelope::{Envelope, Kind};
 use super::outbox::{Load, Waiting};
-use super::request::{Outcome, Phase, RequestId, Work};
+use super::request::{Outcome, Phase, Protocol, Receiving, RequestId, SendState, Sending, Work};
 use super::{Engine, Unexpected};
 use crate::buffer::{self, Buffer};
 use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::p2p::SendMode;
-
-/// How the bytes of a send travel.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Protocol {
-    /// With the envelope; the send ends when they have left.
-    Eager,
-    /// With the envelope; the send ends when they were matched.
-    EagerSynchronous,
-    /// Granted; the receiver pulls.
-    Rendezvous,
-}
 
 /// The bytes of a send.
 enum Bytes {
@@ -98,69 +87,55 @@ impl Engine {
             Buffer::Flat(region) if mode != SendMode::Buffered => Bytes::Lent(region),
             other => Bytes::Owned(other.packed()),
         };
-        let request = self.core.requests.insert(
-            context,
-            None,
-            Work::Send {
-                owned: None,
-                token: None,
-            },
-        );
-        let mut envelope = Envelope::eager(context, tag, size as u64);
-        envelope.request = request;
         let (load, owned, token) = match (protocol, bytes) {
             (Protocol::Rendezvous, Bytes::Lent(region)) => {
-                (Load::None, None, Some(self.grant(region, to, request)?))
+                (Load::None, None, self.grant(region, to)?)
             }
             (Protocol::Rendezvous, Bytes::Owned(mut bytes)) => {
                 let region = buffer::region_of(&mut bytes);
-                (
-                    Load::None,
-                    Some(bytes),
-                    Some(self.grant(region, to, request)?),
-                )
+                (Load::None, Some(bytes), self.grant(region, to)?)
             }
-            (_, Bytes::Lent(region)) => (Load::Lent(region), None, None),
-            (_, Bytes::Owned(bytes)) => (Load::Owned(bytes), None, None),
+            (_, Bytes::Lent(region)) => (Load::Lent(region), None, self.core.next_number()),
+            (_, Bytes::Owned(bytes)) => (Load::Owned(bytes), None, self.core.next_number()),
         };
+        let sending = Sending {
+            to,
+            protocol,
+            state: SendState::Queued,
+            token,
+            owned,
+        };
+        let request = self
+            .core
+            .requests
+            .insert(context, None, Work::Send(sending));
+        let mut envelope = Envelope::eager(context, tag, size as u64);
+        envelope.request = request;
+        envelope.token = token;
         envelope.kind = match protocol {
             Protocol::Eager => Kind::Eager,
             Protocol::EagerSynchronous => Kind::EagerSynchronous,
             Protocol::Rendezvous => Kind::Ready,
         };
-        if let Some(token) = token {
-            envelope.token = token;
-            // Only if the envelope goes next.
-            if self.outbox.is_clear(to) {
-                self.fabric.offer(to, token);
-            }
+        // Only if the envelope goes next.
+        if protocol == Protocol::Rendezvous && self.outbox.is_clear(to) {
+            self.fabric.offer(to, token);
         }
-        let slot = self.core.requests.checked(request)?;
-        slot.work = Work::Send { owned, token };
-        // Until it ends, the peer that may answer; see `Core::sent`.
-        slot.outcome.source = Some(to);
         let waiting = Waiting {
             head: envelope.to_head(),
             load,
-            request: (protocol == Protocol::Eager).then_some(request),
+            request: Some(request),
         };
         self.outbox.push(to, waiting);
         self.flush();
         Ok(request)
     }
 
-    fn grant(
-        &mut self,
-        region: weft_fabric::Region,
-        to: Peer,
-        request: RequestId,
-    ) -> Result<Token> {
-        self.fabric
-            .grant(region, Some(to), Rights::Read, Uses::Once)
-            .map_err(|cause| {
-                self.core.requests.release(request);
-                Error::from(cause)
-            })
+    fn grant(&mut self, region: weft_fabric::Region, to: Peer) -> Result<Token> {
+        let granted = self
+            .fabric
+            .grant(region, Some(to), Rights::Read, Uses::Once);
+        granted.map_err(Error::from)
     }
 
     /// Begins a receive. `from` and `tag`: `None` stands for any.
@@ -173,14 +148,10 @@ impl Engine {
         tag: Option<i32>,
         group: Option<Arc<Group>>,
     ) -> Result<RequestId> {
-        let request = self.core.requests.insert(
-            context,
-            group,
-            Work::Receive {
-                buffer,
-                posted: None,
-            },
-        );
+        let request = self
+            .core
+            .requests
+            .insert(context, group, Work::receive(buffer));
         self.post_receive(request, context, from, tag);
         Ok(request)
     }
@@ -202,8 +173,8 @@ impl Engine {
             Posting::Posted(handle) => {
                 if let Some(slot) = self.core.requests.get_mut(request) {
                     slot.outcome.source = from;
-                    if let Work::Receive { posted, .. } = &mut slot.work {
-                        *posted = Some(handle);
+                    if let Work::Receive { state, .. } = &mut slot.work {
+                        *state = Receiving::Posted(handle);
                     }
                 }
                 if !self.core.lost.is_empty() {
@@ -225,10 +196,14 @@ impl Engine {
             data,
         } = message;
         match envelope.kind {
-            Kind::Ready => self.pull(request, from, &envelope),
+            Kind::Ready => {
+                if self.core.matched(request) {
+                    self.pull(request, from, &envelope);
+                }
+            }
             Kind::Eager | Kind::EagerSynchronous => {
                 if envelope.kind == Kind::EagerSynchronous {
-                    self.answer(from, envelope.request);
+                    self.answer(from, envelope.reply());
                 }
                 self.core
                     .deliver(request, from, &envelope, SharedBytes::of(&data));
@@ -245,7 +220,7 @@ impl Engine {
             return Ok(());
         }
         let Work::Receive {
-            posted: Some(handle),
+            state: Receiving::Posted(handle),
             ..
         } = &slot.work
         else {

@@ -65,6 +65,9 @@ impl Process {
     }
 
     /// As [`Self::flush_buffer`], for the messages of the communicators whose context `concerns`.
+    ///
+    /// # Panics
+    /// If `concerns` calls this process, which is in use meanwhile.
     pub fn flush_buffer_of(&self, concerns: impl Fn(u32) -> bool) {
         self.lock().wait_for(Interest::Arrivals, |engine| {
             let core = &engine.core;

@@ -10,7 +10,8 @@ use crate::engine::{Engine, Guard, Interest};
 use crate::error::{Error, ErrorClass, Result};
 use crate::process::Process;
 
-/// The list of a caller that waits for all of its requests, and where the ends go.
+/// The list of a caller that waits for all of its requests, and where the ends go. Its functions are called
+/// while the process is in use: to call the process from them panics.
 pub trait RequestList {
     /// How many places it has.
     fn len(&self) -> usize;
@@ -388,13 +389,15 @@ impl Process {
         }
         let mut engine = self.lock();
         let slot = engine.core.requests.checked(id)?;
-        if slot.phase == Phase::Active {
-            let duties = slot.duties_mut();
-            duties.detached = true;
-            duties.recipe = None;
-        } else {
+        let duties = slot.duties_mut();
+        duties.detached = true;
+        // It may keep an operation of the program, whose drop is the program's code.
+        let recipe = duties.recipe.take();
+        if slot.phase != Phase::Active {
             engine.core.requests.release(id);
         }
+        drop(engine);
+        drop(recipe);
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use weft_fiber::Waiter;
 
 use crate::engine::Interest;
-use crate::engine::request::{Phase, RequestId};
+use crate::engine::request::RequestId;
 use crate::error::{Error, ErrorClass, Result};
 use crate::{Process, Status};
 
@@ -101,6 +101,8 @@ impl Future for Completion {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         assert!(!this.taken, "a future is not polled after its end");
+        // The executor's code: not while the engine is held.
+        let waker = context.waker().clone();
         let mut engine = this.process.lock();
         let mut ended = engine.has_ended(this.id);
         if let Ok(false) = ended {
@@ -109,11 +111,7 @@ impl Future for Completion {
         }
         match ended {
             Ok(false) => {
-                if let Some(slot) = engine.core.requests.get_mut(this.id)
-                    && slot.phase == Phase::Active
-                {
-                    slot.duties_mut().waiter = Some(Waiter::Task(context.waker().clone()));
-                }
+                engine.core.await_end(this.id, Waiter::Task(waker));
                 drop(engine);
                 match this.count() {
                     Ok(()) => Poll::Pending,
@@ -127,7 +125,10 @@ impl Future for Completion {
                 this.discount();
                 Poll::Ready(outcome)
             }
-            Err(error) => Poll::Ready(Err(error)),
+            Err(error) => {
+                drop(engine);
+                Poll::Ready(Err(error))
+            }
         }
     }
 }
@@ -135,6 +136,7 @@ impl Future for Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         if !self.taken {
+            self.process.lock().core.forget_waiter(self.id);
             // A stale name was reported by `poll`.
             _ = self.process.free_request(self.id);
         }

@@ -63,10 +63,7 @@ impl Comm {
             Some(to) => engine.start_send(mode, send.0, context, to, send.2)?,
             None => None,
         };
-        let head = Work::Receive {
-            buffer: Buffer::Flat(Region::EMPTY),
-            posted: None,
-        };
+        let head = Work::receive(Buffer::Flat(Region::EMPTY));
         let head = engine
             .core
             .requests

@@ -112,25 +112,11 @@ impl Process {
             }
             Recipe::Receive { buffer, from, tag } => {
                 let Some(from) = from else {
-                    set_work(
-                        &mut engine,
-                        id,
-                        Work::Receive {
-                            buffer: Buffer::Flat(Region::EMPTY),
-                            posted: None,
-                        },
-                    );
+                    set_work(&mut engine, id, Work::receive(Buffer::Flat(Region::EMPTY)));
                     engine.core.complete(id);
                     return Ok(());
                 };
-                set_work(
-                    &mut engine,
-                    id,
-                    Work::Receive {
-                        buffer,
-                        posted: None,
-                    },
-                );
+                set_work(&mut engine, id, Work::receive(buffer));
                 engine.post_receive(id, context, from, tag);
             }
             Recipe::Collective { schedule, place } => {

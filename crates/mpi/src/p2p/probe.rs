@@ -203,10 +203,7 @@ impl Process {
     /// Only by the request: `Truncate`.
     pub fn imrecv(&self, message: Message, buffer: Buffer) -> RequestId {
         let mut engine = self.lock();
-        let work = Work::Receive {
-            buffer,
-            posted: None,
-        };
+        let work = Work::receive(buffer);
         let request = engine
             .core
             .requests

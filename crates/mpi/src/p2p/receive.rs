@@ -41,10 +41,7 @@ impl Comm {
     pub fn irecv(&self, buffer: Buffer, from: Source, tag: TagPattern) -> Result<RequestId> {
         let from = match from {
             Source::Null => {
-                let empty = Work::Receive {
-                    buffer: Buffer::Flat(Region::EMPTY),
-                    posted: None,
-                };
+                let empty = Work::receive(Buffer::Flat(Region::EMPTY));
                 return Ok(self.process().lock().ended(self.context(), empty));
             }
             Source::Any => None,

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use weft_tests::{Ended, build, mpiexec, run, tool};
+use weft_tests::{Ended, build, mpiexec, run, run_with_input, tool};
 
 fn passes(name: &str, ranks: &[u32], arguments: &[&str]) {
     let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
@@ -120,6 +120,38 @@ fn requests() {
 #[test]
 fn wrong_arguments_give_the_right_class() {
     passes("errors", &[1, 2], &[]);
+}
+
+/// A thread that reads standard input has the lock of that stream for as long as nothing comes. Neither
+/// an abort nor a fatal error waits for it, and what was printed before is not lost.
+#[test]
+fn who_ends_the_job_does_not_wait_for_a_reader_of_standard_input() {
+    let program = build("tests/programs/reader.c", &["-pthread"]);
+    for reader in ["getchar", "fgets"] {
+        for (end, code) in [("abort", 42), ("error", 2)] {
+            for launched in [false, true] {
+                let mut command = if launched {
+                    let mut command = tool("mpiexec");
+                    command.args(["-n", "2"]).arg(&program);
+                    command
+                } else {
+                    Command::new(&program)
+                };
+                // Open until the job has ended, and never written to.
+                let (input, _held) = std::io::pipe().expect("a pipe");
+                let limit = Duration::from_secs(20);
+                let ended = run_with_input(command.args([reader, end]), input, limit);
+                assert_eq!(ended.code(), Some(code), "{reader}, {end}: {ended:?}");
+                assert!(ended.out.contains("said before"), "{ended:?}");
+                let word = if end == "abort" {
+                    "MPI_Abort"
+                } else {
+                    "MPI_ERR_COUNT"
+                };
+                assert!(ended.err.contains(word), "{ended:?}");
+            }
+        }
+    }
 }
 
 #[test]

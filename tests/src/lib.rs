@@ -138,8 +138,16 @@ impl Ended {
 /// # Panics
 /// If it cannot be started.
 pub fn run(command: &mut Command, limit: Duration) -> Ended {
+    run_with_input(command, Stdio::null(), limit)
+}
+
+/// As [`run`], with a standard input.
+///
+/// # Panics
+/// If it cannot be started.
+pub fn run_with_input(command: &mut Command, input: impl Into<Stdio>, limit: Duration) -> Ended {
     let mut child = command
-        .stdin(Stdio::null())
+        .stdin(input)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -89,11 +89,8 @@ pub fn failed(call: &'static str, scope: Scope, fault: &Fault) -> c_int {
             } else {
                 "MPI_ERRORS_ARE_FATAL"
             };
-            eprint!(
-                "{}",
-                fault.block(state::rank_and_size(), call, &owner.name, name)
-            );
-            state::abort(code)
+            let block = fault.block(state::rank_and_size(), call, &owner.name, name);
+            state::abort(code, &block)
         }
         user => {
             if let Some(handler) = handle::find::<ErrhandlerObject>(user.0) {

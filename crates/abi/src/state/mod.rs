@@ -8,12 +8,12 @@
 //! hands out references to it needs no lock. Sessions may come and go at any time. It is published with Release and read with Acquire
 //! (`SYNC state.runtime`).
 
+mod last_words;
 mod names;
 mod objects;
 mod predefined;
 
 use std::ffi::c_int;
-use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
@@ -264,15 +264,22 @@ pub fn finalise() {
     PHASE.store(Phase::Finished as u8, Ordering::Release);
 }
 
-/// Ends the job.
-pub fn abort(code: c_int) -> ! {
-    let _ = std::io::stderr().flush();
-    // SAFETY: flushes the streams of the C library, which any thread may do.
-    unsafe { libc::fflush(std::ptr::null_mut()) };
+/// Ends the job. `text` is what people should read about it.
+///
+/// Nothing here waits for another thread before the launcher is told: a thread that reads standard input
+/// holds the lock of that stream for as long as it likes, and who flushes all streams waits for it.
+pub fn abort(code: c_int, text: &str) -> ! {
     let status = if code & 0xff == 0 { 1 } else { code };
+    let said = last_words::say_if_ready(text);
+    last_words::flush_if_ready();
     if let Some(runtime) = runtime() {
         runtime.launcher.abort(status, "");
     }
+    // From here on the launcher ends us if something does not go on.
+    if !said {
+        last_words::say(text);
+    }
+    last_words::flush();
     // SAFETY: ends the process without exit handlers, which might wait for others.
     unsafe { libc::_exit(status) }
 }

@@ -54,7 +54,7 @@ impl Share {
                 "a dimension that is not distributed lies on one process, not on {processes}; give 1 in psizes"
             ))),
             Distribution::Block(given) => {
-                let block = given.unwrap_or((size + processes - 1) / processes);
+                let block = given.unwrap_or((size - 1) / processes + 1);
                 if block <= 0 || block.checked_mul(processes).is_some_and(|all| all < size) {
                     return Err(argument(format!(
                         "blocks of {block} on {processes} processes do not cover the {size} elements of the dimension"

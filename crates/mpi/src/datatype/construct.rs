@@ -34,7 +34,9 @@ impl Datatype {
         let bounds = bounds.checked()?.settled();
         let (basic, committed, name) = match &recipe {
             Recipe::Named(basic) => (Some(*basic), true, basic.name()),
-            Recipe::Dup(of) | Recipe::Parameterised { of, .. } => (of.basic, of.is_committed(), ""),
+            Recipe::Dup { of, .. } | Recipe::Parameterised { of, .. } => {
+                (of.basic, of.is_committed(), "")
+            }
             _ => (None, false, ""),
         };
         Ok(Arc::new(Self {
@@ -118,7 +120,11 @@ impl Datatype {
     /// # Errors
     /// None that a built datatype could raise.
     pub fn duplicate(self: &Arc<Self>) -> Result<Arc<Self>> {
-        Self::build(Recipe::Dup(Arc::clone(self)), false)
+        let copy = Self::build(Recipe::duplicate(self), false)?;
+        if self.is_committed() {
+            copy.commit();
+        }
+        Ok(copy)
     }
 }
 
@@ -126,7 +132,7 @@ impl Parts {
     fn of(recipe: &Recipe) -> Result<Self> {
         match recipe {
             Recipe::Named(basic) => Self::named(*basic),
-            Recipe::Dup(of) | Recipe::Parameterised { of, .. } => Ok(Self::same(of)),
+            Recipe::Dup { of, .. } | Recipe::Parameterised { of, .. } => Ok(Self::same(of)),
             Recipe::Contiguous { count, of } => Self::block(number("count", *count)?, of),
             Recipe::Vector {
                 count,

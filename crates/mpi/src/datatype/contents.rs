@@ -70,7 +70,16 @@ impl Datatype {
         };
         let of = match &self.recipe {
             Recipe::Named(_) => return out,
-            Recipe::Dup(of) => of,
+            Recipe::Dup { of, times: 1 } => of,
+            Recipe::Dup { of, times } => {
+                // What was duplicated was a duplicate, which is not kept: one like it.
+                let recipe = Recipe::Dup {
+                    of: Arc::clone(of),
+                    times: times - 1,
+                };
+                out.datatypes.extend(Self::build(recipe, false).ok());
+                return out;
+            }
             Recipe::Parameterised { parameters, .. } => {
                 add(parameters, &[]);
                 return out;

@@ -1,6 +1,8 @@
 //! The representation `external32` (MPI 5.0, section 14.5.2): big-endian, without gaps, with widths of
 //! its own: `long` has 4 bytes, `wchar_t` 2, `long double` is IEEE binary128.
 
+use std::ops::ControlFlow;
+
 use super::basic::{Basic, Kind, Scalar};
 use super::signature::Signature;
 use crate::error::{Error, ErrorClass, Result};
@@ -61,14 +63,10 @@ fn long(basic: Basic) -> Scalar {
     }
 }
 
-/// Bytes of all elements of a signature.
-pub(super) fn size(signature: &Signature) -> usize {
-    let mut total = 0;
-    signature.runs(&mut |basic, count| {
-        let (width, numbers) = numbers(basic);
-        total += width.bytes * numbers * count as usize;
-    });
-    total
+/// Bytes of a basic element.
+pub(super) fn size_of(basic: Basic) -> usize {
+    let (width, numbers) = numbers(basic);
+    width.bytes * numbers
 }
 
 /// Calls `visit` with each number of data in order, until they end.
@@ -77,19 +75,28 @@ fn each(
     mut left: usize,
     mut visit: impl FnMut(Basic, Width) -> Result<()>,
 ) -> Result<()> {
-    let mut result = Ok(());
-    while left > 0 && result.is_ok() {
-        signature.runs(&mut |basic, count| {
+    // Data of elements that have none: a repetition of nothing would never end.
+    while left > 0 && signature.elements > 0 {
+        let ended = signature.runs(|basic, count| {
             let (width, numbers) = numbers(basic);
-            for _ in 0..count * numbers as u64 {
-                if result.is_ok() && left > 0 {
-                    result = visit(basic, width);
+            for _ in 0..count {
+                for _ in 0..numbers {
+                    if left == 0 {
+                        return ControlFlow::Break(Ok(()));
+                    }
+                    if let Err(error) = visit(basic, width) {
+                        return ControlFlow::Break(Err(error));
+                    }
                     left = left.saturating_sub(width.scalar.size());
                 }
             }
+            ControlFlow::Continue(())
         });
+        if let ControlFlow::Break(outcome) = ended {
+            return outcome;
+        }
     }
-    result
+    Ok(())
 }
 
 /// The external form of data without gaps, which repeat the signature.

@@ -13,10 +13,13 @@
 
 use std::sync::Arc;
 
+use super::nested::{Nested, drop_children};
 use crate::error::{Error, ErrorClass, Result};
 
-/// Nesting that a walk may need on the stack.
+/// Nesting of a tree. A walk descends so many levels for each [`SHALLOW`] subtree.
 const DEEPEST: u32 = 64;
+/// Nesting that a walk recurs into: stacks of fibers are small.
+const SHALLOW: u32 = 6;
 /// Pieces that a tree which is nested deeper may be spread out to.
 const SPREAD: u64 = 1 << 22;
 /// A list of at most so many pieces is spliced into the list around it.
@@ -223,6 +226,9 @@ impl Node {
         if length == 0 {
             return;
         }
+        if self.depth > SHALLOW {
+            return self.walk_deep(offset, from, length, visit);
+        }
         match &self.shape {
             Shape::Block => visit.block(offset.wrapping_add(from.cast_signed()), length),
             Shape::Repeat {
@@ -272,6 +278,60 @@ impl Node {
                 }
             }
         }
+    }
+}
+
+impl Node {
+    /// As [`walk`](Self::walk), one shallow subtree after the other, each found from the top.
+    fn walk_deep(&self, offset: isize, mut from: usize, length: usize, visit: &mut impl Visit) {
+        let mut left = length;
+        while left > 0 {
+            let (node, at, skip) = self.descend(offset, from);
+            let bytes = left.min(node.bytes - skip);
+            node.walk(at, skip, bytes, visit);
+            from += bytes;
+            left -= bytes;
+        }
+    }
+
+    /// The shallow subtree that byte `from` of the data is in, where it lies, and which of its bytes
+    /// that is.
+    fn descend(&self, mut offset: isize, mut from: usize) -> (&Self, isize, usize) {
+        let mut node = self;
+        while node.depth > SHALLOW {
+            match &node.shape {
+                Shape::Block | Shape::Blocks(_) => break,
+                Shape::Repeat { stride, body, .. } => {
+                    let index = (from / body.bytes).cast_signed();
+                    offset = offset.wrapping_add(stride.wrapping_mul(index));
+                    from %= body.bytes;
+                    node = body;
+                }
+                Shape::Sequence(parts) => {
+                    let place = parts.partition_point(|part| part.before + part.node.bytes <= from);
+                    offset = offset.wrapping_add(parts[place].offset);
+                    from -= parts[place].before;
+                    node = &parts[place].node;
+                }
+            }
+        }
+        (node, offset, from)
+    }
+}
+
+impl Nested for Node {
+    fn take_children(&mut self, into: &mut Vec<Arc<Self>>) {
+        match std::mem::replace(&mut self.shape, Shape::Block) {
+            Shape::Block | Shape::Blocks(_) => {}
+            Shape::Repeat { body, .. } => into.push(body),
+            Shape::Sequence(parts) => into.extend(parts.into_iter().map(|part| part.node)),
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        drop_children(self);
     }
 }
 

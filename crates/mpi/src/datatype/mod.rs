@@ -21,6 +21,7 @@ mod contents;
 mod copying;
 mod external;
 mod layout;
+mod nested;
 mod packing;
 mod parameterised;
 mod recipe;

@@ -88,7 +88,7 @@ impl Datatype {
     pub fn external_size(&self, count: usize) -> Result<usize> {
         // No element is longer there than here, so this fits if the data do.
         self.bytes(count)?;
-        Ok(external::size(&self.signature) * count)
+        Ok(self.signature.external as usize * count)
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::array::{Distribution, Order};
 use super::basic::{Basic, TypeClass};
+use super::nested::{Nested, drop_children};
 use super::{Combiner, Datatype};
 
 /// How a datatype is built. Counts are checked by [`Datatype::build`], so the numbers of a call may be
@@ -13,7 +14,12 @@ use super::{Combiner, Datatype};
 pub enum Recipe {
     /// A predefined one.
     Named(Basic),
-    Dup(Arc<Datatype>),
+    /// `of`, duplicated so many times in a row. A built datatype has an `of` here that is no duplicate
+    /// itself: who duplicates and frees in a loop keeps no chain.
+    Dup {
+        of: Arc<Datatype>,
+        times: u64,
+    },
     /// A predefined one, found by the numbers that it must hold (MPI 5.0, section 19.1.5).
     Parameterised {
         class: TypeClass,
@@ -94,12 +100,27 @@ pub enum Recipe {
 }
 
 impl Recipe {
+    /// A duplicate of a datatype.
+    #[must_use]
+    pub fn duplicate(of: &Arc<Datatype>) -> Self {
+        match of.recipe() {
+            Self::Dup { of, times } => Self::Dup {
+                of: Arc::clone(of),
+                times: times + 1,
+            },
+            _ => Self::Dup {
+                of: Arc::clone(of),
+                times: 1,
+            },
+        }
+    }
+
     /// The constructor.
     #[must_use]
     pub fn combiner(&self) -> Combiner {
         match self {
             Self::Named(_) => Combiner::Named,
-            Self::Dup(_) => Combiner::Dup,
+            Self::Dup { .. } => Combiner::Dup,
             Self::Parameterised { class, .. } => match class {
                 TypeClass::Real => Combiner::F90Real,
                 TypeClass::Complex => Combiner::F90Complex,
@@ -117,5 +138,32 @@ impl Recipe {
             Self::Darray { .. } => Combiner::Darray,
             Self::Resized { .. } => Combiner::Resized,
         }
+    }
+}
+
+impl Nested for Datatype {
+    fn take_children(&mut self, into: &mut Vec<Arc<Self>>) {
+        match std::mem::replace(&mut self.recipe, Recipe::Named(Basic::Byte)) {
+            Recipe::Named(_) => {}
+            Recipe::Struct { of, .. } => into.extend(of),
+            Recipe::Dup { of, .. }
+            | Recipe::Parameterised { of, .. }
+            | Recipe::Contiguous { of, .. }
+            | Recipe::Vector { of, .. }
+            | Recipe::Hvector { of, .. }
+            | Recipe::Indexed { of, .. }
+            | Recipe::Hindexed { of, .. }
+            | Recipe::IndexedBlock { of, .. }
+            | Recipe::HindexedBlock { of, .. }
+            | Recipe::Subarray { of, .. }
+            | Recipe::Darray { of, .. }
+            | Recipe::Resized { of, .. } => into.push(of),
+        }
+    }
+}
+
+impl Drop for Datatype {
+    fn drop(&mut self) {
+        drop_children(self);
     }
 }

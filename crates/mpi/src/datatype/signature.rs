@@ -1,8 +1,13 @@
 //! The type signature: which basic elements a datatype holds, in order. Compact like the layout.
+//!
+//! It may be nested as deep as the program nests its constructors, so nothing here recurs.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::basic::Basic;
+use super::external;
+use super::nested::{Nested, drop_children};
 
 /// Basic elements in order.
 #[derive(Debug)]
@@ -12,16 +17,34 @@ pub(super) struct Signature {
     pub elements: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Their bytes in the representation `external32`, which are not more.
+    pub external: u64,
 }
 
 #[derive(Debug)]
 enum Shape {
     /// `elements` times this.
     Basic(Basic),
-    Repeat {
-        body: Arc<Signature>,
-    },
+    /// This, which is not empty, until the elements end.
+    Repeat(Arc<Signature>),
+    /// These, none of which is empty.
     Sequence(Box<[Arc<Signature>]>),
+}
+
+impl Nested for Signature {
+    fn take_children(&mut self, into: &mut Vec<Arc<Self>>) {
+        match std::mem::replace(&mut self.shape, Shape::Basic(Basic::Byte)) {
+            Shape::Basic(_) => {}
+            Shape::Repeat(body) => into.push(body),
+            Shape::Sequence(parts) => into.extend(parts),
+        }
+    }
+}
+
+impl Drop for Signature {
+    fn drop(&mut self) {
+        drop_children(self);
+    }
 }
 
 impl Signature {
@@ -39,31 +62,45 @@ impl Signature {
             shape: Shape::Basic(basic),
             elements: 1,
             bytes: basic.size() as u64,
+            external: external::size_of(basic) as u64,
+        })
+    }
+
+    fn empty() -> Arc<Self> {
+        Arc::new(Self {
+            shape: Shape::Sequence([].into()),
+            elements: 0,
+            bytes: 0,
+            external: 0,
         })
     }
 
     /// `count` times `body`. Whoever calls has made sure that the bytes fit into 64 bits.
     pub fn repeated(body: &Arc<Self>, count: u64) -> Arc<Self> {
+        if count == 1 {
+            return Arc::clone(body);
+        }
+        if count == 0 || body.elements == 0 {
+            return Self::empty();
+        }
         let shape = match body.shape {
-            _ if count == 1 => return Arc::clone(body),
             Shape::Basic(basic) => Shape::Basic(basic),
-            _ => Shape::Repeat {
-                body: Arc::clone(body),
-            },
+            _ => Shape::Repeat(Arc::clone(body)),
         };
         Arc::new(Self {
             shape,
             elements: body.elements * count,
             bytes: body.bytes * count,
+            external: body.external * count,
         })
     }
 
-    /// These one after the other.
+    /// These one after the other. Whoever calls has made sure that the bytes fit into 64 bits.
     pub fn sequence(mut parts: Vec<Arc<Self>>) -> Arc<Self> {
         parts.retain(|part| part.elements > 0);
-        let (elements, bytes) = parts.iter().fold((0, 0), |(elements, bytes), part| {
-            (elements + part.elements, bytes + part.bytes)
-        });
+        let sum = |of: fn(&Self) -> u64| parts.iter().map(|part| of(part)).sum();
+        let (elements, bytes) = (sum(|part| part.elements), sum(|part| part.bytes));
+        let external = sum(|part| part.external);
         let shape = match Self::uniform(&parts) {
             Some(basic) => Shape::Basic(basic),
             None if parts.len() == 1 => return parts.remove(0),
@@ -73,6 +110,7 @@ impl Signature {
             shape,
             elements,
             bytes,
+            external,
         })
     }
 
@@ -85,75 +123,123 @@ impl Signature {
     }
 
     /// How many whole basic elements `bytes` bytes of such data hold; `None` if the last is cut, or if
-    /// bytes are left over without any element.
+    /// bytes are left over without any element. The data repeat.
     pub fn elements_in(&self, bytes: u64) -> Option<u64> {
-        if self.bytes == 0 {
-            return (bytes == 0).then_some(0);
-        }
-        let (whole, rest) = (bytes / self.bytes, bytes % self.bytes);
-        let rest = if rest == 0 { 0 } else { self.partial(rest)? };
-        (whole.checked_mul(self.elements)?).checked_add(rest)
-    }
-
-    fn partial(&self, bytes: u64) -> Option<u64> {
-        match &self.shape {
-            Shape::Basic(basic) => {
-                let size = basic.size() as u64;
-                (bytes.is_multiple_of(size)).then_some(bytes / size)
+        let (mut node, mut left, mut elements) = (self, bytes, 0u64);
+        loop {
+            if left == 0 {
+                return Some(elements);
             }
-            Shape::Repeat { body } => body.elements_in(bytes),
-            Shape::Sequence(parts) => {
-                let (mut left, mut elements) = (bytes, 0);
-                for part in parts {
-                    if left < part.bytes {
-                        return Some(elements + part.elements_in(left)?);
-                    }
-                    left -= part.bytes;
-                    elements += part.elements;
+            let whole = left.checked_div(node.bytes)?;
+            elements = elements.checked_add(whole.checked_mul(node.elements)?)?;
+            left %= node.bytes;
+            match &node.shape {
+                Shape::Basic(basic) => {
+                    let size = basic.size() as u64;
+                    return (left.is_multiple_of(size)).then_some(elements + left / size);
                 }
-                (left == 0).then_some(elements)
+                Shape::Repeat(body) => node = body,
+                Shape::Sequence(parts) => {
+                    for part in parts {
+                        node = part;
+                        if left < part.bytes {
+                            break;
+                        }
+                        left -= part.bytes;
+                        elements += part.elements;
+                    }
+                }
             }
         }
     }
 
     /// The bytes of which `elements` basic elements from the start consist; the data repeat.
     pub fn bytes_of(&self, elements: u64) -> Option<u64> {
-        if self.elements == 0 {
-            return (elements == 0).then_some(0);
-        }
-        let (whole, rest) = (elements / self.elements, elements % self.elements);
-        let mut bytes = whole.checked_mul(self.bytes)?;
-        if rest > 0 {
-            bytes = bytes.checked_add(match &self.shape {
-                Shape::Basic(basic) => rest * basic.size() as u64,
-                Shape::Repeat { body } => body.bytes_of(rest)?,
+        let (mut node, mut left, mut bytes) = (self, elements, 0u64);
+        loop {
+            if left == 0 {
+                return Some(bytes);
+            }
+            let whole = left.checked_div(node.elements)?;
+            bytes = bytes.checked_add(whole.checked_mul(node.bytes)?)?;
+            left %= node.elements;
+            match &node.shape {
+                Shape::Basic(basic) => return bytes.checked_add(left * basic.size() as u64),
+                Shape::Repeat(body) => node = body,
                 Shape::Sequence(parts) => {
-                    let (mut left, mut bytes) = (rest, 0);
                     for part in parts {
+                        node = part;
                         if left < part.elements {
-                            bytes += part.bytes_of(left)?;
                             break;
                         }
                         left -= part.elements;
-                        bytes += part.bytes;
+                        bytes = bytes.checked_add(part.bytes)?;
                     }
-                    bytes
-                }
-            })?;
-        }
-        Some(bytes)
-    }
-
-    /// Calls `visit` with each run of equal elements, in order.
-    pub fn runs(&self, visit: &mut dyn FnMut(Basic, u64)) {
-        match &self.shape {
-            Shape::Basic(basic) => visit(*basic, self.elements),
-            Shape::Repeat { body } => {
-                for _ in 0..self.bytes / body.bytes {
-                    body.runs(visit);
                 }
             }
-            Shape::Sequence(parts) => parts.iter().for_each(|part| part.runs(visit)),
         }
+    }
+
+    /// Calls `visit` with each run of equal elements, in order, until it breaks.
+    pub fn runs<B>(&self, mut visit: impl FnMut(Basic, u64) -> ControlFlow<B>) -> ControlFlow<B> {
+        // What is still to be visited, the next one last: a node, and how often.
+        let mut pending = vec![(self, 1)];
+        while let Some((node, times)) = pending.pop() {
+            if times > 1 {
+                pending.push((node, times - 1));
+            }
+            match &node.shape {
+                Shape::Basic(basic) => visit(*basic, node.elements)?,
+                Shape::Repeat(body) => pending.push((body, node.bytes / body.bytes)),
+                Shape::Sequence(parts) => {
+                    pending.extend(parts.iter().rev().map(|part| (&**part, 1)));
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As deep as programs may nest, on a stack as small as those of fibers.
+    #[test]
+    fn deep_signatures_need_no_stack() {
+        const DEEP: u64 = 100_000;
+        let work = || {
+            let mut signature = Signature::sequence(vec![
+                Signature::of(Basic::Int),
+                Signature::of(Basic::Double),
+            ]);
+            for _ in 0..DEEP {
+                signature = Signature::sequence(vec![signature, Signature::of(Basic::Byte)]);
+            }
+            assert_eq!(signature.elements_in(12), Some(2));
+            assert_eq!(signature.elements_in(12 + DEEP), Some(2 + DEEP));
+            assert_eq!(signature.elements_in(7), None);
+            assert_eq!(signature.bytes_of(3), Some(13));
+            let mut runs = 0;
+            let ended = signature.runs(|_, _| {
+                runs += 1;
+                ControlFlow::<()>::Continue(())
+            });
+            assert_eq!((ended, runs), (ControlFlow::Continue(()), 2 + DEEP));
+        };
+        let thread = std::thread::Builder::new().stack_size(16 << 10).spawn(work);
+        thread.expect("a thread").join().expect("it does not panic");
+    }
+
+    #[test]
+    fn nothing_repeated_is_nothing() {
+        let nothing = Signature::sequence(Vec::new());
+        let repeated = Signature::repeated(&nothing, 1 << 40);
+        assert_eq!((repeated.elements, repeated.external), (0, 0));
+        assert_eq!(repeated.elements_in(0), Some(0));
+        assert_eq!(repeated.elements_in(1), None);
+        assert_eq!(repeated.bytes_of(1), None);
+        let ended = repeated.runs(|_, _| ControlFlow::Break(()));
+        assert_eq!(ended, ControlFlow::Continue(()), "there are no runs");
     }
 }

@@ -236,7 +236,7 @@ fn random(dice: &mut Dice, depth: u32) -> (Arc<Datatype>, Naive) {
             expected.marks = vec![(lower, lower + extent)];
             (Recipe::Resized { lower, extent, of }, expected)
         }
-        _ => (Recipe::Dup(of), naive.clone()),
+        _ => (Recipe::duplicate(&of), naive.clone()),
     };
     (Datatype::build(recipe, false).unwrap(), expected.settled())
 }
@@ -642,4 +642,114 @@ fn packed_data_are_the_data_alone() {
         other,
         [0, 1, 0xee, 0xee, 4, 5, 0xee, 0xee, 8, 9, 0xee, 0xee]
     );
+}
+
+/// Work on a stack like the smallest of fibers.
+fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().stack_size(16 << 10).spawn(work);
+    thread.expect("a thread").join().expect("it does not panic");
+}
+
+/// Who duplicates, frees the original and goes on keeps one datatype, however often.
+#[test]
+fn a_chain_of_duplicates_keeps_the_first_only() {
+    on_a_small_stack(|| {
+        let first = Datatype::vector(2, 1, 3, Basic::Int.datatype()).unwrap();
+        let mut last = first.duplicate().unwrap();
+        for _ in 1..1_000_000 {
+            last = last.duplicate().unwrap();
+        }
+        assert_eq!(Arc::strong_count(&first), 2);
+        assert!(!last.is_committed());
+        last.commit();
+        let committed = last.duplicate().unwrap();
+        assert!(committed.is_committed(), "as what it was made of");
+        // What it is made of is a duplicate, and so on down to the first.
+        for (levels, of_first) in [(3, false), (2, false), (1, true)] {
+            let mut one = first.duplicate().unwrap();
+            for _ in 1..levels {
+                one = one.duplicate().unwrap();
+            }
+            let contents = one.contents();
+            assert_eq!(contents.datatypes.len(), 1);
+            assert_eq!(Arc::ptr_eq(&contents.datatypes[0], &first), of_first);
+            let combiner = contents.datatypes[0].combiner();
+            assert_eq!(combiner == Combiner::Dup, !of_first);
+        }
+    });
+}
+
+/// A datatype keeps all that it was built from. The end of a long chain takes no stack.
+#[test]
+fn a_chain_of_constructors_ends_without_recursion() {
+    on_a_small_stack(|| {
+        let mut contiguous = Datatype::contiguous(1, Basic::Int.datatype()).unwrap();
+        let mut structure = Arc::clone(&contiguous);
+        for number in 0..100_000 {
+            contiguous = Datatype::contiguous(1, &contiguous).unwrap();
+            let recipe = Recipe::Struct {
+                blocks: [1, 1].into(),
+                displacements: [0, 4 + number].into(),
+                of: [structure, Arc::clone(Basic::Byte.datatype())].into(),
+            };
+            structure = Datatype::build(recipe, false).unwrap();
+        }
+        assert_eq!(structure.elements(4 + 100_000), Some(1 + 100_000));
+        assert_eq!(structure.size(), 4 + 100_000);
+    });
+}
+
+/// Vectors of vectors: neither their construction nor packing needs a stack that grows with them.
+#[test]
+fn deep_nesting_is_packed_on_a_small_stack() {
+    on_a_small_stack(|| {
+        let mut nested = Arc::clone(Basic::Byte.datatype());
+        let mut offsets = vec![0usize];
+        for level in 0..14u32 {
+            // Twice, with a gap as long as the element: nothing merges.
+            let extent = nested.extent();
+            let stride = 2 * extent as i64 + i64::from(level % 2);
+            nested = Datatype::hvector(2, 1, stride, &nested).unwrap();
+            let second: Vec<usize> = offsets.iter().map(|at| at + stride as usize).collect();
+            offsets.extend(second);
+        }
+        let memory: Vec<u8> = (0..nested.extent() as usize)
+            .map(|at| (at * 7 + (at >> 8)) as u8)
+            .collect();
+        let mut packed = vec![0; nested.size()];
+        // SAFETY: the memory is as long as the element.
+        let length = unsafe { nested.pack(memory.as_ptr(), 1, 0, &mut packed) };
+        assert_eq!(length, offsets.len());
+        assert!(
+            packed
+                .iter()
+                .zip(&offsets)
+                .all(|(byte, at)| *byte == memory[*at])
+        );
+        // From the middle of it, in parts.
+        let mut part = [0; 100];
+        for from in [1, 99, 5000, offsets.len() - 100] {
+            // SAFETY: as above.
+            unsafe { nested.pack(memory.as_ptr(), 1, from, &mut part) };
+            assert_eq!(part, packed[from..from + 100]);
+        }
+    });
+}
+
+/// The size of the external form is arithmetic, also of what no memory could hold.
+#[test]
+fn external_sizes_of_the_empty_and_the_vast() {
+    let pair = Basic::LongDoubleInt.datatype();
+    let many = Datatype::contiguous(1 << 50, pair).unwrap();
+    assert_eq!(many.external_size(1).unwrap(), 20 << 50);
+    let empty = Recipe::Struct {
+        blocks: [].into(),
+        displacements: [].into(),
+        of: [].into(),
+    };
+    let empty = Datatype::build(empty, false).unwrap();
+    let empties = Datatype::contiguous(1 << 40, &empty).unwrap();
+    assert_eq!(empties.external_size(1 << 40).unwrap(), 0);
+    assert_eq!(empties.elements(0), Some(0));
+    assert_eq!(empties.elements(1), None);
 }

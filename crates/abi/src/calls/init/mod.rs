@@ -85,9 +85,9 @@ pub fn finalize() -> Checked<()> {
 
 pub fn abort(comm: &Arc<Comm>, errorcode: c_int) -> Checked<()> {
     let (rank, size) = (comm.rank(), comm.size());
-    eprintln!(
-        "weft: MPI_Abort called by rank {rank} of {size} of {}, exit code {errorcode}",
+    let text = format!(
+        "weft: MPI_Abort called by rank {rank} of {size} of {}, exit code {errorcode}\n",
         comm.extras().name()
     );
-    state::abort(errorcode)
+    state::abort(errorcode, &text)
 }

@@ -129,6 +129,11 @@ impl Watch<OwnedFd> for TcpBell {
         Ok(epoll::modify(epoll, what, about.data(), flags(room))?)
     }
 
+    fn unwatch(&self, what: &OwnedFd) {
+        // Fails only if it is not watched.
+        let _ = epoll::delete(&self.kernel.epoll, what);
+    }
+
     fn look<'a>(&self, events: &'a mut [Event]) -> &'a [Event] {
         let none = Timespec {
             tv_sec: 0,

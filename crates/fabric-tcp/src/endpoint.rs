@@ -286,6 +286,12 @@ impl Tcp {
             .collect()
     }
 
+    /// Where this rank can be reached.
+    #[must_use]
+    pub fn offers(&self) -> &[Offer] {
+        &self.cards[self.config.me as usize].offers
+    }
+
     /// The bell with its descriptor, for whoever sleeps elsewhere.
     #[must_use]
     pub fn tcp_bell(&self) -> Arc<TcpBell> {
@@ -316,6 +322,12 @@ impl<N: Network> Tcp<N> {
         self.sessions.clear();
         self.live.clear();
         self.dialing.clear();
+    }
+
+    /// Lets a number decide who has to go when too many have not proved the key.
+    #[cfg(test)]
+    pub(crate) fn draw_by(&mut self, seed: u64) {
+        self.candidates.admission = weft_secure::Admission::seeded(seed);
     }
 
     /// Who was turned away so far.

@@ -13,8 +13,9 @@ use rustix::event::epoll::Event;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, sockopt};
 use weft_fabric::{Bell, Region};
+use weft_secure::Source;
 use weft_sys::clock;
-use weft_sys::socket::{self, Part};
+use weft_sys::socket::{self, NotAccepted, Part};
 
 use crate::bell::{About, TcpBell};
 use crate::meeting::{prepare, stream};
@@ -63,6 +64,9 @@ pub trait Watch<S>: Bell {
     /// If the system refuses.
     fn rewatch(&self, what: &S, about: About, room: bool) -> io::Result<()>;
 
+    /// Watches it no more. It stays open.
+    fn unwatch(&self, what: &S);
+
     /// What has news now.
     fn look<'a>(&self, events: &'a mut [Event]) -> &'a [Event];
 
@@ -92,8 +96,11 @@ pub trait Network: Send {
     /// It is known at once that nobody answers there.
     fn connect(&self, address: &SocketAddr, patience: Duration) -> Result<Self::Stream, Errno>;
 
-    /// Takes one who has called.
-    fn accept(&self, listener: &Self::Stream, patience: Duration) -> Option<Self::Stream>;
+    /// Takes one who has called, and says from where.
+    ///
+    /// # Errors
+    /// Nobody was taken.
+    fn accept(&self, listener: &Self::Stream) -> Result<(Self::Stream, Source), NotAccepted>;
 
     /// When so much time has passed.
     fn after(&self, time: Duration) -> u64 {
@@ -149,8 +156,12 @@ impl Network for Kernel {
         }
     }
 
-    fn accept(&self, listener: &OwnedFd, _patience: Duration) -> Option<OwnedFd> {
+    fn accept(&self, listener: &OwnedFd) -> Result<(OwnedFd, Source), NotAccepted> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        rustix::net::accept_with(listener, flags).ok()
+        let came = rustix::net::acceptfrom_with(listener, flags);
+        let (socket, from) = came.map_err(|error| NotAccepted::from_errno(error.raw_os_error()))?;
+        let from = from.and_then(|address| SocketAddr::try_from(address).ok());
+        let source = from.map_or(Source::LOCAL, |address| Source::of(address.ip()));
+        Ok((socket, source))
     }
 }

@@ -56,7 +56,7 @@ impl<N: Network> Tcp<N> {
         if ask {
             found += self.look_at_all(sink, share);
         }
-        if unsettled || (ask && !self.candidates.is_empty()) {
+        if unsettled || (ask && !self.candidates.is_quiet()) {
             self.tick();
         }
         // Also those without news of the descriptor: their frames may stand in a buffer.

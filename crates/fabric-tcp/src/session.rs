@@ -51,8 +51,10 @@ pub struct Landing {
 pub struct Dialing {
     /// When they began, in nanoseconds of the monotonic clock.
     pub since: u64,
-    /// When they end.
+    /// When they end. Time in which this rank did not look is added: nobody has tried anything then.
     pub until: u64,
+    /// When this rank last looked.
+    pub looked: u64,
     /// When the next ones are made.
     pub next: u64,
     /// Pause before the ones after.

@@ -172,6 +172,137 @@ fn ten_thousand_strangers_change_nothing() {
     );
 }
 
+/// Connects without a pause and stays, without a word or with half of a first message, until it is over.
+/// Answers how many connections were made.
+fn flood(to: SocketAddr, over: &AtomicBool) -> u64 {
+    let mut held = std::collections::VecDeque::new();
+    let mut made = 0;
+    while !over.load(Ordering::SeqCst) {
+        let Some(mut stream) = connect(to) else {
+            continue;
+        };
+        if made % 2 == 0 {
+            let _ = stream.write_all(&[7; FIRST / 2]);
+        }
+        made += 1;
+        held.push_back(stream);
+        if held.len() > 500 {
+            held.pop_front();
+        }
+    }
+    made
+}
+
+/// Members get in while the flood lasts. How soon is printed; what bound holds is shown in virtual time, by
+/// `simulated::crowd`.
+#[test]
+fn members_get_in_while_a_flood_lasts() {
+    const MEMBERS: u32 = 8;
+    let mut ranks = Tcp::group(1 + MEMBERS, |_| ()).expect("loopback is there");
+    let to = listening_at(&ranks);
+    let over = AtomicBool::new(false);
+    let start = Instant::now();
+    let mut took = Vec::new();
+    let made = std::thread::scope(|scope| {
+        let flooding = scope.spawn(|| flood(to, &over));
+        let mut ear = Ear::default();
+        let mut called = Vec::new();
+        while took.len() < MEMBERS as usize && start.elapsed() < Duration::from_secs(30) {
+            let due = Duration::from_millis(100 * (called.len() as u64 + 3));
+            if called.len() < MEMBERS as usize && start.elapsed() > due {
+                let rank = called.len() + 1;
+                let sent = ranks[rank].try_send(Peer(0), &[rank as u8; HEAD], &[]);
+                assert_eq!(sent, Ok(Posted::Done));
+                called.push(Instant::now());
+            }
+            let mut other = Ear::default();
+            ranks[1..].iter_mut().for_each(|one| {
+                one.poll(&mut other, 16);
+            });
+            ranks[0].poll(&mut ear, 16);
+            let heard = |rank: &usize| ear.inbox.of(*rank).count() > 0;
+            for rank in (took.len() + 1..=called.len()).take_while(heard) {
+                took.push(called[rank - 1].elapsed());
+            }
+        }
+        over.store(true, Ordering::SeqCst);
+        flooding.join().expect("no panic")
+    });
+    let rate = made as f64 / start.elapsed().as_secs_f64();
+    println!(
+        "{made} connections of strangers, {rate:.0} a second; members: {took:.1?}; {}",
+        ranks[0].strangers()
+    );
+    assert_eq!(took.len(), MEMBERS as usize, "not all members got in");
+}
+
+/// Where rank 0 of a group listens.
+fn listening_at(ranks: &[Tcp]) -> SocketAddr {
+    ranks[0].offers()[0].address
+}
+
+/// What this test program is told when it is started as a child of itself.
+const CHILD: &str = "WEFT_TEST_WITHOUT_DESCRIPTORS";
+
+/// A rank without descriptors sleeps although somebody calls, and takes who has called when there are some
+/// again. In a process of its own: the limit is that of the whole process.
+#[test]
+fn a_rank_without_descriptors_sleeps() {
+    if std::env::var_os(CHILD).is_some() {
+        return without_descriptors();
+    }
+    let test = "a_rank_without_descriptors_sleeps";
+    let us = std::env::current_exe().expect("this program");
+    let child = std::process::Command::new(us)
+        .args(["--exact", test, "--nocapture", "--test-threads", "1"])
+        .env(CHILD, "1")
+        .output()
+        .expect("starts");
+    let said = String::from_utf8_lossy(&child.stderr).into_owned();
+    assert!(child.status.success(), "{said}");
+    assert!(said.contains("slept"), "{said}");
+}
+
+fn without_descriptors() {
+    let mut pair = Tcp::group(2, |_| ()).expect("loopback is there");
+    let to = listening_at(&pair);
+    // Who calls has its descriptor before they are all gone.
+    let strangers: Vec<TcpStream> = (0..5).filter_map(|_| connect(to)).collect();
+    assert_eq!(strangers.len(), 5);
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let mut few = limit.clone();
+    few.current = Some(64);
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, few).expect("less is allowed");
+    let file = || std::fs::File::open("/dev/null").ok();
+    let all: Vec<std::fs::File> = std::iter::from_fn(file).collect();
+    let bell = pair[0].bell();
+    let (mut ear, mut wakes) = (Ear::default(), 0);
+    let end = Instant::now() + Duration::from_millis(500);
+    while Instant::now() < end {
+        pair[0].poll(&mut ear, 16);
+        let ticket = bell.prepare();
+        if pair[0].poll(&mut ear, 16) > 0 {
+            bell.cancel(ticket);
+        } else {
+            bell.wait(ticket, Some(Duration::from_millis(250)));
+        }
+        wakes += 1;
+    }
+    // Every 100 ms it asks again; one who does not sleep comes round some hundred thousand times.
+    assert!(wakes < 100, "woken {wakes} times");
+    eprintln!("slept, and was woken {wakes} times");
+    drop(all);
+    let sent = pair[1].try_send(Peer(0), &[7; HEAD], &[]);
+    assert_eq!(sent, Ok(Posted::Done));
+    let end = Instant::now() + Duration::from_secs(20);
+    while ear.inbox.messages() == 0 && Instant::now() < end {
+        for one in &mut pair {
+            one.poll(&mut ear, 16);
+        }
+    }
+    assert_eq!(ear.inbox.messages(), 1);
+}
+
 /// Where something of this process's network listens, as `/proc` shows it: address and port in hexadecimal.
 fn listening() -> Vec<(String, u16)> {
     let mut found = Vec::new();

@@ -155,6 +155,13 @@ impl Handshake {
         }
     }
 
+    /// Of a responder: whether the first message was answered. It came from somebody who knows the key, or
+    /// repeats such a one.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        matches!(self.state, State::ExpectsThird(_))
+    }
+
     /// What is to be sent now; empty if nothing.
     #[must_use = "the other side waits for these bytes"]
     pub fn take_outgoing(&mut self) -> Vec<u8> {
@@ -328,7 +335,9 @@ mod tests {
             assert!(right.take_outgoing().is_empty());
             let first = left.take_outgoing();
             assert_eq!(first.len(), FIRST);
+            assert!(!right.is_answered());
             assert!(feed(&mut right, &first, piece).unwrap().is_none());
+            assert!(right.is_answered() && !left.is_answered());
             let second = right.take_outgoing();
             assert_eq!(second.len(), SECOND);
             let mut here = feed(&mut left, &second, piece).unwrap().expect("done");

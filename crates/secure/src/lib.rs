@@ -23,6 +23,7 @@
 //! | `records` | sealed bytes: replay, reordering, loss and change are found out |
 //! | `session` | both over a blocking stream, with a deadline: whole messages |
 //! | `strangers` | who was turned away, counted by reason |
+//! | `admission` | who is kept when too many have not proved the key |
 //!
 //! # What is guaranteed
 //! Without the key nobody completes a handshake with either side, learns a hello, or reads or forges a
@@ -35,12 +36,14 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
 mod handshake;
 mod key;
 mod records;
 mod session;
 mod strangers;
 
+pub use admission::{Admission, SILENT, Source};
 pub use handshake::{Channel, FIRST, HELLO, Handshake, Heard, SECOND, Step, THIRD};
 pub use key::{Key, KeyError};
 pub use records::{Broken, LENGTH, Opener, RECORD, Sealer, TAG};

@@ -17,7 +17,8 @@ pub enum Refusal {
     Slow,
     /// It closed the connection before it had proved anything.
     Gone,
-    /// Too many were in the middle of a handshake; the oldest had to go.
+    /// Too many were in the middle of a handshake, and it was its turn to go: see
+    /// [`Admission`](crate::Admission).
     Crowded,
     /// Bytes were fed to a handshake that had ended.
     Over,

@@ -59,6 +59,54 @@ fn answer(count: isize, call: &'static str, purpose: &str) -> io::Result<Option<
     }
 }
 
+/// Why nobody was accepted. None of these says that the listening socket is of no use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotAccepted {
+    /// Nobody waits.
+    Nobody,
+    /// The one who was next is gone already, or may not come: the one after it may.
+    Lost,
+    /// This process or the system has no descriptor or no memory left. Who waits goes on waiting, and the socket
+    /// stays readable: whoever sleeps on it must leave it alone for a while.
+    Exhausted,
+}
+
+impl NotAccepted {
+    /// What an error of `accept` means.
+    #[must_use]
+    pub fn from_errno(errno: i32) -> Self {
+        match errno {
+            libc::EAGAIN => Self::Nobody,
+            // Of the one connection; see accept(2) for those that Linux passes on from the network.
+            libc::EINTR
+            | libc::ECONNABORTED
+            | libc::EPERM
+            | libc::EPROTO
+            | libc::ENOPROTOOPT
+            | libc::EOPNOTSUPP
+            | libc::ENETDOWN
+            | libc::ENETUNREACH
+            | libc::EHOSTDOWN
+            | libc::EHOSTUNREACH
+            | libc::ENONET => Self::Lost,
+            // EMFILE, ENFILE, ENOBUFS, ENOMEM, and what is not known.
+            _ => Self::Exhausted,
+        }
+    }
+
+    /// … of the standard library or of this crate.
+    #[must_use]
+    pub fn from_error(error: &io::Error) -> Self {
+        Self::from_errno(crate::error::errno(error).unwrap_or(0))
+    }
+}
+
+/// Whether an error says that no descriptor is left, in this process or in the system.
+#[must_use]
+pub fn is_exhausted(errno: i32) -> bool {
+    matches!(errno, libc::EMFILE | libc::ENFILE)
+}
+
 /// Sends the first [`PARTS`] parts, as much of them as there is room for. `None`: no room at all, or a
 /// signal came. Never waits, never raises SIGPIPE.
 ///

@@ -1,7 +1,8 @@
 //! The one who calls: all addresses of a peer at once, again after pauses, until the set time is over.
 
 use rustix::io::Errno;
-use weft_secure::Refusal;
+use weft_secure::{Refusal, Source};
+use weft_sys::socket::is_exhausted;
 
 use super::{Candidate, Stage};
 use crate::endpoint::Tcp;
@@ -27,6 +28,7 @@ impl<N: Network> Tcp<N> {
             session.dialing = Some(Dialing {
                 since: now,
                 until: self.network.after(limit),
+                looked: now,
                 next: now,
                 pause: PAUSES.0,
                 failures: Vec::new(),
@@ -56,7 +58,14 @@ impl<N: Network> Tcp<N> {
                 continue;
             }
             let place = format!("{} ({})", offer.address, offer.interface);
-            let called = self.network.connect(&offer.address, self.config.patience);
+            let mut called = self.network.connect(&offer.address, self.config.patience);
+            // No stranger has a descriptor that a member needs.
+            if let Err(error) = called
+                && is_exhausted(error.raw_os_error())
+                && self.make_room()
+            {
+                called = self.network.connect(&offer.address, self.config.patience);
+            }
             let socket = match called {
                 Ok(socket) => socket,
                 Err(error) => {
@@ -67,6 +76,7 @@ impl<N: Network> Tcp<N> {
             let number = self.candidates.add(Candidate {
                 peer: Some(peer),
                 offer: Some(index),
+                source: Source::LOCAL,
                 generation: 0,
                 stage: Stage::Connecting(socket),
                 since: self.network.now(),
@@ -168,6 +178,7 @@ impl<N: Network> Tcp<N> {
         if now < self.candidates.due {
             return;
         }
+        self.listen_again(now);
         for number in self.candidates.numbers(|one| one.until <= now) {
             if let Some(candidate) = self.candidates.remove(number)
                 && candidate.offer.is_none()
@@ -182,6 +193,11 @@ impl<N: Network> Tcp<N> {
             let Some(dialing) = &mut session.dialing else {
                 continue;
             };
+            let away = now - dialing.looked;
+            dialing.looked = now;
+            if away > 2 * PAUSES.1 {
+                dialing.until = dialing.until.saturating_add(away);
+            }
             // Somebody is there and has not proved the key: a peer that computes answers later. While its
             // kernel answers for it, patience has no end; as somebody else may answer at one address, the
             // others are called again.
@@ -239,7 +255,9 @@ impl<N: Network> Tcp<N> {
             Some(dialing.next.min(end))
         });
         let candidates = self.candidates.all.iter().flatten().map(|one| one.until);
-        let due = dialing.chain(candidates).min().unwrap_or(u64::MAX);
+        let rest = self.candidates.rests_until;
+        let due = dialing.chain(candidates).chain(rest).min();
+        let due = due.unwrap_or(u64::MAX);
         self.candidates.due = due;
         self.bell.set_due(due);
     }

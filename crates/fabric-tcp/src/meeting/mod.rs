@@ -19,8 +19,9 @@
 //! not used it yet is about to, and its other calls are spares.
 //!
 //! Nothing is read from a connection but the handshake, of fixed size, before the key is proved.
-//! Connections that do not come to that within ten seconds are dropped; of more than 64 at a time the
-//! oldest are. All are counted.
+//! Connections that do not come to that within ten seconds are dropped, and some earlier when there are too
+//! many: [`weft_secure::Admission`] says which. All are counted. When the process has no descriptor left, those
+//! of strangers go first, then nobody is accepted for a while.
 //!
 //! | file | what |
 //! |---|---|
@@ -34,7 +35,7 @@ mod choosing;
 mod proving;
 mod sockets;
 
-use weft_secure::{Handshake, Heard};
+use weft_secure::{Admission, Handshake, Heard, Source};
 
 use crate::bell::About;
 use crate::endpoint::Tcp;
@@ -51,6 +52,8 @@ pub(crate) struct Candidate<S> {
     peer: Option<u32>,
     /// Which of the peer's offers was called; `None`: it has called us.
     offer: Option<usize>,
+    /// Where it comes from, if it has called us.
+    source: Source,
     /// What the other side said of itself.
     generation: u32,
     stage: Stage<S>,
@@ -78,6 +81,10 @@ pub(crate) struct Candidates<S> {
     due: u64,
     /// What members have said first: who says it again is a recording.
     heard: Heard,
+    /// Draws who has to go when there are too many.
+    pub admission: Admission,
+    /// No descriptor was left: when to accept again.
+    rests_until: Option<u64>,
 }
 
 impl<S> Default for Candidates<S> {
@@ -88,13 +95,16 @@ impl<S> Default for Candidates<S> {
             expected: 0,
             due: u64::MAX,
             heard: Heard::default(),
+            admission: Admission::new(),
+            rests_until: None,
         }
     }
 }
 
 impl<S> Candidates<S> {
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
+    /// Whether there is nothing that time could change.
+    pub fn is_quiet(&self) -> bool {
+        self.count == 0 && self.rests_until.is_none()
     }
 
     /// Whether one of them may become the connection to a peer. Others are strangers until they prove the
@@ -103,8 +113,16 @@ impl<S> Candidates<S> {
         self.expected > 0
     }
 
-    fn strangers(&self) -> usize {
-        self.count - self.expected
+    /// Those who have called and not proved the key: who were answered, or who were not.
+    fn waiting(&self, answered: bool) -> impl Iterator<Item = (u32, &Candidate<S>)> {
+        let all = self.all.iter().enumerate();
+        all.filter_map(move |(number, one)| {
+            let one = one.as_ref().filter(|one| one.peer.is_none())?;
+            let Stage::Shaking(_, handshake, _) = &one.stage else {
+                return None;
+            };
+            (handshake.is_answered() == answered).then_some((number as u32, one))
+        })
     }
 
     fn count(&mut self, candidate: &Candidate<S>, more: bool) {
@@ -215,11 +233,11 @@ mod tests {
         let address = pair[0].cards[1].offers[0].address;
         let stranger = std::net::TcpStream::connect(address).expect("rank 1 listens");
         let listener = &mut pair[1];
-        while listener.candidates.is_empty() {
+        while listener.candidates.is_quiet() {
             listener.poll(&mut sinks[1], 16);
         }
         assert!(!listener.candidates.has_expected());
-        assert_eq!(listener.candidates.strangers(), 1);
+        assert_eq!(listener.candidates.waiting(false).count(), 1);
         assert!(!listener.is_busy());
         let sent = pair[0].try_send(Peer(1), &[7; HEAD], &[]);
         assert_eq!(sent, Ok(Posted::Done));
@@ -232,9 +250,9 @@ mod tests {
         // The call has become the connection; the stranger is there yet, and counted when it goes.
         let listener = &mut pair[1];
         assert!(!listener.candidates.has_expected());
-        assert_eq!(listener.candidates.strangers(), 1);
+        assert_eq!(listener.candidates.waiting(false).count(), 1);
         drop(stranger);
-        while !listener.candidates.is_empty() {
+        while !listener.candidates.is_quiet() {
             listener.poll(&mut sinks[1], 16);
         }
         assert_eq!(listener.strangers.all(), 1);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use rustix::io::Errno;
-use weft_secure::{Channel, FIRST, Handshake, Refusal, Step};
+use weft_secure::{Channel, FIRST, Handshake, Refusal, SILENT, Source, Step};
 use weft_sys::Region;
-use weft_sys::socket::Part;
+use weft_sys::socket::{NotAccepted, Part};
 
 use super::choosing::uncounted;
 use super::{Candidate, Stage};
@@ -19,11 +19,14 @@ use crate::wire::{Hello, Kind};
 /// How long somebody who has connected may take to prove the key, while we look.
 const PROOF: Duration = Duration::from_secs(10);
 
-/// Most connections that are in the middle of proving the key.
-const CROWD: usize = 64;
-
 /// Connections accepted in one look: strangers must not keep the job from its work.
 const ACCEPTS: usize = 8;
+
+/// How long nobody is accepted when no descriptor is left, and none that a stranger holds.
+const REST: Duration = Duration::from_millis(100);
+
+/// Most connections of one peer that wait to be taken, for each address at which it may call.
+const SPARES: usize = 16;
 
 impl<N: Network> Tcp<N> {
     /// Takes those who have connected, some at a time.
@@ -32,46 +35,121 @@ impl<N: Network> Tcp<N> {
             let Some(listener) = self.listeners.get(listener as usize) else {
                 return;
             };
-            let Some(socket) = self.network.accept(&listener.socket, self.config.patience) else {
-                return;
+            let (socket, source) = match self.network.accept(&listener.socket) {
+                Ok(came) => came,
+                Err(NotAccepted::Nobody) => break,
+                Err(NotAccepted::Lost) => continue,
+                Err(NotAccepted::Exhausted) => {
+                    self.stirred += 1;
+                    if self.make_room() {
+                        continue;
+                    }
+                    self.rest();
+                    break;
+                }
             };
             self.stirred += 1;
-            if self.candidates.strangers() >= CROWD {
-                let all = self.candidates.all.iter().enumerate();
-                let oldest = all
-                    .filter_map(|(number, one)| Some((number, one.as_ref()?)))
-                    .filter(|(_, one)| one.peer.is_none())
-                    .min_by_key(|(_, one)| one.until);
-                if let Some((oldest, _)) = oldest {
-                    self.candidates.remove(oldest as u32);
-                    self.strangers.count(Refusal::Crowded);
-                }
+            let callers = self.callers();
+            if self.candidates.waiting(false).count() >= SILENT.max(callers) {
+                self.drop_one(false);
             }
-            // Who it is is not known yet: the generation that we say is that of nobody.
-            let hello = Hello {
-                rank: self.config.me,
-                target: self.config.me,
-                generation: 0,
-            };
-            let handshake = Handshake::responder(&self.config.key, self.purpose, &hello.emit())
-                .refusing(self.candidates.heard.clone());
-            let number = self.candidates.add(Candidate {
-                peer: None,
-                offer: None,
-                generation: 0,
-                stage: Stage::Shaking(socket, Box::new(handshake), Vec::new()),
-                since: self.network.now(),
-                until: self.network.after(PROOF),
-                place: String::new(),
-            });
-            // Its first bytes are often here already; who is refused by them needs no watching.
-            self.attend(number);
-            if let Some(Some(candidate)) = self.candidates.all.get(number as usize) {
-                let room = matches!(&candidate.stage, Stage::Shaking(.., out) if !out.is_empty());
-                self.watch_candidate(number, room);
+            self.admit(socket, source);
+            if self.candidates.waiting(true).count() > SILENT + callers {
+                self.drop_one(true);
             }
         }
         self.set_due();
+    }
+
+    /// How many connections members may make at the same moment: each calls every address.
+    fn callers(&self) -> usize {
+        self.config.peers as usize * self.listeners.len()
+    }
+
+    /// Somebody has connected.
+    fn admit(&mut self, socket: N::Stream, source: Source) {
+        // Who it is is not known yet: the generation that we say is that of nobody.
+        let hello = Hello {
+            rank: self.config.me,
+            target: self.config.me,
+            generation: 0,
+        };
+        let handshake = Handshake::responder(&self.config.key, self.purpose, &hello.emit())
+            .refusing(self.candidates.heard.clone());
+        let number = self.candidates.add(Candidate {
+            peer: None,
+            offer: None,
+            source,
+            generation: 0,
+            stage: Stage::Shaking(socket, Box::new(handshake), Vec::new()),
+            since: self.network.now(),
+            until: self.network.after(PROOF),
+            place: String::new(),
+        });
+        // Its first bytes are often here already; who is refused by them needs no watching.
+        self.attend(number);
+        if let Some(Some(candidate)) = self.candidates.all.get(number as usize) {
+            let room = matches!(&candidate.stage, Stage::Shaking(.., out) if !out.is_empty());
+            self.watch_candidate(number, room);
+        }
+    }
+
+    /// Drops one of those who have not proved the key: of those who were answered, or of those who were not.
+    /// What it has said may be here and not read yet: then it is heard, and another one goes. False: all were
+    /// heard, and none is left.
+    fn drop_one(&mut self, answered: bool) -> bool {
+        loop {
+            let mut waiting: Vec<_> = self.candidates.waiting(answered).collect();
+            waiting.sort_unstable_by_key(|(number, one)| (one.since, *number));
+            let waiting: Vec<_> = waiting
+                .into_iter()
+                .map(|(number, one)| (number, one.source))
+                .collect();
+            let Some(victim) = self.candidates.admission.victim(&waiting) else {
+                return false;
+            };
+            self.attend(victim);
+            let same = |(number, _): (u32, &Candidate<N::Stream>)| number == victim;
+            if self.candidates.waiting(answered).any(same) {
+                self.candidates.remove(victim);
+                self.strangers.count(Refusal::Crowded);
+                return true;
+            }
+            // It was refused and is gone, or has come further.
+            if !matches!(self.candidates.all.get(victim as usize), Some(Some(_))) {
+                return true;
+            }
+        }
+    }
+
+    /// Drops a connection of somebody who has not proved the key, so that its descriptor is free. False: there
+    /// is none.
+    pub(super) fn make_room(&mut self) -> bool {
+        self.drop_one(false) || self.drop_one(true)
+    }
+
+    /// Accepts nobody for a while: those who wait keep the listeners readable, and nobody could sleep.
+    fn rest(&mut self) {
+        for listener in &self.listeners {
+            self.bell.unwatch(&listener.socket);
+        }
+        self.candidates.rests_until = Some(self.network.after(REST));
+    }
+
+    /// Accepts again, once the rest is over.
+    pub(super) fn listen_again(&mut self, now: u64) {
+        if self.candidates.rests_until.is_none_or(|until| now < until) {
+            return;
+        }
+        self.candidates.rests_until = None;
+        let mut watched = true;
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let about = About::Listener(index as u32);
+            watched &= self.bell.watch(&listener.socket, about, false).is_ok();
+        }
+        if !watched {
+            self.rest();
+        }
     }
 
     pub(super) fn attend_connecting(
@@ -206,6 +284,9 @@ impl<N: Network> Tcp<N> {
         if self.sessions[peer as usize].is_none() {
             self.sessions[peer as usize] = Some(Box::new(Session::new()));
         }
+        if accepted {
+            self.limit_spares(peer);
+        }
         candidate.peer = Some(peer);
         candidate.until = u64::MAX;
         candidate.generation = hello.generation;
@@ -231,5 +312,22 @@ impl<N: Network> Tcp<N> {
         candidate.stage = Stage::Waiting(link);
         self.keep(number, candidate);
         self.decide(peer);
+    }
+
+    /// A peer that calls without end has only so many connections here: the oldest that waits goes.
+    fn limit_spares(&mut self, peer: u32) {
+        let waits = |one: &Candidate<N::Stream>| {
+            one.peer == Some(peer) && matches!(one.stage, Stage::Waiting(_))
+        };
+        let spares = self.candidates.numbers(waits);
+        if spares.len() >= SPARES * self.listeners.len() {
+            let since = |number: &u32| {
+                let one = self.candidates.all[*number as usize].as_ref();
+                one.map_or(0, |one| one.since)
+            };
+            if let Some(oldest) = spares.into_iter().min_by_key(since) {
+                self.candidates.remove(oldest);
+            }
+        }
     }
 }

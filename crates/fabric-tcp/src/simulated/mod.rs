@@ -6,6 +6,7 @@
 //!   model  what was taken for sending, and what must come of it
 //!   world  streams under virtual time: pieces, delay, slowness, stalls, cuts at any byte
 //!   decoys what addresses cost that do not work
+//!   crowd  many who call one rank at once, members and strangers; no descriptors left
 //! ```
 //!
 //! # What is replaced
@@ -19,20 +20,22 @@
 //! names its seed, is made as short as it goes, and shows what happened. It is played again by
 //! `WEFT_SEED=… cargo test -p weft-fabric-tcp simulated`, with `WEFT_STEPS=…` for a shorter part.
 
+mod crowd;
 mod decoys;
 mod model;
 mod play;
 mod world;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::epoll::{Event, EventData, EventFlags};
 use rustix::io::Errno;
 use weft_fabric::{Bell, Load, Region, Ticket};
-use weft_sys::socket::Part;
+use weft_secure::Source;
+use weft_sys::socket::{NotAccepted, Part};
 
 use crate::bell::About;
 use crate::network::{Network, Stream, Watch};
@@ -107,9 +110,10 @@ impl Network for Simulated {
         Ok(self.stream(id))
     }
 
-    fn accept(&self, listener: &SimulatedStream, _: Duration) -> Option<SimulatedStream> {
-        let id = self.world().accept(listener.id)?;
-        Some(self.stream(id))
+    fn accept(&self, listener: &SimulatedStream) -> Result<(SimulatedStream, Source), NotAccepted> {
+        let (id, from) = self.world().accept(listener.id)?;
+        let source = Source::of(IpAddr::from([10, 0, 0, from as u8]));
+        Ok((self.stream(id), source))
     }
 }
 
@@ -121,6 +125,10 @@ impl Watch<SimulatedStream> for Simulated {
 
     fn rewatch(&self, what: &SimulatedStream, about: About, room: bool) -> io::Result<()> {
         self.watch(what, about, room)
+    }
+
+    fn unwatch(&self, what: &SimulatedStream) {
+        self.world().unwatch(self.node, what.id);
     }
 
     fn look<'a>(&self, events: &'a mut [Event]) -> &'a [Event] {

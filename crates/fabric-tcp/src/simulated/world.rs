@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rustix::io::Errno;
 use weft_fabric::Region;
-use weft_sys::socket::Part;
+use weft_sys::socket::{NotAccepted, Part};
 
 use super::model::POISON;
 use crate::bell::About;
@@ -141,6 +141,9 @@ pub struct World {
     severed: bool,
     /// Memory was read that is not lent any more.
     pub poisoned: bool,
+    /// No descriptor is left for those who call, and how often one was asked for.
+    pub exhausted: bool,
+    pub accepts: usize,
     /// What happened, if it is to be shown.
     pub trace: Option<Vec<String>>,
 }
@@ -165,6 +168,8 @@ impl World {
             stalled: 0,
             severed: false,
             poisoned: false,
+            exhausted: false,
+            accepts: 0,
             trace: None,
         }
     }
@@ -190,6 +195,10 @@ impl World {
 
     pub fn set_due(&mut self, node: usize, due: u64) {
         self.nodes[node].due = due;
+    }
+
+    pub fn unwatch(&mut self, node: usize, id: Id) {
+        self.nodes[node].watched.remove(&id);
     }
 
     pub fn watch(&mut self, node: usize, id: Id, about: About, room: bool) {
@@ -274,13 +283,19 @@ impl World {
         Ok(Id::End(number, 0))
     }
 
-    pub fn accept(&mut self, listener: Id) -> Option<Id> {
+    /// Takes one who has called, and says which host that is.
+    pub fn accept(&mut self, listener: Id) -> Result<(Id, usize), NotAccepted> {
         let Id::Listener(node, index) = listener else {
-            return None;
+            return Err(NotAccepted::Exhausted);
         };
-        let line = self.nodes[node].backlogs[index].pop_front()?;
+        self.accepts += 1;
+        let backlog = &mut self.nodes[node].backlogs[index];
+        if self.exhausted && !backlog.is_empty() {
+            return Err(NotAccepted::Exhausted);
+        }
+        let line = backlog.pop_front().ok_or(NotAccepted::Nobody)?;
         self.note(|| format!("rank {node} accepts line {line}"));
-        Some(Id::End(line, 1))
+        Ok((Id::End(line, 1), self.lines[line].nodes[0]))
     }
 
     pub fn is_connected(&mut self, id: Id) -> Result<bool, Errno> {

@@ -1,0 +1,234 @@
+//! Many who call one rank at the same time: members all of them, members among strangers, and when no
+//! descriptor is left. In virtual time, where a bound means something.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use weft_fabric::{Fabric, Peer, Posted};
+use weft_secure::{Key, Refusal};
+use weft_sys::socket::Part;
+
+use super::model::{Ear, Event, Item};
+use super::world::{Id, Route, World};
+use super::{Simulated, locked};
+use crate::card::{Card, Offer};
+use crate::endpoint::{Config, Listener, Tcp};
+
+const MS: u64 = 1_000_000;
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a member may take to get in.
+const BOUND: u64 = 1000 * MS;
+
+/// Rank 0, which is called, and the others, which call it; behind them hosts of strangers.
+struct Crowd {
+    world: Arc<Mutex<World>>,
+    ranks: Vec<Tcp<Simulated>>,
+    at: SocketAddr,
+    strangers: usize,
+    /// Which host of the strangers comes next.
+    turn: usize,
+    /// Connections that strangers hold.
+    held: Vec<Id>,
+    /// When each rank was heard for the first time.
+    heard: HashMap<usize, u64>,
+}
+
+impl Crowd {
+    fn new(seed: u64, ranks: usize, strangers: usize) -> Self {
+        let mut listeners = vec![0; ranks + strangers];
+        listeners[0] = 1;
+        let mut world = World::new(seed, &listeners);
+        // The path is another matter: a network of one place, nothing is cut.
+        (world.weather.latency, world.weather.jitter) = (50_000, 20_000);
+        (world.weather.doomed, world.weather.cuts) = (0, 0);
+        let at = SocketAddr::from(([10, 0, 0, 1], 1000));
+        world.routes.insert(at, Route::To(0, 0));
+        let world = Arc::new(Mutex::new(world));
+        let offer = Offer {
+            interface: "sim0".into(),
+            address: at,
+        };
+        let card = |rank: usize| Card {
+            host: format!("host{rank}"),
+            offers: (rank == 0).then(|| offer.clone()).into_iter().collect(),
+        };
+        let cards: Vec<Card> = (0..ranks).map(card).collect();
+        let key = Key::from_bytes([7; Key::BYTES]);
+        let rank = |node: usize| {
+            let system = Simulated {
+                world: world.clone(),
+                node,
+            };
+            let mut config = Config::new(node as u32, ranks as u32, key.clone());
+            (config.patience, config.connect) = (PATIENCE, PATIENCE);
+            let listens = (node == 0).then(|| Listener {
+                socket: system.stream(Id::Listener(0, 0)),
+            });
+            let host = format!("host{node}");
+            let listens = listens.into_iter().collect();
+            let all = cards.clone();
+            let mut rank = Tcp::over(system.clone(), system, (config, host), listens, all)
+                .expect("nothing is refused here");
+            rank.draw_by(seed);
+            rank
+        };
+        Self {
+            ranks: (0..ranks).map(rank).collect(),
+            world,
+            at,
+            strangers,
+            turn: 0,
+            held: Vec::new(),
+            heard: HashMap::new(),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        locked(&self.world).now()
+    }
+
+    /// So many strangers connect, host by host, say these bytes and stay.
+    fn strangers_come(&mut self, count: usize, say: &[u8]) {
+        let first = self.ranks.len();
+        for _ in 0..count {
+            let node = first + self.turn % self.strangers;
+            self.turn += 1;
+            let mut world = locked(&self.world);
+            let id = world.connect(node, &self.at).expect("there is a way");
+            if !say.is_empty() {
+                let _ = world.send(id, &[Part::Bytes(say)]);
+            }
+            self.held.push(id);
+        }
+    }
+
+    /// A rank sends its first message to rank 0.
+    fn call(&mut self, rank: usize) {
+        let head = Item::head(rank, 8);
+        let sent = self.ranks[rank].try_send(Peer(0), &head, super::model::bytes(rank, 8));
+        assert_eq!(sent, Ok(Posted::Done), "the first message has room");
+    }
+
+    fn look(&mut self, rank: usize) {
+        let mut ear = Ear::default();
+        self.ranks[rank].poll(&mut ear, 64);
+        let now = self.now();
+        for event in ear.events {
+            match event {
+                Event::Item(from, _) if rank == 0 => {
+                    self.heard.entry(from.index()).or_insert(now);
+                }
+                other => panic!("rank {rank} was told {other:?}"),
+            }
+        }
+    }
+
+    /// Lets a millisecond pass, in which rank 0 looks so often and the others once.
+    fn pass(&mut self, looks: usize, others: bool) {
+        locked(&self.world).pass(Duration::from_millis(1));
+        for _ in 0..looks {
+            self.look(0);
+        }
+        if others {
+            (1..self.ranks.len()).for_each(|rank| self.look(rank));
+        }
+    }
+}
+
+/// 10,000 strangers a second, who stay and say nothing, or a part of a first message. Members that look every
+/// 6 ms, as those do that have something else to do, are heard within a second. Rank 0 looks 2,000 times a
+/// second, and takes few at a time.
+#[test]
+fn members_get_in_past_ten_thousand_strangers_a_second() {
+    let mut worst = 0;
+    for seed in 0..6 {
+        // From one host, and from many.
+        for (hosts, say) in [(1, &[][..]), (200, &[1; 100])] {
+            const MEMBERS: usize = 8;
+            let mut crowd = Crowd::new(seed, 1 + MEMBERS, hosts);
+            let mut called = HashMap::new();
+            for step in 0..600usize {
+                crowd.strangers_come(10, say);
+                // They call when there are as many strangers as there may be.
+                if step >= 100 && step % 10 == 0 && called.len() < MEMBERS {
+                    let rank = called.len() + 1;
+                    crowd.call(rank);
+                    called.insert(rank, crowd.now());
+                }
+                crowd.pass(2, step % 6 == 0);
+            }
+            for (rank, since) in called {
+                let heard = crowd.heard.get(&rank);
+                let took = heard.map_or(u64::MAX, |when| when - since);
+                worst = worst.max(took);
+                assert!(
+                    took < BOUND,
+                    "seed {seed}, {hosts} hosts: rank {rank} was heard after {took} ns; {}",
+                    crowd.ranks[0].strangers()
+                );
+            }
+            assert!(crowd.ranks[0].strangers().of(Refusal::Crowded) > 4000);
+        }
+    }
+    println!("at most {} ms", worst / MS);
+}
+
+/// Two hundred members call a rank at the same moment, and look again only after it has taken all of them.
+#[test]
+fn members_do_not_push_each_other_out() {
+    const MEMBERS: usize = 200;
+    let mut crowd = Crowd::new(1, 1 + MEMBERS, 1);
+    (1..=MEMBERS).for_each(|rank| crowd.call(rank));
+    for step in 0..400usize {
+        crowd.pass(2, step % 50 == 49);
+    }
+    let away = crowd.ranks[0].strangers().all();
+    assert_eq!((crowd.heard.len(), away), (MEMBERS, 0));
+}
+
+/// While no descriptor is left, a rank does not ask for one all the time, and can sleep; strangers that have one
+/// lose it first. When there are some again, members get in.
+#[test]
+fn without_descriptors_a_rank_rests() {
+    let mut crowd = Crowd::new(1, 2, 1);
+    crowd.strangers_come(20, &[]);
+    (0..10).for_each(|_| crowd.pass(2, false));
+    locked(&crowd.world).exhausted = true;
+    let before = locked(&crowd.world).accepts;
+    crowd.call(1);
+    for _ in 0..1000 {
+        crowd.pass(4, true);
+    }
+    let strangers = crowd.ranks[0].strangers();
+    assert_eq!(strangers.of(Refusal::Crowded), 20, "{strangers}");
+    let mut world = locked(&crowd.world);
+    let asked = world.accepts - before;
+    // One for each stranger that went, then every 100 ms.
+    assert!(asked <= 20 + 11, "asked {asked} times within 1000 ms");
+    assert_eq!(world.ready(0), [], "somebody who sleeps is woken");
+    world.exhausted = false;
+    drop(world);
+    for _ in 0..200 {
+        crowd.pass(1, true);
+    }
+    assert_eq!(crowd.heard.len(), 1);
+}
+
+/// A rank that computes has tried nothing meanwhile: it does not give a peer up because of that time.
+#[test]
+fn who_did_not_look_has_not_lost_patience() {
+    let mut crowd = Crowd::new(1, 2, 0);
+    let at = crowd.at;
+    let lead_to = |crowd: &Crowd, route| locked(&crowd.world).routes.insert(at, route);
+    lead_to(&crowd, Route::Hole);
+    crowd.call(1);
+    crowd.pass(1, true);
+    locked(&crowd.world).pass(2 * PATIENCE);
+    lead_to(&crowd, Route::To(0, 0));
+    for _ in 0..2000 {
+        crowd.pass(1, true);
+    }
+    assert_eq!(crowd.heard.len(), 1);
+}

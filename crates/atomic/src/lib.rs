@@ -8,6 +8,7 @@
 //!   bits      a two-level bit set: who has something for me
 //!   doorbell  sleep until somebody rings, also between processes
 //!   lock      a mutex that shows its holder that others wait
+//!   fault_points   tests end a process after any store of a shared word
 //! ```
 //!
 //! Everything above takes its atomics from here, so that one flag (`--cfg loom`) puts a whole
@@ -26,6 +27,8 @@ pub mod biased;
 pub mod bits;
 pub mod cell;
 pub mod doorbell;
+#[cfg(fault_points)]
+pub mod fault_points;
 pub mod fence;
 pub mod kernel;
 pub mod lock;

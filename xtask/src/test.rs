@@ -76,6 +76,17 @@ const STEPS: &[Step] = &[
         )
     },
     Step {
+        // Likewise. The code itself, each rank ended after any of its stores.
+        environment: &[
+            ("RUSTFLAGS", "--cfg fault_points"),
+            ("CARGO_TARGET_DIR", "target/fault_points"),
+        ],
+        ..Step::new(
+            "fault points",
+            "cargo test --release -p weft-fabric-shm --lib deaths",
+        )
+    },
+    Step {
         possible: crate::models::possible,
         ..Step::new("models", "cargo xtask models")
     },

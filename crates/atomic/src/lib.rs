@@ -10,6 +10,7 @@
 //!   lock      a mutex that shows its holder that others wait
 //!   table     objects by index and generation, read without a lock
 //!   admission what others use until its owner takes it back: who is inside, and what becomes of them
+//!   fault_points   tests end a process after any store of a shared word
 //! ```
 //!
 //! Everything above takes its atomics from here, so that one flag (`--cfg loom`) puts a whole
@@ -29,6 +30,8 @@ pub mod biased;
 pub mod bits;
 pub mod cell;
 pub mod doorbell;
+#[cfg(fault_points)]
+pub mod fault_points;
 pub mod fence;
 pub mod kernel;
 pub mod lock;

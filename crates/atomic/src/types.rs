@@ -11,6 +11,12 @@ use loom as base;
 #[cfg(not(loom))]
 use std as base;
 
+#[cfg(fault_points)]
+use crate::fault_points as shared;
+/// Where the words come from that processes may share.
+#[cfg(not(fault_points))]
+use base::sync::atomic as shared;
+
 /// A boolean shared between threads.
 pub type AtomicBool = base::sync::atomic::AtomicBool;
 /// A `u8` shared between threads.
@@ -18,13 +24,13 @@ pub type AtomicU8 = base::sync::atomic::AtomicU8;
 /// A `u16` shared between threads.
 pub type AtomicU16 = base::sync::atomic::AtomicU16;
 /// A `u32` shared between threads; also the word of a futex.
-pub type AtomicU32 = base::sync::atomic::AtomicU32;
+pub type AtomicU32 = shared::AtomicU32;
 /// A `u64` shared between threads.
-pub type AtomicU64 = base::sync::atomic::AtomicU64;
+pub type AtomicU64 = shared::AtomicU64;
 /// A `usize` shared between threads.
 pub type AtomicUsize = base::sync::atomic::AtomicUsize;
 /// An `i32` shared between threads.
-pub type AtomicI32 = base::sync::atomic::AtomicI32;
+pub type AtomicI32 = shared::AtomicI32;
 /// An `i64` shared between threads.
 pub type AtomicI64 = base::sync::atomic::AtomicI64;
 /// A pointer shared between threads.
@@ -49,6 +55,10 @@ pub fn spin_loop() {
 
 /// Lets another thread run.
 pub fn yield_now() {
+    #[cfg(fault_points)]
+    if let Some(machine) = shared::machine() {
+        return machine.give_way();
+    }
     base::thread::yield_now();
 }
 

@@ -45,6 +45,8 @@ mod assist;
 mod attach;
 mod bell;
 mod chunks;
+#[cfg(all(test, fault_points))]
+mod deaths;
 mod endpoint;
 mod grants;
 mod lane;

@@ -28,7 +28,7 @@
 //! SYNC news.add: adding releases the slot, taking acquires it, by [`Bits`].
 //!
 //! *Killed.* A sender that ends between the bit and its summary keeps the lanes of its word from being
-//! looked at. Whoever hears of a death marks the summary again: [`recover`].
+//! looked at. Whoever tells of a death marks the summary: [`recover`].
 //!
 //! *Asleep.* The doorbell is loaded after all of that; a sleeper announces, fences heavily, then
 //! looks at hot lanes and news. Same argument.
@@ -94,14 +94,14 @@ pub(crate) fn recover(control: &Control, ranks: usize) {
 }
 
 /// Lanes that are polled directly.
-pub(crate) const HOT: usize = 4;
+pub(crate) const HOT: usize = if cfg!(fault_points) { 1 } else { 4 };
 
 /// After so many visits of cold lanes that found something, the hot lanes must have earned their
 /// place. A change costs a heavy fence (microseconds), so it must be rare.
-const PERIOD: u32 = 256;
+const PERIOD: u32 = if cfg!(fault_points) { 3 } else { 256 };
 
 /// A hot lane keeps its place if it was productive at least so often in a period.
-const EARNED: u32 = 16;
+const EARNED: u32 = if cfg!(fault_points) { 2 } else { 16 };
 
 /// The hot lanes of a receiver, and the lanes known to hold something.
 #[derive(Debug)]

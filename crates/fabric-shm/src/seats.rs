@@ -4,15 +4,15 @@
 //!   seat   0 … members−1     one for each rank, from the start
 //!          members …         spare: each is used once, by a process that is started in place of a dead one
 //!
-//!   launcher   fate of the seat ─► changes + 1 ─► wakes all        its process is fetched by then
+//!   launcher   marks all news ─► fate of the seat ─► changes + 1 ─► wakes all    its process is fetched by then
 //!              member of a spare seat, successor of the old one ─► changes + 1 ─► wakes all
 //!              starts the process
 //! ```
 //!
 //! What the dead had begun towards others and not ended is ended for them. It may have added itself to the
 //! news of a rank and not marked the summary, or have taken the announcement of a sleeper and not woken
-//! it. So the launcher wakes all, announced or not, and each that hears of a death marks its own summary.
-//! Everything else that a rank shares is published by a single store: see `deaths`.
+//! it. So the launcher marks all summaries, and wakes all whether announced or not. Everything else that a
+//! rank shares is published by a single store. `deaths` ends ranks after each store that they make.
 //!
 //! A seat has a control block, grants and lanes of its own, which nobody has used before: nothing of a
 //! dead process has to be cleaned up while others may be at it. What it had written into its lanes is
@@ -84,7 +84,6 @@ impl Shm {
         self.changes_seen = self.segment.header().changes.load(Ordering::Acquire);
         let mut done = 1;
         let me = self.me;
-        news::recover(self.segment.control(me), self.lanes.len());
         for seat in (0..self.segment.shape().ranks).filter(|seat| *seat != me) {
             let fate = self
                 .segment
@@ -119,6 +118,7 @@ impl Watch {
         let seat = self.segment.seat_of(rank);
         let identity = &self.segment.control(seat).identity;
         self.segment.header().presence.leave(seat);
+        self.end_what_the_dead_began();
         let status = u32::from_ne_bytes(status.to_ne_bytes()) & 0xffff;
         identity.fate.store(ENDED | status, Ordering::Relaxed);
         self.tell();
@@ -143,7 +143,17 @@ impl Watch {
         true
     }
 
-    /// Says that something has changed, and wakes everybody to hear it.
+    /// Marks all news: the dead may have added itself somewhere and not marked that. Whom it has not woken
+    /// is woken by `tell`.
+    fn end_what_the_dead_began(&self) {
+        let seats = self.segment.shape().ranks;
+        for seat in 0..seats {
+            news::recover(self.segment.control(seat), seats as usize);
+        }
+    }
+
+    /// Says that something has changed, and wakes everybody to hear it, also those whose announcement
+    /// somebody has taken along.
     fn tell(&self) {
         // SYNC job.changes.
         self.segment.header().changes.fetch_add(1, Ordering::AcqRel);

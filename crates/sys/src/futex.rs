@@ -58,6 +58,10 @@ impl Futex {
 
 impl Kernel for Futex {
     fn wait(&self, word: &AtomicU32, expected: u32, deadline: Option<u64>) -> Woken {
+        #[cfg(fault_points)]
+        if let Some(machine) = weft_atomic::fault_points::machine() {
+            return machine.wait(word, expected);
+        }
         let until = self.bounded(deadline).map(clock::timespec);
         let until_pointer = until
             .as_ref()
@@ -95,6 +99,10 @@ impl Kernel for Futex {
     }
 
     fn wake(&self, word: &AtomicU32, count: u32) {
+        #[cfg(fault_points)]
+        if let Some(machine) = weft_atomic::fault_points::machine() {
+            return machine.wake(word);
+        }
         // The kernel counts in an int.
         let count = i32::try_from(count).unwrap_or(i32::MAX);
         // SAFETY: the word is a live aligned u32. The call reads nothing else of ours. If it is

@@ -19,7 +19,8 @@
 //! | `lane` | one sender, one receiver: slots, bulk area, credit |
 //! | `news` | how a receiver finds work at a cost that does not grow with idle peers; the fences |
 //! | `bell` | sleeping, waking, and the count of who is awake |
-//! | `grants`, `portal`, `chunks` | bulk data: permission, the direct ways, the way that always works |
+//! | `grants`, `revoke` | bulk data: permission, and taking it back while others are at it |
+//! | `portal`, `chunks` | the direct ways, the way that always works |
 //! | `assist` | two cores for one large transfer |
 //! | `attach` | joining a job |
 //! | `endpoint`, `receive` | the [`Fabric`](weft_fabric::Fabric): sending and looking |
@@ -53,6 +54,7 @@ mod news;
 mod options;
 mod portal;
 mod receive;
+mod revoke;
 mod seated;
 mod seats;
 mod watch;

@@ -49,6 +49,12 @@ impl Segment {
         seat
     }
 
+    /// Whether the launcher has said that the process of a seat is gone: fetched, so that nothing of it runs.
+    pub fn is_dead(&self, seat: u32) -> bool {
+        // Acquire: what it left behind comes before.
+        self.control(seat).identity.fate.load(Ordering::Acquire) & ENDED != 0
+    }
+
     /// The rank that has or had a seat.
     pub fn rank_of(&self, seat: u32) -> Option<u32> {
         if seat < self.members() {
@@ -117,7 +123,7 @@ impl Watch {
             self.segment.header().awake.fetch_sub(1, Ordering::AcqRel);
         }
         let status = u32::from_ne_bytes(status.to_ne_bytes()) & 0xffff;
-        identity.fate.store(ENDED | status, Ordering::Relaxed);
+        identity.fate.store(ENDED | status, Ordering::Release);
         self.tell();
     }
 

@@ -205,6 +205,7 @@ fn run(rank: u32, segment: OwnedFd, line: &Mapping) {
         cross_memory: unless("WITHOUT_ATTACH"),
         kernel_fences: unless("WITHOUT_KERNEL_FENCES"),
         assist: unless("WITHOUT_ASSIST"),
+        ..Options::default()
     };
     let shm = Shm::attach_with(segment, rank, &options).expect("the segment of this example");
     let mut side = Side {

@@ -21,7 +21,9 @@
 //! The pad lies in the asker's control block. The asker opens and closes it; both claim by
 //! compare-and-swap on {ticket, next block}; a help that comes late finds another ticket, or no block.
 //! The asker stays until `done` has reached the number of blocks that it did not claim itself, so a
-//! block that is claimed is always a block of a transfer under way.
+//! block that is claimed is always a block of a transfer under way. An owner that is stopped in the middle of a
+//! block would go on in the asker's memory, and cannot be told not to: it is waited for as long as it lives. That it
+//! has died the launcher says, after its process was fetched.
 //! SYNC assist.open: claim is stored with Release, swapped with Acquire. SYNC assist.done: `done` is
 //! added to with Release after the bytes, loaded with Acquire.
 //!
@@ -30,16 +32,17 @@
 //! asked, through the kernel, by cross-memory attach that was proven. What a lying asker names is its
 //! own memory, or nothing.
 
+use std::time::Duration;
+
 use weft_atomic::{AtomicU64, Ordering};
-use weft_fabric::{Bell, FabricError, Peer, Region, SharedBytes, Token};
+use weft_fabric::{Bell, Peer, Region, SharedBytes, Token};
 use weft_sys::attach::{self, Remote};
-use weft_sys::clock;
 
 use crate::endpoint::Shm;
 use crate::grants::{self, Access};
 use crate::lane::{Item, Kind};
 use crate::options::Use;
-use crate::portal::{Asked, Moved, Way};
+use crate::portal::{Asked, Moved, Way, enter};
 use crate::receive::{head, words};
 
 /// From this length on it is worth asking.
@@ -54,6 +57,10 @@ const BLOCK: usize = 64 << 10;
 
 /// Helps that are remembered; further ones are not given.
 const MOST: usize = 64;
+
+/// Looks at a helper's progress before the waiting gets slower, and the pause between two looks then.
+const LONG: u32 = 1 << 20;
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// In `done`: a block could not be moved.
 const FAILED: u64 = 1 << 63;
@@ -157,14 +164,10 @@ impl Shm {
         } = asked;
         let length = region.len() as u64;
         let segment = self.segment.clone();
-        let record = segment
-            .grant(peer.0, grants::index_of(token))
-            .ok_or(FabricError::NotGranted { peer })?;
-        let address = grants::enter(record, token, access, Peer(self.me), offset, length)
-            .map_err(|refusal| refusal.error(peer, offset, length))?;
+        let (visit, address) = enter(&segment, self.me, &asked)?;
         self.ticket = self.ticket.wrapping_add(1);
         let (ticket, blocks) = (self.ticket, blocks_of(region.len()));
-        let pad = &segment.control(self.me).pad;
+        let pad = &segment.control(self.me).mover.pad;
         pad.open(ticket);
         let place = region.as_ptr().addr() as u64;
         let more = u64::from(ticket) << 1 | u64::from(access == Access::Write);
@@ -185,26 +188,38 @@ impl Shm {
             }
         }
         let theirs = u64::from(pad.close(ticket, blocks).saturating_sub(own));
-        let patience = clock::deadline_after(std::time::Duration::from_secs(10));
-        let mut looks = 0u32;
-        // SYNC assist.done.
-        while pad.done.load(Ordering::Acquire) & !FAILED < theirs {
-            if clock::monotonic() > patience {
-                // It was killed in the middle of a block. What it may have left undone we do, below.
-                pad.done.fetch_or(FAILED, Ordering::Relaxed);
-                break;
-            }
-            looks = looks.wrapping_add(1);
-            if looks.is_multiple_of(1024) {
-                // It has lost its core in the middle of a block: it may have ours.
-                std::thread::yield_now();
-            }
-            std::hint::spin_loop();
-        }
-        if moved.is_ok() && pad.done.load(Ordering::Acquire) & FAILED != 0 {
+        if !self.helper_ends(peer, theirs) {
+            // What it may have left undone nobody can do: the memory was in its process.
+            moved = Err(std::io::Error::other("the owner died while it helped"));
+        } else if moved.is_ok() && pad.done.load(Ordering::Acquire) & FAILED != 0 {
             moved = carry(process, address, region, access);
         }
-        grants::settle(record, moved)
+        grants::settle(peer, visit, moved)
+    }
+
+    /// Waits until the helper has moved the blocks that it has claimed. False if it has died before.
+    fn helper_ends(&self, helper: Peer, blocks: u64) -> bool {
+        let pad = &self.segment.control(self.me).mover.pad;
+        // SYNC assist.done.
+        let ended = || pad.done.load(Ordering::Acquire) & !FAILED >= blocks;
+        let mut looks = 0u32;
+        while !ended() {
+            looks = looks.saturating_add(1);
+            if looks < LONG && !looks.is_multiple_of(1024) {
+                std::hint::spin_loop();
+                continue;
+            }
+            if self.segment.is_dead(helper.0) {
+                return ended();
+            }
+            if looks < LONG {
+                // It has lost its core in the middle of a block: it may have ours.
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        true
     }
 
     /// Remembers that a peer asks for help.
@@ -265,7 +280,7 @@ impl Shm {
         let granted = self
             .grants
             .part(token, access, from, help.offset, help.length)?;
-        let pad = &self.segment.control(from.0).pad;
+        let pad = &self.segment.control(from.0).mover.pad;
         let block = pad.claim(help.ticket, blocks_of(help.length))?;
         let moved = block_of(granted, block).map(|(at, part)| {
             let there = address.wrapping_add(at as u64);

@@ -42,6 +42,8 @@ pub struct Shm {
     /// Names the latest transfer that we asked for help with.
     pub(crate) ticket: u32,
     pub(crate) assist: Use,
+    /// How long a reader is waited for whose grant is revoked.
+    pub(crate) patience: Duration,
     /// Why cross-memory attach must not be used, if so.
     pub(crate) options_refuse: Option<Arc<str>>,
     /// Peers that are gone, and why.
@@ -188,6 +190,10 @@ impl Shm {
 
 impl Drop for Shm {
     fn drop(&mut self) {
+        // Whose memory it was may use it as it likes from now on.
+        for token in self.grants.outstanding() {
+            self.end_grant(token);
+        }
         self.set_state(ProcessState::Finalised);
         self.segment.header().presence.leave(self.me);
     }
@@ -268,22 +274,7 @@ impl Fabric for Shm {
     fn offer(&mut self, _to: Peer, _token: Token) {}
 
     fn revoke(&mut self, token: Token) -> bool {
-        let Some(live) = self.grants.close(&self.segment, token) else {
-            return false;
-        };
-        self.cancel_served(token);
-        // A peer that is inside copies at most what was granted, then it is out. One that was killed
-        // inside never leaves: it is enough not to wait for ever.
-        let patience = clock::deadline_after(Duration::from_secs(10));
-        // The fate of a process is told after it is gone: what died inside of a grant moves nothing.
-        while self.gone.is_empty()
-            && self.grants.busy(&self.segment, token)
-            && clock::monotonic() < patience
-        {
-            std::thread::yield_now();
-        }
-        self.grants.free(token);
-        live
+        self.end_grant(token)
     }
 
     fn get(

@@ -17,8 +17,9 @@
 //! | Control: doorbell | its rank; peers that ring; the launcher, and who aborts | all |
 //! | Control: news | peers add, its rank takes | its rank |
 //! | Control: identity | its rank; the launcher may read | all |
+//! | Control: presence | its rank | the owner of the grant that it is inside of |
 //! | Control: pad | its rank; the peer that helps it | both |
-//! | Grant | its owner; a user counts itself in and out of `state` | all |
+//! | Grant | its owner; a user counts itself in and out of `admission` | all |
 //! | LaneHead | the receiver of the lane | its sender |
 //! | slots, bulk | the sender of the lane | its receiver |
 //!
@@ -30,6 +31,7 @@
 
 use std::sync::Arc;
 
+use weft_atomic::admission::{Admission, Presence};
 use weft_atomic::{AtomicI32, AtomicU32, AtomicU64, CacheLine, Doorbell, Ordering};
 use weft_fabric::{FabricError, Result};
 use weft_sys::Mapping;
@@ -115,8 +117,18 @@ pub(crate) struct Control {
     pub words: CacheLine<[AtomicU64; NEWS_WORDS]>,
     /// Who it is: written once when it attaches.
     pub identity: CacheLine<Identity>,
+    /// What it shows while it moves bytes by a grant of another rank.
+    pub mover: CacheLine<Mover>,
+}
+
+/// What a rank shows while it moves bytes by a grant of another rank.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct Mover {
+    /// Inside of which grant it is: see `grants.rs`.
+    pub presence: Presence,
     /// Where it shares out the blocks of a large transfer.
-    pub pad: CacheLine<Pad>,
+    pub pad: Pad,
 }
 
 /// Who a rank is. `state` is written last. SYNC rank.joined.
@@ -142,11 +154,11 @@ pub(crate) struct Identity {
     pub member: AtomicU32,
 }
 
-/// One grant of a rank: see `grants.rs` for the bits of `state`.
+/// One grant of a rank, see `grants.rs`.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct GrantRecord {
-    pub state: AtomicU64,
+    pub admission: Admission,
     pub start: AtomicU64,
     pub length: AtomicU64,
     /// Who may use it, plus one; 0 for anybody.
@@ -154,6 +166,8 @@ pub(crate) struct GrantRecord {
 }
 
 const _: () = {
+    // Each rank is inside of one grant at a time.
+    assert!(MAX_RANKS as u64 <= weft_atomic::admission::MOST_USERS);
     assert!(size_of::<Header>() <= PAGE);
     assert!(size_of::<Control>() == 1024);
     assert!(std::mem::offset_of!(Control, doorbell) == 0);
@@ -173,7 +187,7 @@ pub(crate) struct Shape {
     pub bulk: u32,
     /// Longest data part of one message; at most ⅜ of `bulk`, see `lane.rs` for why.
     pub data: u32,
-    /// Grants of a rank.
+    /// Records of a rank's grants. What is granted beyond goes through chunks.
     pub grants: u32,
     grants_at: usize,
     lanes_at: usize,

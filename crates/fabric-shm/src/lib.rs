@@ -19,7 +19,8 @@
 //! | `lane` | one sender, one receiver: slots, bulk area, credit |
 //! | `news` | how a receiver finds work at a cost that does not grow with idle peers; the fences |
 //! | `bell`, `presence` | sleeping, waking, and who is awake |
-//! | `grants`, `portal`, `chunks` | bulk data: permission, the direct ways, the way that always works |
+//! | `grants`, `revoke` | bulk data: permission, and taking it back while others are at it |
+//! | `portal`, `chunks` | the direct ways, the way that always works |
 //! | `assist` | two cores for one large transfer |
 //! | `attach` | joining a job |
 //! | `endpoint`, `receive` | the [`Fabric`](weft_fabric::Fabric): sending and looking |
@@ -56,6 +57,7 @@ mod options;
 mod portal;
 mod presence;
 mod receive;
+mod revoke;
 mod seated;
 mod seats;
 mod watch;

@@ -1,6 +1,7 @@
 //! What can be forced, for tests and measurements. Users need none of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Whether something that may not work everywhere is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -15,7 +16,7 @@ pub enum Use {
 }
 
 /// How an endpoint behaves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Copying straight between the memories of two processes, and within one. Off: chunks.
     pub cross_memory: Use,
@@ -23,6 +24,24 @@ pub struct Options {
     pub kernel_fences: Use,
     /// Asking the owner of a grant to move a part of a large transfer. Off: the asker moves all.
     pub assist: Use,
+    /// Grants at a time by which peers may move bytes themselves; further ones go through chunks. There are no
+    /// more of them than records in the segment.
+    pub direct_grants: u32,
+    /// How long [`revoke`](weft_fabric::Fabric::revoke) waits for a peer that reads and lives. After it the peer's
+    /// transfer is void. One that writes is waited for as long as it lives.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cross_memory: Use::Auto,
+            kernel_fences: Use::Auto,
+            assist: Use::Auto,
+            direct_grants: u32::MAX,
+            patience: Duration::from_secs(10),
+        }
+    }
 }
 
 impl Options {

@@ -12,18 +12,20 @@
 //! Only endpoints that [`Shm::group`](crate::Shm::group) made together copy by pointer. Their segment is not
 //! known outside of the process, so its grant records were written by `grant` here, with the start
 //! and length of a [`Region`], whose maker promised that it stays valid until the grant is used up
-//! or revoked. A user is counted in while it copies, and `revoke` waits for it.
+//! or revoked. A user is counted in while it copies, and `revoke` waits for it, reader or writer, without limit.
 
 use std::sync::Arc;
 
 use weft_atomic::Ordering;
+use weft_atomic::admission::Visit;
 use weft_fabric::{FabricError, Operation, Peer, Posted, Region, Result, Token};
 use weft_sys::Availability;
 use weft_sys::attach::{self, Remote};
 
 use crate::assist;
 use crate::endpoint::Shm;
-use crate::grants::{self, Access};
+use crate::grants::{self, Access, Entry};
+use crate::layout::Segment;
 
 /// How bytes get to and from a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,6 +102,8 @@ impl Shm {
             self.ways[asked.peer.index()] = self.prove(asked.peer);
         }
         match self.ways[asked.peer.index()] {
+            // There is no record to enter by: its owner has more grants than records.
+            _ if grants::index_of(asked.token).is_none() => self.request(asked),
             Way::Copy => self.transfer_copy(asked),
             Way::Attach(process) => self.transfer_attach(asked, process),
             Way::Unknown | Way::Chunks(_) => self.request(asked),
@@ -172,23 +176,34 @@ impl Shm {
         asked: Asked,
         carry: impl FnOnce(u64, Region, Access) -> std::io::Result<()>,
     ) -> std::result::Result<(), Moved> {
-        let Asked {
-            peer,
-            token,
-            offset,
-            region,
-            access,
-            ..
-        } = asked;
-        let length = region.len() as u64;
-        let record = self
-            .segment
-            .grant(peer.0, grants::index_of(token))
-            .ok_or(FabricError::NotGranted { peer })?;
-        let address = grants::enter(record, token, access, Peer(self.me), offset, length)
-            .map_err(|refusal| refusal.error(peer, offset, length))?;
-        grants::settle(record, carry(address, region, access))
+        let (visit, address) = enter(&self.segment, self.me, &asked)?;
+        let moved = carry(address, asked.region, asked.access);
+        grants::settle(asked.peer, visit, moved)
     }
+}
+
+/// Counts rank `me` in at the grant of a transfer; answers the address of the first byte.
+pub(crate) fn enter<'a>(segment: &'a Segment, me: u32, asked: &Asked) -> Result<(Visit<'a>, u64)> {
+    let Asked {
+        peer,
+        token,
+        offset,
+        access,
+        ..
+    } = *asked;
+    let length = asked.region.len() as u64;
+    let record = grants::index_of(token).and_then(|index| segment.grant(peer.0, index));
+    let record = record.ok_or(FabricError::NotGranted { peer })?;
+    let presence = &segment.control(me).mover.presence;
+    let entry = Entry {
+        owner: peer,
+        token,
+        access,
+        user: Peer(me),
+        offset,
+        length,
+    };
+    grants::enter(record, presence, entry).map_err(|refusal| refusal.error(peer, offset, length))
 }
 
 /// Why an attach did not move the bytes.

@@ -269,6 +269,8 @@ mod tests {
     use super::*;
     use crate::{Options, Watch, initialise_with_spares, segment_size};
     use std::os::fd::AsFd;
+    use std::sync::Mutex;
+    use weft_fabric::conformance::Stage;
     use weft_sys::MemoryFile;
 
     weft_fabric::conformance!(with_spares, |n| {
@@ -298,6 +300,33 @@ mod tests {
             seated(Shm::attach_with(descriptor, rank, &options).expect("joins"))
         }
     }
+
+    /// A stage whose members can die: their process, as it were, is killed and fetched.
+    #[derive(Default)]
+    struct Mortal(Mutex<Option<Watch>>);
+
+    impl Stage for Mortal {
+        fn endpoints(&self, count: usize) -> Vec<Box<dyn Fabric>> {
+            let job = Job::new(count as u32, 0);
+            *self.0.lock().expect("nobody panics with it") = Some(job.watch.clone());
+            (0..count).map(|rank| job.attach(rank as u32)).collect()
+        }
+
+        fn end(&self, rank: usize, endpoint: Box<dyn Fabric>) {
+            std::mem::forget(endpoint);
+            let watch = self.0.lock().expect("nobody panics with it");
+            watch
+                .as_ref()
+                .expect("there are members")
+                .tell_of_death(rank as u32, 9);
+        }
+
+        fn shows_deaths(&self) -> bool {
+            true
+        }
+    }
+
+    weft_fabric::conformance!(with_deaths, Mortal::default());
 
     #[derive(Default)]
     struct Heard(Vec<String>);

@@ -55,6 +55,12 @@ impl Segment {
         seat
     }
 
+    /// Whether the launcher has said that the process of a seat is gone: fetched, so that nothing of it runs.
+    pub fn is_dead(&self, seat: u32) -> bool {
+        // Acquire: what it left behind comes before.
+        self.control(seat).identity.fate.load(Ordering::Acquire) & ENDED != 0
+    }
+
     /// The rank that has or had a seat.
     pub fn rank_of(&self, seat: u32) -> Option<u32> {
         if seat < self.members() {
@@ -120,7 +126,7 @@ impl Watch {
         self.segment.header().presence.leave(seat);
         self.end_what_the_dead_began();
         let status = u32::from_ne_bytes(status.to_ne_bytes()) & 0xffff;
-        identity.fate.store(ENDED | status, Ordering::Relaxed);
+        identity.fate.store(ENDED | status, Ordering::Release);
         self.tell();
     }
 

@@ -25,6 +25,14 @@ weft_fabric::conformance!(by_chunks_with_full_fences, |count| group(
     &Options {
         cross_memory: Use::Off,
         kernel_fences: Use::Off,
-        assist: Use::Auto,
+        ..Options::default()
+    }
+));
+
+weft_fabric::conformance!(with_few_records, |count| group(
+    count,
+    &Options {
+        direct_grants: 2,
+        ..Options::default()
     }
 ));

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use weft_fabric::{Fabric, FabricError, Operation, Peer, Posted, Rights, Token, Uses};
-use weft_fabric_shm::{Options, Shm};
+use weft_fabric_shm::{Options, Shm, Use};
 
 fn ways() -> [Options; 2] {
     [Options::default(), without_attach()]
@@ -292,23 +292,61 @@ fn revoking_under_way_ends_the_transfer_with_an_error() {
     }
 }
 
+/// A grant beyond the records is one as the others, whichever comes first, is used or is taken back.
 #[test]
-fn grants_that_do_not_fit_are_an_error() {
-    let mut group = Shm::group(2).expect("endpoints");
-    let mut memory = vec![0; 8];
-    let mut tokens = Vec::new();
-    let error = loop {
-        match group[0].grant(lend(&mut memory), None, Rights::Read, Uses::Once) {
-            Ok(token) => tokens.push(token),
-            Err(error) => break error,
+fn there_are_more_grants_than_records() {
+    const RECORDS: usize = 3;
+    for cross_memory in [Use::Auto, Use::Off] {
+        let options = Options {
+            cross_memory,
+            direct_grants: RECORDS as u32,
+            ..Options::default()
+        };
+        let (mut one, mut two) = pair(&options);
+        let mut there = pattern(5, 64 * 1000);
+        let mut here = vec![0; 1000];
+        for round in 0..5 {
+            let tokens: Vec<Token> = there
+                .chunks_mut(1000)
+                .map(|part| {
+                    two.grant(lend(part), Some(Peer(0)), Rights::Read, Uses::Once)
+                        .expect("memory lasts")
+                })
+                .collect();
+            let mut names = tokens.clone();
+            names.sort_unstable_by_key(|token| token.0);
+            names.dedup();
+            assert_eq!(names.len(), tokens.len(), "tokens differ");
+            assert!(tokens.iter().all(|token| token.0 >> 63 == 0));
+            for step in 0..64 {
+                let index = step * 27 % 64;
+                if index % 5 == round {
+                    assert!(two.revoke(tokens[index]));
+                    assert!(get(&mut one, &mut two, tokens[index], 0, &mut here).is_err());
+                    continue;
+                }
+                get(&mut one, &mut two, tokens[index], 0, &mut here).expect("granted");
+                assert!(here == there[index * 1000..][..1000], "{index} in {round}");
+                assert!(get(&mut one, &mut two, tokens[index], 0, &mut here).is_err());
+                assert!(!two.revoke(tokens[index]), "used up");
+            }
         }
-        assert!(tokens.len() < 100_000);
-    };
-    assert!(error.to_string().contains("outstanding"), "{error}");
-    assert!(group[0].revoke(tokens[5]));
+    }
+}
+
+/// What a rank granted ends with its endpoint: the memory is its owner's again.
+#[test]
+fn nothing_is_read_from_whom_has_left() {
+    let (mut one, mut two) = pair(&Options::default());
+    let mut there = pattern(1, 100);
+    let mut here = vec![0; 100];
+    let granted = two.grant(lend(&mut there), None, Rights::Read, Uses::Many);
+    let token = granted.expect("fits");
+    drop(two);
+    let read = one.get(Peer(1), token, 0, lend(&mut here), Operation(1));
     assert!(
-        group[0]
-            .grant(lend(&mut memory), None, Rights::Read, Uses::Once)
-            .is_ok()
+        matches!(read, Err(FabricError::NotGranted { .. })),
+        "{read:?}"
     );
+    assert_eq!(here, [0; 100]);
 }

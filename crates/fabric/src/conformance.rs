@@ -64,6 +64,18 @@ pub trait Stage: Sync {
     fn has_helpers(&self) -> bool {
         true
     }
+
+    /// Ends the member `rank` as its death would, from the thread that plays it; where the stage shows no deaths,
+    /// it leaves.
+    fn end(&self, rank: usize, endpoint: Box<dyn Fabric>) {
+        let _ = rank;
+        drop(endpoint);
+    }
+
+    /// Whether the others are told that a member is lost which was [ended](Self::end).
+    fn shows_deaths(&self) -> bool {
+        false
+    }
 }
 
 impl<F: Fn(usize) -> Vec<Box<dyn Fabric>> + Sync> Stage for F {
@@ -94,6 +106,14 @@ impl<S: Stage, W: Fn(Box<dyn Fabric>) -> Box<dyn Fabric> + Sync> Stage for Wrapp
 
     fn has_helpers(&self) -> bool {
         self.inner.has_helpers()
+    }
+
+    fn end(&self, rank: usize, endpoint: Box<dyn Fabric>) {
+        self.inner.end(rank, endpoint);
+    }
+
+    fn shows_deaths(&self) -> bool {
+        self.inner.shows_deaths()
     }
 }
 
@@ -134,12 +154,15 @@ macro_rules! conformance {
                 portals::every_length_can_be_written,
                 portals::parts_are_moved_and_the_rest_is_untouched,
                 portals::many_grants_live_at_once,
+                portals::as_many_grants_live_as_memory_holds,
                 portals::one_grant_serves_many,
                 portals::a_grant_for_once_serves_once,
                 portals::offered_bytes_arrive_as_others,
                 portals::offers_are_told_apart_and_taken_back,
                 portals::a_revoked_token_is_dead,
                 portals::nothing_moves_after_revoke_returns,
+                portals::revoke_waits_for_who_lives_beside_who_dies,
+                portals::what_is_read_is_what_was_granted_or_refused,
                 portals::a_stale_token_stays_dead,
                 portals::only_the_named_peer_may_move,
                 portals::nothing_moves_outside_of_a_grant,

@@ -72,6 +72,12 @@ impl Inbox {
         })
     }
 
+    /// Whether a peer was lost.
+    #[must_use]
+    pub fn has_lost(&self, peer: Peer) -> bool {
+        self.events.contains(&Event::Lost(peer))
+    }
+
     /// How a transfer ended, if it did.
     ///
     /// # Panics

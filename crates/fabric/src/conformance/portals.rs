@@ -152,6 +152,61 @@ pub fn many_grants_live_at_once(stage: &dyn Stage) {
     }
 }
 
+/// There is no number of grants that a fabric has room for: a send of bulk data would have to wait for it, and for
+/// whatever the receivers of those before do. More than any table of a fabric holds live at a time, and each can be
+/// used or taken back.
+pub fn as_many_grants_live_as_memory_holds(stage: &dyn Stage) {
+    const COUNT: usize = 20_000;
+    // How many of them are used.
+    const USED: usize = 100;
+    let mut scene = Scene::new(stage, 2);
+    let window = Memory::patterned(COUNT + 64, 5);
+    let whole = window.bytes();
+    for round in 0..2 {
+        let mut grant_one = |scene: &mut Scene, index: usize| {
+            let uses = if index.is_multiple_of(3) {
+                Uses::Many
+            } else {
+                Uses::Once
+            };
+            let region = window.part(index, 64);
+            scene.endpoints[0]
+                .grant(region, Some(peer(1)), Rights::Read, uses)
+                .expect("memory lasts")
+        };
+        let mut tokens: Vec<Token> = (0..COUNT)
+            .map(|index| grant_one(&mut scene, index))
+            .collect();
+        let mut names: Vec<u64> = tokens.iter().map(|token| token.0).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), COUNT, "tokens of live grants differ");
+        // Some are taken back, first and last ones among them, and granted anew.
+        for index in (0..COUNT).step_by(7) {
+            let stale = tokens[index];
+            assert!(scene.endpoints[0].revoke(stale), "{index} was live");
+            tokens[index] = grant_one(&mut scene, index);
+            assert_ne!(tokens[index], stale);
+        }
+        for step in 0..USED {
+            // From the last to the first.
+            let index = (USED - 1 - step) * (COUNT - 1) / (USED - 1);
+            let target = Memory::filled(64, 0);
+            scene
+                .transfer(1, Way::Get, 0, (tokens[index], 0), target.region())
+                .expect("granted");
+            let expected = &whole[index..index + 64];
+            assert_same(&target.bytes(), expected, &format!("{index} in {round}"));
+            if !index.is_multiple_of(3) {
+                assert!(!scene.endpoints[0].revoke(tokens[index]), "it is used up");
+            }
+        }
+        for token in tokens {
+            scene.endpoints[0].revoke(token);
+        }
+    }
+}
+
 /// A grant for many uses serves many, of everybody, until it is revoked.
 pub fn one_grant_serves_many(stage: &dyn Stage) {
     let mut scene = Scene::new(stage, 3);
@@ -362,6 +417,92 @@ pub fn nothing_moves_after_revoke_returns(stage: &dyn Stage) {
             }
         }
     });
+}
+
+/// Who writes is waited for, whatever has become of another who wrote: nothing changes after revoking.
+pub fn revoke_waits_for_who_lives_beside_who_dies(stage: &dyn Stage) {
+    taken_back_beside_a_death(stage, Way::Put);
+}
+
+/// What is read while the owner takes its grant back and uses its memory anew is what was granted, or the
+/// transfer is refused, whatever has become of another who read.
+pub fn what_is_read_is_what_was_granted_or_refused(stage: &dyn Stage) {
+    taken_back_beside_a_death(stage, Way::Get);
+}
+
+/// Bytes of the transfers that a grant is taken back under: long enough to be in the middle of one.
+const UNDER_WAY: usize = 1 << 20;
+
+fn taken_back_beside_a_death(stage: &dyn Stage, way: Way) {
+    for delay in 0..6u32 {
+        stage.run(3, &|fabric| {
+            let player = Player::new(fabric);
+            if player.me() == 0 {
+                take_back(stage, player, way, delay);
+            } else {
+                use_until_refused(stage, player, way);
+            }
+        });
+    }
+}
+
+/// Grants, revokes while peer 1 is at it and peer 2 has died at it, and sees what becomes of its memory.
+fn take_back(stage: &dyn Stage, mut player: Player, way: Way, delay: u32) {
+    let window = Memory::filled(UNDER_WAY, 1);
+    let rights = match way {
+        Way::Get => Rights::Read,
+        Way::Put => Rights::Write,
+    };
+    let granted = player
+        .fabric
+        .grant(window.region(), None, rights, Uses::Many);
+    let token = granted.expect("fits");
+    player.send_token(1, token);
+    player.send_token(2, token);
+    player.repeat("two first transfers", |player| {
+        (1..3).all(|from| player.fabric.signals(peer(from), STARTED) > 0)
+    });
+    if stage.shows_deaths() {
+        player.repeat("news of the death", |player| player.inbox.has_lost(peer(2)));
+    }
+    // At different times of the transfers.
+    for _ in 0..delay * 5000 {
+        std::hint::spin_loop();
+    }
+    assert!(player.fabric.revoke(token), "it was live");
+    if way == Way::Get {
+        window.region().copy_from_slice(&vec![0xEE; UNDER_WAY]);
+    }
+    let then = window.bytes();
+    player.repeat("the last words of both", |player| {
+        (1..3).all(|from| player.inbox.of(from).next().is_some())
+    });
+    assert_same(&window.bytes(), &then, "after revoke");
+}
+
+/// Moves bytes by the grant of peer 0: peer 1 until that is refused, peer 2 until it dies.
+fn use_until_refused(stage: &dyn Stage, mut player: Player, way: Way) {
+    player.await_messages(1);
+    let (me, token) = (player.me(), player.last_token(0));
+    let (mut ended, mut round) = (Ok(()), 0);
+    while ended.is_ok() && (me == 1 || round < 3) {
+        let mine = Memory::filled(UNDER_WAY, 10 * me as u8 + round as u8 % 2);
+        ended = player.transfer(way, 0, (token, 0), mine.region(), Operation(round));
+        if ended.is_ok() && way == Way::Get {
+            assert!(mine.bytes().iter().all(|byte| *byte == 1), "as granted");
+        }
+        round += 1;
+        if round == 1 {
+            player.signal(0, STARTED);
+        }
+    }
+    player.send(0, 0, 0);
+    if me == 2 {
+        stage.end(2, player.fabric);
+        return;
+    }
+    let not_granted = FabricError::NotGranted { peer: peer(0) };
+    refused(&ended, &not_granted, "the end of it");
 }
 
 /// A token does not come to life again when its place is granted anew; made-up ones never live.

@@ -140,7 +140,7 @@ impl Shm {
             return false;
         }
         let load = self.bell.load();
-        let free = if !self.segment.header().presence.sleeps(asked.peer.0) {
+        let free = if !self.segment.header().run_states.sleeps(asked.peer.0) {
             load.awake <= load.cores
         } else {
             asked.region.len() >= WORTH_WAKING && load.awake < load.cores

@@ -159,7 +159,7 @@ impl Shm {
         } else {
             FenceMode::Symmetric
         };
-        segment.header().presence.join(rank);
+        segment.header().run_states.join(rank);
         // SYNC rank.joined.
         identity
             .state

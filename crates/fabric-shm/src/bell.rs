@@ -76,7 +76,7 @@ impl ShmBell {
 
     /// Counts a rank as awake.
     fn rouse(&self, rank: u32) {
-        self.segment.header().presence.wake(rank);
+        self.segment.header().run_states.wake(rank);
     }
 }
 
@@ -96,7 +96,7 @@ impl Bell for ShmBell {
     fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
         let deadline = limit.map(clock::deadline_after);
         let control = self.segment.control(self.me);
-        self.segment.header().presence.fall_asleep(self.me);
+        self.segment.header().run_states.fall_asleep(self.me);
         // Why it returns does not matter: the caller looks again.
         let _ = control
             .doorbell
@@ -116,7 +116,7 @@ impl Bell for ShmBell {
         let seats = self.segment.shape().ranks;
         Load {
             // The caller is awake, and no more are than there are seats: whatever stands there.
-            awake: header.presence.awake(seats).clamp(1, seats),
+            awake: header.run_states.awake(seats).clamp(1, seats),
             cores: header.cores.load(Ordering::Relaxed).max(1),
         }
     }

@@ -150,7 +150,7 @@ fn nobody_is_deaf_or_asleep_for_ever_whoever_dies() {
         began.elapsed()
     );
     if until - from >= 10_000 {
-        for protocol in ["bits.rs", "doorbell.rs", "lane.rs", "presence.rs"] {
+        for protocol in ["bits.rs", "doorbell.rs", "lane.rs", "run_states.rs"] {
             let there = tally.killed.keys().any(|place| place.contains(protocol));
             assert!(there, "nobody died in {protocol}");
         }

@@ -195,7 +195,7 @@ impl Drop for Shm {
             self.end_grant(token);
         }
         self.set_state(ProcessState::Finalised);
-        self.segment.header().presence.leave(self.me);
+        self.segment.header().run_states.leave(self.me);
     }
 }
 

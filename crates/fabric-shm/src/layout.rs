@@ -13,7 +13,7 @@
 //! # Who may touch what
 //! | part | written by | read by |
 //! |---|---|---|
-//! | Header | the launcher, before any rank starts; `presence` by whoever joins, leaves, falls asleep, wakes, or wakes another, and by the launcher for the dead; `aborted` by the first rank that aborts | all |
+//! | Header | the launcher, before any rank starts; `run_states` by whoever joins, leaves, falls asleep, wakes, or wakes another, and by the launcher for the dead; `aborted` by the first rank that aborts | all |
 //! | Control: doorbell | its rank; peers that ring; the launcher, and who aborts | all |
 //! | Control: news | peers add, its rank takes | its rank |
 //! | Control: identity | its rank; the launcher may read | all |
@@ -38,7 +38,7 @@ use weft_sys::Mapping;
 
 use crate::assist::Pad;
 use crate::lane::{LaneHead, Slot};
-use crate::presence::Presence;
+use crate::run_states::RunStates;
 
 /// "weft shm" in the first eight bytes.
 const MAGIC: u64 = u64::from_le_bytes(*b"weft shm");
@@ -100,7 +100,7 @@ pub(crate) struct Header {
     /// Ranks of the job: seats below it are theirs from the start, the others are spare.
     members: AtomicU32,
     /// Who is here, and who of them sleeps.
-    pub presence: CacheLine<Presence>,
+    pub run_states: CacheLine<RunStates>,
 }
 
 /// What each rank shows to the others.

@@ -18,7 +18,7 @@
 //! | `layout` | where everything stands, and who may write it |
 //! | `lane` | one sender, one receiver: slots, bulk area, credit |
 //! | `news` | how a receiver finds work at a cost that does not grow with idle peers; the fences |
-//! | `bell`, `presence` | sleeping, waking, and who is awake |
+//! | `bell`, `run_states` | sleeping, waking, and who is awake |
 //! | `grants`, `revoke` | bulk data: permission, and taking it back while others are at it |
 //! | `portal`, `chunks` | the direct ways, the way that always works |
 //! | `assist` | two cores for one large transfer |
@@ -55,9 +55,9 @@ mod layout;
 mod news;
 mod options;
 mod portal;
-mod presence;
 mod receive;
 mod revoke;
+mod run_states;
 mod seated;
 mod seats;
 mod watch;

@@ -123,7 +123,7 @@ impl Watch {
         }
         let seat = self.segment.seat_of(rank);
         let identity = &self.segment.control(seat).identity;
-        self.segment.header().presence.leave(seat);
+        self.segment.header().run_states.leave(seat);
         self.end_what_the_dead_began();
         let status = u32::from_ne_bytes(status.to_ne_bytes()) & 0xffff;
         identity.fate.store(ENDED | status, Ordering::Release);

@@ -103,7 +103,7 @@ impl Watch {
     #[must_use]
     pub fn awake(&self) -> u32 {
         let seats = self.segment.shape().ranks;
-        self.segment.header().presence.awake(seats)
+        self.segment.header().run_states.awake(seats)
     }
 }
 

@@ -381,7 +381,7 @@ impl Scene {
                 return Err(format!("rank {me} left before its transfers had ended"));
             }
         }
-        let awake = self.segment.header().presence.awake(truth.ranks as u32);
+        let awake = self.segment.header().run_states.awake(truth.ranks as u32);
         if awake != 0 {
             return Err(format!("{awake} are counted as awake, all have ended"));
         }

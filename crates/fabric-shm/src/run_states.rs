@@ -1,4 +1,4 @@
-//! Who is here, and who of them sleeps: two bits for each seat, from which the number of those who are
+//! Run states of all seats: who is here, and who of them sleeps. Two bits for each seat, from which the number of those who are
 //! awake is counted.
 //!
 //! ```text
@@ -29,14 +29,14 @@ struct Group {
     asleep: AtomicU64,
 }
 
-/// Presence of all seats. All zeros: nobody is here.
+/// Run states of all seats. All zeros: nobody is here.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Presence {
+pub(crate) struct RunStates {
     groups: [Group; MAX_RANKS as usize / GROUP],
 }
 
-impl Presence {
+impl RunStates {
     fn at(&self, seat: u32) -> (&Group, u64) {
         let seat = seat as usize;
         (&self.groups[seat / GROUP], 1 << (seat % GROUP))
@@ -94,19 +94,19 @@ mod tests {
     #[test]
     fn whoever_is_here_and_does_not_sleep_is_awake() {
         // SAFETY: all zeros are a valid value: atomics only.
-        let presence: Box<Presence> = unsafe { Box::new_zeroed().assume_init() };
+        let states: Box<RunStates> = unsafe { Box::new_zeroed().assume_init() };
         for seat in [0, 63, 64, MAX_RANKS - 1] {
-            presence.join(seat);
+            states.join(seat);
         }
-        assert_eq!((presence.awake(MAX_RANKS), presence.awake(64)), (4, 2));
-        presence.fall_asleep(63);
-        presence.fall_asleep(63);
-        assert!(presence.sleeps(63) && !presence.sleeps(64));
-        assert_eq!(presence.awake(MAX_RANKS), 3);
-        presence.leave(64);
+        assert_eq!((states.awake(MAX_RANKS), states.awake(64)), (4, 2));
+        states.fall_asleep(63);
+        states.fall_asleep(63);
+        assert!(states.sleeps(63) && !states.sleeps(64));
+        assert_eq!(states.awake(MAX_RANKS), 3);
+        states.leave(64);
         // Rung by somebody who does not know that it has left.
-        presence.wake(64);
-        presence.wake(63);
-        assert_eq!((presence.awake(MAX_RANKS), presence.awake(64)), (3, 2));
+        states.wake(64);
+        states.wake(63);
+        assert_eq!((states.awake(MAX_RANKS), states.awake(64)), (3, 2));
     }
 }

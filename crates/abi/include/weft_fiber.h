@@ -21,7 +21,8 @@
 extern "C" {
 #endif
 
-/* The name of a fiber; 0 names none. */
+/* The name of a fiber; 0 names none, and no name is used twice. A name that is stale, or was never given,
+ * is answered -ESRCH; so is one that was joined or detached, in whatever order that and its end came. */
 typedef uint64_t weft_fiber;
 
 /* How a fiber is started. Start from WEFT_FIBER_ATTRIBUTES: fields may be added. */
@@ -41,17 +42,19 @@ typedef struct {
  * detached). -EAGAIN: all are in use, or there is no memory; -EINVAL: attributes out of range. */
 int weft_fiber_spawn(weft_fiber *fiber, const weft_fiber_attributes *attributes,
                      void *(*body)(void *), void *argument);
-/* Waits for its end; *result (may be NULL) is what body answered. Once for each fiber. -ESRCH: there is no
- * such fiber, or it was joined or detached; -EDEADLK: it is the caller. */
+/* Waits for its end; *result (may be NULL) is what body answered. Of all calls that join or detach a fiber,
+ * by whomever, one succeeds. -ESRCH: there is no such fiber, or another joins it, or it was joined or
+ * detached; -EDEADLK: it is the caller, joined or detached or not. */
 int weft_fiber_join(weft_fiber fiber, void **result);
-/* Nobody will join it. -ESRCH as above. */
+/* Nobody will join it; a fiber may detach itself. -ESRCH as above. */
 int weft_fiber_detach(weft_fiber fiber);
 /* Lets every other runnable fiber of the worker run first. */
 int weft_fiber_yield(void);
 /* Suspends the caller until it is signalled. May return early, and a signal counts only if it comes after
  * the last suspension of any kind: look at your condition right before, in a loop. -EPERM: no fiber. */
 int weft_fiber_park(void);
-/* Makes a fiber look again. What was written before is seen by it. -ESRCH: there is no such fiber. */
+/* Makes a fiber look again. What was written before is seen by it. Also while another joins it, or it is
+ * detached. -ESRCH: there is no such fiber, or it has ended and was joined or detached. */
 int weft_fiber_signal(weft_fiber fiber);
 /* The calling fiber; 0 if the caller is none. */
 weft_fiber weft_fiber_self(void);

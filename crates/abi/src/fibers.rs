@@ -1,6 +1,8 @@
 //! The C face of fibers (`weft_fiber.h`): one runtime for the process, made when the first is started.
 //!
-//! A name is the incarnation above the number: never 0, since an incarnation in use is odd.
+//! A name is the incarnation above the number: never 0, and never used again. Whoever joins or detaches a
+//! fiber claims it by its name, which succeeds once ([`JoinHandle::claim`]); all others are answered
+//! `-ESRCH`, whatever they do, in whatever order.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -84,14 +86,28 @@ fn name(fiber: Fiber) -> u64 {
 }
 
 fn find(name: u64) -> Result<Fiber, c_int> {
-    let found = FIBERS
+    FIBERS
         .get()
-        .and_then(|runtime| runtime.find(name as u32, (name >> 32) as u32));
-    found.ok_or_else(|| {
+        .and_then(|runtime| runtime.find(name as u32, (name >> 32) as u32))
+        .ok_or_else(|| {
+            refuse(
+                libc::ESRCH,
+                format!(
+                    "{name:#x} names no fiber: it has ended and was joined or detached; join each once"
+                ),
+            )
+        })
+}
+
+/// The right to join or detach a fiber.
+fn claim(fiber: Fiber) -> Result<JoinHandle<Answer>, c_int> {
+    // SAFETY: all fibers that this runtime names are started below, with this type.
+    unsafe { JoinHandle::claim(fiber) }.ok_or_else(|| {
         refuse(
             libc::ESRCH,
             format!(
-                "{name:#x} names no fiber: it has ended and was joined or detached; join each once"
+                "the fiber {:#x} was joined or detached before; join or detach each once",
+                name(fiber)
             ),
         )
     })
@@ -158,14 +174,15 @@ pub unsafe extern "C" fn weft_fiber_spawn(
             // SAFETY: the caller of spawn promised a function that takes this argument.
             unsafe { body(std::ptr::with_exposed_provenance_mut(argument)) }.expose_provenance()
         };
-        let handle = builder
-            .spawn_on(runtime()?, run)
-            .map_err(|error| refuse(libc::EAGAIN, error.to_string()))?;
-        if !fiber.is_null() {
-            let started = name(handle.into_fiber());
-            // SAFETY: writable, by the caller's promise.
-            unsafe { fiber.write(started) };
+        let full = |error: std::io::Error| refuse(libc::EAGAIN, error.to_string());
+        if fiber.is_null() {
+            // Its handle is dropped: nobody will join.
+            builder.spawn_on(runtime()?, run).map_err(full)?;
+            return Ok(());
         }
+        let started = builder.spawn_unclaimed_on(runtime()?, run).map_err(full)?;
+        // SAFETY: writable, by the caller's promise.
+        unsafe { fiber.write(name(started)) };
         Ok(())
     })())
 }
@@ -173,7 +190,7 @@ pub unsafe extern "C" fn weft_fiber_spawn(
 /// `weft_fiber_join`.
 ///
 /// # Safety
-/// `result` must be null or writable; each fiber is joined or detached once.
+/// `result` must be null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_fiber_join(fiber: u64, result: *mut *mut c_void) -> c_int {
     answered((|| {
@@ -184,8 +201,7 @@ pub unsafe extern "C" fn weft_fiber_join(fiber: u64, result: *mut *mut c_void) -
                 "a fiber waits for its own end; join it from another, or detach it",
             ));
         }
-        // SAFETY: all fibers of this runtime are started above with this type; once by the header.
-        let handle = unsafe { JoinHandle::<Answer>::from_fiber(found) };
+        let handle = claim(found)?;
         let answer = keep_errno(|| handle.join()).map_err(|_| {
             refuse(
                 libc::ECANCELED,
@@ -203,10 +219,7 @@ pub unsafe extern "C" fn weft_fiber_join(fiber: u64, result: *mut *mut c_void) -
 /// `weft_fiber_detach`.
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_fiber_detach(fiber: u64) -> c_int {
-    answered(find(fiber).map(|found| {
-        // SAFETY: as for join.
-        drop(unsafe { JoinHandle::<Answer>::from_fiber(found) });
-    }))
+    answered(find(fiber).and_then(claim).map(drop))
 }
 
 /// `weft_fiber_yield`.
@@ -281,3 +294,6 @@ pub extern "C" fn weft_fiber_set_workers(workers: c_int) -> c_int {
     *asked = wanted;
     0
 }
+
+#[cfg(test)]
+mod tests;

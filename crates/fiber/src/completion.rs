@@ -4,14 +4,16 @@
 //!              join                    end
 //!   RUNNING ─────────► JOINING ─────────────────► DONE      the waiter is woken
 //!      │ └────────────────────────────── end ───► DONE      somebody will join, or detach
-//!      └── detach ───► DETACHED ─────── end ─────► DONE      the end cleans up
-//!                                     detach of DONE: whoever detaches cleans up
+//!      └── detach ───► DETACHED ─ drop_result ──► DROPPED   the end frees the number
+//!                                     detach of DONE: whoever detaches drops the result and frees the number
 //! ```
 //!
 //! # Who may touch what
-//! The waiter is written by the one who joins while RUNNING, before JOINING is published (Release: SYNC
+//! Who joins or detaches has the [claim](crate::incarnation), so there is one, and once. The waiter is
+//! written by the one who joins while RUNNING, before JOINING is published (Release: SYNC
 //! completion.joining), and read by the end after it (Acquire). The result is written by the fiber before
-//! DONE is published (Release: SYNC completion.done), and read by who joins after (Acquire).
+//! DONE is published (Release: SYNC completion.done), and read by who joins after (Acquire). The result of a
+//! fiber that is DETACHED when it ends is dropped by the fiber itself, on its own stack.
 
 use weft_atomic::{AtomicU32, Ordering, UnsafeCell};
 
@@ -19,6 +21,7 @@ const RUNNING: u32 = 0;
 const JOINING: u32 = 1;
 const DONE: u32 = 2;
 const DETACHED: u32 = 3;
+const DROPPED: u32 = 4;
 
 /// The word, and whom to wake.
 #[derive(Debug)]
@@ -35,8 +38,20 @@ pub(crate) enum Ended<W> {
     Alone,
     /// Wake this one.
     Awaited(W),
-    /// Nobody will: clean up.
-    Detached,
+    /// It was detached since it looked: its result is there and nobody wants it. Not the end.
+    Unwanted,
+    /// It was detached and its result is dropped: the number is free.
+    Dropped,
+}
+
+/// What a detach found.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Detached {
+    /// The fiber runs, and cleans up at its end.
+    Running,
+    /// It has ended: whoever detaches cleans up.
+    Done,
 }
 
 impl<W> Completion<W> {
@@ -66,14 +81,33 @@ impl<W> Completion<W> {
             .is_ok()
     }
 
-    /// Nobody will join; true if the fiber has ended already, so that the caller cleans up.
-    pub(crate) fn detach(&self) -> bool {
-        self.state
+    /// Nobody will join. Called once, by the one who detaches.
+    pub(crate) fn detach(&self) -> Detached {
+        match self
+            .state
             .compare_exchange(RUNNING, DETACHED, Ordering::AcqRel, Ordering::Acquire)
-            .is_err()
+        {
+            Ok(_) => Detached::Running,
+            Err(state) => {
+                assert_eq!(state, DONE, "a fiber is joined or detached once");
+                Detached::Done
+            }
+        }
     }
 
-    /// The fiber has ended. Unless it was detached, nothing may be touched after this but by who joins.
+    /// Whether nobody wants the result, so that the fiber drops it. Asked by the fiber, with the result there.
+    #[inline]
+    pub(crate) fn is_unwanted(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == DETACHED
+    }
+
+    /// The fiber, detached, has dropped its result.
+    pub(crate) fn result_dropped(&self) {
+        // Nobody else changes the state of one that is detached.
+        self.state.store(DROPPED, Ordering::Relaxed);
+    }
+
+    /// The fiber has ended. Unless it is detached, nothing may be touched after this but by who joins.
     #[inline]
     pub(crate) fn end(&self) -> Ended<W> {
         // The waiter is moved out before DONE is published: after that the one who joins may reuse the
@@ -87,7 +121,8 @@ impl<W> Completion<W> {
                     let waiter = self.waiter.with_mut(|place| unsafe { (*place).take() });
                     waiter.map_or(Ended::Alone, Ended::Awaited)
                 }
-                DETACHED => return Ended::Detached,
+                DETACHED => return Ended::Unwanted,
+                DROPPED => return Ended::Dropped,
                 _ => Ended::Alone,
             };
             // Release: SYNC completion.done.
@@ -112,6 +147,17 @@ mod models {
     unsafe impl Sync for Scene {}
     // SAFETY: as above.
     unsafe impl Send for Scene {}
+
+    impl Scene {
+        /// Drops the result: a write that the model sees, so two who do are found.
+        fn drop_result(&self) {
+            // SAFETY: the model finds it if another touches the result meanwhile.
+            self.1.with_mut(|result| unsafe {
+                assert_eq!(*result, 7, "it is there, once");
+                *result = 0;
+            });
+        }
+    }
 
     #[test]
     fn the_end_meets_who_joins() {
@@ -139,15 +185,34 @@ mod models {
     }
 
     #[test]
-    fn exactly_one_cleans_up() {
+    fn exactly_one_drops_the_result_and_cleans_up() {
         loom::model(|| {
             let scene = Arc::new(Scene(Completion::new(), UnsafeCell::new(0)));
             let fiber = {
                 let scene = scene.clone();
-                loom::thread::spawn(move || matches!(scene.0.end(), Ended::Detached))
+                loom::thread::spawn(move || {
+                    // SAFETY: before the end.
+                    scene.1.with_mut(|result| unsafe { *result = 7 });
+                    loop {
+                        if scene.0.is_unwanted() {
+                            scene.drop_result();
+                            scene.0.result_dropped();
+                        }
+                        match scene.0.end() {
+                            Ended::Unwanted => {}
+                            Ended::Dropped => return true,
+                            _ => return false,
+                        }
+                    }
+                })
             };
-            let here = scene.0.detach();
+            let here = scene.0.detach() == Detached::Done;
+            if here {
+                scene.drop_result();
+            }
             assert!(fiber.join().unwrap() != here);
+            // SAFETY: both are through.
+            assert_eq!(scene.1.with(|result| unsafe { *result }), 0);
         });
     }
 }

@@ -5,19 +5,20 @@ use std::fmt;
 use weft_atomic::{AtomicU32, Ordering};
 
 use crate::completion::Completion;
+use crate::incarnation::Incarnation;
 use crate::runtime::Inner;
-use crate::waiter::Waiter;
+use crate::waiter::{Waiter, WorkerId};
 use crate::worker;
 
 /// What stands at the top of each fiber's stack.
 #[repr(C, align(64))]
 pub(crate) struct Control {
     pub completion: Completion<Waiter>,
-    /// Runs the closure and leaves the result in its place, once.
+    /// What the fiber does when it is first run: the closure, whose result it leaves in its place. Once.
     pub run: unsafe fn(*mut Control),
     /// Moves the result to an address that has room for it.
     pub take: unsafe fn(*mut Control, *mut u8),
-    /// Drops the result that nobody will take.
+    /// Drops the result that nobody will take. A panic of that ends there.
     pub discard: unsafe fn(*mut Control),
 }
 
@@ -30,7 +31,7 @@ const _: () = assert!(size_of::<Control>() == 64);
 pub struct Fiber {
     pub(crate) runtime: &'static Inner,
     pub(crate) number: u32,
-    pub(crate) generation: u32,
+    pub(crate) incarnation: u32,
 }
 
 impl Fiber {
@@ -55,7 +56,7 @@ impl Fiber {
     #[must_use]
     pub fn is_live(self) -> bool {
         self.runtime.owner(self.number).load(Ordering::Acquire) != NOBODY
-            && self.generation() == self.generation
+            && self.incarnation_word().is(self.incarnation)
     }
 
     /// A number that no other live fiber of its runtime has, from 0 up: an index for tables.
@@ -64,21 +65,29 @@ impl Fiber {
         self.number
     }
 
-    /// An odd number that is another each time the number is used; with it, the name of this one fiber.
-    #[must_use]
-    pub fn incarnation(self) -> u32 {
-        self.generation
+    pub(crate) fn worker(self) -> WorkerId {
+        WorkerId {
+            runtime: std::ptr::from_ref(self.runtime).addr(),
+            owner: self.runtime.owner(self.number).load(Ordering::Relaxed),
+        }
     }
 
-    fn generation(self) -> u32 {
-        self.runtime.generation(self.number).load(Ordering::Relaxed)
+    /// A number that is never 0 and another each time the number is used; with it, the name of this one
+    /// fiber.
+    #[must_use]
+    pub fn incarnation(self) -> u32 {
+        self.incarnation
+    }
+
+    pub(crate) fn incarnation_word(self) -> Incarnation<'static> {
+        self.runtime.incarnation(self.number)
     }
 }
 
 impl PartialEq for Fiber {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.runtime, other.runtime)
-            && (self.number, self.generation) == (other.number, other.generation)
+            && (self.number, self.incarnation) == (other.number, other.incarnation)
     }
 }
 
@@ -86,7 +95,7 @@ impl Eq for Fiber {}
 
 impl fmt::Debug for Fiber {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Fiber({}.{})", self.number, self.generation)
+        write!(out, "Fiber({}.{})", self.number, self.incarnation)
     }
 }
 

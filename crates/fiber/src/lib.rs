@@ -48,6 +48,7 @@
 compile_error!("weft-fiber switches contexts by hand on x86-64 only; see src/switch.rs");
 
 mod completion;
+mod incarnation;
 mod runnable;
 mod seat;
 
@@ -76,8 +77,8 @@ pub use self::{
     runtime::{Config, Guard, Order, Runtime},
     spawn::{Builder, JoinHandle, spawn},
     stack::{LARGEST_STACK, SMALLEST_STACK},
-    waiter::{Sitter, Waiter, park, park_at_once, sleep_elsewhere},
-    worker::{current, current_worker, is_fiber, others_runnable, yield_now},
+    waiter::{Sitter, Waiter, WorkerId, park, park_at_once, sleep_elsewhere},
+    worker::{current, current_worker, is_fiber, others_runnable, yield_in_place, yield_now},
 };
 
 #[cfg(all(test, not(loom)))]

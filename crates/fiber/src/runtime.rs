@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use weft_atomic::Ordering;
 
@@ -10,6 +10,7 @@ use weft_atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use weft_sys::{Futex, Mapping, cores};
 
 use crate::fiber::{Fiber, Word, owner_of};
+use crate::incarnation::{Freed, Incarnation};
 use crate::spawn::{Builder, JoinHandle};
 use crate::stack::Stacks;
 use crate::worker::{self, Worker};
@@ -17,15 +18,41 @@ use crate::worker::{self, Worker};
 /// From so many stacks on it pays to fetch the next fiber's frames ahead.
 const MANY: usize = 128;
 
-/// Whether stacks have guards.
+/// Which stacks have guards. A fiber that uses up a stack without one writes into its neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Guard {
-    /// Every stack where the kernel has guards that cost no mapping (Linux 6.13 and later); elsewhere the
-    /// first 16 384 stacks of the runtime.
+pub struct Guard(pub(crate) Guarded);
+
+/// See [`Guard`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Guarded {
     #[default]
-    Default,
-    /// None: a stack that is used up runs into its neighbour.
-    Never,
+    All,
+    Possible,
+    None,
+}
+
+impl Guard {
+    /// Every stack has one: the default. Where guards cost mappings (before Linux 6.13) a runtime has
+    /// 16 384 stacks, and one more is refused.
+    pub const ALL: Self = Self(Guarded::All);
+
+    /// As many as can be had: all, or the first 16 384 stacks of the runtime where guards cost mappings.
+    ///
+    /// # Safety
+    /// On such a kernel the fibers beyond must not use up their stacks.
+    #[must_use]
+    pub const unsafe fn where_possible() -> Self {
+        Self(Guarded::Possible)
+    }
+
+    /// None.
+    ///
+    /// # Safety
+    /// No fiber of the runtime may use up its stack.
+    #[must_use]
+    pub const unsafe fn never() -> Self {
+        Self(Guarded::None)
+    }
 }
 
 /// In which order a worker runs its runnable fibers.
@@ -49,7 +76,7 @@ pub struct Config {
     pub fibers: usize,
     /// Bytes of a stack, guard included, rounded up to a power of two; memory is taken as it is touched.
     pub stack: usize,
-    /// Whether stacks have guards.
+    /// Which stacks have guards.
     pub guard: Guard,
     /// The order of runnable fibers.
     pub order: Order,
@@ -64,7 +91,7 @@ impl Default for Config {
             workers: 0,
             fibers: 1 << 22,
             stack: 64 * 1024,
-            guard: Guard::Default,
+            guard: Guard::ALL,
             order: Order::Fair,
             pin: Some(0),
         }
@@ -78,16 +105,16 @@ pub(crate) struct Inner {
     pub config: Config,
     pub stacks: Stacks,
     pub futex: Futex,
-    /// By number: where it goes on (SYNC worker.give), whose it is, how often it was used.
+    /// By number: where it goes on (SYNC worker.give), whose it is, which use of it this is.
     contexts: Mapping,
     owners: Mapping,
-    generations: Mapping,
+    incarnations: Mapping,
     /// By word of numbers: which may migrate.
     migrating: Mapping,
     workers: OnceLock<Box<[Worker]>>,
     /// The cores of this process.
     cores: Vec<usize>,
-    threads: Mutex<Vec<Option<thread::JoinHandle<()>>>>,
+    threads: Mutex<Threads>,
     /// Bit of each worker that has nothing to do.
     pub idle: AtomicU64,
     /// Whether there are many stacks.
@@ -97,6 +124,15 @@ pub(crate) struct Inner {
     /// Where the next one from outside goes.
     turn: AtomicUsize,
     phase: AtomicU32,
+}
+
+/// Who plays the workers.
+#[derive(Default)]
+struct Threads {
+    /// Bit of each worker that is played. It stays: nobody plays a worker after another.
+    played: u64,
+    /// Threads of the runtime's own that nobody has joined yet.
+    own: Vec<thread::JoinHandle<()>>,
 }
 
 /// Nobody has asked for the end.
@@ -121,7 +157,7 @@ impl Inner {
             futex: Futex::private(),
             contexts: Mapping::private(limit * 8)?,
             owners: Mapping::private(limit * 4)?,
-            generations: Mapping::private(limit * 4)?,
+            incarnations: Mapping::private(limit * 4)?,
             migrating: Mapping::private(limit.div_ceil(64) * 8)?,
             workers: OnceLock::new(),
             cores,
@@ -161,9 +197,10 @@ impl Inner {
     }
 
     #[inline]
-    pub(crate) fn generation(&self, number: u32) -> &Word {
+    pub(crate) fn incarnation(&self, number: u32) -> Incarnation<'_> {
+        let words = self.incarnations.as_ptr().cast::<u32>();
         // SAFETY: as for `owner`.
-        unsafe { AtomicU32::from_ptr(self.generations.as_ptr().cast::<u32>().add(number as usize)) }
+        Incarnation(unsafe { AtomicU32::from_ptr(words.add(number as usize)) })
     }
 
     /// Where a fiber goes on. Read and written by its owner alone.
@@ -191,7 +228,7 @@ impl Inner {
         Fiber {
             runtime: self,
             number,
-            generation: self.generation(number).load(Ordering::Relaxed),
+            incarnation: self.incarnation(number).name(),
         }
     }
 
@@ -205,26 +242,17 @@ impl Inner {
         }
     }
 
-    /// A fiber has ended and its result is taken: the number is free.
+    /// A fiber has ended and its result is taken: the number is free. By whoever has the claim.
     pub(crate) fn release(&'static self, number: u32) {
-        let generation = self.generation(number);
-        generation.store(
-            generation.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Relaxed,
-        );
+        if self.incarnation(number).free() == Freed::Retired {
+            self.stacks.retire();
+            return;
+        }
         let class = self.stacks.class_of(number);
         match worker::here() {
             Some(here) if std::ptr::eq(here.runtime, self) => here.keep_stack(class, number),
             _ => self.stacks.give_back(class, &mut std::iter::once(number)),
         }
-    }
-
-    /// Odd while the number is in use, even while it is free; never the same again.
-    #[inline]
-    pub(crate) fn turn_generation(&self, number: u32) {
-        let generation = self.generation(number);
-        let next = generation.load(Ordering::Relaxed).wrapping_add(1);
-        generation.store(next, Ordering::Release);
     }
 
     pub(crate) fn set_idle(&self, index: usize, idle: bool) {
@@ -257,11 +285,8 @@ impl Inner {
 
     /// Starts the thread of a worker, if it does not run yet.
     pub(crate) fn start(&'static self, index: usize) -> io::Result<()> {
-        let mut threads = self.threads.lock().unwrap_or_else(|held| held.into_inner());
-        if threads.len() <= index {
-            threads.resize_with(index + 1, || None);
-        }
-        if threads[index].is_some() {
+        let mut threads = self.threads();
+        if threads.played & 1 << index != 0 {
             return Ok(());
         }
         let started = thread::Builder::new()
@@ -270,8 +295,13 @@ impl Inner {
                 self.pin(index);
                 self.workers()[index].work();
             })?;
-        threads[index] = Some(started);
+        threads.played |= 1 << index;
+        threads.own.push(started);
         Ok(())
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pin(&self, index: usize) {
@@ -314,6 +344,12 @@ impl Inner {
         self.phase.load(Ordering::Acquire) == STOPPED
     }
 
+    /// Whether the end was asked for; for tests.
+    #[cfg(test)]
+    pub(crate) fn is_closing(&self) -> bool {
+        self.phase.load(Ordering::Acquire) != RUNNING
+    }
+
     /// Whether an idle worker has something to do about the end.
     pub(crate) fn may_stop(&self) -> bool {
         match self.phase.load(Ordering::Acquire) {
@@ -349,14 +385,20 @@ impl Inner {
     }
 
     fn join_threads(&self) {
-        let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(|held| held.into_inner()));
-        for thread in threads.into_iter().flatten() {
+        loop {
+            // The last fibers may start more.
+            let thread = self.threads().own.pop();
+            let Some(thread) = thread else {
+                break;
+            };
             // A worker's thread does not panic: its fibers catch their own.
             _ = thread.join();
         }
         self.phase.store(STOPPED, Ordering::SeqCst);
-        self.stacks.clear();
+        for worker in self.workers() {
+            worker.give_stacks_back();
+        }
+        self.stacks.close();
     }
 
     /// A new stack was taken: are there many now?
@@ -373,7 +415,11 @@ impl fmt::Debug for Inner {
     }
 }
 
-/// Workers and the fibers that they run. Dropping it waits until all fibers have ended.
+/// Workers and the fibers that they run.
+///
+/// Dropping it waits until all fibers have ended, and gives the memory of their stacks back as soon as no
+/// [`JoinHandle`] is left. A fiber of its own that drops it does not wait: the runtime ends with its last
+/// fiber, and keeps that memory.
 #[derive(Debug)]
 pub struct Runtime {
     inner: &'static Inner,
@@ -408,6 +454,7 @@ impl Runtime {
             ..config
         })?;
         // Worker 0 needs no thread of its own.
+        inner.threads().played = 1;
         let mut result = None;
         let place = Borrowed(&raw mut result);
         let body = move || {
@@ -419,13 +466,11 @@ impl Runtime {
         // SAFETY: what it borrows lives until this function returns or unwinds, which is after the fiber
         // has ended: `work` returns only then.
         let body: Box<dyn FnOnce() + Send + 'static> = unsafe { std::mem::transmute(body) };
-        let fiber = Builder::new().spawn_at(inner, 0, false, body)?;
+        let fiber = Builder::new().spawn_at(inner, 0, body)?;
         inner.close();
         inner.workers()[0].work();
-        inner.join_threads_but_keep_stacks();
-        let joined = fiber.join();
-        inner.stacks.clear();
-        match joined {
+        inner.join_threads();
+        match fiber.join() {
             Ok(()) => Ok(result.expect("the first fiber has ended")),
             Err(panic) => std::panic::resume_unwind(panic),
         }
@@ -457,16 +502,15 @@ impl Runtime {
     }
 
     /// The fiber of this [number](Fiber::number) and [incarnation](Fiber::incarnation), if it lives or its
-    /// result waits to be taken.
+    /// result waits to be taken. Any two numbers may be asked for.
     #[must_use]
     pub fn find(&self, number: u32, incarnation: u32) -> Option<Fiber> {
         let used = (number as usize) < self.inner.config.fibers
-            && incarnation % 2 == 1
-            && self.inner.generation(number).load(Ordering::Acquire) == incarnation;
+            && self.inner.incarnation(number).is(incarnation);
         used.then_some(Fiber {
             runtime: self.inner,
             number,
-            generation: incarnation,
+            incarnation,
         })
     }
 
@@ -480,19 +524,12 @@ struct Borrowed<T>(*mut T);
 // SAFETY: used by one fiber, whose end happens before its maker looks again.
 unsafe impl<T: Send> Send for Borrowed<T> {}
 
-impl Inner {
-    fn join_threads_but_keep_stacks(&self) {
-        let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(|held| held.into_inner()));
-        for thread in threads.into_iter().flatten() {
-            _ = thread.join();
-        }
-    }
-}
-
 impl Drop for Runtime {
     fn drop(&mut self) {
         self.inner.close();
+        if worker::here().is_some_and(|here| std::ptr::eq(here.runtime, self.inner)) {
+            return;
+        }
         self.inner.join_threads();
     }
 }

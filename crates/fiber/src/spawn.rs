@@ -8,11 +8,11 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{self, AssertUnwindSafe};
 use weft_atomic::Ordering;
 
-use crate::completion::Completion;
+use crate::completion::{Completion, Detached};
 use crate::fiber::{Control, Fiber, owner_of};
 use crate::runtime::{Inner, Runtime};
 use crate::stack::Class;
-use crate::switch::prepare;
+use crate::switch::{Context, prepare};
 use crate::waiter::{Waiter, park};
 use crate::worker::{self, Worker};
 
@@ -25,7 +25,8 @@ union Payload<F, T> {
     result: ManuallyDrop<Result<T>>,
 }
 
-/// Larger closures and results are kept on the heap, so that small stacks are not filled by them.
+/// Bytes of a payload. Larger closures and results are kept on the heap, so that small stacks are not filled
+/// by them.
 const LARGEST_PAYLOAD: usize = 1024;
 
 fn payload<F, T>(control: *mut Control) -> *mut Payload<F, T> {
@@ -42,13 +43,51 @@ unsafe fn run<F: FnOnce() -> T, T>(control: *mut Control) {
     // SAFETY: the closure was written there when the fiber was made, and this is called once.
     let body = unsafe { ManuallyDrop::take(&mut (*place).body) };
     let result = panic::catch_unwind(AssertUnwindSafe(body));
-    // SAFETY: the place is the fiber's own until its end is published.
-    unsafe { (*place).result = ManuallyDrop::new(result) };
+    // SAFETY: the place is the fiber's own until its end is published, and then whoever joins finds the
+    // result there. Detached, nobody else touches either.
+    unsafe {
+        (*place).result = ManuallyDrop::new(result);
+        if (*control).completion.is_unwanted() {
+            drop_result(control);
+        }
+    }
 }
 
 unsafe fn discard<F: FnOnce() -> T, T>(control: *mut Control) {
-    // SAFETY: the fiber has ended, so the result is there; called once, by whoever cleans up.
-    unsafe { ManuallyDrop::drop(&mut (*payload::<F, T>(control)).result) };
+    // SAFETY: the result is there; called once, by whoever cleans up.
+    let dropped = panic::catch_unwind(AssertUnwindSafe(|| unsafe {
+        ManuallyDrop::drop(&mut (*payload::<F, T>(control)).result);
+    }));
+    if let Err(panic) = dropped {
+        // The hook has told of it. To drop what it was thrown with may panic as well.
+        std::mem::forget(panic);
+    }
+}
+
+/// Drops the result of a fiber that was detached, as a part of that fiber.
+unsafe fn drop_result(control: *mut Control) {
+    // SAFETY: detached, with the result there: nobody else touches it, and this is called once.
+    unsafe {
+        ((*control).discard)(control);
+        (*control).completion.result_dropped();
+    }
+}
+
+/// A context in which a fiber that has ended drops its result.
+///
+/// # Safety
+/// It must be detached and off its stack, and its result must be there.
+pub(crate) unsafe fn to_drop_result(control: *mut Control) -> Context {
+    // Below the payload, whatever its type is.
+    let top = control
+        .cast::<u8>()
+        .map_addr(|address| (address - LARGEST_PAYLOAD - 64) & !15);
+    // SAFETY: nobody else touches the block and the stack of a fiber that is detached and off its stack;
+    // the smallest stack has more than these bytes.
+    unsafe {
+        (*control).run = drop_result;
+        prepare(top, worker::begin, control.cast())
+    }
 }
 
 /// How a fiber is started.
@@ -57,6 +96,7 @@ pub struct Builder {
     stack: Option<usize>,
     worker: Option<usize>,
     migrating: bool,
+    unclaimed: bool,
 }
 
 impl Builder {
@@ -125,6 +165,23 @@ impl Builder {
         self.spawn_from(inner, here, body)
     }
 
+    /// As [`spawn_on`](Self::spawn_on), but nobody has the handle: the answer is the name alone, from which
+    /// [`JoinHandle::claim`] makes it, once. The fiber may do so itself.
+    ///
+    /// # Errors
+    /// As for [`spawn`](Self::spawn).
+    pub fn spawn_unclaimed_on<T: Send + 'static>(
+        &self,
+        runtime: &Runtime,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Fiber> {
+        let unclaimed = Self {
+            unclaimed: true,
+            ..self.clone()
+        };
+        Ok(ManuallyDrop::new(unclaimed.spawn_on(runtime, body)?).fiber)
+    }
+
     #[inline]
     fn spawn_from<T: Send + 'static>(
         &self,
@@ -138,7 +195,7 @@ impl Builder {
             (None, Some(here)) => here.index,
             (None, None) => inner.next_worker(),
         };
-        self.spawn_at(inner, place, true, body)
+        self.spawn_at(inner, place, body)
     }
 
     /// A worker that has nothing to do, one that was never started, or this one.
@@ -162,7 +219,6 @@ impl Builder {
         &self,
         inner: &'static Inner,
         index: usize,
-        threaded: bool,
         body: F,
     ) -> io::Result<JoinHandle<T>>
     where
@@ -179,10 +235,10 @@ impl Builder {
             // Boxed once; the boxes are small, so this ends.
             let body: Box<dyn FnOnce() -> Box<T> + Send> = Box::new(move || Box::new(body()));
             return self
-                .place(inner, here, index, threaded, body, take_boxed::<T>)
+                .place(inner, here, index, body, take_boxed::<T>)
                 .map(JoinHandle::new);
         }
-        self.place(inner, here, index, threaded, body, take::<F, T>)
+        self.place(inner, here, index, body, take::<F, T>)
             .map(JoinHandle::new)
     }
 
@@ -192,7 +248,6 @@ impl Builder {
         inner: &'static Inner,
         here: Option<&'static Worker>,
         index: usize,
-        threaded: bool,
         body: F,
         take: unsafe fn(*mut Control, *mut u8),
     ) -> io::Result<Fiber>
@@ -209,7 +264,7 @@ impl Builder {
         })?;
         let worker = &inner.workers()[index];
         let local = here.filter(|here| here.index == index);
-        if threaded && local.is_none() {
+        if local.is_none() {
             inner.start(index)?;
         }
         let number = match here {
@@ -249,8 +304,12 @@ impl Builder {
                 .store(here.started.load(Ordering::Relaxed) + 1, Ordering::Release),
             None => inner.count_outside(),
         }
-        inner.turn_generation(number);
-        let fiber = inner.fiber(number);
+        let incarnation = inner.incarnation(number).start(!self.unclaimed);
+        let fiber = Fiber {
+            runtime: inner,
+            number,
+            incarnation,
+        };
         // Release: SYNC worker.give.
         inner
             .owner(number)
@@ -293,7 +352,10 @@ unsafe fn take_boxed<T>(control: *mut Control, into: *mut u8) {
     }
 }
 
-/// The right to the result of a fiber. Dropping it lets the fiber go on by itself.
+/// The right to the result of a fiber. It may outlive the runtime, which keeps the result until then.
+///
+/// Dropping it lets the fiber go on by itself. The result is then dropped by the fiber, or, if it has ended, by
+/// whoever drops the handle; a panic of that ends there.
 pub struct JoinHandle<T> {
     fiber: Fiber,
     result: PhantomData<T>,
@@ -321,7 +383,7 @@ impl<T> JoinHandle<T> {
     /// Whether it has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        // SAFETY: the stack is not given back while the handle lives.
+        // SAFETY: the stack is not given back while the handle lives (module page of `stack`).
         unsafe { (*self.control()).completion.is_done() }
     }
 
@@ -350,20 +412,25 @@ impl<T> JoinHandle<T> {
         result
     }
 
-    /// The name alone, from which [`from_fiber`](Self::from_fiber) makes the handle again.
+    /// The name alone, from which [`claim`](Self::claim) makes the handle again.
     #[must_use]
     pub fn into_fiber(self) -> Fiber {
-        ManuallyDrop::new(self).fiber
+        let fiber = ManuallyDrop::new(self).fiber;
+        fiber.incarnation_word().open();
+        fiber
     }
 
-    /// The handle of a fiber.
+    /// The handle of a fiber, if nobody has it, and it was not joined or detached: of all who claim a fiber
+    /// one gets the handle.
     ///
     /// # Safety
-    /// The name must come from [`into_fiber`](Self::into_fiber) of a handle of the same type, and a handle
-    /// be made of it once.
+    /// The result of the fiber must be a `T`.
     #[must_use]
-    pub unsafe fn from_fiber(fiber: Fiber) -> Self {
-        Self::new(fiber)
+    pub unsafe fn claim(fiber: Fiber) -> Option<Self> {
+        fiber
+            .incarnation_word()
+            .claim(fiber.incarnation)
+            .then(|| Self::new(fiber))
     }
 
     fn control(&self) -> *mut Control {
@@ -374,10 +441,10 @@ impl<T> JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         let control = self.control();
-        // SAFETY: the stack is not given back while the handle lives; if the fiber has ended already,
-        // cleaning up is ours.
+        // SAFETY: the stack is not given back while the handle lives, also when the runtime has ended; if the
+        // fiber has ended already, cleaning up is ours.
         unsafe {
-            if (*control).completion.detach() {
+            if (*control).completion.detach() == Detached::Done {
                 ((*control).discard)(control);
                 self.fiber.runtime.release(self.fiber.number);
             }

@@ -15,7 +15,10 @@
 //!   down is given back when the stack goes to the depot.
 //! * The guard is an entry of the page table where the kernel knows how (6.13 and later): it costs no
 //!   mapping, so a million stacks are guarded. Elsewhere it cuts the mapping in two, and only the first
-//!   [`GUARDED_BY_MAPPING`] stacks get one.
+//!   [`GUARDED_BY_MAPPING`] stacks can have one.
+//! * Each number is in one place: with a fiber or its [handle](crate::JoinHandle), kept by a worker, in the
+//!   depot, or retired. When the runtime has ended, no worker keeps any, so the depot knows how many handles
+//!   are left; the memory is given back when the last of them is gone.
 //! * Tops at the same place of each stack would fall into the same few sets of the cache: from a thousand
 //!   fibers on a switch would take two to four times as long. Hence the colour.
 
@@ -26,7 +29,7 @@ use weft_atomic::Ordering;
 use weft_sys::Mapping;
 
 use crate::fiber::Control;
-use crate::runtime::Guard;
+use crate::runtime::{Guard, Guarded};
 
 /// The smallest stack: 16 KiB, of which one page is the guard.
 pub const SMALLEST_STACK: usize = 1 << SMALLEST_SHIFT;
@@ -71,6 +74,11 @@ impl Class {
         usize::from(self.0)
     }
 
+    /// That with this index, below [`CLASSES`].
+    pub(crate) fn at(index: usize) -> Self {
+        Self(index as u8)
+    }
+
     fn shift(self) -> u32 {
         u32::from(self.0) + SMALLEST_SHIFT
     }
@@ -92,6 +100,10 @@ struct Depot {
     fresh: [std::ops::Range<u32>; CLASSES],
     guard: Guard,
     guarded: u32,
+    /// Numbers that are not used again.
+    retired: usize,
+    /// The runtime has ended.
+    closed: bool,
     /// Guards that cost a mapping each, because the kernel does not know the light ones.
     heavy: bool,
 }
@@ -107,6 +119,8 @@ impl Stacks {
                 fresh: std::array::from_fn(|_| 0..0),
                 guard,
                 guarded: 0,
+                retired: 0,
+                closed: false,
                 heavy: false,
             }),
         })
@@ -125,10 +139,16 @@ impl Stacks {
         }
         let start = into.len();
         for _ in 0..BATCH {
-            let Some(number) = depot.fresh[class.index()].next() else {
+            let Some(number) = depot.fresh[class.index()].clone().next() else {
                 break;
             };
-            self.set_guard(&mut depot, number)?;
+            match self.set_guard(&mut depot, number) {
+                Ok(()) => {}
+                Err(error) if into.len() == start => return Err(error),
+                Err(_) => break,
+            }
+            // Not before it has its guard: each number is in one place.
+            depot.fresh[class.index()].next();
             into.push(number);
         }
         // The lowest is handed out first.
@@ -142,6 +162,15 @@ impl Stacks {
         for number in numbers {
             depot.free[class.index()].push(number);
         }
+        Self::clear_if_over(&self.table, &mut depot);
+    }
+
+    /// A number that is not used again.
+    #[cold]
+    pub(crate) fn retire(&self) {
+        let mut depot = self.depot.lock().unwrap_or_else(|held| held.into_inner());
+        depot.retired += 1;
+        Self::clear_if_over(&self.table, &mut depot);
     }
 
     #[cold]
@@ -171,7 +200,7 @@ impl Stacks {
     }
 
     fn set_guard(&self, depot: &mut Depot, number: u32) -> io::Result<()> {
-        if depot.guard == Guard::Never {
+        if depot.guard.0 == Guarded::None || cfg!(miri) {
             return Ok(());
         }
         let memory = &depot.slabs[number as usize / SLAB];
@@ -183,10 +212,19 @@ impl Stacks {
             depot.heavy = true;
         }
         if depot.guarded < GUARDED_BY_MAPPING {
-            depot.guarded += 1;
             memory.guard_by_mapping(offset, PAGE)?;
+            depot.guarded += 1;
+            return Ok(());
         }
-        Ok(())
+        if depot.guard.0 == Guarded::Possible {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::OutOfMemory,
+            format!(
+                "{GUARDED_BY_MAPPING} stacks have a guard, and this kernel has no more for a runtime (Linux 6.13 has); let some fibers end, or make the runtime with Guard::where_possible"
+            ),
+        ))
     }
 
     #[inline]
@@ -220,17 +258,39 @@ impl Stacks {
         (start != 0).then_some((low, low + (1 << shift)))
     }
 
-    /// Gives all memory back. No fiber may be live.
-    pub(crate) fn clear(&self) {
+    /// The runtime has ended, and its workers keep no stacks: gives all memory back when the last handle is
+    /// gone.
+    pub(crate) fn close(&self) {
         let mut depot = self.depot.lock().unwrap_or_else(|held| held.into_inner());
+        depot.closed = true;
+        Self::clear_if_over(&self.table, &mut depot);
+    }
+
+    fn clear_if_over(table: &Mapping, depot: &mut Depot) {
+        if !depot.closed {
+            return;
+        }
+        let free: usize = depot.free.iter().map(Vec::len).sum();
+        let fresh: usize = depot.fresh.iter().map(ExactSizeIterator::len).sum();
+        if free + fresh + depot.retired < depot.slabs.len() * SLAB {
+            return;
+        }
         for slab in 0..depot.slabs.len() {
-            if let Some(entry) = self.table.atomic_u64(slab * 8) {
+            if let Some(entry) = table.atomic_u64(slab * 8) {
                 entry.store(0, Ordering::Release);
             }
         }
         depot.slabs.clear();
         depot.free = Default::default();
         depot.fresh = std::array::from_fn(|_| 0..0);
+        depot.retired = 0;
+    }
+
+    /// Whether any memory is held; for tests.
+    #[cfg(test)]
+    pub(crate) fn are_held(&self) -> bool {
+        let depot = self.depot.lock().unwrap_or_else(|held| held.into_inner());
+        !depot.slabs.is_empty()
     }
 }
 
@@ -256,7 +316,7 @@ mod tests {
 
     #[test]
     fn numbers_have_stacks_of_their_size_that_do_not_overlap() {
-        let stacks = Stacks::new(2 * SLAB, Guard::Default).expect("maps");
+        let stacks = Stacks::new(2 * SLAB, Guard::ALL).expect("maps");
         let (small, large) = (Class(0), Class(3));
         let (mut smalls, mut larges) = (Vec::new(), Vec::new());
         stacks.take(small, &mut smalls).expect("there are some");
@@ -281,7 +341,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_said() {
-        let stacks = Stacks::new(SLAB, Guard::Never).expect("maps");
+        let stacks = Stacks::new(SLAB, Guard(Guarded::None)).expect("maps");
         let mut taken = Vec::new();
         for _ in 0..SLAB / BATCH {
             stacks.take(Class(0), &mut taken).expect("there are some");
@@ -290,5 +350,37 @@ mod tests {
         assert!(error.to_string().contains("1024 fibers"), "{error}");
         stacks.give_back(Class(0), &mut taken.drain(..5));
         stacks.take(Class(0), &mut taken).expect("these are back");
+    }
+
+    /// As on a kernel whose guards cost mappings.
+    #[test]
+    fn a_stack_that_cannot_have_a_guard_is_refused() {
+        let stacks = |guard| {
+            let stacks = Stacks::new(SLAB, guard).expect("maps");
+            let mut depot = stacks.depot.lock().expect("no panic");
+            depot.heavy = true;
+            depot.guarded = GUARDED_BY_MAPPING - 5;
+            drop(depot);
+            stacks
+        };
+        let (all, mut taken) = (stacks(Guard::ALL), Vec::new());
+        all.take(Class(0), &mut taken).expect("so many have one");
+        assert_eq!(taken, [4, 3, 2, 1, 0]);
+        let error = all
+            .take(Class(0), &mut taken)
+            .expect_err("one more has none");
+        assert!(
+            error.to_string().contains("Guard::where_possible"),
+            "{error}"
+        );
+        all.give_back(Class(0), &mut taken.drain(..));
+        all.close();
+        assert!(
+            !all.are_held(),
+            "no number is lost where a guard was refused"
+        );
+        let some = stacks(Guard(Guarded::Possible));
+        some.take(Class(0), &mut taken).expect("without a guard");
+        assert_eq!(taken.len(), BATCH);
     }
 }

@@ -303,11 +303,13 @@ fn a_name_is_found_while_it_is_in_use() {
     let fiber = handle.into_fiber();
     let (number, incarnation) = (fiber.number(), fiber.incarnation());
     assert_eq!(runtime.find(number, incarnation), Some(fiber));
-    assert_eq!(runtime.find(number, incarnation + 2), None);
+    assert_eq!(runtime.find(number, incarnation + 4), None);
     assert_eq!(runtime.find(number + 7, incarnation), None);
     assert_eq!(runtime.find(u32::MAX, 1), None);
-    // SAFETY: of a handle of the same type, once.
-    let handle = unsafe { crate::JoinHandle::<u8>::from_fiber(fiber) };
+    // SAFETY: of a handle of the same type.
+    let handle = unsafe { crate::JoinHandle::<u8>::claim(fiber) }.expect("nobody has it");
+    // SAFETY: as above.
+    assert!(unsafe { crate::JoinHandle::<u8>::claim(fiber) }.is_none());
     assert_eq!(handle.join().expect("no panic"), 5);
     assert_eq!(runtime.find(number, incarnation), None);
 }
@@ -410,3 +412,5 @@ fn only_fibers_of_ones_own_that_are_suspended_are_given_away() {
         .sum();
     assert_eq!(done.join().expect("no panic"), expected);
 }
+
+mod ends;

@@ -19,6 +19,14 @@ thread_local! {
 #[derive(Clone, Debug)]
 pub struct Sitter(Arc<Seat>);
 
+/// A worker among all of the process: those of one runtime differ, and those of different runtimes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkerId {
+    /// The address of its runtime, which lives for ever.
+    pub(crate) runtime: usize,
+    pub(crate) owner: u32,
+}
+
 /// Somebody who waits and can be woken. Waking is telling: look again at what you wait for.
 #[derive(Clone, Debug)]
 pub enum Waiter {
@@ -50,6 +58,15 @@ impl Waiter {
         matches!(self, Self::Thread(_))
     }
 
+    /// The worker that runs it, if it is a fiber: of one that is suspended, the one that will go on with it.
+    #[must_use]
+    pub fn worker(&self) -> Option<WorkerId> {
+        match self {
+            Self::Fiber(fiber) => Some(fiber.worker()),
+            Self::Thread(_) | Self::Task(_) => None,
+        }
+    }
+
     /// Makes it look again.
     #[inline]
     pub fn wake(self) {
@@ -57,6 +74,16 @@ impl Waiter {
             Self::Thread(Sitter(seat)) => seat.wake(&FUTEX),
             Self::Fiber(fiber) => fiber.signal(),
             Self::Task(waker) => waker.wake(),
+        }
+    }
+
+    /// As [`wake`](Self::wake), and keeps it.
+    #[inline]
+    pub fn wake_by_ref(&self) {
+        match self {
+            Self::Thread(Sitter(seat)) => seat.wake(&FUTEX),
+            Self::Fiber(fiber) => fiber.signal(),
+            Self::Task(waker) => waker.wake_by_ref(),
         }
     }
 }

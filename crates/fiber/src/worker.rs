@@ -23,7 +23,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::ptr;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_atomic::Ordering;
 
 use weft_atomic::bits::{Bits, summaries_for, words_for};
@@ -35,6 +35,7 @@ use crate::fiber::{Control, Fiber, NOBODY, owner_of};
 use crate::ready::Ready;
 use crate::runnable::{GROUP, Runnable};
 use crate::runtime::Inner;
+use crate::spawn;
 use crate::stack::{BATCH, CLASSES, Class};
 use crate::switch::{Context, switch};
 use crate::waiter::Ringer;
@@ -68,8 +69,8 @@ pub(crate) struct Worker {
 }
 
 // SAFETY: cells are touched only by the thread that plays the worker (see the module page), of which
-// there is one at a time: `Inner::start` starts one thread for each worker, and `Runtime::run` plays
-// worker 0 before any other thread can. The rest is atomics and a mutex.
+// there is one ever: whoever plays a worker has marked it in `Threads::played`; and after that thread was
+// joined, or has returned from `work`, by `join_threads`. The rest is atomics and a mutex.
 unsafe impl Sync for Worker {}
 // SAFETY: as above: before it is played, nothing of it belongs to a thread.
 unsafe impl Send for Worker {}
@@ -146,13 +147,17 @@ impl Worker {
 
     #[cold]
     fn ring_elsewhere(&self) {
-        let place = self
-            .elsewhere
-            .lock()
-            .unwrap_or_else(|held| held.into_inner());
-        if let Some(ring) = place.as_ref() {
+        let ring = self.elsewhere().clone();
+        // Not under the lock: it is the caller's function.
+        if let Some(ring) = ring {
             ring();
         }
+    }
+
+    fn elsewhere(&self) -> MutexGuard<'_, Option<Ringer>> {
+        self.elsewhere
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next fiber to run, if any is ready.
@@ -295,19 +300,28 @@ impl Worker {
             return;
         }
         let control = self.runtime.stacks.control(number);
+        let owner = self.runtime.owner(number);
         // From here on a bit that is still set for it means nothing.
-        self.runtime.owner(number).store(NOBODY, Ordering::Release);
+        owner.store(NOBODY, Ordering::Release);
+        // SAFETY: the block of a fiber that nobody has freed: its end is published here.
+        let ended = unsafe { (*control).completion.end() };
+        if let Ended::Unwanted = ended {
+            // It goes on as a fiber: what drops the result may do all that a fiber may.
+            // SAFETY: detached, off its stack, and its result is there.
+            let context = unsafe { spawn::to_drop_result(control) };
+            self.runtime
+                .context(number)
+                .store(context, Ordering::Relaxed);
+            owner.store(owner_of(self.index), Ordering::Release);
+            self.ready.set(number);
+            return;
+        }
         self.finished
             .store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Release);
-        // SAFETY: the block of a fiber that nobody has freed: its end is published here.
-        match unsafe { (*control).completion.end() } {
-            Ended::Alone => {}
+        match ended {
+            Ended::Alone | Ended::Unwanted => {}
             Ended::Awaited(waiter) => waiter.wake(),
-            Ended::Detached => {
-                // SAFETY: detached and ended: nobody else will touch result and stack.
-                unsafe { ((*control).discard)(control) };
-                self.runtime.release(number);
-            }
+            Ended::Dropped => self.runtime.release(number),
         }
     }
 
@@ -353,6 +367,16 @@ impl Worker {
             self.runtime
                 .stacks
                 .give_back(class, &mut free.drain(..2 * BATCH));
+        }
+    }
+
+    /// Gives all stacks that are kept here to the depot. The worker must not be played any more.
+    pub(crate) fn give_stacks_back(&self) {
+        for (index, free) in self.free.iter().enumerate() {
+            let class = Class::at(index);
+            self.runtime
+                .stacks
+                .give_back(class, &mut free.take().into_iter());
         }
     }
 
@@ -427,6 +451,26 @@ pub fn yield_now() {
     }
 }
 
+/// As [`yield_now`], and the fiber comes back on the same worker, also if it may migrate.
+pub fn yield_in_place() {
+    let Some(worker) = here() else {
+        return std::thread::yield_now();
+    };
+    let Some(me) = worker.running() else {
+        return;
+    };
+    let word = worker.runtime.migrating(me as usize / 64);
+    let bit = 1 << (me % 64);
+    let migrating = word.load(Ordering::Relaxed) & bit != 0;
+    if migrating {
+        word.fetch_and(!bit, Ordering::Relaxed);
+    }
+    yield_now();
+    if migrating {
+        word.fetch_or(bit, Ordering::Relaxed);
+    }
+}
+
 /// Suspends the calling fiber until its bit is set; false if the caller is none.
 #[inline(never)]
 pub(crate) fn park() -> bool {
@@ -460,14 +504,17 @@ pub(crate) fn sleep_elsewhere(ring: &Ringer, wait: impl FnOnce()) -> bool {
         wait();
         return true;
     };
-    let set = |place| {
-        *worker
-            .elsewhere
-            .lock()
-            .unwrap_or_else(|held| held.into_inner()) = place;
-    };
-    set(Some(ring.clone()));
+    /// Takes back what says that the worker sleeps, also when `wait` panics.
+    struct Asleep(&'static Worker);
+    impl Drop for Asleep {
+        fn drop(&mut self) {
+            self.0.runtime.set_idle(self.0.index, false);
+            *self.0.elsewhere() = None;
+        }
+    }
+    *worker.elsewhere() = Some(ring.clone());
     worker.runtime.set_idle(worker.index, true);
+    let _asleep = Asleep(worker);
     let mut slept = false;
     // The caller's own fiber lives, so the runtime does not end meanwhile.
     worker.shared.sleep(
@@ -478,7 +525,5 @@ pub(crate) fn sleep_elsewhere(ring: &Ringer, wait: impl FnOnce()) -> bool {
             wait();
         },
     );
-    worker.runtime.set_idle(worker.index, false);
-    set(None);
     slept
 }

@@ -1,21 +1,29 @@
 //! What happens when memory is touched that may not be: a look at the address before the process dies.
 //!
 //! The handler runs on a stack of its own ([`AlternateStack`]), because the usual reason is that the
-//! stack of whoever runs is used up. It asks the one [`Explain`] that was installed for a sentence,
-//! writes it to standard error, and lets the fault happen again under the handler that was there before:
-//! whoever wanted to know of it, a debugger or the kernel that writes a core, still does.
+//! stack of whoever runs is used up. For a fault of this thread it asks the one [`Explain`] that was installed
+//! for a sentence, and writes it to standard error. Then the signal goes where it would have gone without us:
+//!
+//! | before | a fault | a signal that was sent (`kill`, `sigqueue`) |
+//! |---|---|---|
+//! | a handler | is called, with its mask and flags | is called, with its mask and flags |
+//! | default | happens again, under the default action | is sent again, under the default action |
+//! | ignored | as the default: the kernel ignores no fault | nothing |
+//!
+//! So whoever wanted to know of it, a debugger or the kernel that writes a core, still does. What differs: the
+//! handler from before runs on the stack of this one, also without `SA_ONSTACK`.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::OnceLock;
-use weft_atomic::{AtomicUsize, Ordering};
+use weft_atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::error::{check, failed};
+use crate::error::{check, failed, keep_errno};
 use crate::memory::Mapping;
 
-/// Says what an address means: writes a sentence into the buffer and answers its length, 0 for "nothing
-/// of mine". Runs within a signal handler: no allocation, no lock.
+/// Says what the address of a fault means: writes a sentence into the buffer and answers its length, 0 for
+/// "nothing of mine". Runs within a signal handler: no allocation, no lock.
 pub type Explain = fn(address: usize, buffer: &mut [u8]) -> usize;
 
 /// Bytes of a stack for the handler. AVX-512 state alone takes about three thousand.
@@ -25,18 +33,36 @@ const HANDLER_STACK: usize = 64 * 1024;
 static EXPLAIN: AtomicUsize = AtomicUsize::new(0);
 
 /// What was there before, by signal.
-static BEFORE: [OnceLock<libc::sigaction>; 2] = [OnceLock::new(), OnceLock::new()];
+static BEFORE: [Before; 2] = [Before::new(), Before::new()];
 
 const SIGNALS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+
+/// What a signal did before.
+struct Before {
+    action: OnceLock<libc::sigaction>,
+    /// It asked to be called once (`SA_RESETHAND`), and was.
+    spent: AtomicBool,
+}
+
+impl Before {
+    const fn new() -> Self {
+        Self {
+            action: OnceLock::new(),
+            spent: AtomicBool::new(false),
+        }
+    }
+}
 
 /// Has `explain` asked when memory is touched that may not be. The first one that is installed stays.
 ///
 /// # Errors
 /// If the kernel refuses.
 pub fn explain_with(explain: Explain) -> io::Result<()> {
-    if EXPLAIN
-        .compare_exchange(0, explain as usize, Ordering::AcqRel, Ordering::Acquire)
-        .is_err()
+    // Miri has neither faults nor handlers.
+    if cfg!(miri)
+        || EXPLAIN
+            .compare_exchange(0, explain as usize, Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
     {
         return Ok(());
     }
@@ -47,11 +73,17 @@ pub fn explain_with(explain: Explain) -> io::Result<()> {
         let asked = unsafe { libc::sigaction(signal, ptr::null(), old.as_mut_ptr()) };
         check(asked, "sigaction", purpose)?;
         // SAFETY: the kernel has filled it.
-        _ = before.set(unsafe { old.assume_init() });
+        let old = unsafe { old.assume_init() };
         // SAFETY: a sigaction of zeros is a valid value.
         let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
         new.sa_sigaction = handle as *const () as usize;
         new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+        // Whether a call that it interrupts goes on: as before. A signal that is ignored interrupts none.
+        new.sa_flags |= match old.sa_sigaction {
+            libc::SIG_IGN => libc::SA_RESTART,
+            _ => old.sa_flags & libc::SA_RESTART,
+        };
+        _ = before.action.set(old);
         // SAFETY: the handler has the signature that SA_SIGINFO asks for and lives as long as the
         // program.
         let set = unsafe { libc::sigaction(signal, &raw const new, ptr::null_mut()) };
@@ -65,45 +97,108 @@ extern "C" fn handle(
     information: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    // SAFETY: the kernel hands a valid siginfo to a handler installed with SA_SIGINFO.
-    let address = unsafe { (*information).si_addr() } as usize;
+    // Whoever was interrupted may be between a call and its look at errno.
+    keep_errno(|| {
+        // SAFETY: the kernel hands a valid siginfo to a handler installed with SA_SIGINFO.
+        let (code, address) =
+            unsafe { ((*information).si_code, (*information).si_addr() as usize) };
+        // Codes of the kernel are positive. Of what somebody sent, the address is no address.
+        let sent = code <= 0;
+        if !sent {
+            tell(address);
+        }
+        pass_on(signal, information, context, sent);
+    });
+}
+
+/// Writes what the address means, if that is known.
+fn tell(address: usize) {
     let explain = EXPLAIN.load(Ordering::Acquire);
+    if explain == 0 {
+        return;
+    }
+    // SAFETY: only an `Explain` was ever stored there.
+    let explain: Explain = unsafe { std::mem::transmute::<usize, Explain>(explain) };
     let mut buffer = [0u8; 512];
-    let length = if explain == 0 {
-        0
-    } else {
-        // SAFETY: only an `Explain` was ever stored there.
-        let explain: Explain = unsafe { std::mem::transmute::<usize, Explain>(explain) };
-        explain(address, &mut buffer).min(buffer.len())
-    };
+    let length = explain(address, &mut buffer).min(buffer.len());
     if length > 0 {
         // SAFETY: the kernel reads `length` bytes of the buffer. Nothing can be done if it fails.
         unsafe { libc::write(2, buffer.as_ptr().cast(), length) };
     }
-    let place = SIGNALS.iter().position(|known| *known == signal);
-    let before = place.and_then(|place| BEFORE[place].get());
-    match before {
-        Some(before) if length == 0 && before.sa_sigaction > libc::SIG_IGN => {
-            // Not ours: as if we had never been here.
-            if before.sa_flags & libc::SA_SIGINFO != 0 {
-                // SAFETY: installed with SA_SIGINFO, so it has this signature.
-                let before: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
-                    unsafe { std::mem::transmute(before.sa_sigaction) };
-                before(signal, information, context);
+}
+
+/// As if we had never been here.
+fn pass_on(
+    signal: libc::c_int,
+    information: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+    sent: bool,
+) {
+    let before = SIGNALS
+        .iter()
+        .position(|known| *known == signal)
+        .map(|place| &BEFORE[place]);
+    let action = before.and_then(|before| before.action.get());
+    match (before, action) {
+        (_, Some(action)) if action.sa_sigaction == libc::SIG_IGN && sent => {}
+        (Some(before), Some(action)) if action.sa_sigaction > libc::SIG_IGN => {
+            let once = action.sa_flags & libc::SA_RESETHAND != 0;
+            if once && before.spent.swap(true, Ordering::Relaxed) {
+                by_default(signal, information, sent);
             } else {
-                // SAFETY: installed without SA_SIGINFO, so it has this signature.
-                let before: extern "C" fn(libc::c_int) =
-                    unsafe { std::mem::transmute(before.sa_sigaction) };
-                before(signal);
+                call(action, signal, information, context);
             }
         }
-        _ => {
-            // SAFETY: a sigaction of zeros is the default action; the faulting instruction runs again
-            // and ends the process under it.
-            unsafe {
-                let default: libc::sigaction = std::mem::zeroed();
-                libc::sigaction(signal, &raw const default, ptr::null_mut());
-            }
+        _ => by_default(signal, information, sent),
+    }
+}
+
+/// Calls a handler as the kernel would have.
+fn call(
+    action: &libc::sigaction,
+    signal: libc::c_int,
+    information: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    let mut mask = action.sa_mask;
+    // SAFETY: works on a set of our own, and adds to what is blocked in this thread; the kernel takes that
+    // back when our handler returns.
+    unsafe {
+        if action.sa_flags & libc::SA_NODEFER == 0 {
+            libc::sigaddset(&raw mut mask, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const mask, ptr::null_mut());
+    }
+    if action.sa_flags & libc::SA_SIGINFO != 0 {
+        // SAFETY: installed with SA_SIGINFO, so it has this signature.
+        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+            unsafe { std::mem::transmute(action.sa_sigaction) };
+        handler(signal, information, context);
+    } else {
+        // SAFETY: installed without SA_SIGINFO, so it has this signature.
+        let handler: extern "C" fn(libc::c_int) =
+            unsafe { std::mem::transmute(action.sa_sigaction) };
+        handler(signal);
+    }
+}
+
+/// The default action: for a fault when the instruction runs again, for a signal that was sent here.
+fn by_default(signal: libc::c_int, information: *mut libc::siginfo_t, sent: bool) {
+    // SAFETY: a sigaction of zeros is the default action. The signal is not blocked, since it has come, so it
+    // ends the process before the call returns; it keeps saying who sent it.
+    unsafe {
+        let default: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, &raw const default, ptr::null_mut());
+        if sent {
+            let (process, thread) = (libc::getpid(), libc::gettid());
+            libc::syscall(
+                libc::SYS_rt_tgsigqueueinfo,
+                process,
+                thread,
+                signal,
+                information,
+            );
+            libc::raise(signal);
         }
     }
 }
@@ -123,6 +218,9 @@ impl AlternateStack {
     /// If the kernel refuses.
     pub fn install() -> io::Result<Self> {
         let home = std::marker::PhantomData;
+        if cfg!(miri) {
+            return Ok(Self { memory: None, home });
+        }
         let mut now = MaybeUninit::<libc::stack_t>::zeroed();
         // SAFETY: asks only; the answer is written into `now`, which was zeroed before.
         let now = unsafe {
@@ -162,3 +260,6 @@ impl Drop for AlternateStack {
         }
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests;

@@ -2,11 +2,14 @@
 //!
 //! Of those of a rank that wait, one *drives*: it holds the lock, polls, and sleeps on the
 //! fabric's bell when nothing comes. The others are *parked*. Whoever completes a request wakes the
-//! one that waits for it; a driver that has what it came for wakes one of the parked to take over.
+//! one that waits for it; a driver that has what it came for [calls](super::parked::Parked::call) others to
+//! take over.
 //!
 //! Who waits is a value, a [`Waiter`]: a thread, which parks, or a fiber, whose worker runs others
 //! meanwhile, or the task of an asynchronous executor. A fiber that drives lets the others of its worker
-//! run after each look; only when none of them can does it spin, and then its worker sleeps on the
+//! run after each look. Nobody knows when they let it go on, so it *rests* meanwhile and does not drive: it
+//! calls those who wait elsewhere, any of whom may take over, as may whoever comes; and it goes on when it is
+//! back, unless another drives. Those of its own worker need not, as it runs whenever none of them does. Only when none of them can does it spin, and then its worker sleeps on the
 //! fabric's bell, which also ends when a fiber of it becomes runnable. A thread that drives lets go and lets others
 //! run when it has woken a thread: there may be more of them than cores.
 //!
@@ -188,10 +191,11 @@ impl Guard<'_> {
                         return answer;
                     }
                 }
-                let answer = if self.driven {
-                    self.wait_parked(interest, is_fiber, &mut ready)
-                } else {
+                // Each of the two gives up to the other.
+                let answer = if self.may_drive(is_fiber) {
                     self.drive(is_fiber, &mut ready)
+                } else {
+                    self.wait_parked(interest, &mut ready)
                 };
                 if let Some(answer) = answer {
                     return answer;
@@ -206,8 +210,17 @@ impl Guard<'_> {
         }
     }
 
-    /// Drives progress until `ready` has an answer; or until the program's own code has something to do,
-    /// which may itself wait for what another one drives.
+    /// Whether it is for the caller to drive.
+    #[inline]
+    fn may_drive(&self, is_fiber: bool) -> bool {
+        !self.driven
+            && !(is_fiber
+                && self.parked.any_rests()
+                && self.parked.rests_at(Waiter::current().worker()))
+    }
+
+    /// Drives progress until `ready` has an answer; `None` if another has taken over, or if the program's own
+    /// code has something to do, which may itself wait for what another one drives.
     #[inline]
     fn drive<T>(
         &mut self,
@@ -241,11 +254,15 @@ impl Guard<'_> {
             }
             if is_fiber && fiber::others_runnable() {
                 waiting.found();
-                self.released(fiber::yield_now);
+                self.rest();
                 if let Some(answer) = ready(self) {
-                    self.leave_wheel();
+                    self.leave_unless_driven();
                     return Some(answer);
                 }
+                if self.driven {
+                    return None;
+                }
+                (self.driven, self.drives) = (true, true);
                 continue;
             }
             if !moved && waiting.step(&*self.shared.bell) == Step::Sleep {
@@ -263,6 +280,19 @@ impl Guard<'_> {
                 }
             }
         }
+    }
+
+    /// Lets the other fibers of the worker run. The driver, a fiber, is none after this.
+    fn rest(&mut self) {
+        (self.driven, self.drives) = (false, false);
+        let worker = Waiter::current().worker();
+        self.parked.call(worker);
+        let Some(worker) = worker else {
+            return;
+        };
+        self.parked.rest(worker);
+        self.released(fiber::yield_in_place);
+        self.parked.end_rest(worker);
     }
 
     /// Sleeps on the bell, unless there is news after all.
@@ -289,34 +319,37 @@ impl Guard<'_> {
         ready(self)
     }
 
-    /// The driver has what it came for: another who waits takes over.
+    /// The driver has what it came for: another who waits takes over. Not only one of its own worker: nobody
+    /// knows when the caller lets that run.
     #[inline]
     fn leave_wheel(&mut self) {
         (self.driven, self.drives) = (false, false);
-        if let Some(next) = self.parked.first() {
-            next.clone().wake();
+        self.parked.call(None);
+    }
+
+    /// Whoever does not drive has what it came for; it may be the one that was called.
+    fn leave_unless_driven(&mut self) {
+        if !self.driven {
+            self.leave_wheel();
         }
     }
 
-    /// Waits while another drives.
+    /// Waits while another drives; `None` when nobody does.
     #[cold]
     fn wait_parked<T>(
         &mut self,
         interest: Interest<'_>,
-        is_fiber: bool,
         ready: &mut impl FnMut(&mut Engine) -> Option<T>,
     ) -> Option<T> {
         let me = Waiter::current();
+        let is_fiber = !me.is_thread();
         loop {
             if let Some(answer) = ready(self) {
-                // A wake-up to take the wheel may have come with the answer: pass it on.
-                if !self.driven {
-                    self.leave_wheel();
-                }
+                self.leave_unless_driven();
                 return Some(answer);
             }
-            if !self.driven {
-                return self.drive(is_fiber, ready);
+            if self.may_drive(is_fiber) {
+                return None;
             }
             self.register(interest, &me);
             let place = self.parked.push(me.clone());

@@ -10,7 +10,7 @@
 //! If the receiver's elements have gaps, the data are pulled into memory of the engine and unpacked.
 //! A receive that is too small pulls what fits and ends with `MPI_ERR_TRUNCATE`.
 
-use weft_fabric::{Operation, Peer, Posted};
+use weft_fabric::{Operation, Peer, Posted, Region};
 
 use super::arrival::truncated;
 use super::envelope::Envelope;
@@ -18,6 +18,7 @@ use super::request::{Outcome, RequestId, Work};
 use super::{Engine, Pulling};
 use crate::buffer::{self, Buffer};
 use crate::error::Error;
+use crate::memory;
 
 impl Engine {
     /// A receive is matched with data that wait at the sender.
@@ -51,10 +52,23 @@ impl Engine {
                 into
             }
             Buffer::Typed(_) => {
-                let mut owned = vec![0; fits].into_boxed_slice();
-                let into = buffer::region_of(&mut owned);
-                slot.work = Work::Pull { buffer, owned };
-                into
+                match memory::zeroed(fits) {
+                    Ok(mut owned) => {
+                        let into = buffer::region_of(&mut owned);
+                        slot.work = Work::Pull { buffer, owned };
+                        into
+                    }
+                    // Nothing is fetched: the sender is answered, and the receive ends with the error.
+                    Err(error) => {
+                        slot.outcome.bytes = 0;
+                        slot.outcome.error = Some(error);
+                        slot.work = Work::Receive {
+                            buffer: Buffer::Flat(Region::EMPTY),
+                            posted: None,
+                        };
+                        Region::EMPTY
+                    }
+                }
             }
         };
         let operation = Operation(self.core.next_operation);

@@ -93,10 +93,11 @@ impl Engine {
             };
             return Err(cause.into());
         }
+        self.core.requests.check_room()?;
         let size = buffer.bytes();
         let bytes = match buffer {
             Buffer::Flat(region) if mode != SendMode::Buffered => Bytes::Lent(region),
-            other => Bytes::Owned(other.packed()),
+            other => Bytes::Owned(other.packed()?),
         };
         let request = self.core.requests.insert(
             context,
@@ -173,6 +174,7 @@ impl Engine {
         tag: Option<i32>,
         group: Option<Arc<Group>>,
     ) -> Result<RequestId> {
+        self.core.requests.check_room()?;
         let request = self.core.requests.insert(
             context,
             group,

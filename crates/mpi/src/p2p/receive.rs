@@ -45,7 +45,7 @@ impl Comm {
                     buffer: Buffer::Flat(Region::EMPTY),
                     posted: None,
                 };
-                return Ok(self.process().lock().ended(self.context(), empty));
+                return self.process().lock().ended(self.context(), empty);
             }
             Source::Any => None,
             Source::Rank(rank) => Some(self.target(rank)?),

@@ -154,6 +154,24 @@ fn who_ends_the_job_does_not_wait_for_a_reader_of_standard_input() {
     }
 }
 
+/// Every function of the C binding with the extremes of each argument in turn, 26 000 calls: each ends
+/// in success or in an error of MPI.
+#[test]
+fn every_function_with_the_extremes_of_every_argument() {
+    let program = build("tests/programs/extremes.c", &["-w"]);
+    let ended = run(&mut Command::new(program), Duration::from_secs(500));
+    assert!(ended.out.contains(" 0 failures"), "{ended:?}");
+    ended.expect_success();
+}
+
+/// The same for the functions of weft.h, which has no table.
+#[test]
+fn every_service_with_the_extremes_of_every_argument() {
+    let program = build("tests/programs/extremes_weft.c", &["-w"]);
+    let ended = run(&mut Command::new(program), Duration::from_secs(60));
+    ended.expect_success();
+}
+
 #[test]
 fn threads_of_both_kinds() {
     passes("threads", &[2, 4], &["16"]);

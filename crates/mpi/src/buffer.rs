@@ -6,6 +6,8 @@ use std::sync::Arc;
 use weft_sys::span::{Region, SharedBytes};
 
 use crate::datatype::Datatype;
+use crate::error::{Error, ErrorClass, Result};
+use crate::memory;
 
 /// The memory of a call: `(address, count, datatype)` of the standard.
 #[derive(Clone, Debug)]
@@ -55,6 +57,31 @@ impl Buffer {
         }
     }
 
+    /// The buffer of a call whose arguments nobody has looked at: as [`new`](Self::new), if memory can
+    /// hold it at all.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new), unless an error is returned.
+    ///
+    /// # Errors
+    /// `Count` if the elements reach further than any memory does.
+    #[inline]
+    pub unsafe fn checked(
+        address: *mut u8,
+        count: usize,
+        datatype: &Arc<Datatype>,
+    ) -> Result<Self> {
+        match datatype.flat(count) {
+            Some((offset, bytes))
+                if bytes == 0
+                    || (bytes <= memory::END
+                        && address.wrapping_offset(offset).addr() <= memory::END - bytes) => {}
+            _ => check_reach(address, count, datatype)?,
+        }
+        // SAFETY: the caller's promise.
+        Ok(unsafe { Self::new(address, count, datatype) })
+    }
+
     /// Bytes of data, without gaps.
     #[must_use]
     #[inline]
@@ -75,13 +102,15 @@ impl Buffer {
     }
 
     /// All data without gaps, in memory of one's own.
-    #[must_use]
-    pub fn packed(&self) -> Box<[u8]> {
+    ///
+    /// # Errors
+    /// `NoMem` if the system does not give that memory.
+    pub fn packed(&self) -> Result<Box<[u8]>> {
         match self {
             Self::Flat(region) => {
-                let mut bytes = vec![0; region.len()];
+                let mut bytes = memory::zeroed(region.len())?;
                 region.copy_to_slice(&mut bytes);
-                bytes.into()
+                Ok(bytes)
             }
             Self::Typed(typed) => typed.packed(),
         }
@@ -96,11 +125,13 @@ impl TypedBuffer {
     }
 
     /// All data without gaps.
-    #[must_use]
-    pub fn packed(&self) -> Box<[u8]> {
-        let mut bytes = vec![0; self.bytes()];
+    ///
+    /// # Errors
+    /// `NoMem` if the system does not give that memory.
+    pub fn packed(&self) -> Result<Box<[u8]>> {
+        let mut bytes = memory::zeroed(self.bytes())?;
         self.pack_into(&mut bytes);
-        bytes.into()
+        Ok(bytes)
     }
 
     /// Writes the data without gaps to the front of `bytes`; answers how many.
@@ -114,6 +145,25 @@ impl TypedBuffer {
         // SAFETY: the maker of the buffer promised that the elements are writable.
         unsafe { self.datatype.unpack(self.base, self.count, 0, bytes) }
     }
+}
+
+/// Whether elements, their gaps included, lie where memory can be.
+#[cold]
+fn check_reach(address: *mut u8, count: usize, datatype: &Datatype) -> Result<()> {
+    datatype.bytes(count)?;
+    let (lower, length) = datatype.footprint(count)?;
+    let start = address.wrapping_offset(lower).addr();
+    let fits = length <= memory::END && start <= memory::END - length;
+    if fits || length == 0 {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorClass::Count,
+        format!(
+            "{count} elements of extent {} from {address:p} reach further than any memory; check count, datatype and displacement",
+            datatype.extent()
+        ),
+    ))
 }
 
 /// Memory of the engine as a region, for transfers that the engine itself owns.

@@ -156,6 +156,10 @@ impl Group {
     /// # Errors
     /// `Rank` for a rank that is none, or one that comes twice.
     pub fn include(&self, ranks: &[i32]) -> Result<Self> {
+        self.include_all(ranks.iter().copied().map(Ok))
+    }
+
+    fn include_all(&self, ranks: impl Iterator<Item = Result<i32>>) -> Result<Self> {
         let chosen = self.distinct(ranks)?;
         Ok(Self::of(
             chosen.iter().map(|rank| self.peer(*rank)).collect(),
@@ -167,6 +171,10 @@ impl Group {
     /// # Errors
     /// As for [`Self::include`].
     pub fn exclude(&self, ranks: &[i32]) -> Result<Self> {
+        self.exclude_all(ranks.iter().copied().map(Ok))
+    }
+
+    fn exclude_all(&self, ranks: impl Iterator<Item = Result<i32>>) -> Result<Self> {
         let mut out = vec![false; self.size() as usize];
         for rank in self.distinct(ranks)? {
             out[rank as usize] = true;
@@ -184,7 +192,7 @@ impl Group {
     /// # Errors
     /// As for [`Self::include`]; `Arg` for a stride of zero.
     pub fn include_ranges(&self, ranges: &[Range]) -> Result<Self> {
-        self.include(&expand(ranges)?)
+        self.include_all(expand(ranges))
     }
 
     /// As [`Self::exclude`], with ranges.
@@ -192,14 +200,16 @@ impl Group {
     /// # Errors
     /// As for [`Self::include_ranges`].
     pub fn exclude_ranges(&self, ranges: &[Range]) -> Result<Self> {
-        self.exclude(&expand(ranges)?)
+        self.exclude_all(expand(ranges))
     }
 
-    fn distinct(&self, ranks: &[i32]) -> Result<Vec<u32>> {
+    /// The ranks, checked. It ends at the first one that is wrong, so that however many are named, no
+    /// more are looked at than there are members.
+    fn distinct(&self, ranks: impl Iterator<Item = Result<i32>>) -> Result<Vec<u32>> {
         let mut seen = vec![false; self.size() as usize];
         ranks
-            .iter()
-            .map(|&rank| {
+            .map(|rank| {
+                let rank = rank?;
                 let index = usize::try_from(rank)
                     .ok()
                     .filter(|index| *index < seen.len());
@@ -226,31 +236,28 @@ impl Group {
     }
 }
 
-fn expand(ranges: &[Range]) -> Result<Vec<i32>> {
-    let mut ranks = Vec::new();
-    for &(first, last, stride) in ranges {
-        if stride == 0 {
-            return Err(Error::new(
+/// The ranks of ranges, one after the other; an error for a stride of zero.
+fn expand(ranges: &[Range]) -> impl Iterator<Item = Result<i32>> {
+    ranges.iter().flat_map(|&(first, last, stride)| {
+        let bad = (stride == 0).then(|| {
+            Err(Error::new(
                 ErrorClass::Arg,
                 format!(
                     "the range {first}..{last} has a stride of 0; give a stride that leads from the first rank to the last"
                 ),
-            ));
-        }
-        let mut rank = first;
-        while if stride > 0 {
-            rank <= last
-        } else {
-            rank >= last
-        } {
-            ranks.push(rank);
-            let Some(next) = rank.checked_add(stride) else {
-                break;
-            };
-            rank = next;
-        }
-    }
-    Ok(ranks)
+            ))
+        });
+        let within = move |rank: &i32| {
+            if stride > 0 {
+                *rank <= last
+            } else {
+                *rank >= last
+            }
+        };
+        let ranks = std::iter::successors(Some(first), move |rank| rank.checked_add(stride))
+            .take_while(move |rank| stride != 0 && within(rank));
+        bad.into_iter().chain(ranks.map(Ok))
+    })
 }
 
 #[cfg(test)]
@@ -298,5 +305,24 @@ mod tests {
                 .class(),
             ErrorClass::Rank
         );
+    }
+    /// Ranges of 2^31 ranks: the first one that is none ends it, whatever the memory.
+    #[test]
+    fn ranges_longer_than_any_group_end_at_once() {
+        let world = Group::identity(3);
+        for range in [
+            (0, i32::MAX, 1),
+            (i32::MIN, i32::MAX, 1),
+            (i32::MAX, i32::MIN, -1),
+            (2, i32::MIN, -1),
+        ] {
+            let class = |made: Result<Group>| made.unwrap_err().class();
+            assert_eq!(class(world.include_ranges(&[range])), ErrorClass::Rank);
+            assert_eq!(class(world.exclude_ranges(&[range])), ErrorClass::Rank);
+        }
+        for range in [(0, 2, i32::MAX), (0, i32::MIN, i32::MIN), (2, 0, i32::MIN)] {
+            let first = world.include_ranges(&[range]).unwrap();
+            assert_eq!(ranks(&first), [range.0 as u32], "{range:?}");
+        }
     }
 }

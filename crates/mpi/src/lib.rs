@@ -19,6 +19,7 @@ mod engine;
 pub mod error;
 pub mod group;
 pub mod info;
+pub mod memory;
 pub mod op;
 pub mod p2p;
 mod process;

@@ -155,7 +155,7 @@ fn several_at_once_do_not_mix() {
                 let buffer = over(data);
                 let reduction = sum(buffer.bytes() / 8);
                 let plan = coll::allreduce(&members, &buffer, &buffer, &reduction).unwrap();
-                world.begin(plan)
+                world.begin(plan).unwrap()
             })
             .collect();
         // In another order than they were begun in.
@@ -176,7 +176,7 @@ fn a_kept_one_runs_again_with_what_is_there_then() {
         let mut data = vec![0; 7];
         let buffer = over(&mut data);
         let plan = coll::allreduce(&members, &buffer, &buffer, &sum(7)).unwrap();
-        let request = world.prepare(plan);
+        let request = world.prepare(plan).unwrap();
         for _ in 0..3 {
             data.copy_from_slice(&own(members.rank, 7));
             process.start(request).unwrap();
@@ -217,7 +217,7 @@ fn ranks_that_take_different_ways_are_found_out() {
         let root = world.rank() == 0;
         let receive = root.then(|| blocks(&mut into, RANKS as usize));
         let schedule = coll::gather(&members, Some(&over(&mut out)), receive.as_ref(), 0).unwrap();
-        let request = world.begin(schedule);
+        let request = world.begin(schedule).unwrap();
         if root {
             let error = process.wait(request).unwrap_err();
             assert_eq!(error.class(), ErrorClass::Truncate);

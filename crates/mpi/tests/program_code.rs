@@ -219,7 +219,8 @@ fn an_operation_may_call_the_process() {
             // Two at once.
             let mut more = vec![0; count];
             let second = coll::scan(&members, &over(&mut own), &over(&mut more), &reduction);
-            let (first, second) = (world.begin(schedule.unwrap()), world.begin(second.unwrap()));
+            let first = world.begin(schedule.unwrap()).unwrap();
+            let second = world.begin(second.unwrap()).unwrap();
             drop(reduction);
             process.wait(second).unwrap();
             process.wait(first).unwrap();
@@ -275,7 +276,7 @@ fn what_an_operation_keeps_may_call_the_process() {
             let schedule = coll::allreduce(&members, &over(&mut own), &over(&mut all), &reduction);
             drop(reduction);
             if persistent {
-                let request = world.prepare(schedule.unwrap());
+                let request = world.prepare(schedule.unwrap()).unwrap();
                 process.start(request).unwrap();
                 process.wait(request).unwrap();
                 process.free_request(request).unwrap();

@@ -171,7 +171,7 @@ fn a_collective_that_is_broken_off_waits_for_its_transfers() {
         let world = process.world();
         let mut room = vec![0; SIZE];
         let schedule = coll::bcast(&Members::of(&world), &over(&mut room), 1).unwrap();
-        let request = world.begin(schedule);
+        let request = world.begin(schedule).unwrap();
         let ready = Wire {
             context: 1,
             ..Wire::ready(0, SIZE)

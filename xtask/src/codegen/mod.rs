@@ -5,7 +5,8 @@
 //!                              ├─header──────► crates/abi/include/mpi.h
 //!                              ├─constants───► crates/abi/src/generated/constants.rs
 //!                              ├─entries─────► crates/abi/src/generated/<group>.rs   (forms: one per kind)
-//!                              └─coverage────► docs/coverage.md
+//!                              ├─coverage────► docs/coverage.md
+//!                              └─extremes────► tests/programs/extremes_calls.h
 //! ```
 //!
 //! The output is checked in, so that readers see what ships and no build needs this tool. A function
@@ -16,6 +17,7 @@ mod constants;
 mod coverage;
 mod declaration;
 mod entries;
+mod extremes;
 mod forms;
 mod header;
 mod table;
@@ -52,6 +54,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         (
             root.join("docs/coverage.md"),
             coverage::text(&tables, &calls),
+        ),
+        (
+            root.join("tests/programs/extremes_calls.h"),
+            extremes::text(&tables),
         ),
     ];
     for (name, text) in [constants::file(&tables)]

@@ -21,7 +21,7 @@ pub fn iallgather(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.begin(collectives::allgather(send, receive, comm)?),
+        comm.begin(collectives::allgather(send, receive, comm)?)?,
     ));
     Ok(())
 }
@@ -40,7 +40,7 @@ pub fn iallgatherv(
         send,
         received(recvbuf, counts, displs, datatype),
         comm,
-    )?)));
+    )?)?));
     Ok(())
 }
 
@@ -53,7 +53,7 @@ pub fn iallreduce(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.begin(collectives::allreduce(send, receive, op, comm)?),
+        comm.begin(collectives::allreduce(send, receive, op, comm)?)?,
     ));
     Ok(())
 }
@@ -66,7 +66,7 @@ pub fn ialltoall(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.begin(collectives::alltoall(send, receive, comm)?),
+        comm.begin(collectives::alltoall(send, receive, comm)?)?,
     ));
     Ok(())
 }
@@ -88,7 +88,7 @@ pub fn ialltoallv(
         sent(sendbuf, sendcounts, sdispls, sendtype),
         received(recvbuf, recvcounts, rdispls, recvtype),
         comm,
-    )?)));
+    )?)?));
     Ok(())
 }
 
@@ -109,13 +109,13 @@ pub fn ialltoallw(
         sent_typed(sendbuf, sendcounts, sdispls, sendtypes),
         received_typed(recvbuf, recvcounts, rdispls, recvtypes),
         comm,
-    )?)));
+    )?)?));
     Ok(())
 }
 
 /// `MPI_Ibarrier`.
 pub fn ibarrier(comm: &'static Arc<Comm>, mut request: Out<c::Request>) -> Checked<()> {
-    request.set(pack(comm.begin(collectives::barrier(comm)?)));
+    request.set(pack(comm.begin(collectives::barrier(comm)?)?));
     Ok(())
 }
 
@@ -126,7 +126,7 @@ pub fn ibcast(
     comm: &'static Arc<Comm>,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
-    request.set(pack(comm.begin(collectives::bcast(buffer, root, comm)?)));
+    request.set(pack(comm.begin(collectives::bcast(buffer, root, comm)?)?));
     Ok(())
 }
 
@@ -139,7 +139,7 @@ pub fn iexscan(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.begin(collectives::exscan(send, receive, op, comm)?),
+        comm.begin(collectives::exscan(send, receive, op, comm)?)?,
     ));
     Ok(())
 }
@@ -153,7 +153,7 @@ pub fn igather(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.begin(collectives::gather(send, receive, root, comm)?),
+        comm.begin(collectives::gather(send, receive, root, comm)?)?,
     ));
     Ok(())
 }
@@ -174,7 +174,7 @@ pub fn igatherv(
         received(recvbuf, counts, displs, datatype),
         root,
         comm,
-    )?)));
+    )?)?));
     Ok(())
 }
 
@@ -188,7 +188,7 @@ pub fn ireduce(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.begin(collectives::reduce(send, receive, op, root, comm)?),
+        comm.begin(collectives::reduce(send, receive, op, root, comm)?)?,
     ));
     Ok(())
 }
@@ -205,7 +205,7 @@ pub fn ireduce_scatter(
 ) -> Checked<()> {
     request.set(pack(comm.begin(collectives::reduce_scatter(
         send, recvbuf, counts, datatype, op, comm,
-    )?)));
+    )?)?));
     Ok(())
 }
 
@@ -217,9 +217,9 @@ pub fn ireduce_scatter_block(
     comm: &'static Arc<Comm>,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
-    request.set(pack(
-        comm.begin(collectives::reduce_scatter_block(send, receive, op, comm)?),
-    ));
+    request.set(pack(comm.begin(collectives::reduce_scatter_block(
+        send, receive, op, comm,
+    )?)?));
     Ok(())
 }
 
@@ -232,7 +232,7 @@ pub fn iscan(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.begin(collectives::scan(send, receive, op, comm)?),
+        comm.begin(collectives::scan(send, receive, op, comm)?)?,
     ));
     Ok(())
 }
@@ -246,7 +246,7 @@ pub fn iscatter(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.begin(collectives::scatter(send, receive, root, comm)?),
+        comm.begin(collectives::scatter(send, receive, root, comm)?)?,
     ));
     Ok(())
 }
@@ -267,6 +267,6 @@ pub fn iscatterv(
         receive,
         root,
         comm,
-    )?)));
+    )?)?));
     Ok(())
 }

@@ -23,7 +23,7 @@ pub fn allgather_init(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.prepare(collectives::allgather(send, receive, comm)?),
+        comm.prepare(collectives::allgather(send, receive, comm)?)?,
     ));
     Ok(())
 }
@@ -43,7 +43,7 @@ pub fn allgatherv_init(
         send,
         received(recvbuf, counts, displs, datatype),
         comm,
-    )?)));
+    )?)?));
     Ok(())
 }
 
@@ -57,7 +57,7 @@ pub fn allreduce_init(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.prepare(collectives::allreduce(send, receive, op, comm)?),
+        comm.prepare(collectives::allreduce(send, receive, op, comm)?)?,
     ));
     Ok(())
 }
@@ -71,7 +71,7 @@ pub fn alltoall_init(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.prepare(collectives::alltoall(send, receive, comm)?),
+        comm.prepare(collectives::alltoall(send, receive, comm)?)?,
     ));
     Ok(())
 }
@@ -94,7 +94,7 @@ pub fn alltoallv_init(
         sent(sendbuf, sendcounts, sdispls, sendtype),
         received(recvbuf, recvcounts, rdispls, recvtype),
         comm,
-    )?)));
+    )?)?));
     Ok(())
 }
 
@@ -116,7 +116,7 @@ pub fn alltoallw_init(
         sent_typed(sendbuf, sendcounts, sdispls, sendtypes),
         received_typed(recvbuf, recvcounts, rdispls, recvtypes),
         comm,
-    )?)));
+    )?)?));
     Ok(())
 }
 
@@ -126,7 +126,7 @@ pub fn barrier_init(
     _info: Option<&'static InfoObject>,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
-    request.set(pack(comm.prepare(collectives::barrier(comm)?)));
+    request.set(pack(comm.prepare(collectives::barrier(comm)?)?));
     Ok(())
 }
 
@@ -138,7 +138,7 @@ pub fn bcast_init(
     _info: Option<&'static InfoObject>,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
-    request.set(pack(comm.prepare(collectives::bcast(buffer, root, comm)?)));
+    request.set(pack(comm.prepare(collectives::bcast(buffer, root, comm)?)?));
     Ok(())
 }
 
@@ -152,7 +152,7 @@ pub fn exscan_init(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.prepare(collectives::exscan(send, receive, op, comm)?),
+        comm.prepare(collectives::exscan(send, receive, op, comm)?)?,
     ));
     Ok(())
 }
@@ -167,7 +167,7 @@ pub fn gather_init(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.prepare(collectives::gather(send, receive, root, comm)?),
+        comm.prepare(collectives::gather(send, receive, root, comm)?)?,
     ));
     Ok(())
 }
@@ -189,7 +189,7 @@ pub fn gatherv_init(
         received(recvbuf, counts, displs, datatype),
         root,
         comm,
-    )?)));
+    )?)?));
     Ok(())
 }
 
@@ -204,7 +204,7 @@ pub fn reduce_init(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.prepare(collectives::reduce(send, receive, op, root, comm)?),
+        comm.prepare(collectives::reduce(send, receive, op, root, comm)?)?,
     ));
     Ok(())
 }
@@ -222,7 +222,7 @@ pub fn reduce_scatter_init(
 ) -> Checked<()> {
     request.set(pack(comm.prepare(collectives::reduce_scatter(
         send, recvbuf, counts, datatype, op, comm,
-    )?)));
+    )?)?));
     Ok(())
 }
 
@@ -237,7 +237,7 @@ pub fn reduce_scatter_block_init(
 ) -> Checked<()> {
     request.set(pack(comm.prepare(collectives::reduce_scatter_block(
         send, receive, op, comm,
-    )?)));
+    )?)?));
     Ok(())
 }
 
@@ -251,7 +251,7 @@ pub fn scan_init(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.prepare(collectives::scan(send, receive, op, comm)?),
+        comm.prepare(collectives::scan(send, receive, op, comm)?)?,
     ));
     Ok(())
 }
@@ -266,7 +266,7 @@ pub fn scatter_init(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.prepare(collectives::scatter(send, receive, root, comm)?),
+        comm.prepare(collectives::scatter(send, receive, root, comm)?)?,
     ));
     Ok(())
 }
@@ -288,6 +288,6 @@ pub fn scatterv_init(
         receive,
         root,
         comm,
-    )?)));
+    )?)?));
     Ok(())
 }

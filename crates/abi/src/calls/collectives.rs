@@ -172,7 +172,7 @@ impl Listed {
 
 impl Typed {
     fn blocks(&self, ranks: usize) -> Checked<Blocks> {
-        let [_, counts, displacements, datatypes] = self.names;
+        let [buffer, counts, displacements, datatypes] = self.names;
         let (lengths, places) = (
             self.counts.with_length(ranks),
             self.displacements.with_length(ranks),
@@ -185,6 +185,12 @@ impl Typed {
             .iter()
             .map(|handle| check::committed(*handle, datatypes))
             .collect::<Checked<Vec<_>>>()?;
+        // Each where it lies: with MPI_BOTTOM a displacement is an address.
+        for ((count, place), datatype) in lengths.iter().zip(places.iter()).zip(&types) {
+            let address = self.address.wrapping_byte_offset(place as isize);
+            // SAFETY: no elements are touched by this check.
+            unsafe { check::buffer(address, check::count(count, counts)?, datatype, buffer) }?;
+        }
         let entries = lengths
             .iter()
             .zip(places.iter())

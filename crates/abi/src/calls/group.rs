@@ -3,8 +3,8 @@
 use std::ffi::{CStr, c_int};
 use std::sync::Arc;
 
-use weft_mpi::Group;
 use weft_mpi::group::{Comparison, Range};
+use weft_mpi::{Group, memory};
 
 use crate::args::{InOut, Out, text_of};
 use crate::calls::abi::full;
@@ -163,11 +163,12 @@ pub fn group_excl(
     Ok(())
 }
 
-fn ranges(ranges: &[[c_int; 3]]) -> Vec<Range> {
-    ranges
+fn ranges(ranges: &[[c_int; 3]]) -> Checked<Vec<Range>> {
+    memory::ensure_list(ranges.len(), size_of::<Range>())?;
+    Ok(ranges
         .iter()
         .map(|[first, last, stride]| (*first, *last, *stride))
-        .collect()
+        .collect())
 }
 
 pub fn group_range_incl(
@@ -176,7 +177,9 @@ pub fn group_range_incl(
     triplets: &[[c_int; 3]],
     mut newgroup: Out<c::Group>,
 ) -> Checked<()> {
-    newgroup.set(publish(Arc::new(group.include_ranges(&ranges(triplets))?))?);
+    newgroup.set(publish(Arc::new(
+        group.include_ranges(&ranges(triplets)?)?,
+    ))?);
     Ok(())
 }
 
@@ -186,7 +189,9 @@ pub fn group_range_excl(
     triplets: &[[c_int; 3]],
     mut newgroup: Out<c::Group>,
 ) -> Checked<()> {
-    newgroup.set(publish(Arc::new(group.exclude_ranges(&ranges(triplets))?))?);
+    newgroup.set(publish(Arc::new(
+        group.exclude_ranges(&ranges(triplets)?)?,
+    ))?);
     Ok(())
 }
 

@@ -26,7 +26,7 @@ pub fn ineighbor_allgather(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.begin(collectives::neighbour_allgather(send, receive, comm)?),
+        comm.begin(collectives::neighbour_allgather(send, receive, comm)?)?,
     ));
     Ok(())
 }
@@ -40,7 +40,7 @@ pub fn neighbor_allgather_init(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack_persistent(
-        comm.prepare(collectives::neighbour_allgather(send, receive, comm)?),
+        comm.prepare(collectives::neighbour_allgather(send, receive, comm)?)?,
     ));
     Ok(())
 }
@@ -75,7 +75,7 @@ pub fn ineighbor_allgatherv(
         send,
         received(recvbuf, counts, displs, datatype),
         comm,
-    )?)));
+    )?)?));
     Ok(())
 }
 
@@ -92,7 +92,7 @@ pub fn neighbor_allgatherv_init(
 ) -> Checked<()> {
     request.set(pack_persistent(comm.prepare(
         collectives::neighbour_allgatherv(send, received(recvbuf, counts, displs, datatype), comm)?,
-    )));
+    )?));
     Ok(())
 }
 
@@ -109,7 +109,7 @@ pub fn ineighbor_alltoall(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack(
-        comm.begin(collectives::neighbour_alltoall(send, receive, comm)?),
+        comm.begin(collectives::neighbour_alltoall(send, receive, comm)?)?,
     ));
     Ok(())
 }
@@ -123,7 +123,7 @@ pub fn neighbor_alltoall_init(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     request.set(pack_persistent(
-        comm.prepare(collectives::neighbour_alltoall(send, receive, comm)?),
+        comm.prepare(collectives::neighbour_alltoall(send, receive, comm)?)?,
     ));
     Ok(())
 }
@@ -164,7 +164,7 @@ pub fn ineighbor_alltoallv(
         sent(sendbuf, sendcounts, sdispls, sendtype),
         received(recvbuf, recvcounts, rdispls, recvtype),
         comm,
-    )?)));
+    )?)?));
     Ok(())
 }
 
@@ -188,7 +188,7 @@ pub fn neighbor_alltoallv_init(
             received(recvbuf, recvcounts, rdispls, recvtype),
             comm,
         )?,
-    )));
+    )?));
     Ok(())
 }
 
@@ -228,7 +228,7 @@ pub fn ineighbor_alltoallw(
         sent_typed(sendbuf, sendcounts, sdispls, sendtypes),
         received_typed(recvbuf, recvcounts, rdispls, recvtypes),
         comm,
-    )?)));
+    )?)?));
     Ok(())
 }
 
@@ -252,6 +252,6 @@ pub fn neighbor_alltoallw_init(
             received_typed(recvbuf, recvcounts, rdispls, recvtypes),
             comm,
         )?,
-    )));
+    )?));
     Ok(())
 }

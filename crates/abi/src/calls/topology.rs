@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use weft_mpi::Comm;
 use weft_mpi::comm::topology::{Cartesian, Edge, Graph, Topology};
+use weft_mpi::{Comm, memory};
 
 use super::comm::{publish, publish_some};
 use crate::args::Out;
@@ -27,6 +27,7 @@ fn store(into: &mut [c_int], values: impl IntoIterator<Item = c_int>) {
 }
 
 fn grid_of(dims: &[c_int], periods: &[c_int]) -> Checked<Cartesian> {
+    memory::ensure_list(dims.len(), 16)?;
     let periods: Vec<bool> = periods.iter().map(|period| *period != 0).collect();
     Ok(Cartesian::new(dims, &periods)?)
 }
@@ -180,8 +181,11 @@ pub fn cart_sub(
 }
 
 fn graph_of(index: &[c_int], edges: *const c_int) -> Checked<Graph> {
+    memory::ensure_list(index.len(), 8)?;
     let ends = index.iter().copied().max().unwrap_or(0);
-    let edges = sized(edges, check::length(ends.into(), "index")?, "edges")?;
+    let ends = check::length(ends.into(), "index")?;
+    memory::ensure_list(ends, 8)?;
+    let edges = sized(edges, ends, "edges")?;
     Ok(Graph::new(index, edges)?)
 }
 
@@ -276,6 +280,9 @@ fn weights<'a>(
     sized(address, length, name).map(Some)
 }
 
+/// Bytes that an edge needs while a topology is made: its ends and its weight, here and as a message.
+const BYTES_OF_AN_EDGE: usize = 64;
+
 /// Neighbours with their weights; 1 if there are none.
 fn weighed(ranks: &[c_int], weights: Option<&[c_int]>) -> Vec<(c_int, c_int)> {
     let weight = |place: usize| weights.map_or(1, |weights| weights[place]);
@@ -296,6 +303,7 @@ pub fn dist_graph_create_adjacent(
     _reorder: bool,
     mut comm_dist_graph: Out<c::Comm>,
 ) -> Checked<()> {
+    memory::ensure_list(indegree.saturating_add(outdegree), BYTES_OF_AN_EDGE)?;
     let incoming = weights(sourceweights, indegree, "sourceweights")?;
     let outgoing = weights(destweights, outdegree, "destweights")?;
     let comm = comm_old.adjacent(
@@ -319,10 +327,11 @@ pub fn dist_graph_create(
     _reorder: bool,
     mut comm_dist_graph: Out<c::Comm>,
 ) -> Checked<()> {
-    let mut all = 0;
+    let mut all = 0usize;
     for degree in degrees {
-        all += check::length((*degree).into(), "degrees")?;
+        all = all.saturating_add(check::length((*degree).into(), "degrees")?);
     }
+    memory::ensure_list(all, BYTES_OF_AN_EDGE)?;
     let ends = sized(destinations, all, "destinations")?;
     let given = weights(given, all, "weights")?;
     let starts = sources
@@ -394,11 +403,11 @@ pub fn dist_graph_neighbors(
 
 /// Factors as close to each other as possible, the largest first, into the places that are 0.
 pub fn dims_create(nnodes: c_int, _ndims: usize, dims: &mut [c_int]) -> Checked<()> {
-    let fixed: i64 = dims
+    // A product that does not fit divides no number of nodes either.
+    let fixed = dims
         .iter()
         .filter(|dim| **dim > 0)
-        .map(|dim| i64::from(*dim))
-        .product();
+        .fold(1i64, |product, dim| product.saturating_mul((*dim).into()));
     if let Some(negative) = dims.iter().find(|dim| **dim < 0) {
         return Err(Fault::argument(
             k::MPI_ERR_DIMS,
@@ -420,7 +429,9 @@ pub fn dims_create(nnodes: c_int, _ndims: usize, dims: &mut [c_int]) -> Checked<
             "give dimensions that divide the number of nodes",
         ));
     }
-    let mut chosen = balanced((i64::from(nnodes) / fixed) as c_int, free).into_iter();
+    // More places than prime factors are ones.
+    let chosen = free.min(c_int::BITS as usize);
+    let mut chosen = balanced((i64::from(nnodes) / fixed) as c_int, chosen).into_iter();
     for dim in dims.iter_mut().filter(|dim| **dim == 0) {
         *dim = chosen.next().unwrap_or(1);
     }
@@ -429,6 +440,21 @@ pub fn dims_create(nnodes: c_int, _ndims: usize, dims: &mut [c_int]) -> Checked<
 
 /// `count` factors of a number, the largest first: of all ways the one whose largest factor is least.
 fn balanced(number: c_int, count: usize) -> Vec<c_int> {
+    balanced_of(number, count, &divisors(number))
+}
+
+/// The divisors of a number, the least first.
+fn divisors(number: c_int) -> Vec<c_int> {
+    let small = (1..).take_while(|factor| i64::from(*factor).pow(2) <= i64::from(number));
+    let mut all: Vec<c_int> = small.filter(|factor| number % factor == 0).collect();
+    let large = all.iter().rev().map(|factor| number / factor);
+    let large: Vec<c_int> = large.filter(|factor| !all.contains(factor)).collect();
+    all.extend(large);
+    all
+}
+
+/// As [`balanced`], where the factors are among `divisors`.
+fn balanced_of(number: c_int, count: usize, divisors: &[c_int]) -> Vec<c_int> {
     let Some(rest) = count.checked_sub(1) else {
         return Vec::new();
     };
@@ -437,9 +463,12 @@ fn balanced(number: c_int, count: usize) -> Vec<c_int> {
     }
     let enough =
         |factor: c_int| i64::from(factor).saturating_pow(count as u32) >= i64::from(number);
-    let first = (1..=number).filter(|factor| number % factor == 0 && enough(*factor));
+    let first = divisors
+        .iter()
+        .copied()
+        .filter(|factor| number % factor == 0 && enough(*factor));
     for factor in first {
-        let others = balanced(number / factor, rest);
+        let others = balanced_of(number / factor, rest, divisors);
         if others[0] <= factor {
             return std::iter::once(factor).chain(others).collect();
         }
@@ -462,6 +491,8 @@ mod tests {
             (24, 3, vec![4, 3, 2]),
             (1, 3, vec![1, 1, 1]),
             (12, 1, vec![12]),
+            (c_int::MAX, 2, vec![c_int::MAX, 1]),
+            (1 << 30, 5, vec![64; 5]),
         ] {
             assert_eq!(balanced(number, count), expected, "{number} into {count}");
         }

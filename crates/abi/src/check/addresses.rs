@@ -27,7 +27,7 @@ pub unsafe fn buffer(
         return Err(bad_buffer(address, name));
     }
     // SAFETY: the caller's promise.
-    Ok(unsafe { Buffer::new(address.cast(), count, datatype) })
+    Ok(unsafe { Buffer::checked(address.cast(), count, datatype) }?)
 }
 
 /// Whether the displacements of a datatype are addresses, to be used with `MPI_BOTTOM`, or it has no

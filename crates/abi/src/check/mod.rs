@@ -21,4 +21,4 @@ pub use handles::*;
 pub use numbers::*;
 
 /// Addresses below this are constants of the standard or mistakes, never memory.
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;

@@ -44,14 +44,14 @@ fn build(
     if members.size == 1 {
         let from = plan.input(own);
         plan.fill(from, receive.block(0));
-        return Ok(plan.finish());
+        return plan.finish();
     }
     match members.allgather(total) {
         Allgather::Flat => flat(members, &mut plan, own, receive, total),
         Allgather::Bruck => bruck(members, &mut plan, own, receive, total),
         Allgather::Ring => ring(members, &mut plan, own, receive),
     }
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// Rank 0 gathers, then gives everything to all. A rank's own block may lie where everything will be

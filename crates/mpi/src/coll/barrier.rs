@@ -17,7 +17,7 @@ pub fn barrier(members: &Members) -> Result<Schedule> {
         Barrier::Flat => flat(members, &mut plan),
         Barrier::Dissemination => dissemination(members, &mut plan),
     }
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// Rank 0 hears everybody, then tells everybody.

@@ -24,7 +24,7 @@ pub fn bcast(members: &Members, buffer: &Buffer, root: usize) -> Result<Schedule
         };
         spread(members, &mut plan, data, root);
     }
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// The steps, for data in one piece; also the second half of other collectives.

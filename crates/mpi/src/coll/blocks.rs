@@ -39,19 +39,22 @@ impl Blocks {
             .ok_or_else(|| too_far(count))?;
         let whole = match datatype.flat(all) {
             // SAFETY: the maker's promise covers all blocks.
-            Some(_) => match unsafe { Buffer::new(address, all, datatype) } {
+            Some(_) => match unsafe { Buffer::checked(address, all, datatype) }? {
                 Buffer::Flat(region) => Some(region),
                 Buffer::Typed(_) => None,
             },
-            None => None,
+            None => {
+                datatype.footprint(all)?;
+                None
+            }
         };
         let block = |rank: usize| {
             let address = address.wrapping_offset(stride.wrapping_mul(rank.cast_signed()));
             // SAFETY: the maker's promise covers this block, too.
-            unsafe { Buffer::new(address, count, datatype) }
+            unsafe { Buffer::checked(address, count, datatype) }
         };
         Ok(Self {
-            blocks: (0..ranks).map(block).collect(),
+            blocks: (0..ranks).map(block).collect::<Result<_>>()?,
             whole,
         })
     }
@@ -71,8 +74,9 @@ impl Blocks {
     ) -> Result<Self> {
         let extent = datatype.extent() as i64;
         let entries = counts.into_iter().zip(displacements);
+        // A displacement that does not fit leads nowhere: a block with elements there is refused.
         let entries = entries
-            .map(|(count, displacement)| (count, displacement.wrapping_mul(extent), datatype));
+            .map(|(count, displacement)| (count, displacement.saturating_mul(extent), datatype));
         // SAFETY: passed on from the caller.
         unsafe { Self::typed(address, entries) }
     }
@@ -94,7 +98,7 @@ impl Blocks {
             datatype.bytes(count)?;
             let address = address.wrapping_offset(displacement as isize);
             // SAFETY: the maker's promise covers this block.
-            Ok(unsafe { Buffer::new(address, count, datatype) })
+            unsafe { Buffer::checked(address, count, datatype) }
         };
         let blocks = entries.into_iter().enumerate().map(block);
         Ok(Self {

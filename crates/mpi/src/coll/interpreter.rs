@@ -184,7 +184,7 @@ fn advance(
             into.copy_from(&from);
         }
         Step::Pack { buffer, into } => {
-            let packed = buffer.packed();
+            let packed = buffer.packed().map_err(|error| error.to_string())?;
             rank.region(into).copy_from_slice(&packed);
         }
         Step::Unpack { from, buffer } => {

@@ -25,7 +25,7 @@ pub fn neighbour_allgather(
     for rank in neighbours.destinations.iter().flatten() {
         plan.send(*rank as usize, own);
     }
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// A block to each neighbour, and one of each. `name` is the call.
@@ -58,7 +58,7 @@ pub fn neighbour_alltoall(
             plan.send(*rank as usize, from);
         }
     }
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// Begins all receives; those from one rank in the order in which it sends.

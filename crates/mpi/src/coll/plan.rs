@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::datatype::Datatype;
+use crate::error::Result;
+use crate::memory;
 use crate::op::Op;
 use crate::schedule::{Schedule, Span, Step};
 
@@ -44,7 +46,11 @@ impl Plan {
     /// Scratch memory of its own.
     pub fn scratch(&mut self, length: usize) -> Span {
         let offset = self.scratch;
-        self.scratch = (offset + length).next_multiple_of(ALIGNMENT);
+        // What does not fit a number fits no memory: `finish` refuses it.
+        let end = offset.saturating_add(length);
+        self.scratch = end
+            .checked_next_multiple_of(ALIGNMENT)
+            .unwrap_or(usize::MAX);
         Span::Scratch { offset, length }
     }
 
@@ -158,16 +164,21 @@ impl Plan {
     }
 
     /// The schedule.
-    pub fn finish(mut self) -> Schedule {
+    ///
+    /// # Errors
+    /// `NoMem` if its scratch memory is more than the system gives.
+    pub fn finish(mut self) -> Result<Schedule> {
+        // Twice: packing and turning an operand round take a copy.
+        memory::ensure(self.scratch.saturating_mul(2))?;
         if !self.last.is_empty() {
             self.fence();
             self.steps.append(&mut self.last);
         }
-        Schedule {
+        Ok(Schedule {
             name: self.name,
             steps: self.steps,
             scratch_bytes: self.scratch,
-        }
+        })
     }
 }
 
@@ -213,7 +224,10 @@ impl Cut for Span {
                 offset: start,
                 length: whole,
             } => {
-                assert!(offset + length <= *whole, "a part lies within its span");
+                assert!(
+                    offset.checked_add(length).is_some_and(|end| end <= *whole),
+                    "a part lies within its span"
+                );
                 Self::Scratch {
                     offset: start + offset,
                     length,

@@ -88,7 +88,7 @@ pub fn reduce(
         out = Some(plan.output(receive));
     }
     combine(members, &mut plan, own, out, reduction, root);
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// The steps, for data in one piece; also the first half of other collectives. `out` is there at the

@@ -106,5 +106,5 @@ fn build(
             plan.receive(0, out);
         }
     }
-    Ok(plan.finish())
+    plan.finish()
 }

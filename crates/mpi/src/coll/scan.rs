@@ -36,7 +36,7 @@ pub fn scan(
         }
         Scan::Doubling => doubling(members, &mut plan, out, spare, &reduction.elements(), 0),
     }
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// The elements of all ranks before this one, combined. Rank 0 gets nothing. In place: `send` is the
@@ -85,7 +85,7 @@ pub fn exscan(
         plan.fence();
         plan.copy(before, out);
     }
-    Ok(plan.finish())
+    plan.finish()
 }
 
 fn spans(

@@ -31,7 +31,7 @@ pub fn scatter(
         Rooted::Flat => flat(members, &mut plan, send, receive, root),
         Rooted::Binomial => binomial(members, &mut plan, send, receive, root, block),
     }
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// As [`scatter`], with blocks of different sizes, which only the root knows.
@@ -47,7 +47,7 @@ pub fn scatterv(
     let mut plan = Plan::new("MPI_Scatterv");
     check(members, &plan, send, receive, root)?;
     flat(members, &mut plan, send, receive, root);
-    Ok(plan.finish())
+    plan.finish()
 }
 
 fn check(

@@ -93,11 +93,11 @@ impl Comm {
             comm: Arc::clone(copy),
             from: whole.part(place, CONTEXT),
         });
-        Ok(self.begin(Schedule {
+        self.begin(Schedule {
             name,
             steps,
             scratch_bytes: sides * CONTEXT,
-        }))
+        })
     }
 
     /// Whether rank 0 of this group gives out contexts: of the two groups of an intercommunicator, the

@@ -238,27 +238,32 @@ impl Comm {
     /// # Errors
     /// What a step of it ended with.
     pub fn run(&self, schedule: Schedule) -> Result<()> {
-        let request = self.begin(schedule);
+        let request = self.begin(schedule)?;
         self.process.wait(request).map(drop)
     }
 
     /// Begins a collective.
-    #[must_use]
-    pub fn begin(&self, schedule: Schedule) -> RequestId {
+    ///
+    /// # Errors
+    /// `NoMem` if too many requests are live.
+    pub fn begin(&self, schedule: Schedule) -> Result<RequestId> {
         let place = self.place();
         let mut engine = self.process.lock();
+        engine.core.requests.check_room()?;
         let request = engine
             .core
             .requests
             .insert(self.context(), None, Work::Nothing);
         engine.begin_schedule(Arc::new(schedule), place, request);
         engine.look();
-        request
+        Ok(request)
     }
 
     /// Keeps a collective, to be started any number of times.
-    #[must_use]
-    pub fn prepare(&self, schedule: Schedule) -> RequestId {
+    ///
+    /// # Errors
+    /// `NoMem` if too many requests are live.
+    pub fn prepare(&self, schedule: Schedule) -> Result<RequestId> {
         let place = self.place();
         self.keep(Recipe::Collective {
             schedule: Arc::new(schedule),

@@ -11,6 +11,7 @@ use weft_fabric::{Region, SharedBytes};
 use super::{Datatype, external};
 use crate::buffer::Buffer;
 use crate::error::{Error, ErrorClass, Result};
+use crate::memory;
 
 /// Appends the data of `buffer` at `position` of `into`; answers the position after them.
 ///
@@ -20,7 +21,7 @@ pub fn pack(buffer: &Buffer, into: &Region, position: usize) -> Result<usize> {
     let room = place("MPI_Pack", into, position, buffer.bytes())?;
     match buffer {
         Buffer::Flat(region) => _ = room.copy_from(region),
-        Buffer::Typed(typed) => _ = room.copy_from_slice(&typed.packed()),
+        Buffer::Typed(typed) => _ = room.copy_from_slice(&typed.packed()?),
     }
     Ok(position + room.len())
 }
@@ -34,7 +35,7 @@ pub fn unpack(from: &Region, position: usize, buffer: &Buffer) -> Result<usize> 
     match buffer {
         Buffer::Flat(region) => _ = region.copy_from(&data),
         Buffer::Typed(_) => {
-            let mut copy = vec![0; data.len()];
+            let mut copy = memory::zeroed(data.len())?;
             data.copy_to_slice(&mut copy);
             buffer.fill(SharedBytes::of(&copy));
         }
@@ -55,7 +56,8 @@ pub fn pack_external(
 ) -> Result<usize> {
     let length = datatype.external_size(count)?;
     let room = place("MPI_Pack_external", into, position, length)?;
-    let data = external::encode(&datatype.signature, &buffer.packed())?;
+    memory::ensure(length)?;
+    let data = external::encode(&datatype.signature, &buffer.packed()?)?;
     room.copy_from_slice(&data);
     Ok(position + length)
 }
@@ -73,7 +75,8 @@ pub fn unpack_external(
 ) -> Result<usize> {
     let length = datatype.external_size(count)?;
     let data = place("MPI_Unpack_external", from, position, length)?;
-    let mut copy = vec![0; length];
+    let mut copy = memory::zeroed(length)?;
+    memory::ensure(buffer.bytes())?;
     data.copy_to_slice(&mut copy);
     let native = external::decode(&datatype.signature, &copy, buffer.bytes());
     buffer.fill(SharedBytes::of(&native));

@@ -13,7 +13,7 @@
 //! If the receiver's elements have gaps, the data are pulled into memory of the engine and unpacked.
 //! A receive that is too small pulls what fits and ends with `MPI_ERR_TRUNCATE`.
 
-use weft_fabric::{Operation, Peer, Posted, Token};
+use weft_fabric::{Operation, Peer, Posted, Region, Token};
 
 use super::arrival::truncated;
 use super::envelope::Envelope;
@@ -21,6 +21,7 @@ use super::request::{Outcome, Phase, Receiving, RequestId, SendState, Work};
 use super::{Engine, Pulling};
 use crate::buffer::{self, Buffer};
 use crate::error::Error;
+use crate::memory;
 
 impl Engine {
     /// A receive is matched with data that wait at the sender.
@@ -49,8 +50,16 @@ impl Engine {
         let (into, owned) = match buffer {
             Buffer::Flat(region) => (region.prefix(fits), None),
             Buffer::Typed(_) => {
-                let mut owned = vec![0; fits].into_boxed_slice();
-                (buffer::region_of(&mut owned), Some(owned))
+                match memory::zeroed(fits) {
+                    Ok(mut owned) => (buffer::region_of(&mut owned), Some(owned)),
+                    // Nothing is fetched: the sender is answered, and the receive ends with the error.
+                    Err(error) => {
+                        slot.outcome.bytes = 0;
+                        slot.outcome.error = Some(error);
+                        *buffer = Buffer::Flat(Region::EMPTY);
+                        (Region::EMPTY, None)
+                    }
+                }
             }
         };
         *state = Receiving::Moving(owned);

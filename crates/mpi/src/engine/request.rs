@@ -389,6 +389,20 @@ impl Default for Requests {
     }
 }
 
+/// Requests that a rank may have at once: the names that a handle has, less some that steps of
+/// collectives may need.
+const LIMIT: usize = RequestId::DONE.index as usize - (1 << 16);
+
+#[cold]
+fn full() -> Error {
+    Error::new(
+        ErrorClass::NoMem,
+        format!(
+            "{LIMIT} requests of this rank are live at once, and no more can be named; complete or free some first"
+        ),
+    )
+}
+
 impl Requests {
     /// A new active request.
     #[inline]
@@ -414,6 +428,19 @@ impl Requests {
             index,
             generation: slot.generation,
         }
+    }
+
+    /// Whether a call of the user may make another request.
+    ///
+    /// # Errors
+    /// `NoMem` if all names that a handle has are in use, but for those kept for the steps of
+    /// collectives that are under way.
+    #[inline]
+    pub(crate) fn check_room(&self) -> Result<()> {
+        if self.free == NO_SLOT && self.slots.len() >= LIMIT {
+            return Err(full());
+        }
+        Ok(())
     }
 
     #[cold]

@@ -534,7 +534,7 @@ impl Engine {
                 region(run.memory, *into)?.copy_from(&from);
             }
             Step::Pack { buffer, into } => {
-                let bytes = buffer.packed();
+                let bytes = buffer.packed()?;
                 region(run.memory, *into)?.copy_from_slice(&bytes);
             }
             Step::Unpack { from, buffer } => {

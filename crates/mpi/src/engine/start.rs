@@ -82,10 +82,11 @@ impl Engine {
             };
             return Err(cause.into());
         }
+        self.core.requests.check_room()?;
         let size = buffer.bytes();
         let bytes = match buffer {
             Buffer::Flat(region) if mode != SendMode::Buffered => Bytes::Lent(region),
-            other => Bytes::Owned(other.packed()),
+            other => Bytes::Owned(other.packed()?),
         };
         let (load, owned, token) = match (protocol, bytes) {
             (Protocol::Rendezvous, Bytes::Lent(region)) => {
@@ -148,6 +149,7 @@ impl Engine {
         tag: Option<i32>,
         group: Option<Arc<Group>>,
     ) -> Result<RequestId> {
+        self.core.requests.check_room()?;
         let request = self
             .core
             .requests

@@ -175,7 +175,7 @@ impl Op {
         if let (Buffer::Flat(operand), Buffer::Flat(into)) = (operand, into) {
             return self.reduce(*operand, *into, count, datatype);
         }
-        let (mut operand, mut result) = (operand.packed(), into.packed());
+        let (mut operand, mut result) = (operand.packed()?, into.packed()?);
         self.reduce(
             crate::buffer::region_of(&mut operand),
             crate::buffer::region_of(&mut result),

@@ -83,7 +83,7 @@ pub(super) fn call(
     let mut one = Spread::of(operand, count, datatype)?;
     let mut two = Spread::of(into, count, datatype)?;
     function(one.region(), two.region(), count, datatype);
-    let mut result = vec![0; datatype.bytes(count)?];
+    let mut result = crate::memory::zeroed(datatype.bytes(count)?)?;
     // SAFETY: `two` is the footprint of `count` elements seen from its address; the function has
     // returned.
     unsafe { datatype.pack(two.address(), count, 0, &mut result) };

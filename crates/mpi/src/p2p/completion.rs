@@ -402,13 +402,15 @@ impl Process {
     }
 
     /// `MPI_Grequest_start`: a request that the program itself completes.
-    #[must_use]
-    pub fn begin_general(&self) -> RequestId {
+    ///
+    /// # Errors
+    /// `NoMem` if too many requests are live.
+    pub fn begin_general(&self) -> Result<RequestId> {
         let context = self.itself_context();
-        self.lock()
-            .core
-            .requests
-            .insert(context, None, crate::engine::request::Work::Nothing)
+        let mut engine = self.lock();
+        let requests = &mut engine.core.requests;
+        requests.check_room()?;
+        Ok(requests.insert(context, None, crate::engine::request::Work::Nothing))
     }
 
     /// `MPI_Grequest_complete`. Whoever waits for the request is woken.

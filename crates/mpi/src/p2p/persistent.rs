@@ -26,12 +26,12 @@ impl Comm {
             Target::Null => None,
             Target::Rank(rank) => Some(self.target(rank)?),
         };
-        Ok(self.keep(Recipe::Send {
+        self.keep(Recipe::Send {
             mode,
             buffer,
             to,
             tag,
-        }))
+        })
     }
 
     /// `MPI_Recv_init`.
@@ -44,16 +44,17 @@ impl Comm {
             Source::Any => Some(None),
             Source::Rank(rank) => Some(Some(self.target(rank)?)),
         };
-        Ok(self.keep(Recipe::Receive {
+        self.keep(Recipe::Receive {
             buffer,
             from,
             tag: tag.exact(),
-        }))
+        })
     }
 
     /// An inactive request with a recipe.
-    pub(crate) fn keep(&self, recipe: Recipe) -> RequestId {
+    pub(crate) fn keep(&self, recipe: Recipe) -> Result<RequestId> {
         let mut engine = self.process().lock();
+        engine.core.requests.check_room()?;
         let request =
             engine
                 .core
@@ -63,7 +64,7 @@ impl Comm {
             slot.phase = Phase::Inactive;
             slot.duties_mut().recipe = Some(Box::new(recipe));
         }
-        request
+        Ok(request)
     }
 }
 

@@ -42,7 +42,7 @@ impl Comm {
         let from = match from {
             Source::Null => {
                 let empty = Work::receive(Buffer::Flat(Region::EMPTY));
-                return Ok(self.process().lock().ended(self.context(), empty));
+                return self.process().lock().ended(self.context(), empty);
             }
             Source::Any => None,
             Source::Rank(rank) => Some(self.target(rank)?),

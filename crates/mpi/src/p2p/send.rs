@@ -88,7 +88,7 @@ impl Comm {
         to: (Target, i32),
         from: (Source, TagPattern),
     ) -> Result<Status> {
-        let mut copy = buffer.packed();
+        let mut copy = buffer.packed()?;
         let outgoing = Buffer::Flat(crate::buffer::region_of(&mut copy));
         self.sendrecv((outgoing, to.0, to.1), (buffer, from.0, from.1))
     }
@@ -96,11 +96,12 @@ impl Comm {
 
 impl crate::engine::Engine {
     /// A request that has ended already.
-    pub(crate) fn ended(&mut self, context: u32, work: Work) -> RequestId {
+    pub(crate) fn ended(&mut self, context: u32, work: Work) -> Result<RequestId> {
+        self.core.requests.check_room()?;
         let request = self.core.requests.insert(context, None, work);
         if let Some(slot) = self.core.requests.get_mut(request) {
             slot.phase = Phase::Complete;
         }
-        request
+        Ok(request)
     }
 }

@@ -3,14 +3,18 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use weft_mpi::Datatype;
 use weft_mpi::datatype::{Distribution, Order, Recipe};
+use weft_mpi::{Datatype, memory};
 
 use super::publish;
 use crate::args::{Counts, Form, Out};
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::{c, check};
+
+/// Bytes that a datatype needs for each element of a list that it is built from, while it is built: the
+/// number itself, parts of layout and signature, and where they go.
+const BYTES_OF_A_BLOCK: usize = 512;
 
 /// Builds a datatype and stores its handle.
 fn build(recipe: Recipe, form: Form, newtype: &mut Out<c::Datatype>) -> Checked<()> {
@@ -69,6 +73,7 @@ fn listed(list: Counts, name: &'static str) -> Checked<Box<[i64]>> {
     if list.is_null() && list.len() > 0 {
         return Err(Fault::null(name));
     }
+    memory::ensure_list(list.len(), BYTES_OF_A_BLOCK)?;
     Ok(list.to_vec().into())
 }
 
@@ -221,6 +226,7 @@ pub fn type_create_darray(
     mut newtype: Out<c::Datatype>,
     form: Form,
 ) -> Checked<()> {
+    memory::ensure_list(distribs.len(), BYTES_OF_A_BLOCK)?;
     let distributions: Checked<Vec<_>> = distribs
         .iter()
         .zip(dargs)

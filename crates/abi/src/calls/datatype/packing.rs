@@ -22,13 +22,13 @@ unsafe fn packed<P: Number>(
     position: &InOut<P>,
     name: &'static str,
 ) -> Checked<(Region, usize)> {
-    if address.is_null() && size > 0 {
+    if address.addr() < check::PAGE && size > 0 {
         return Err(Fault::argument(
             k::MPI_ERR_BUFFER,
             name,
             "the address of the packed data",
-            "a null pointer",
-            "pass an address",
+            format!("{address:p}"),
+            "pass an address; constants such as MPI_IN_PLACE stand for none here",
         ));
     }
     let start = check::bytes(position.get().wide(), "position")?;

@@ -119,7 +119,7 @@ pub fn grequest_start(
     extra_state: *mut c_void,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
-    let id = state::process()?.begin_general();
+    let id = state::process()?.begin_general()?;
     let general = General {
         query: query_fn,
         free: free_fn,

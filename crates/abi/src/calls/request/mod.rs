@@ -10,7 +10,7 @@ mod status;
 use std::cell::RefCell;
 use std::ffi::c_int;
 
-use weft_mpi::{RequestId, RequestList, Status};
+use weft_mpi::{RequestId, RequestList, Status, memory};
 
 use crate::args::{InOut, Out, StatusOut, StatusesOut};
 use crate::c;
@@ -113,6 +113,7 @@ fn with_names<T>(
     requests: &[c::Request],
     call: impl FnOnce(&[Option<RequestId>]) -> Checked<T>,
 ) -> Checked<T> {
+    memory::ensure_list(requests.len(), 64)?;
     let mut names = exchange_names(Vec::new());
     names.clear();
     let mut fault = None;

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use weft_mpi::Status;
+use weft_mpi::{Status, memory};
 
 use super::{general, named};
 use crate::args::{Out, StatusOut, StatusesOut};
@@ -34,6 +34,7 @@ pub fn request_get_status_all(
     mut flag: Out<c_int>,
     mut statuses: StatusesOut,
 ) -> Checked<()> {
+    memory::ensure_list(requests.len(), 2 * size_of::<Option<Status>>())?;
     let mut ends = Vec::with_capacity(requests.len());
     for request in requests {
         ends.push(match named(*request, "array_of_requests")? {

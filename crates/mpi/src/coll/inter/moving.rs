@@ -24,7 +24,7 @@ pub fn barrier(sides: &Sides) -> Result<Schedule> {
     } else {
         plan.wait(0);
     }
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// The root's data to all of the remote group. `buffer` matters but for [`Root::Beside`].
@@ -35,7 +35,7 @@ pub fn bcast(sides: &Sides, buffer: Option<&Buffer>, root: Root) -> Result<Sched
     let mut plan = Plan::new("MPI_Bcast");
     sides.check_root(plan.name(), root)?;
     if root == Root::Beside {
-        return Ok(plan.finish());
+        return plan.finish();
     }
     let buffer = buffer.ok_or_else(|| missing(plan.name(), "data"))?;
     let flat = |choice| choice == Bcast::Flat;
@@ -59,7 +59,7 @@ pub fn bcast(sides: &Sides, buffer: Option<&Buffer>, root: Root) -> Result<Sched
             (0..receivers).for_each(|rank| plan.send(sides.there(rank), data));
         }
     }
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// A block of each rank of the remote group to the root, each of its size. `send` matters for
@@ -92,7 +92,7 @@ pub fn gather(
             }
         }
     }
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// A block of the root to each rank of the remote group, each of its size. `send` matters for
@@ -124,7 +124,7 @@ pub fn scatter(
             }
         }
     }
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// The blocks of all of the remote group to each rank of the local one: the leader gets them, then
@@ -163,7 +163,7 @@ pub fn allgather(
         plan.fence();
         (0..sides.remote).for_each(|rank| plan.fill(block(rank), receive.block(rank)));
     }
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// A block of each rank to each rank of the remote group. `name` is the call.
@@ -189,5 +189,5 @@ pub fn alltoall(
         let from = plan.input(send.block(rank));
         plan.send(sides.there(rank), from);
     }
-    Ok(plan.finish())
+    plan.finish()
 }

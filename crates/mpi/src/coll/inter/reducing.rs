@@ -42,7 +42,7 @@ pub fn reduce(
             plan.receive(sides.there(0), out);
         }
     }
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// The elements of each group, combined, to all of the other.
@@ -64,7 +64,7 @@ pub fn allreduce(
         plan.exchange(sides.there(0), result, sides.there(0), out);
     }
     spread(&sides.local(), &mut plan, out, 0);
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// The elements of each group, combined, in parts to the ranks of the other. `counts`: elements of the
@@ -87,7 +87,7 @@ pub fn reduce_scatter(
     let (own, out) = (plan.input(send), plan.output(receive));
     let Some(result) = combined(sides, &mut plan, own, reduction) else {
         plan.receive(0, out);
-        return Ok(plan.finish());
+        return plan.finish();
     };
     let theirs = plan.scratch(result.len());
     plan.exchange(sides.there(0), result, sides.there(0), theirs);
@@ -101,7 +101,7 @@ pub fn reduce_scatter(
             plan.send(rank, part);
         }
     }
-    Ok(plan.finish())
+    plan.finish()
 }
 
 /// The elements of the local group, combined at its leader: there, where the result is, behind a fence.

@@ -1,0 +1,58 @@
+//! Memory in amounts that users name: their absence is an error of MPI, not the end of the process.
+
+use crate::error::{Error, ErrorClass, Result};
+
+/// Amounts that are simply taken: a process that cannot get these cannot report anything either.
+const SMALL: usize = 1 << 20;
+
+/// The end of the memory that a process can address: what would reach further is no memory.
+pub(crate) const END: usize = 1 << 56;
+
+/// Whether the system would give so many bytes now.
+///
+/// # Errors
+/// `NoMem` if not.
+pub fn ensure(bytes: usize) -> Result<()> {
+    if bytes <= SMALL || Vec::<u8>::new().try_reserve_exact(bytes).is_ok() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorClass::NoMem,
+        format!(
+            "the system does not give {bytes} bytes of memory; use smaller counts, or raise the limit of memory (ulimit -v, -d)"
+        ),
+    ))
+}
+
+/// As [`ensure`], for so many elements of a list. `each`: all bytes that an element will need.
+///
+/// # Errors
+/// `NoMem` if not.
+pub fn ensure_list(elements: usize, each: usize) -> Result<()> {
+    ensure(elements.saturating_mul(each))
+}
+
+/// So many bytes of zero.
+///
+/// # Errors
+/// `NoMem` if the system does not give them.
+pub fn zeroed(bytes: usize) -> Result<Box<[u8]>> {
+    ensure(bytes)?;
+    Ok(vec![0; bytes].into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_system_gives_is_an_error() {
+        assert!(ensure(1000).is_ok());
+        assert_eq!(zeroed(3).unwrap().len(), 3);
+        for bytes in [usize::MAX, isize::MAX as usize, 1 << 60] {
+            assert_eq!(ensure(bytes).unwrap_err().class(), ErrorClass::NoMem);
+        }
+        let class = ensure_list(usize::MAX, 16).unwrap_err().class();
+        assert_eq!(class, ErrorClass::NoMem);
+    }
+}

@@ -12,6 +12,8 @@ use weft_net::socket::Network;
 
 mod interoperability;
 mod iperf;
+mod strangers;
+mod successors;
 
 const WEFT: &str = env!("CARGO_BIN_EXE_weft");
 

@@ -6,15 +6,17 @@
 //! ```
 //!
 //! Everything is a 64-bit word, read and written one by one. A component looks at `changes` in each
-//! step (SYNC board.changes: the broker's Release after its orders, the component's Acquire).
+//! step (SYNC board.changes: the broker's Release after its orders, the component's Acquire). Orders that
+//! come with memory are [messages](crate::orders); they are sent before the page speaks of them.
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use weft_atomic::{AtomicU64, Ordering};
 use weft_sys::{Mapping, MemoryFile};
 
+use crate::orders::{NewRegion, Orders, Received, Renewal};
 use crate::policy::{CLIENTS, Choice, Order};
 
 /// Most ports of a component: each client, and one towards the driver.
@@ -71,6 +73,8 @@ impl Counters {
 #[derive(Clone)]
 pub struct Board {
     memory: Arc<Mapping>,
+    /// Why the component cannot go on: of this process alone.
+    failure: Arc<OnceLock<io::Error>>,
 }
 
 /// Makes the page of a component.
@@ -96,6 +100,7 @@ impl Board {
         }
         Ok(Self {
             memory: Arc::new(file.map()?),
+            failure: Arc::default(),
         })
     }
 
@@ -153,15 +158,31 @@ impl Board {
         self.get(STOP) != 0
     }
 
+    /// Component: an order could not be followed. Its [`Runner`](crate::component::Runner) ends with this.
+    pub fn fail(&self, error: io::Error) {
+        // The first reason is the one.
+        let _ = self.failure.set(error);
+    }
+
+    /// Why the component cannot go on, if it cannot.
+    #[must_use]
+    pub fn failure(&self) -> Option<&io::Error> {
+        self.failure.get()
+    }
+
     /// Generation of the channel at a port.
     #[must_use]
     pub fn generation(&self, port: usize) -> u32 {
-        self.get(GENERATION + port.min(PORTS - 1)) as u32
+        // Acquire: SYNC board.generation.
+        self.word(GENERATION + port.min(PORTS - 1))
+            .load(Ordering::Acquire) as u32
     }
 
-    /// Broker: another generation of the channel at a port.
+    /// Broker: another generation of the channel at a port. What belongs to it has been sent before.
     pub fn set_generation(&self, port: usize, generation: u32) {
-        self.set(GENERATION + port.min(PORTS - 1), generation.into());
+        // Release: SYNC board.generation: who sees it finds the message that came with it.
+        self.word(GENERATION + port.min(PORTS - 1))
+            .store(generation.into(), Ordering::Release);
     }
 
     /// Broker: the policy from now on.
@@ -242,30 +263,35 @@ pub struct Station {
     first: usize,
     seen: u64,
     generations: Vec<u32>,
+    /// Where memory comes from; `None` for a component that is never given other memory.
+    orders: Option<Orders>,
+    /// Regions that came and were not asked for yet.
+    regions: Vec<NewRegion>,
     /// By port.
     pub counters: Vec<Counters>,
     shown: Vec<Counters>,
 }
 
 impl Station {
-    /// Of a component with so many ports.
+    /// Of a component whose ports are of these generations.
     #[must_use]
-    pub fn new(board: Board, ports: usize) -> Self {
-        Self::at(board, 0, ports)
+    pub fn new(board: Board, generations: Vec<u32>, orders: Option<Orders>) -> Self {
+        Self::at(board, 0, generations, orders)
     }
 
     /// Of a component whose ports are those of the page from `first` on.
     #[must_use]
-    pub fn at(board: Board, first: usize, ports: usize) -> Self {
-        let places = first..first + ports;
+    pub fn at(board: Board, first: usize, generations: Vec<u32>, orders: Option<Orders>) -> Self {
+        let places = first..first + generations.len();
         // Counters go on where a predecessor was when it died.
-        let counters: Vec<Counters> = places.clone().map(|port| board.counters(port)).collect();
-        let seen = board.changes();
-        board.acknowledge(seen);
+        let counters: Vec<Counters> = places.map(|port| board.counters(port)).collect();
         Self {
-            generations: places.map(|port| board.generation(port)).collect(),
+            // What was ordered since the generations were granted is looked for in the first step.
+            seen: board.changes().wrapping_sub(1),
+            generations,
             first,
-            seen,
+            orders,
+            regions: Vec::new(),
             shown: counters.clone(),
             counters,
             board,
@@ -278,12 +304,6 @@ impl Station {
         &self.board
     }
 
-    /// The generation of a port in which this component is.
-    #[must_use]
-    pub fn generation(&self, port: usize) -> u32 {
-        self.generations[port]
-    }
-
     /// Whether orders have changed since they were last followed.
     #[inline]
     #[must_use]
@@ -291,24 +311,52 @@ impl Station {
         self.board.changes() != self.seen
     }
 
-    /// The ports whose generation has changed, with the new one; to be called when
+    /// The ports whose channel has changed, each with what it is now; to be called when
     /// [`is_changed`](Self::is_changed), and [`followed`](Self::followed) after it.
-    pub fn renewals(&mut self) -> Vec<(usize, u32)> {
-        let mut changed = Vec::new();
-        for (port, known) in self.generations.iter_mut().enumerate() {
-            let now = self.board.generation(self.first + port);
-            if *known != now {
-                *known = now;
-                changed.push((port, now));
+    ///
+    /// # Errors
+    /// If what came with an order is not what it should be: this component cannot go on.
+    pub fn renewals(&mut self) -> io::Result<Vec<Renewal>> {
+        // The page first: what came with the generations that stand there was sent before.
+        let mut renewals: Vec<Renewal> = (0..self.generations.len())
+            .map(|port| Renewal::new(port, self.board.generation(self.first + port)))
+            .collect();
+        for received in self.orders.iter_mut().flat_map(Orders::take) {
+            match received? {
+                Received::Channel(port, channel) => {
+                    // A successor finds what was sent before it was granted the same or newer.
+                    if let Some(renewal) = renewals.get_mut(port)
+                        && channel.is_newer_than(self.generations[port])
+                    {
+                        renewal.replace(channel);
+                    }
+                }
+                Received::Region(region) => self.regions.push(region),
             }
         }
-        changed
+        renewals.retain(|renewal| {
+            let known = &mut self.generations[renewal.port];
+            std::mem::replace(known, renewal.generation) != renewal.generation
+        });
+        Ok(renewals)
+    }
+
+    /// Regions in the place of others, which came along with the last [`renewals`](Self::renewals).
+    pub fn regions(&mut self) -> Vec<NewRegion> {
+        std::mem::take(&mut self.regions)
     }
 
     /// The orders have been followed, as of `changes` read before.
-    pub fn followed(&mut self, changes: u64) {
+    ///
+    /// Not if one of them could not be: nobody must believe that the old memory is let go of.
+    pub fn followed(&mut self, changes: u64, result: io::Result<()>) {
         self.seen = changes;
-        self.board.acknowledge(changes);
+        if let Err(error) = result {
+            self.board.fail(error);
+        }
+        if self.board.failure().is_none() {
+            self.board.acknowledge(changes);
+        }
     }
 
     /// Shows what was counted, where it differs from what is shown.
@@ -335,7 +383,12 @@ mod tests {
             .expect("descriptors are left")
             .into_descriptor();
         let broker = Board::adopt(file.into_descriptor()).expect("maps");
-        let mut station = Station::new(Board::adopt(descriptor).expect("maps"), PORTS);
+        let board = Board::adopt(descriptor).expect("maps");
+        let mut station = Station::new(board, vec![0; PORTS], None);
+        assert!(station.is_changed(), "a successor looks at once");
+        let changes = station.board().changes();
+        assert!(station.renewals().expect("no message").is_empty());
+        station.followed(changes, Ok(()));
         assert!(!station.is_changed());
         let choice = Choice {
             order: Order::Weighted,
@@ -349,11 +402,18 @@ mod tests {
         broker.announce();
         assert!(station.is_changed());
         let changes = station.board().changes();
-        assert_eq!(station.renewals(), [(PORTS - 1, 9)]);
+        let renewals = station.renewals().expect("no message");
+        assert_eq!(renewals.len(), 1);
+        assert_eq!((renewals[0].port, renewals[0].generation), (PORTS - 1, 9));
         assert_eq!(station.board().policy(), (1, choice));
         assert_ne!(broker.acknowledged(), broker.changes());
-        station.followed(changes);
+        station.followed(changes, Ok(()));
         assert_eq!(broker.acknowledged(), broker.changes());
+        broker.announce();
+        let failed = Err(io::Error::other("no memory"));
+        station.followed(broker.changes(), failed);
+        assert_ne!(broker.acknowledged(), broker.changes(), "it failed");
+        assert!(station.board().failure().is_some());
         station.counters[PORTS - 1].bytes = 77;
         station.show();
         assert_eq!(broker.counters(PORTS - 1).bytes, 77);

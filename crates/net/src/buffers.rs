@@ -45,19 +45,6 @@ impl BufferMemory {
             self.file.share_readable()
         }
     }
-
-    /// Overwrites everything with zeros, before another client gets the region.
-    ///
-    /// # Errors
-    /// If it cannot be mapped.
-    pub fn wipe(&self) -> io::Result<()> {
-        let buffers = Buffers::adopt(self.share(true)?, true)?;
-        let zeros = [0; SIZE as usize];
-        for slot in 0..buffers.count() {
-            buffers.write(slot * SIZE, &zeros);
-        }
-        Ok(())
-    }
 }
 
 /// A mapped region.
@@ -224,7 +211,5 @@ mod tests {
         assert_eq!(reader.head(2048 + LEAD), Some(*b"lead"));
         assert!(card.lend(2048, ROOM as usize).is_some());
         assert!(card.lend(2048, ROOM as usize + 1).is_none(), "outside");
-        memory.wipe().expect("maps");
-        assert_eq!(reader.head(0), Some([0; 5]));
     }
 }

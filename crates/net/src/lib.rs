@@ -45,6 +45,8 @@ pub mod measure;
 #[cfg(not(loom))]
 pub mod micro;
 #[cfg(not(loom))]
+pub mod orders;
+#[cfg(not(loom))]
 pub mod plan;
 #[cfg(not(loom))]
 pub mod policy;

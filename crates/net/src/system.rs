@@ -7,7 +7,11 @@
 //! A [`Grant`] is a role as plain data with the descriptors that the role needs, in a fixed order,
 //! and nothing else. Whether it is built in a thread here or in a process that got it over a socket,
 //! [`Grant::build`] is the same code.
+//!
+//! What a client reaches is made anew for its successor (`attachment.rs`): whoever still has the old is
+//! alone with it.
 
+mod attachment;
 mod grant;
 #[cfg(test)]
 mod tests;
@@ -24,13 +28,14 @@ use weft_sys::event::{Bell, Ear};
 use crate::board::{self, Board};
 use crate::buffers::BufferMemory;
 use crate::description::{ClientDescription, Description, DriverThreads};
+use crate::orders::OrderPair;
 use crate::queue::ChannelMemory;
 
 /// Steps of [`System::renew`].
 pub const PHASES: usize = 2;
 
 /// A component of a system.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Id {
     /// Both directions, or the receiving one of two.
     Driver,
@@ -57,10 +62,15 @@ struct Seat {
     ear: Ear,
     /// The broker's bell.
     bell: Bell,
+    /// How it is given other memory, if it ever is.
+    orders: Option<OrderPair>,
+    /// An order could not be sent: whatever it acknowledges, it works with memory of the past until it is
+    /// replaced.
+    is_cut_off: bool,
 }
 
 impl Seat {
-    fn new(name: &str) -> io::Result<Self> {
+    fn new(name: &str, takes_orders: bool) -> io::Result<Self> {
         let board_file = board::create(&format!("weft-board-{name}"))?;
         let (ear, bell) = (Ear::new()?, Bell::new()?);
         ear.hear(&bell)?;
@@ -69,8 +79,19 @@ impl Seat {
             board_file,
             ear,
             bell,
+            orders: takes_orders.then(OrderPair::new).transpose()?,
+            is_cut_off: false,
         })
     }
+}
+
+/// Whom [`System::renew`] has told.
+#[derive(Debug, Default)]
+pub struct Renewed {
+    /// To be waited for until they have [followed](System::has_followed).
+    pub told: Vec<Id>,
+    /// Those who could not be told, because they do not read what they are sent: they must be replaced.
+    pub cut_off: Vec<Id>,
 }
 
 /// A channel with the bells of both sides, and its generation.
@@ -86,6 +107,12 @@ struct Link {
     limit: u32,
 }
 
+impl Link {
+    fn touches(&self, id: Id) -> bool {
+        self.source.0 == id || self.sink.0 == id
+    }
+}
+
 /// All memory and bells of a system.
 pub struct System {
     /// What was asked for.
@@ -97,6 +124,8 @@ pub struct System {
     received: Vec<BufferMemory>,
     /// By client: what it sends.
     sent: Vec<BufferMemory>,
+    /// By client: how often that was replaced.
+    epochs: Vec<u32>,
     /// By client: what its Tx copier sends, if it has one.
     copied: Vec<Option<BufferMemory>>,
 }
@@ -116,15 +145,16 @@ impl System {
             card: BufferMemory::create("weft-card", card_buffers(&description))?,
             received: Vec::new(),
             sent: Vec::new(),
+            epochs: vec![0; description.clients.len()],
             copied: Vec::new(),
             description,
         };
         let clients = system.description.clients.clone();
         for id in system.components() {
-            let seat = Seat::new(&system.name(id))?;
+            let seat = Seat::new(&system.name(id), system.takes_orders(id))?;
             system.seats.push((id, seat));
         }
-        let tx_driver = if two { Id::TxDriver } else { Id::Driver };
+        let tx_driver = system.tx_driver();
         // A driver of both directions has its receiving channel at port 0, the other at port 1.
         let tx_port = usize::from(!two);
         system.link((Id::Driver, 0), (Id::RxMux, 0), 2 * queue, 2 * queue)?;
@@ -133,12 +163,9 @@ impl System {
             let rx = rx_limit(client, queue);
             let tx = tx_limit(client, queue);
             let name = &client.name;
-            system
-                .received
-                .push(BufferMemory::create(&format!("weft-received-{name}"), rx)?);
-            system
-                .sent
-                .push(BufferMemory::create(&format!("weft-sent-{name}"), tx)?);
+            let (received, sent) = system.regions(index)?;
+            system.received.push(received);
+            system.sent.push(sent);
             let copied = BufferMemory::create(&format!("weft-copied-{name}"), tx);
             system
                 .copied
@@ -179,9 +206,8 @@ impl System {
         size: u32,
         limit: u32,
     ) -> io::Result<()> {
-        let label = format!("weft-queue-{}-{}", self.name(source.0), self.name(sink.0));
         let link = Link {
-            memory: ChannelMemory::create(&label, size)?,
+            memory: self.channel(source.0, sink.0, size)?,
             source_bell: Bell::new()?,
             sink_bell: Bell::new()?,
             source,
@@ -193,6 +219,38 @@ impl System {
         self.seat(sink.0).ear.hear(&link.sink_bell)?;
         self.links.push(link);
         Ok(())
+    }
+
+    fn channel(&self, source: Id, sink: Id, size: u32) -> io::Result<ChannelMemory> {
+        let label = format!("weft-queue-{}-{}", self.name(source), self.name(sink));
+        ChannelMemory::create(&label, size)
+    }
+
+    /// What a client receives into, and sends from.
+    fn regions(&self, client: usize) -> io::Result<(BufferMemory, BufferMemory)> {
+        let known = &self.description.clients[client];
+        let (name, queue) = (&known.name, self.description.queue);
+        let received =
+            BufferMemory::create(&format!("weft-received-{name}"), rx_limit(known, queue))?;
+        let sent = BufferMemory::create(&format!("weft-sent-{name}"), tx_limit(known, queue))?;
+        Ok((received, sent))
+    }
+
+    /// Who sends frames out.
+    fn tx_driver(&self) -> Id {
+        match self.description.driver_threads {
+            DriverThreads::One => Id::Driver,
+            DriverThreads::Two => Id::TxDriver,
+        }
+    }
+
+    /// Whether it has memory in common with a client, so that it is given other memory with the next one.
+    fn takes_orders(&self, id: Id) -> bool {
+        match id {
+            Id::RxMux | Id::Client(_) => false,
+            Id::Driver => self.tx_driver() == id,
+            _ => true,
+        }
     }
 
     /// How many buffers the card has.
@@ -246,6 +304,14 @@ impl System {
             .1
     }
 
+    fn seat_mut(&mut self, id: Id) -> &mut Seat {
+        let found = self.seats.iter_mut().find(|(other, _)| *other == id);
+        // As above.
+        &mut found
+            .unwrap_or_else(|| unreachable!("{id:?} has no seat"))
+            .1
+    }
+
     /// The page of a component.
     #[must_use]
     pub fn board(&self, id: Id) -> &Board {
@@ -266,54 +332,69 @@ impl System {
     }
 
     /// Prepares for a successor of a component that is gone: channels go to their next generation, on
-    /// both sides, and whoever owns buffers takes them back. To be called for each of [`PHASES`] in
-    /// turn; answers whom to wait for until they have [followed](System::has_followed).
+    /// both sides, and whoever owns buffers takes them back. A client's successor finds other memory. To be
+    /// called for each of [`PHASES`] in turn; answers whom to wait for until they have
+    /// [followed](System::has_followed).
     ///
     /// A buffer of the card must not be filled again while a copier still reads it: what copiers have
     /// is forgotten before the driver takes buffers back, and before another driver begins.
-    pub fn renew(&mut self, gone: Id, phase: usize) -> Vec<Id> {
-        let mut orders = Vec::new();
-        for link in &mut self.links {
-            let touches = link.source.0 == gone || link.sink.0 == gone;
-            let to_copier = link.source.0 == Id::RxMux;
-            // Behind a client-side driver: who owns the buffers has all of them again, so whoever may
-            // still have some forgets them too.
-            let behind = match gone {
-                Id::RxCopier(client) => link.source == (Id::ClientDriver(client), 1),
-                Id::Client(client) => link.source == (Id::ClientDriver(client), 3),
-                _ => false,
-            };
-            let due = match (gone, phase) {
-                (Id::Driver, 0) => touches || to_copier,
-                (Id::RxMux, 0) => to_copier,
-                (Id::RxMux, 1) => !to_copier && touches,
-                (_, 0) => touches || behind,
-                _ => false,
-            };
-            if due {
-                link.generation += 1;
-                orders.push((link.source, link.generation));
-                orders.push((link.sink, link.generation));
+    ///
+    /// # Errors
+    /// If there is no memory or no descriptor for what is made anew: nothing has changed then, and it can be
+    /// tried again.
+    pub fn renew(&mut self, gone: Id, phase: usize) -> io::Result<Renewed> {
+        let due: Vec<usize> = (0..self.links.len())
+            .filter(|&link| is_due(&self.links[link], gone, phase))
+            .collect();
+        let mut messages = Vec::new();
+        if phase == 0 {
+            if self.seat(gone).orders.is_some() {
+                // Its successor is granted what holds now, not what was sent to the one that is gone.
+                self.seat_mut(gone).orders = Some(OrderPair::new()?);
+                self.seat_mut(gone).is_cut_off = false;
+            }
+            if let Id::Client(client) = gone {
+                messages = self.replace_attachment(client, &due)?;
             }
         }
-        let mut told = Vec::new();
-        for ((id, port), generation) in orders {
-            self.board(id).set_generation(port, generation);
-            if id != gone && !told.contains(&id) {
-                told.push(id);
+        let mut renewed = Renewed::default();
+        for (id, message) in messages {
+            let seat = self.seat_mut(id);
+            let sent = seat.orders.as_ref().map(|orders| orders.send(&message));
+            if !matches!(sent, Some(Ok(()))) {
+                seat.is_cut_off = true;
+                renewed.cut_off.push(id);
+            }
+            renewed.told.push(id);
+        }
+        for link in due {
+            let link = &mut self.links[link];
+            link.generation += 1;
+            let generation = link.generation;
+            for (id, port) in [link.source, link.sink] {
+                // Who has not got what belongs to this generation must not believe that it has.
+                if !self.seat(id).is_cut_off {
+                    self.board(id).set_generation(port, generation);
+                }
+                renewed.told.push(id);
             }
         }
-        for &id in &told {
+        renewed
+            .told
+            .retain(|&id| id != gone && !self.seat(id).is_cut_off);
+        renewed.told.sort_unstable();
+        renewed.told.dedup();
+        for &id in &renewed.told {
             self.order(id);
         }
-        told
+        Ok(renewed)
     }
 
     /// Whether a component has followed all of its orders.
     #[must_use]
     pub fn has_followed(&self, id: Id) -> bool {
-        let board = self.board(id);
-        board.acknowledged() == board.changes()
+        let seat = self.seat(id);
+        !seat.is_cut_off && seat.board.acknowledged() == seat.board.changes()
     }
 
     /// How many frames wait in the queue of a client now.
@@ -324,14 +405,27 @@ impl System {
         link.and_then(|link| link.memory.waiting().ok())
             .unwrap_or(0)
     }
+}
 
-    /// Overwrites what a client that is gone has received and sent, before another gets its place.
-    ///
-    /// # Errors
-    /// If a region cannot be mapped.
-    pub fn wipe(&self, client: usize) -> io::Result<()> {
-        self.received[client].wipe()?;
-        self.sent[client].wipe()
+/// Whether a channel goes to its next generation in this phase of a renewal.
+fn is_due(link: &Link, gone: Id, phase: usize) -> bool {
+    let to_copier = link.source.0 == Id::RxMux;
+    // Behind a client-side driver: who owns the buffers has all of them again, so whoever may still have some
+    // forgets them too. With a client its regions go, so nobody may hold a buffer of them.
+    let behind = match gone {
+        Id::RxCopier(client) => link.source == (Id::ClientDriver(client), 1),
+        Id::Client(client) => {
+            link.source == (Id::ClientDriver(client), 3)
+                || link.sink == (Id::ClientDriver(client), 0)
+        }
+        _ => false,
+    };
+    match (gone, phase) {
+        (Id::Driver, 0) => link.touches(gone) || to_copier,
+        (Id::RxMux, 0) => to_copier,
+        (Id::RxMux, 1) => !to_copier && link.touches(gone),
+        (_, 0) => link.touches(gone) || behind,
+        _ => false,
     }
 }
 

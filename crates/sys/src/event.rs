@@ -119,6 +119,29 @@ impl Ear {
         self.add(bell, libc::EPOLLIN as u32 | libc::EPOLLET as u32)
     }
 
+    /// Hears this bell no more, whoever else holds it. To be called with the very handle that
+    /// [`hear`](Self::hear) was called with: closing that one alone would leave the bell in the ear as
+    /// long as anybody has another handle of it.
+    ///
+    /// # Errors
+    /// If it is not heard.
+    pub fn forget(&self, bell: &Bell) -> io::Result<()> {
+        let number = bell.as_fd().as_raw_fd();
+        // SAFETY: both descriptors are open; no event is needed to take one away.
+        let removed = unsafe {
+            libc::epoll_ctl(
+                self.0.as_raw_fd(),
+                libc::EPOLL_CTL_DEL,
+                number,
+                std::ptr::null_mut(),
+            )
+        };
+        check(removed, "epoll_ctl", || {
+            format!("hear descriptor {number} no more")
+        })
+        .map(drop)
+    }
+
     /// Wakes also while this descriptor has something to read.
     ///
     /// # Errors
@@ -220,6 +243,20 @@ mod tests {
             assert!(heard(&ear));
             ear.wait(None).expect("something was there");
         }
+    }
+
+    #[test]
+    fn a_bell_that_is_forgotten_wakes_nobody_whoever_holds_it() {
+        let (bell, ear) = (Bell::new().expect("made"), Ear::new().expect("made"));
+        let held = bell.share().expect("shared");
+        ear.hear(&bell).expect("heard");
+        held.ring();
+        assert!(heard(&ear));
+        ear.forget(&bell).expect("it was heard");
+        assert!(ear.forget(&bell).is_err(), "twice");
+        drop(bell);
+        held.ring();
+        assert!(!heard(&ear));
     }
 
     #[test]

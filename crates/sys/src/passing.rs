@@ -3,7 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::error::{check, failed, last_errno};
+use crate::error::{check, errno, failed, last_errno};
+use crate::process::ProcessHandle;
 
 /// Descriptors in one message at most (the kernel's limit is 253).
 pub const MOST: usize = 64;
@@ -190,6 +191,44 @@ pub fn peer_credentials(socket: &impl AsFd) -> io::Result<Credentials> {
     })
 }
 
+/// A handle of the process that connected the other end, whoever holds that end now.
+///
+/// Kernels before 6.5 cannot tell it from the socket: there the number that [`peer_credentials`] knows is
+/// opened, which may mean another process if the one that connected has ended since.
+///
+/// # Errors
+/// If it has ended, or cannot be told from here.
+pub fn peer_process(socket: &impl AsFd) -> io::Result<ProcessHandle> {
+    let peer = peer_credentials(socket)?;
+    match peer_descriptor(socket) {
+        Ok(descriptor) => Ok(ProcessHandle::adopt(descriptor, peer.process)),
+        Err(error) if errno(&error) == Some(libc::ENOPROTOOPT) => ProcessHandle::open(peer.process),
+        Err(error) => Err(error),
+    }
+}
+
+fn peer_descriptor(socket: &impl AsFd) -> io::Result<OwnedFd> {
+    /// Not in every version of the bindings; the number is the same on all machines that we know.
+    const SO_PEERPIDFD: libc::c_int = 77;
+    let mut found: RawFd = -1;
+    let mut length = size_of::<RawFd>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `found`.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PEERPIDFD,
+            (&raw mut found).cast(),
+            &raw mut length,
+        )
+    };
+    check(answer, "getsockopt", || {
+        "open a handle of the process at the other end".into()
+    })?;
+    // SAFETY: just made for us; it closes on exec by itself.
+    Ok(unsafe { OwnedFd::from_raw_fd(found) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,5 +271,9 @@ mod tests {
         let (left, _right) = socket_pair(Carries::Bytes).expect("descriptors are left");
         let peer = peer_credentials(&left).expect("a local socket");
         assert_eq!(peer.process, std::process::id());
+        let process = peer_process(&left).expect("we live");
+        assert_eq!(process.id(), std::process::id());
+        let ended = process.wait_end(Some(std::time::Duration::ZERO));
+        assert!(!ended.expect("polls"));
     }
 }

@@ -80,6 +80,11 @@ impl ProcessHandle {
         Ok(Self { descriptor, id })
     }
 
+    /// A handle that the kernel gave in another way, of the process with this id.
+    pub(crate) fn adopt(descriptor: OwnedFd, id: u32) -> Self {
+        Self { descriptor, id }
+    }
+
     /// Its id when it was opened.
     #[must_use]
     pub fn id(&self) -> u32 {

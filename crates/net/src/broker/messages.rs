@@ -1,10 +1,13 @@
 //! Questions to a running system, and its answers: one line of JSON each, over its local socket.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weft_sys::descriptor::{Carries, set_nonblocking, socket_pair};
+use weft_sys::{passing, process};
 
 use super::address;
 use super::process::{Letter, receive, send};
@@ -96,53 +99,88 @@ pub struct ClientStatus {
     pub depth: u32,
 }
 
+/// How long the broker may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Bytes of an answer at most.
+const ANSWER: u64 = 1 << 20;
+
 fn connect(name: &str) -> io::Result<UnixStream> {
-    UnixStream::connect_addr(&address(name)?).map_err(|error| {
+    let stream = UnixStream::connect_addr(&address(name)?).map_err(|error| {
         io::Error::new(
             error.kind(),
             format!("no system called {name:?} runs for this user ({error}): start one by weft net up FILE"),
         )
-    })
+    })?;
+    // Anybody may listen under such a name: what another user says there is not believed.
+    let owner = passing::peer_credentials(&stream)?.user;
+    if owner != process::user() && owner != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "what listens as the system {name:?} belongs to user {owner}, not to you: give your system \
+                 another name"
+            ),
+        ));
+    }
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// Says the question. One who is refused may have been hung up on before: the answer is there all the same.
+fn say(mut stream: &UnixStream, question: &Question) -> io::Result<()> {
+    let mut text = serde_json::to_string(question)?;
+    text.push('\n');
+    match stream.write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Reads an answer that begins with these bytes.
+fn hear(stream: &UnixStream, first: &[u8]) -> io::Result<Answer> {
+    let mut line = first.to_vec();
+    BufReader::new(stream.take(ANSWER)).read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "the system hung up without an answer: it may be busy with others, or going down; try again",
+        ));
+    }
+    Ok(serde_json::from_slice(&line)?)
 }
 
 /// Asks a running system.
 ///
 /// # Errors
-/// If there is none of this name, or it does not answer within five seconds.
+/// If there is none of this name and user, or it does not answer within five seconds.
 pub fn ask(name: &str, question: &Question) -> io::Result<Answer> {
     let stream = connect(name)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let mut text = serde_json::to_string(question)?;
-    text.push('\n');
-    (&stream).write_all(text.as_bytes())?;
-    let mut line = String::new();
-    BufReader::new(&stream).read_line(&mut line)?;
-    Ok(serde_json::from_str(&line)?)
+    say(&stream, question)?;
+    hear(&stream, &[])
 }
 
-/// Takes the place of a client: its grant, and the connection that keeps the place.
+/// Takes the place of a client: its grant, and the connection that keeps the place. The place is this
+/// process's: it is free again when the connection closes, and when this process ends, whoever else has the
+/// connection then.
 ///
 /// # Errors
 /// If there is no such place, or it is taken.
 pub fn attach(name: &str, client: &str) -> io::Result<(Grant, UnixStream)> {
     let stream = connect(name)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let mut text = serde_json::to_string(&Question::Attach(client.into()))?;
-    text.push('\n');
-    (&stream).write_all(text.as_bytes())?;
+    say(&stream, &Question::Attach(client.into()))?;
     // A grant begins with a byte of its own; a refusal is a line of JSON.
     let mut first = [0; 1];
-    io::Read::read_exact(&mut &stream, &mut first)?;
-    if first != *b"G" {
-        let mut line = String::from_utf8_lossy(&first).into_owned();
-        BufReader::new(&stream).read_line(&mut line)?;
-        return Err(match serde_json::from_str(&line)? {
+    let length = (&stream).read(&mut first)?;
+    if first[..length] != *b"G" {
+        return Err(match hear(&stream, &first[..length])? {
             Answer::Refused(why) => io::Error::new(io::ErrorKind::PermissionDenied, why),
             other => io::Error::other(format!("an unexpected answer: {other:?}")),
         });
     }
     // The grant itself goes over a pair of sockets that keeps messages whole; one end comes first.
-    let (_, mut ends) = weft_sys::passing::receive(&stream, &mut first)?;
+    let (_, mut ends) = passing::receive(&stream, &mut first)?;
     let end = ends
         .pop()
         .ok_or_else(|| io::Error::other("the broker broke off before its grant"))?;
@@ -155,14 +193,13 @@ pub fn attach(name: &str, client: &str) -> io::Result<(Grant, UnixStream)> {
     Ok((grant, stream))
 }
 
-/// Sends a grant to a program that attaches.
+/// Sends a grant to a program that attaches, without waiting for it.
 pub(super) fn grant_message(stream: &UnixStream, grant: Grant) -> io::Result<()> {
-    use std::os::fd::AsFd;
-    use weft_sys::descriptor::{Carries, socket_pair};
     let (ours, theirs) = socket_pair(Carries::Messages)?;
+    set_nonblocking(&ours, true)?;
     let mut writer = stream;
     writer.write_all(b"G")?;
-    weft_sys::passing::send(stream, b"s", &[theirs.as_fd()])?;
+    passing::send(stream, b"s", &[theirs.as_fd()])?;
     let letter = Letter {
         role: grant.role,
         virtual_wire: None,

@@ -9,42 +9,78 @@
 //!                    └── notices an end by a descriptor of the process
 //! ```
 //!
-//! The broker moves no frames and touches no buffers, except to overwrite those of a client that is
-//! gone before another gets its place.
+//! The broker moves no frames and touches no buffers. It waits for nobody: who says something slowly, does
+//! not read what is sent to it, or cannot be started, is gone on with when there is news of it
+//! (`callers.rs`, `restarts.rs`).
 
+mod callers;
+mod journal;
+mod line;
 mod messages;
+mod places;
 mod process;
+mod restarts;
+mod status;
 
+pub use callers::{CALL, CALLS};
+pub use line::{Heard, LONGEST, Line};
 pub use messages::{Answer, ClientStatus, ComponentStatus, Question, Status, ask, attach};
 pub use process::{Start, component_main};
 
 use std::collections::HashMap;
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::io;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::Duration;
 
 use weft_sys::netns::NetworkNamespace;
 use weft_sys::poll::{self, Entry, Interest};
-use weft_sys::{clock, passing, process as processes};
+use weft_sys::process::SIGKILL;
+use weft_sys::{clock, descriptor, process as processes};
 
 use crate::description::{Description, DriverThreads, WireDescription};
 use crate::system::{Id, PHASES, System, card_buffers};
 use crate::wire::{Access, Flow, HOST, NEAR, Pattern, TapPlace, Veth};
-use messages::grant_message;
+use callers::{CallNumber, Callers, Turn};
+use journal::Journal;
+use places::{Pending, Place};
 use process::{Running, TapMessage};
+use restarts::Restarts;
 
 /// A running system of processes.
 pub struct Broker {
     system: System,
     start: Start,
     wire: Wire,
-    running: HashMap<Id, Running>,
-    restarts: HashMap<Id, u32>,
-    /// Programs that attached, by client.
-    attached: HashMap<usize, UnixStream>,
-    listener: UnixListener,
+    /// The components that the broker runs.
+    lives: HashMap<Id, Life>,
+    restarts: HashMap<Id, Restarts>,
+    /// Places for programs that attach, by client; one that is free is not there.
+    places: HashMap<usize, Place>,
+    /// Programs that get a place as soon as it is ready.
+    pending: Vec<Pending>,
+    callers: Callers<UnixListener>,
+    journal: Journal,
+}
+
+/// The life of a component.
+enum Life {
+    Running(Running),
+    Ended {
+        /// When it is started again, in nanoseconds.
+        due: u64,
+        /// Its neighbours have been told.
+        renewed: bool,
+    },
+}
+
+impl Life {
+    fn process(&self) -> Option<&Running> {
+        match self {
+            Self::Running(running) => Some(running),
+            Self::Ended { .. } => None,
+        }
+    }
 }
 
 enum Wire {
@@ -90,6 +126,12 @@ impl Wire {
 /// How long a neighbour may take to let go of what a dead component had.
 const FOLLOW: Duration = Duration::from_millis(100);
 
+/// After how long what the kernel refused is tried again, in nanoseconds.
+const RETRY: u64 = 100_000_000;
+
+/// How long those who end may take in all when the system goes down.
+const FAREWELL: Duration = Duration::from_millis(500);
+
 /// The address of a system of this name and user: abstract, so it is gone with the broker.
 ///
 /// # Errors
@@ -105,6 +147,8 @@ impl Broker {
     /// If a system of this name runs already, a privilege is missing, or the kernel refuses.
     pub fn up(description: Description, start: Start) -> io::Result<Self> {
         let name = description.name.clone();
+        // A large system has more descriptors than a program usually may.
+        descriptor::raise_limit()?;
         let listener = UnixListener::bind_addr(&address(&name)?).map_err(|error| {
             io::Error::new(
                 error.kind(),
@@ -114,6 +158,7 @@ impl Broker {
                 ),
             )
         })?;
+        listener.set_nonblocking(true)?;
         let wire = Wire::open(&description)?;
         if matches!(wire, Wire::Virtual(_)) && description.driver_threads == DriverThreads::Two {
             return Err(io::Error::new(
@@ -124,13 +169,15 @@ impl Broker {
         }
         let system = System::create(description)?;
         let mut broker = Self {
-            running: HashMap::new(),
+            lives: HashMap::new(),
             restarts: HashMap::new(),
-            attached: HashMap::new(),
+            places: HashMap::new(),
+            pending: Vec::new(),
+            callers: Callers::new(listener, processes::user()),
+            journal: Journal::default(),
             system,
             start,
             wire,
-            listener,
         };
         for id in broker.system.components() {
             if broker.is_ours(id) {
@@ -180,234 +227,240 @@ impl Broker {
         let nice = self.system.description.nice.get(&name).copied();
         let tap = self.tap(id)?;
         let running = Running::launch(&self.start, &name, grant, tap, (core, nice))?;
-        self.running.insert(id, running);
+        self.lives.insert(id, Life::Running(running));
         Ok(())
     }
 
     /// Lets the neighbours of a component that is gone take back what it had.
-    fn renew(&mut self, gone: Id) {
+    ///
+    /// # Errors
+    /// If there is no memory for what is made anew: it is to be tried again.
+    fn renew(&mut self, gone: Id) -> io::Result<()> {
         for phase in 0..PHASES {
-            let told = self.system.renew(gone, phase);
+            let renewed = self.system.renew(gone, phase)?;
+            for id in renewed.cut_off {
+                // It has read nothing for hundreds of messages: its successor starts from what holds now.
+                if let Some(running) = self.lives.get(&id).and_then(Life::process) {
+                    let _ = running.handle.signal(SIGKILL);
+                }
+            }
             let end = clock::deadline_after(FOLLOW);
-            for id in told {
+            for id in renewed.told {
                 // A client need not behave; what is dead itself is renewed in its own turn.
-                let alive = self.running.contains_key(&id) && !matches!(id, Id::Client(_));
-                while alive && !self.system.has_followed(id) && clock::monotonic() < end {
+                while self.is_alive(id) && !self.system.has_followed(id) && clock::monotonic() < end
+                {
                     weft_sys::cores::give_way();
                 }
             }
         }
+        Ok(())
+    }
+
+    fn is_alive(&self, id: Id) -> bool {
+        let running = self.lives.get(&id).and_then(Life::process);
+        !matches!(id, Id::Client(_))
+            && running.is_some_and(|running| {
+                matches!(running.handle.wait_end(Some(Duration::ZERO)), Ok(false))
+            })
     }
 
     /// Serves until told to go down.
     ///
     /// # Errors
-    /// If the kernel refuses to let it wait, or a component dies again and again.
+    /// Never today: whatever the kernel refuses is tried again later.
     pub fn serve(&mut self) -> io::Result<()> {
         loop {
-            let mut ids: Vec<Id> = Vec::new();
-            let mut clients: Vec<usize> = Vec::new();
-            let mut ready: Vec<bool>;
-            {
-                let mut entries = vec![Entry::new(&self.listener, Interest::Read)];
-                for (id, running) in &self.running {
-                    ids.push(*id);
-                    entries.push(Entry::new(&running.handle, Interest::Read));
+            let ready = match self.wait() {
+                Ok(ready) => ready,
+                Err(error) => {
+                    self.say(format_args!("{error}; it goes on in 0.1 s"));
+                    // Without descriptors this only sleeps.
+                    let _ = poll::wait(&mut [], Some(Duration::from_nanos(RETRY)));
+                    Ready::default()
                 }
-                for (client, stream) in &self.attached {
-                    clients.push(*client);
-                    entries.push(Entry::new(stream, Interest::Read));
-                }
-                poll::wait(&mut entries, None)?;
-                ready = entries.iter().map(Entry::is_ready).collect();
-            }
-            let gone_clients = ready.split_off(1 + ids.len());
-            for (place, id) in ids.into_iter().enumerate() {
-                if ready[1 + place] {
-                    self.replace(id)?;
-                }
-            }
-            for (client, _) in clients
-                .into_iter()
-                .zip(gone_clients)
-                .filter(|(_, gone)| *gone)
-            {
-                self.attached.remove(&client);
-                self.renew(Id::Client(client));
-                self.system.wipe(client)?;
-            }
-            if ready[0] {
-                let (stream, _) = self.listener.accept()?;
-                match self.answer(stream) {
-                    Ok(true) => return Ok(()),
-                    Ok(false) => {}
-                    // A caller that breaks off harms nobody else.
-                    Err(error) => eprintln!("weft net: a question was not answered: {error}"),
-                }
-            }
-        }
-    }
-
-    fn replace(&mut self, id: Id) -> io::Result<()> {
-        const MOST: u32 = 100;
-        let Some(mut running) = self.running.remove(&id) else {
-            return Ok(());
-        };
-        let ended = running.child.wait()?;
-        let restarts = self.restarts.entry(id).or_default();
-        *restarts += 1;
-        let name = self.system.name(id);
-        eprintln!("weft net: {name} ended ({ended}) and is replaced");
-        if *restarts > MOST {
-            return Err(io::Error::other(format!(
-                "{name} has ended {restarts} times: see what it says above"
-            )));
-        }
-        self.renew(id);
-        if let Id::Client(client) = id {
-            self.system.wipe(client)?;
-        }
-        self.launch(id)
-    }
-
-    /// Answers one question; true if it was to go down.
-    fn answer(&mut self, stream: UnixStream) -> io::Result<bool> {
-        let peer = passing::peer_credentials(&stream)?;
-        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-        stream.set_write_timeout(Some(Duration::from_secs(1)))?;
-        let mut line = String::new();
-        BufReader::new(io::Read::take(&stream, 64 << 10)).read_line(&mut line)?;
-        let mut down = false;
-        let answer = if peer.user != processes::user() && peer.user != 0 {
-            Answer::Refused(format!(
-                "this system belongs to user {}, you are {}",
-                processes::user(),
-                peer.user
-            ))
-        } else {
-            match serde_json::from_str(&line) {
-                Ok(Question::Status) => Answer::Status(self.status()),
-                Ok(Question::Policy(choice)) => {
-                    self.system.set_policy(&choice);
-                    Answer::Done
-                }
-                Ok(Question::Down) => {
-                    down = true;
-                    Answer::Done
-                }
-                Ok(Question::Attach(name)) => return self.attach(&name, stream).map(|()| false),
-                Err(error) => Answer::Refused(format!(
-                    "the question is not understood ({error}): both sides must be of the same version"
-                )),
-            }
-        };
-        let mut text = serde_json::to_string(&answer)?;
-        text.push('\n');
-        (&stream).write_all(text.as_bytes())?;
-        Ok(down)
-    }
-
-    fn attach(&mut self, name: &str, stream: UnixStream) -> io::Result<()> {
-        let clients = &self.system.description.clients;
-        let found = clients.iter().position(|client| client.name == name);
-        let refuse = |message: String| {
-            let mut text = serde_json::to_string(&Answer::Refused(message))?;
-            text.push('\n');
-            (&stream).write_all(text.as_bytes())
-        };
-        let places = || -> Vec<&str> {
-            let free = clients.iter().filter(|client| client.work.is_none());
-            free.map(|client| client.name.as_str()).collect()
-        };
-        match found {
-            None => refuse(format!(
-                "there is no client {name:?}; free places are {:?}",
-                places()
-            )),
-            Some(index) if clients[index].work.is_some() => refuse(format!(
-                "client {name:?} has work of its own; free places are {:?}",
-                places()
-            )),
-            Some(index) if self.attached.contains_key(&index) => refuse(format!(
-                "the place {name:?} is taken: describe another [[client]]"
-            )),
-            Some(index) => {
-                let grant = self.system.grant(Id::Client(index))?;
-                grant_message(&stream, grant)?;
-                self.attached.insert(index, stream);
-                Ok(())
-            }
-        }
-    }
-
-    fn status(&self) -> Status {
-        let component = |id: Id| ComponentStatus {
-            name: self.system.name(id),
-            process: self
-                .running
-                .get(&id)
-                .map_or(0, |running| running.child.id()),
-            restarts: self.restarts.get(&id).copied().unwrap_or(0),
-            seconds: self.system.board(id).time() as f64 / 1e9,
-        };
-        let client = |index: usize| {
-            let mux = self.system.board(Id::RxMux).counters(1 + index);
-            let copier = self.system.board(Id::RxCopier(index)).counters(1);
-            let tx = self.system.board(Id::TxMux).counters(1 + index);
-            let driver = match self.system.description.clients[index].driver {
-                true => {
-                    let board = self.system.board(Id::ClientDriver(index));
-                    let all = (0..4).map(|port| board.counters(port));
-                    all.fold((0, 0), |(faults, reclaimed), one| {
-                        (faults + one.faults, reclaimed + one.reclaimed)
-                    })
-                }
-                false => (0, 0),
             };
-            let attached = self.attached.contains_key(&index);
-            ClientStatus {
-                name: self.system.description.clients[index].name.clone(),
-                attached: attached || self.running.contains_key(&Id::Client(index)),
-                received: copier.frames,
-                received_bytes: copier.bytes,
-                sent: tx.frames,
-                sent_bytes: tx.bytes,
-                dropped_full: mux.full + copier.full,
-                dropped_starved: copier.starved,
-                faults: copier.faults + tx.faults + mux.faults + driver.0,
-                reclaimed: copier.reclaimed + tx.reclaimed + driver.1,
-                depth: self.system.waiting_for(index),
+            for id in ready.ended {
+                self.note_end(id);
             }
-        };
-        let (wire, namespace) = match &self.wire {
-            Wire::Virtual(bits) => (format!("virtual, {bits} bit/s"), None),
-            Wire::Real(real) => {
-                let path = |namespace: &NetworkNamespace| {
-                    let number = namespace.as_fd().as_raw_fd();
-                    format!("/proc/{}/fd/{number}", processes::id())
-                };
-                let how = format!("{} through {}", real.name, real.access.how);
-                (how, real.namespace.as_ref().map(path))
+            for client in ready.left {
+                self.places.insert(client, Place::Leaving);
             }
-        };
-        Status {
-            name: self.system.description.name.clone(),
-            namespace,
-            wire,
-            missed: self.system.board(Id::Driver).counters(0).full,
-            unknown: self.system.board(Id::RxMux).counters(0).unknown,
-            policy: self.system.board(Id::TxMux).policy().1,
-            components: self
-                .system
-                .components()
-                .into_iter()
-                .map(component)
-                .collect(),
-            clients: (0..self.system.description.clients.len())
-                .map(client)
-                .collect(),
+            self.clear_places();
+            self.start_again();
+            let turn = self.callers.turn(&ready.callers, clock::monotonic());
+            if self.answer_all(turn) {
+                return Ok(());
+            }
+            self.attach_pending();
         }
     }
+
+    /// Waits for news, or until something is due.
+    fn wait(&self) -> io::Result<Ready> {
+        let mut ready = Ready::default();
+        let mut entries = Vec::new();
+        let mut components = Vec::new();
+        for (id, life) in &self.lives {
+            if let Life::Running(running) = life {
+                components.push(*id);
+                entries.push(Entry::new(&running.handle, Interest::Read));
+            }
+        }
+        let mut clients = Vec::new();
+        for (client, place) in &self.places {
+            if let Place::Taken(attached) = place {
+                attached.watch(&mut entries);
+                clients.resize(entries.len() - components.len(), *client);
+            }
+        }
+        self.callers.watch(&mut entries);
+        let limit = self
+            .deadline()
+            .map(|due| Duration::from_nanos(due.saturating_sub(clock::monotonic())));
+        poll::wait(&mut entries, limit)?;
+        let mut found = entries.iter().map(Entry::is_ready);
+        ready.ended = (components.into_iter().zip(&mut found).collect::<Vec<_>>())
+            .into_iter()
+            .filter_map(|(id, is_ready)| is_ready.then_some(id))
+            .collect();
+        for client in clients {
+            if found.next() == Some(true) && !ready.left.contains(&client) {
+                ready.left.push(client);
+            }
+        }
+        ready.callers = found.collect();
+        Ok(ready)
+    }
+
+    /// When something is due though there is no news.
+    fn deadline(&self) -> Option<u64> {
+        /// How often those who follow an order are looked at, in nanoseconds: nothing announces it.
+        const LOOK: u64 = 500_000;
+        let now = clock::monotonic();
+        let ended = self.lives.values().filter_map(|life| match life {
+            Life::Running(_) => None,
+            Life::Ended { due, .. } => Some(*due),
+        });
+        let leaving = self
+            .places
+            .values()
+            .any(|place| matches!(place, Place::Leaving));
+        let pending = !self.pending.is_empty();
+        ended
+            .chain(self.callers.deadline())
+            .chain(leaving.then_some(now + RETRY))
+            .chain(pending.then_some(now + LOOK))
+            .min()
+    }
+
+    fn say(&mut self, sentence: std::fmt::Arguments<'_>) {
+        self.journal.say(clock::monotonic(), sentence);
+    }
+
+    /// A component has ended: when will there be another?
+    fn note_end(&mut self, id: Id) {
+        let Some(Life::Running(mut running)) = self.lives.remove(&id) else {
+            return;
+        };
+        let ended = match running.child.wait() {
+            Ok(ended) => ended.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let now = clock::monotonic();
+        let due = self.restarts.entry(id).or_default().due_after(now);
+        let name = self.system.name(id);
+        let wait = (due - now) as f64 * 1e-9;
+        match due > now {
+            true => self.say(format_args!(
+                "{name} ended ({ended}) once more and is replaced in {wait:.1} s"
+            )),
+            false => self.say(format_args!("{name} ended ({ended}) and is replaced")),
+        }
+        let renewed = false;
+        self.lives.insert(id, Life::Ended { due, renewed });
+    }
+
+    /// Tells the neighbours of those who have ended, and starts those whose time has come.
+    fn start_again(&mut self) {
+        let ended: Vec<(Id, u64, bool)> = self
+            .lives
+            .iter()
+            .filter_map(|(&id, life)| match *life {
+                Life::Ended { due, renewed } => Some((id, due, renewed)),
+                Life::Running(_) => None,
+            })
+            .collect();
+        for (id, mut due, mut renewed) in ended {
+            let now = clock::monotonic();
+            let mut tried = Ok(());
+            if !renewed {
+                tried = self.renew(id);
+                renewed = tried.is_ok();
+            }
+            if renewed && due <= now {
+                tried = self.launch(id);
+                if tried.is_ok() {
+                    continue;
+                }
+                due = self.restarts.entry(id).or_default().due_after(now);
+            }
+            if let Err(error) = tried {
+                let name = self.system.name(id);
+                self.say(format_args!("{name} could not be replaced yet: {error}"));
+                due = due.max(now + RETRY);
+            }
+            self.lives.insert(id, Life::Ended { due, renewed });
+        }
+    }
+
+    /// Answers what was asked; true if the system is to go down.
+    fn answer_all(&mut self, turn: Turn) -> bool {
+        if let Some(error) = turn.trouble {
+            self.say(format_args!("nobody can be answered for now: {error}"));
+        }
+        if let Some(user) = turn.stranger {
+            self.say(format_args!("user {user} was refused"));
+        }
+        let mut is_over = false;
+        for (number, question) in turn.questions {
+            is_over |= self.answer(number, &question);
+        }
+        is_over
+    }
+
+    fn answer(&mut self, number: CallNumber, question: &[u8]) -> bool {
+        let mut is_over = false;
+        let answer = match serde_json::from_slice(question) {
+            Ok(Question::Status) => Answer::Status(self.status()),
+            Ok(Question::Policy(choice)) => {
+                self.system.set_policy(&choice);
+                Answer::Done
+            }
+            Ok(Question::Down) => {
+                is_over = true;
+                Answer::Done
+            }
+            Ok(Question::Attach(name)) => match self.ask_for_place(number, &name) {
+                Ok(()) => return false,
+                Err(refusal) => Answer::Refused(refusal),
+            },
+            Err(error) => Answer::Refused(format!(
+                "the question is not understood ({error}): both sides must be of the same version"
+            )),
+        };
+        self.callers.answer(number, &answer);
+        is_over
+    }
+}
+
+/// Of whom there is news.
+#[derive(Default)]
+struct Ready {
+    /// Components that have ended.
+    ended: Vec<Id>,
+    /// Clients whose program is gone.
+    left: Vec<usize>,
+    callers: Vec<bool>,
 }
 
 impl Drop for Broker {
@@ -416,10 +469,14 @@ impl Drop for Broker {
             self.system.board(id).stop(true);
             self.system.order(id);
         }
-        for (_, mut running) in self.running.drain() {
+        let end = clock::deadline_after(FAREWELL);
+        for (_, life) in self.lives.drain() {
+            let Life::Running(mut running) = life else {
+                continue;
+            };
             // One that does not end by itself is ended.
-            let ended = running.handle.wait_end(Some(Duration::from_millis(500)));
-            if !matches!(ended, Ok(true)) {
+            let left = Duration::from_nanos(end.saturating_sub(clock::monotonic()));
+            if !matches!(running.handle.wait_end(Some(left)), Ok(true)) {
                 let _ = running.child.kill();
             }
             let _ = running.child.wait();

@@ -98,9 +98,6 @@ impl Running {
             .arg(name)
             .stdin(Stdio::null());
         child_dies_with_us(&mut command, SIGKILL);
-        let child = command.spawn()?;
-        drop(command);
-        let handle = ProcessHandle::open(child.id())?;
         let mut descriptors = grant.descriptors;
         let mut letter = Letter {
             role: grant.role,
@@ -120,8 +117,23 @@ impl Running {
             }
         }
         letter.descriptors = descriptors.len();
-        send(&ours, &letter, &descriptors)?;
-        Ok(Self { child, handle })
+        // It need not read: whether it does is not waited for.
+        descriptor::set_nonblocking(&ours, true)?;
+        let mut child = command.spawn()?;
+        drop(command);
+        let handle = ProcessHandle::open(child.id()).and_then(|handle| {
+            send(&ours, &letter, &descriptors)?;
+            Ok(handle)
+        });
+        match handle {
+            Ok(handle) => Ok(Self { child, handle }),
+            Err(error) => {
+                // Without its grant it is nothing; it must not stay unnoticed either.
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
     }
 }
 

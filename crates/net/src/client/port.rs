@@ -1,5 +1,7 @@
 //! A client's side of the system: where frames come from and go to.
 
+use std::io;
+
 use crate::board::Station;
 use crate::buffers::{Buffers, SIZE};
 use crate::component::Pool;
@@ -61,20 +63,21 @@ impl Port {
     #[cold]
     fn follow(&mut self) {
         let changes = self.station.board().changes();
-        for (port, generation) in self.station.renewals() {
-            if port == 0 {
-                self.rx.sink = self.rx.sink.take().map(|sink| sink.renewed(generation));
+        let renewed = self.renew();
+        self.station.followed(changes, renewed);
+    }
+
+    fn renew(&mut self) -> io::Result<()> {
+        for renewal in self.station.renewals()? {
+            if renewal.port == 0 {
+                self.rx.sink = renewal.sink(self.rx.sink.take())?;
                 self.rx.ledger = Ledger::new(self.rx.buffers.count(), SIZE);
             } else {
-                self.tx.source = self
-                    .tx
-                    .source
-                    .take()
-                    .map(|source| source.renewed(generation));
+                self.tx.source = renewal.source(self.tx.source.take())?;
                 self.station.counters[1].reclaimed += self.tx.pool.reclaim(MUX);
             }
         }
-        self.station.followed(changes);
+        Ok(())
     }
 
     /// Whether somebody wanted to send and there was no buffer.

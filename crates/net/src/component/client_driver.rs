@@ -1,5 +1,7 @@
 //! The client-side driver: the only neighbour of its client, for both directions.
 
+use std::io;
+
 use super::{BURST, Component};
 use crate::board::Station;
 use crate::buffers::SIZE;
@@ -55,15 +57,20 @@ impl ClientDriver {
     #[cold]
     fn follow(&mut self) {
         let changes = self.station.board().changes();
-        for (port, generation) in self.station.renewals() {
-            match port {
+        let renewed = self.renew();
+        self.station.followed(changes, renewed);
+    }
+
+    fn renew(&mut self) -> io::Result<()> {
+        for renewal in self.station.renewals()? {
+            match renewal.port {
                 0 => {
                     // The copier has all of its buffers again. The client is renewed along with it.
-                    self.copier = self.copier.take().map(|end| end.renewed(generation));
+                    self.copier = renewal.sink(self.copier.take())?;
                     self.received = Ledger::new(self.buffers.0, SIZE);
                 }
                 1 => {
-                    self.to_client = self.to_client.take().map(|end| end.renewed(generation));
+                    self.to_client = renewal.source(self.to_client.take())?;
                     let (copier, counters) = (&mut self.copier, &mut self.station.counters[1]);
                     self.received.reclaim(CLIENT, |offset| {
                         counters.reclaimed += 1;
@@ -74,11 +81,11 @@ impl ClientDriver {
                 }
                 2 => {
                     // The client has all of its buffers again. The multiplexer is renewed along with it.
-                    self.from_client = self.from_client.take().map(|end| end.renewed(generation));
+                    self.from_client = renewal.sink(self.from_client.take())?;
                     self.sent = Ledger::new(self.buffers.1, SIZE);
                 }
                 _ => {
-                    self.mux = self.mux.take().map(|end| end.renewed(generation));
+                    self.mux = renewal.source(self.mux.take())?;
                     let (client, counters) = (&mut self.from_client, &mut self.station.counters[3]);
                     self.sent.reclaim(0, |offset| {
                         counters.reclaimed += 1;
@@ -89,7 +96,7 @@ impl ClientDriver {
                 }
             }
         }
-        self.station.followed(changes);
+        Ok(())
     }
 
     /// Frames to the client, empty buffers back.

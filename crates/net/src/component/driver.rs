@@ -1,6 +1,7 @@
 //! The Ethernet driver: the only part that knows the wire. Two halves, which run in turn as one
 //! component or each in a thread of its own.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 
 use super::{BURST, Component, Pool};
@@ -36,11 +37,16 @@ impl RxDriver {
     #[cold]
     fn follow(&mut self) {
         let changes = self.station.board().changes();
-        for (_, generation) in self.station.renewals() {
-            self.mux = self.mux.take().map(|mux| mux.renewed(generation));
+        let renewed = self.renew();
+        self.station.followed(changes, renewed);
+    }
+
+    fn renew(&mut self) -> io::Result<()> {
+        for renewal in self.station.renewals()? {
+            self.mux = renewal.source(self.mux.take())?;
             self.station.counters[0].reclaimed += self.pool.reclaim(MUX);
         }
-        self.station.followed(changes);
+        Ok(())
     }
 }
 
@@ -122,24 +128,51 @@ pub struct TxDriver {
     station: Station,
     wire: Box<dyn TxWire>,
     mux: Option<Sink>,
-    /// For each region that frames come from: which buffers the wire has.
-    ledgers: Vec<Ledger>,
+    /// For each client: the region that its frames come from.
+    regions: Vec<Sent>,
     /// A frame that the wire had no room for.
     waiting: Option<Descriptor>,
     deadline: Option<u64>,
 }
 
+/// A region that frames of a client come from.
+struct Sent {
+    /// Its number: what the multiplexer still sends of the one before is refused.
+    epoch: u32,
+    /// Which of its buffers the wire has.
+    ledger: Ledger,
+}
+
+impl Sent {
+    fn new(buffers: u32, epoch: u32) -> Self {
+        Self {
+            epoch,
+            ledger: Ledger::new(buffers, SIZE),
+        }
+    }
+
+    fn accept(&mut self, frame: Descriptor) -> bool {
+        frame.is_of_epoch(self.epoch) && self.ledger.accept(frame).is_ok()
+    }
+
+    /// Whether the multiplexer waits for this frame, which has left: one of a former region it has to be
+    /// told of too; one that was sent for a multiplexer since replaced is not held any more.
+    fn hand_back(&mut self, frame: Descriptor) -> bool {
+        !frame.is_of_epoch(self.epoch) || self.ledger.hand_back(frame).is_ok()
+    }
+}
+
 impl TxDriver {
-    /// `mux` is port 0; frames come from regions of so many buffers each, named by their tags.
+    /// `mux` is port 0; frames come from regions of so many buffers each, with these numbers, by client.
     #[must_use]
-    pub fn new(station: Station, wire: Box<dyn TxWire>, mux: Sink, regions: &[u32]) -> Self {
+    pub fn new(station: Station, wire: Box<dyn TxWire>, mux: Sink, regions: &[(u32, u32)]) -> Self {
         Self {
             station,
             wire,
             mux: Some(mux),
-            ledgers: regions
+            regions: regions
                 .iter()
-                .map(|&count| Ledger::new(count, SIZE))
+                .map(|&(count, epoch)| Sent::new(count, epoch))
                 .collect(),
             waiting: None,
             deadline: None,
@@ -149,16 +182,36 @@ impl TxDriver {
     #[cold]
     fn follow(&mut self) {
         let changes = self.station.board().changes();
-        for (_, generation) in self.station.renewals() {
-            self.mux = self.mux.take().map(|mux| mux.renewed(generation));
+        let renewed = self.renew();
+        self.station.followed(changes, renewed);
+    }
+
+    fn renew(&mut self) -> io::Result<()> {
+        for renewal in self.station.renewals()? {
+            self.mux = renewal.sink(self.mux.take())?;
             self.waiting = None;
-            for ledger in &mut self.ledgers {
+            for region in &mut self.regions {
                 let mut reclaimed = 0;
-                ledger.reclaim(0, |_| reclaimed += 1);
+                region.ledger.reclaim(0, |_| reclaimed += 1);
                 self.station.counters[0].reclaimed += reclaimed;
             }
         }
-        self.station.followed(changes);
+        for region in self.station.regions() {
+            let (client, epoch) = (region.client, region.epoch);
+            let Some(sent) = self.regions.get_mut(client) else {
+                continue;
+            };
+            let buffers = region.map()?;
+            *sent = Sent::new(buffers.count(), epoch);
+            self.wire.replace(client, buffers);
+            if let Some(frame) = self.waiting.take_if(|frame| frame.client() == client) {
+                self.station.counters[0].reclaimed += 1;
+                if let Some(mux) = &mut self.mux {
+                    mux.give_back(frame);
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -174,9 +227,8 @@ impl Component for TxDriver {
         let mut moved = false;
         while let Some(descriptor) = self.wire.completed(now) {
             moved = true;
-            // One that was sent for a multiplexer since replaced is not held any more.
-            let ledger = self.ledgers.get_mut(usize::from(descriptor.tag));
-            if ledger.is_some_and(|ledger| ledger.hand_back(descriptor).is_ok())
+            let region = self.regions.get_mut(descriptor.client());
+            if region.is_some_and(|region| region.hand_back(descriptor))
                 && !mux.give_back(descriptor)
             {
                 counters.faults += 1;
@@ -190,11 +242,18 @@ impl Component for TxDriver {
                         break;
                     };
                     moved = true;
-                    let ledger = self.ledgers.get_mut(usize::from(descriptor.tag));
-                    if ledger.is_none_or(|ledger| ledger.accept(descriptor).is_err()) {
-                        // Sent twice, as when its client was replaced while the first was on its way:
-                        // it goes back unsent, so that the multiplexer's count is right.
-                        counters.faults += 1;
+                    let region = self.regions.get_mut(descriptor.client());
+                    let is_current = region
+                        .as_ref()
+                        .is_some_and(|region| descriptor.is_of_epoch(region.epoch));
+                    if !region.is_some_and(|region| region.accept(descriptor)) {
+                        // Of a client that is gone, or sent twice, as when a driver of its own was
+                        // replaced while the first was on its way: it goes back unsent, so that the
+                        // multiplexer's count is right.
+                        match is_current {
+                            true => counters.faults += 1,
+                            false => counters.reclaimed += 1,
+                        }
                         mux.give_back(descriptor);
                         continue;
                     }
@@ -211,8 +270,8 @@ impl Component for TxDriver {
         self.wire.flush(now);
         // What was completed by the flush goes back at once.
         while let Some(descriptor) = self.wire.completed(now) {
-            let ledger = self.ledgers.get_mut(usize::from(descriptor.tag));
-            if ledger.is_some_and(|ledger| ledger.hand_back(descriptor).is_ok()) {
+            let region = self.regions.get_mut(descriptor.client());
+            if region.is_some_and(|region| region.hand_back(descriptor)) {
                 mux.give_back(descriptor);
             }
         }

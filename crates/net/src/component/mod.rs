@@ -129,13 +129,16 @@ impl Runner {
     /// Runs until the board says stop.
     ///
     /// # Errors
-    /// If the kernel refuses to let it sleep.
+    /// If the kernel refuses to let it sleep, or an order could not be followed.
     pub fn run(mut self) -> io::Result<()> {
         if let Some(descriptor) = self.component.descriptor() {
             self.ear.watch(&descriptor)?;
         }
         let mut shown = 0;
         while !self.board.stopped() {
+            if let Some(error) = self.board.failure() {
+                return Err(io::Error::new(error.kind(), error.to_string()));
+            }
             let mut now = clock::monotonic();
             let mut steps = 0u32;
             while self.component.step(now) {
@@ -146,7 +149,7 @@ impl Runner {
                 }
                 if steps.is_multiple_of(1024) {
                     self.board.set_time(clock::thread_time());
-                    if self.board.stopped() {
+                    if self.board.stopped() || self.board.failure().is_some() {
                         break;
                     }
                 }

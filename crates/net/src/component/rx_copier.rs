@@ -1,5 +1,7 @@
 //! The Rx copier of one client: the wall between the card's memory and the client's.
 
+use std::io;
+
 use super::{BURST, Component, Pool};
 use crate::board::Station;
 use crate::buffers::{Buffers, SIZE};
@@ -37,15 +39,25 @@ impl RxCopier {
     #[cold]
     fn follow(&mut self) {
         let changes = self.station.board().changes();
-        for (port, generation) in self.station.renewals() {
-            if port == 0 {
-                self.mux = self.mux.take().map(|mux| mux.renewed(generation));
-            } else {
-                self.client = self.client.take().map(|client| client.renewed(generation));
-                self.station.counters[1].reclaimed += self.pool.reclaim(CLIENT);
+        let renewed = self.renew();
+        self.station.followed(changes, renewed);
+    }
+
+    fn renew(&mut self) -> io::Result<()> {
+        for mut renewal in self.station.renewals()? {
+            if renewal.port == 0 {
+                self.mux = renewal.sink(self.mux.take())?;
+                continue;
             }
+            let former = self.client.take();
+            self.station.counters[1].reclaimed += self.pool.reclaim(CLIENT);
+            if let Some(own) = renewal.region(true)? {
+                self.pool = Pool::new(own.count(), SIZE);
+                self.own = own;
+            }
+            self.client = renewal.source(former)?;
         }
-        self.station.followed(changes);
+        Ok(())
     }
 }
 

@@ -1,5 +1,7 @@
 //! The Rx multiplexer: whose frame is it?
 
+use std::io;
+
 use super::{BURST, Component};
 use crate::board::Station;
 use crate::buffers::{Buffers, SIZE};
@@ -12,7 +14,7 @@ pub type Address = [u8; 6];
 /// ARP) to all. A frame for a client whose queue is full is dropped here, so that limiting the queue
 /// limits the client and nobody else.
 ///
-/// Port 0 is the driver, port `1 + i` client `i`, party `1 + i` of the ledger.
+/// Port 0 is the driver, port `1 + i` client `i`, party `i` of the ledger.
 pub struct RxMux {
     station: Station,
     buffers: Buffers,
@@ -24,6 +26,11 @@ pub struct RxMux {
 struct Client {
     address: Address,
     copier: Option<Source>,
+}
+
+/// A client as a party of the ledger, which has a bit for each of the most clients.
+const fn party(client: usize) -> u32 {
+    client as u32
 }
 
 /// Shortest frame that is looked at: an Ethernet header.
@@ -56,19 +63,22 @@ impl RxMux {
     #[cold]
     fn follow(&mut self) {
         let changes = self.station.board().changes();
-        for (port, generation) in self.station.renewals() {
+        let renewed = self.renew();
+        self.station.followed(changes, renewed);
+    }
+
+    fn renew(&mut self) -> io::Result<()> {
+        for renewal in self.station.renewals()? {
+            let port = renewal.port;
             if port == 0 {
                 // The driver takes all of its buffers back by itself. The channels to the copiers are
                 // renewed along with it or before.
-                self.driver = self.driver.take().map(|driver| driver.renewed(generation));
+                self.driver = renewal.sink(self.driver.take())?;
                 self.ledger = Ledger::new(self.buffers.count(), SIZE);
             } else if let Some(client) = self.clients.get_mut(port - 1) {
-                client.copier = client
-                    .copier
-                    .take()
-                    .map(|copier| copier.renewed(generation));
+                client.copier = renewal.source(client.copier.take())?;
                 let (driver, counters) = (&mut self.driver, &mut self.station.counters[port]);
-                self.ledger.reclaim(port as u32, |offset| {
+                self.ledger.reclaim(party(port - 1), |offset| {
                     counters.reclaimed += 1;
                     if let Some(driver) = driver {
                         driver.give_back(Descriptor::empty(offset));
@@ -76,7 +86,7 @@ impl RxMux {
                 });
             }
         }
-        self.station.followed(changes);
+        Ok(())
     }
 
     /// Gives a frame to one client; true if its queue took it.
@@ -89,7 +99,7 @@ impl RxMux {
             counters.full += 1;
             return false;
         }
-        if self.ledger.give(descriptor, 1 + client as u32).is_err()
+        if self.ledger.give(descriptor, party(client)).is_err()
             || copier.used.push(descriptor).is_err()
         {
             counters.faults += 1;
@@ -142,7 +152,7 @@ impl Component for RxMux {
             };
             while let Some(descriptor) = copier.free.pop() {
                 moved = true;
-                match self.ledger.take_back(descriptor, 1 + index as u32) {
+                match self.ledger.take_back(descriptor, party(index)) {
                     Ok(true) => {
                         driver.give_back(descriptor);
                     }

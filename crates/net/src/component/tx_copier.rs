@@ -1,5 +1,7 @@
 //! The optional Tx copier of one client: the card sends from memory that the client cannot change.
 
+use std::io;
+
 use super::{BURST, Component, Pool};
 use crate::board::Station;
 use crate::buffers::{Buffers, SIZE};
@@ -39,15 +41,25 @@ impl TxCopier {
     #[cold]
     fn follow(&mut self) {
         let changes = self.station.board().changes();
-        for (port, generation) in self.station.renewals() {
-            if port == 0 {
-                self.mux = self.mux.take().map(|mux| mux.renewed(generation));
+        let renewed = self.renew();
+        self.station.followed(changes, renewed);
+    }
+
+    fn renew(&mut self) -> io::Result<()> {
+        for mut renewal in self.station.renewals()? {
+            if renewal.port == 0 {
+                self.mux = renewal.source(self.mux.take())?;
                 self.station.counters[0].reclaimed += self.pool.reclaim(MUX);
-            } else {
-                self.client = self.client.take().map(|client| client.renewed(generation));
+                continue;
             }
+            let former = self.client.take();
+            if let Some(theirs) = renewal.region(false)? {
+                self.ledger = Ledger::new(theirs.count(), SIZE);
+                self.theirs = theirs;
+            }
+            self.client = renewal.sink(former)?;
         }
-        self.station.followed(changes);
+        Ok(())
     }
 }
 

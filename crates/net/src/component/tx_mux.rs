@@ -1,5 +1,7 @@
 //! The Tx multiplexer: whose frame is next. The [`Policy`] decides, this file keeps the books.
 
+use std::io;
+
 use super::Component;
 use crate::board::Station;
 use crate::buffers::SIZE;
@@ -24,6 +26,8 @@ pub struct TxMux {
 
 struct Client {
     sink: Option<Sink>,
+    /// The number of the region that its frames are in: what comes back of another one is not its.
+    epoch: u32,
     /// Which of its buffers are here or at the driver.
     ledger: Ledger,
     held: u32,
@@ -39,9 +43,14 @@ const HEADER: u16 = 14;
 const PATIENCE: u32 = 64;
 
 impl TxMux {
-    /// With the clients in order, each with the number of buffers in its region.
+    /// With the clients in order, each with the number of buffers in its region, and of that region.
     #[must_use]
-    pub fn new(station: Station, driver: Source, clients: Vec<(Sink, u32)>, window: u32) -> Self {
+    pub fn new(
+        station: Station,
+        driver: Source,
+        clients: Vec<(Sink, u32, u32)>,
+        window: u32,
+    ) -> Self {
         let (policy_version, choice) = station.board().policy();
         Self {
             policy: choice.build(),
@@ -50,8 +59,9 @@ impl TxMux {
             driver: Some(driver),
             clients: clients
                 .into_iter()
-                .map(|(sink, buffers)| Client {
+                .map(|(sink, buffers, epoch)| Client {
                     sink: Some(sink),
+                    epoch,
                     ledger: Ledger::new(buffers, SIZE),
                     held: 0,
                     buffers,
@@ -68,44 +78,55 @@ impl TxMux {
     #[cold]
     fn follow(&mut self) {
         let changes = self.station.board().changes();
-        for (port, generation) in self.station.renewals() {
-            if port == 0 {
-                self.driver = self.driver.take().map(|driver| driver.renewed(generation));
-                self.in_flight = 0;
-                // What the driver had is lost; its buffers go back to their clients.
-                for (index, client) in self.clients.iter_mut().enumerate() {
-                    let first = self.backlog.has(index).then_some(client.first);
-                    let (sink, held) = (&mut client.sink, &mut client.held);
-                    let counters = &mut self.station.counters[1 + index];
-                    client.ledger.reclaim(0, |offset| {
-                        if first.is_none_or(|first| first.offset != offset) {
-                            *held -= 1;
-                            counters.reclaimed += 1;
-                            if let Some(sink) = sink {
-                                sink.give_back(Descriptor::empty(offset));
-                            }
-                        }
-                    });
-                    if let Some(first) = first {
-                        // It is still here.
-                        let _ = client.ledger.accept(first);
-                    }
-                }
-            } else if let Some(client) = self.clients.get_mut(port - 1) {
-                client.sink = client.sink.take().map(|sink| sink.renewed(generation));
-                self.station.counters[port].reclaimed += u64::from(client.held);
-                client.ledger = Ledger::new(client.buffers, SIZE);
-                client.held = 0;
-                self.backlog.clear(port - 1);
-            }
-        }
+        let renewed = self.renew();
         let (version, choice) = self.station.board().policy();
         if version != self.policy_version {
             // The first frames stay where they are: a change of policy loses nothing.
             self.policy_version = version;
             self.policy = choice.build();
         }
-        self.station.followed(changes);
+        self.station.followed(changes, renewed);
+    }
+
+    fn renew(&mut self) -> io::Result<()> {
+        for renewal in self.station.renewals()? {
+            let port = renewal.port;
+            if port == 0 {
+                self.driver = renewal.source(self.driver.take())?;
+                self.take_back_all();
+            } else if let Some(client) = self.clients.get_mut(port - 1) {
+                client.epoch = renewal.epoch().unwrap_or(client.epoch);
+                client.sink = renewal.sink(client.sink.take())?;
+                self.station.counters[port].reclaimed += u64::from(client.held);
+                client.ledger = Ledger::new(client.buffers, SIZE);
+                client.held = 0;
+                self.backlog.clear(port - 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the driver had is lost; its buffers go back to their clients.
+    fn take_back_all(&mut self) {
+        self.in_flight = 0;
+        for (index, client) in self.clients.iter_mut().enumerate() {
+            let first = self.backlog.has(index).then_some(client.first);
+            let (sink, held) = (&mut client.sink, &mut client.held);
+            let counters = &mut self.station.counters[1 + index];
+            client.ledger.reclaim(0, |offset| {
+                if first.is_none_or(|first| first.offset != offset) {
+                    *held -= 1;
+                    counters.reclaimed += 1;
+                    if let Some(sink) = sink {
+                        sink.give_back(Descriptor::empty(offset));
+                    }
+                }
+            });
+            if let Some(first) = first {
+                // It is still here.
+                let _ = client.ledger.accept(first);
+            }
+        }
     }
 
     /// Puts the next valid frame of a client at hand; true if anything was taken from its queue.
@@ -141,11 +162,11 @@ impl Component for TxMux {
         while let Some(back) = self.driver.as_mut().and_then(|driver| driver.free.pop()) {
             moved = true;
             self.in_flight = self.in_flight.saturating_sub(1);
-            let Some(client) = self.clients.get_mut(usize::from(back.tag)) else {
+            let Some(client) = self.clients.get_mut(back.client()) else {
                 self.station.counters[0].faults += 1;
                 continue;
             };
-            if client.ledger.hand_back(back).is_ok() {
+            if back.is_of_epoch(client.epoch) && client.ledger.hand_back(back).is_ok() {
                 client.held -= 1;
                 if let Some(sink) = &mut client.sink {
                     sink.give_back(Descriptor { tag: 0, ..back });
@@ -167,10 +188,8 @@ impl Component for TxMux {
                 }
                 Turn::Idle => break,
             };
-            let frame = Descriptor {
-                tag: index as u16,
-                ..self.clients[index].first
-            };
+            let client = &self.clients[index];
+            let frame = client.first.of_region(index, client.epoch);
             let Some(driver) = &mut self.driver else {
                 break;
             };

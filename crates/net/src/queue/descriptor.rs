@@ -15,9 +15,16 @@ pub struct Descriptor {
     pub offset: u32,
     /// Bytes of the frame in it; 0 for an empty buffer.
     pub length: u16,
-    /// Which region, where a queue carries buffers of several.
+    /// Which region, where a queue carries buffers of several: a client in the lower bits, and which of
+    /// its successive regions in the upper ones ([`of_region`](Self::of_region)).
     pub tag: u16,
 }
+
+/// Bits of a tag that name the client.
+const CLIENT_BITS: u32 = 6;
+
+/// Tags of one client that differ: after so many regions the first one has its tag again.
+const EPOCHS: u32 = 1 << (u16::BITS - CLIENT_BITS);
 
 impl Descriptor {
     /// An empty buffer.
@@ -28,6 +35,33 @@ impl Descriptor {
             length: 0,
             tag: 0,
         }
+    }
+
+    /// The same buffer of the region with this number (counted from 0, modulo 1024) that this client (0
+    /// to 63) has had.
+    #[inline]
+    #[must_use]
+    pub const fn of_region(self, client: usize, epoch: u32) -> Self {
+        let client = client as u16 & ((1 << CLIENT_BITS) - 1);
+        let epoch = (epoch % EPOCHS) as u16;
+        Self {
+            tag: client | epoch << CLIENT_BITS,
+            ..self
+        }
+    }
+
+    /// Which client's region it is in.
+    #[inline]
+    #[must_use]
+    pub const fn client(self) -> usize {
+        (self.tag & ((1 << CLIENT_BITS) - 1)) as usize
+    }
+
+    /// Whether it is in the region of its client with this number.
+    #[inline]
+    #[must_use]
+    pub const fn is_of_epoch(self, epoch: u32) -> bool {
+        (self.tag >> CLIENT_BITS) as u32 == epoch % EPOCHS
     }
 
     /// As it stands in the ring.
@@ -63,5 +97,14 @@ mod tests {
         };
         assert_eq!(descriptor.to_word(), 0xf00d_1234_fedc_ba98);
         assert_eq!(Descriptor::from_word(descriptor.to_word()), descriptor);
+    }
+
+    #[test]
+    fn a_tag_names_client_and_epoch() {
+        for (client, epoch) in [(0, 0), (63, 1), (5, 1023), (63, 1024), (1, u32::MAX)] {
+            let named = Descriptor::empty(2048).of_region(client, epoch);
+            assert_eq!((named.client(), named.offset), (client, 2048));
+            assert!(named.is_of_epoch(epoch) && !named.is_of_epoch(epoch.wrapping_add(1)));
+        }
     }
 }

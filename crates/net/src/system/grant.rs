@@ -18,21 +18,13 @@ use crate::client::{Client, Port, Stack, Work};
 use crate::component::{
     ClientDriver, Component, Fused, Runner, RxCopier, RxDriver, RxMux, TxCopier, TxDriver, TxMux,
 };
-use crate::description::DriverThreads;
+use crate::orders::{End, Orders};
 use crate::plan;
 use crate::queue::{ChannelMemory, Sink, Source};
 use crate::wire::{
     DeviceRx, DeviceTx, Far, PacketRx, PacketTx, Plug, RxWire, Shape, TxWire, VirtualRx, VirtualTx,
     XdpPlug, XdpTx, virtual_wire,
 };
-
-/// One end of a channel: the memory and the other side's bell are the next two descriptors.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct End {
-    capacity: u32,
-    generation: u32,
-    limit: u32,
-}
 
 /// What a component does, and the ends of its channels.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -43,8 +35,8 @@ pub enum Role {
         rx: Option<End>,
         /// From the Tx multiplexer.
         tx: Option<End>,
-        /// How many regions frames come from.
-        regions: usize,
+        /// The number of each region that frames come from, by client.
+        regions: Vec<u32>,
     },
     /// Descriptors: card, driver, copiers.
     RxMux {
@@ -57,8 +49,8 @@ pub enum Role {
     TxMux {
         /// Towards the driver.
         driver: End,
-        /// From the clients, with the number of their buffers.
-        clients: Vec<(End, u32)>,
+        /// From the clients, with how many buffers each has, and the number of its region.
+        clients: Vec<(End, u32, u32)>,
         /// Frames that may lie at the driver.
         window: u32,
     },
@@ -176,7 +168,8 @@ impl Tap {
     }
 }
 
-/// A role with its descriptors: board and ear first, then those of the role.
+/// A role with its descriptors: board and ear first, then where orders come from (not for clients and the Rx
+/// multiplexer, nor a driver that only receives), then those of the role.
 pub struct Grant {
     /// What the component is.
     pub role: Role,
@@ -228,21 +221,24 @@ impl System {
                 seat.ear.share()?.into_descriptor(),
             ],
         };
+        if let Some(orders) = &seat.orders {
+            giver.descriptors.push(orders.share()?);
+        }
         let clients = self.description.clients.len();
         let role = match id {
             Id::Driver | Id::TxDriver => {
-                let two = self.description.driver_threads == DriverThreads::Two;
-                let (receives, sends) = (id == Id::Driver, id == Id::TxDriver || !two);
+                let two = self.tx_driver() == Id::TxDriver;
+                let (receives, sends) = (id == Id::Driver, id == self.tx_driver());
                 let mut rx = None;
                 if receives {
                     giver.descriptors.push(self.card.share(true)?);
                     rx = Some(giver.end(id, 0)?);
                 }
                 let mut tx = None;
-                let mut regions = 0;
+                let mut regions = Vec::new();
                 if sends {
                     tx = Some(giver.end(id, usize::from(!two))?);
-                    regions = clients;
+                    regions.clone_from(&self.epochs);
                     for index in 0..clients {
                         let region = self.copied[index].as_ref().unwrap_or(&self.sent[index]);
                         giver.descriptors.push(region.share(false)?);
@@ -266,7 +262,10 @@ impl System {
                 Role::TxMux {
                     driver: giver.end(id, 0)?,
                     clients: (0..clients)
-                        .map(|index| Ok((giver.end(id, 1 + index)?, buffers(index))))
+                        .map(|index| {
+                            let end = giver.end(id, 1 + index)?;
+                            Ok((end, buffers(index), self.epochs[index]))
+                        })
                         .collect::<io::Result<_>>()?,
                     window: self.description.window,
                 }
@@ -379,55 +378,68 @@ impl Grant {
         };
         let board = Board::adopt(taker.next()?)?;
         let ear = Ear::adopt(taker.next()?);
-        let station = |ports: usize| Station::new(board.clone(), ports);
+        let mut orders = match self.role {
+            Role::RxMux { .. } | Role::Client { .. } | Role::Driver { tx: None, .. } => None,
+            _ => Some(Orders::adopt(taker.next()?, taker.silent)),
+        };
+        let mut station = |ends: &[End]| {
+            let generations = ends.iter().map(|end| end.generation).collect();
+            Station::new(board.clone(), generations, orders.take())
+        };
         let now = clock::monotonic();
         let component: Box<dyn Component> = match self.role {
             Role::Driver { rx, tx, regions } => {
                 let tap = tap.ok_or_else(|| io::Error::other("a driver needs a wire"))?;
-                build_driver(&mut taker, &board, rx, tx, regions, tap)?
+                let tx = tx.zip(orders.take());
+                build_driver(&mut taker, &board, rx, tx, &regions, tap)?
             }
             Role::RxMux { driver, copiers } => {
                 let card = taker.card()?;
+                let mut ends = vec![driver];
+                ends.extend(&copiers);
                 let driver = taker.sink(driver)?;
                 let mut clients = Vec::new();
                 for (index, copier) in copiers.into_iter().enumerate() {
                     clients.push((plan::address(index), taker.source(copier)?));
                 }
-                Box::new(RxMux::new(
-                    station(1 + clients.len()),
-                    card,
-                    driver,
-                    clients,
-                ))
+                Box::new(RxMux::new(station(&ends), card, driver, clients))
             }
             Role::TxMux {
                 driver,
                 clients,
                 window,
             } => {
+                let mut ends = vec![driver];
                 let driver = taker.source(driver)?;
                 let mut sinks = Vec::new();
-                for (end, buffers) in clients {
-                    sinks.push((taker.sink(end)?, buffers));
+                for (end, buffers, epoch) in clients {
+                    ends.push(end);
+                    sinks.push((taker.sink(end)?, buffers, epoch));
                 }
-                let station = station(1 + sinks.len());
-                Box::new(TxMux::new(station, driver, sinks, window))
+                Box::new(TxMux::new(station(&ends), driver, sinks, window))
             }
             Role::RxCopier { mux, client } => {
                 let (card, own) = (taker.card()?, taker.buffers(true)?);
+                let station = station(&[mux, client]);
                 let (mux, client) = (taker.sink(mux)?, taker.source(client)?);
-                Box::new(RxCopier::new(station(2), card, own, mux, client))
+                Box::new(RxCopier::new(station, card, own, mux, client))
             }
             Role::TxCopier { mux, client } => {
                 let (theirs, own) = (taker.buffers(false)?, taker.buffers(true)?);
+                let station = station(&[mux, client]);
                 let (mux, client) = (taker.source(mux)?, taker.sink(client)?);
-                Box::new(TxCopier::new(station(2), theirs, own, mux, client))
+                Box::new(TxCopier::new(station, theirs, own, mux, client))
             }
             Role::ClientDriver { ends, buffers } => {
                 let [copier, to_client, from_client, mux] = ends;
                 let incoming = (taker.sink(copier)?, taker.source(to_client)?);
                 let outgoing = (taker.sink(from_client)?, taker.source(mux)?);
-                Box::new(ClientDriver::new(station(4), incoming, outgoing, buffers))
+                Box::new(ClientDriver::new(
+                    station(&ends),
+                    incoming,
+                    outgoing,
+                    buffers,
+                ))
             }
             Role::Client {
                 index,
@@ -469,22 +481,17 @@ impl Grant {
 
 fn build_port(taker: &mut Taker, board: &Board, rx: End, tx: End) -> io::Result<Port> {
     let (received, sent) = (taker.buffers(true)?, taker.buffers(true)?);
+    let station = Station::new(board.clone(), vec![rx.generation, tx.generation], None);
     let (rx, tx) = (taker.sink(rx)?, taker.source(tx)?);
-    Ok(Port::new(
-        Station::new(board.clone(), 2),
-        received,
-        sent,
-        rx,
-        tx,
-    ))
+    Ok(Port::new(station, received, sent, rx, tx))
 }
 
 fn build_driver(
     taker: &mut Taker,
     board: &Board,
     rx: Option<End>,
-    tx: Option<End>,
-    regions: usize,
+    tx: Option<(End, Orders)>,
+    regions: &[u32],
     tap: Tap,
 ) -> io::Result<Box<dyn Component>> {
     let mut halves: Vec<Box<dyn Component>> = Vec::new();
@@ -508,16 +515,17 @@ fn build_driver(
                 ));
             }
         };
-        let station = Station::new(board.clone(), 1);
+        let station = Station::new(board.clone(), vec![end.generation], None);
         halves.push(Box::new(RxDriver::new(station, wire, mux, buffers as u32)));
     }
-    if let Some(end) = tx {
+    if let Some((end, orders)) = tx {
         let mux = taker.sink(end)?;
         let mut from = Vec::new();
-        for _ in 0..regions {
+        for _ in regions {
             from.push(taker.buffers(false)?);
         }
-        let counts: Vec<u32> = from.iter().map(Buffers::count).collect();
+        let counts = from.iter().map(Buffers::count);
+        let counts: Vec<_> = counts.zip(regions.iter().copied()).collect();
         let wire: Box<dyn TxWire> = match tap.tx {
             Some(TxTap::Virtual(wire)) => Box::new(wire.attached(from)),
             Some(TxTap::Packet(socket)) => Box::new(PacketTx::new(socket, from)),
@@ -536,7 +544,8 @@ fn build_driver(
             }
         };
         // The halves of one driver share a board. They follow orders in the same step.
-        let station = Station::at(board.clone(), halves.len(), 1);
+        let generations = vec![end.generation];
+        let station = Station::at(board.clone(), halves.len(), generations, Some(orders));
         halves.push(Box::new(TxDriver::new(station, wire, mux, &counts)));
     }
     Ok(Box::new(Fused(halves)))

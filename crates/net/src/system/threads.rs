@@ -107,9 +107,9 @@ impl Threads {
     /// If a neighbour does not follow within five seconds, or the kernel refuses.
     pub fn restart(&mut self, id: Id, tap: Option<Tap>) -> io::Result<()> {
         for phase in 0..PHASES {
-            let told = self.system.renew(id, phase);
+            let renewed = self.system.renew(id, phase)?;
             let end = clock::deadline_after(Duration::from_secs(5));
-            for neighbour in told {
+            for neighbour in renewed.told {
                 // A client is not waited for: it need not behave.
                 while !matches!(neighbour, Id::Client(_)) && !self.system.has_followed(neighbour) {
                     if clock::monotonic() > end {

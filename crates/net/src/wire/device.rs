@@ -10,7 +10,7 @@ use weft_sys::netns::NetworkNamespace;
 use weft_sys::tap::TapDevice;
 
 use super::veth::{HOST, prepare_far};
-use super::{RETRY, RxWire, TxWire};
+use super::{RETRY, RxWire, TxWire, put_region};
 use crate::buffers::{Buffers, ROOM};
 use crate::queue::Descriptor;
 
@@ -107,7 +107,7 @@ impl TxWire for DeviceTx {
     fn submit(&mut self, frame: Descriptor, now: u64) -> bool {
         let lent = self
             .regions
-            .get(usize::from(frame.tag))
+            .get(frame.client())
             .and_then(|buffers| buffers.lend_readable(frame.offset, frame.length.into()));
         // A frame that the kernel does not want at all counts as sent.
         let gone = match lent.unwrap_or(Region::EMPTY) {
@@ -126,6 +126,11 @@ impl TxWire for DeviceTx {
     }
 
     fn flush(&mut self, _now: u64) {}
+
+    fn replace(&mut self, client: usize, region: Buffers) {
+        // Nothing waits here: a frame is sent or refused at once.
+        put_region(&mut self.regions, std::iter::empty(), client, region);
+    }
 
     fn deadline(&self) -> Option<u64> {
         self.retry

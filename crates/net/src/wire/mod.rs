@@ -21,7 +21,23 @@ pub use xdp::{XdpAccess, XdpPlug, XdpRx, XdpTx};
 
 use std::os::fd::BorrowedFd;
 
+use crate::buffers::Buffers;
 use crate::queue::Descriptor;
+
+/// Puts a region in the place of a client's former one. Frames of that one which wait are made empty.
+fn put_region<'f>(
+    regions: &mut [Buffers],
+    waiting: impl Iterator<Item = &'f mut Descriptor>,
+    client: usize,
+    region: Buffers,
+) {
+    for frame in waiting.filter(|frame| frame.client() == client) {
+        frame.length = 0;
+    }
+    if let Some(place) = regions.get_mut(client) {
+        *place = region;
+    }
+}
 
 /// After how long a frame that found no room in the kernel is tried again, in nanoseconds: nothing
 /// announces that there is room.
@@ -67,6 +83,10 @@ pub trait TxWire: Send {
 
     /// Sends what was submitted.
     fn flush(&mut self, now: u64);
+
+    /// Frames of this client are sent from another region from now on. What was submitted and has not left
+    /// completes unsent: there is something else at its place.
+    fn replace(&mut self, client: usize, region: Buffers);
 
     /// When a frame will have left that no descriptor announces.
     fn deadline(&self) -> Option<u64> {

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use weft_sys::Region;
 use weft_sys::packet::{BATCH, PacketSocket};
 
-use super::{ASK, RETRY, RxWire, TxWire};
+use super::{ASK, RETRY, RxWire, TxWire, put_region};
 use crate::buffers::{Buffers, ROOM};
 use crate::queue::Descriptor;
 
@@ -130,12 +130,17 @@ impl TxWire for PacketTx {
     fn flush(&mut self, now: u64) {
         self.retry = None;
         while !self.waiting.is_empty() {
+            // What became nothing is done.
+            if self.waiting.front().is_some_and(|frame| frame.length == 0) {
+                self.done.extend(self.waiting.pop_front());
+                continue;
+            }
             let mut regions = [Region::EMPTY; BATCH];
             let mut count = 0;
             for (region, frame) in regions.iter_mut().zip(&self.waiting) {
                 let lent = self
                     .regions
-                    .get(usize::from(frame.tag))
+                    .get(frame.client())
                     .and_then(|buffers| buffers.lend_readable(frame.offset, frame.length.into()));
                 *region = lent.unwrap_or(Region::EMPTY);
                 count += 1;
@@ -151,6 +156,10 @@ impl TxWire for PacketTx {
             };
             self.done.extend(self.waiting.drain(..sent.min(count)));
         }
+    }
+
+    fn replace(&mut self, client: usize, region: Buffers) {
+        put_region(&mut self.regions, self.waiting.iter_mut(), client, region);
     }
 
     fn deadline(&self) -> Option<u64> {

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{RxWire, TxWire};
+use super::{RxWire, TxWire, put_region};
 use crate::buffers::{Buffers, SIZE};
 use crate::queue::Descriptor;
 
@@ -76,7 +76,7 @@ impl Line {
             return None;
         }
         self.leaving.pop_front();
-        let region = self.regions.get(usize::from(frame.tag));
+        let region = self.regions.get(frame.client());
         let length = region.map_or(0, |region| {
             region.read(
                 frame.offset,
@@ -84,7 +84,9 @@ impl Line {
                 &mut self.scratch[..],
             )
         });
-        self.far.arrived(&self.scratch[..length], moment);
+        if length > 0 {
+            self.far.arrived(&self.scratch[..length], moment);
+        }
         Some(frame)
     }
 }
@@ -201,6 +203,13 @@ impl TxWire for VirtualTx {
     }
 
     fn flush(&mut self, _now: u64) {}
+
+    fn replace(&mut self, client: usize, region: Buffers) {
+        let mut line = lock(&self.0);
+        let line = &mut *line;
+        let leaving = line.leaving.iter_mut().map(|(_, frame)| frame);
+        put_region(&mut line.regions, leaving, client, region);
+    }
 
     fn deadline(&self) -> Option<u64> {
         let line = lock(&self.0);

@@ -10,7 +10,7 @@ use weft_sys::bpf::{Mode, Redirection};
 use weft_sys::xdp::{Sizes, XdpReceiver, XdpSender, XdpSocket};
 use weft_sys::{Mapping, MemoryFile, Region};
 
-use super::{ASK, RETRY, RxWire, TxWire};
+use super::{ASK, RETRY, RxWire, TxWire, put_region};
 use crate::buffers::{Buffers, SIZE};
 use crate::queue::Descriptor;
 
@@ -180,7 +180,7 @@ impl TxWire for XdpTx {
     fn submit(&mut self, frame: Descriptor, now: u64) -> bool {
         let lent = self
             .regions
-            .get(usize::from(frame.tag))
+            .get(frame.client())
             .and_then(|buffers| buffers.lend_readable(frame.offset, frame.length.into()));
         let lent = lent.unwrap_or(Region::EMPTY);
         if lent.is_empty() {
@@ -208,6 +208,11 @@ impl TxWire for XdpTx {
         let gone = self.taken.len().saturating_sub(pending);
         self.done.extend(self.taken.drain(..gone));
         self.retry = (pending > 0 || self.blocked).then_some(now + RETRY);
+    }
+
+    fn replace(&mut self, client: usize, region: Buffers) {
+        // What was submitted has been copied.
+        put_region(&mut self.regions, std::iter::empty(), client, region);
     }
 
     fn deadline(&self) -> Option<u64> {

@@ -4,6 +4,7 @@ mod bootstrap;
 mod ends;
 mod failures;
 mod harness;
+mod hostile_agents;
 mod hosts;
 mod hydra;
 mod lines;

@@ -78,11 +78,16 @@ pub enum Answer {
     },
 }
 
+/// Whether a value may be kept under a name.
+pub fn is_value(name: &str, value: &[u8]) -> bool {
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let good = !name.is_empty() && name.len() <= NAME_LIMIT && name.bytes().all(letter);
+    good && value.len() <= VALUE_LIMIT
+}
+
 /// A name under which a value may be kept.
 fn name(text: &str) -> Option<String> {
-    let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    let good = !text.is_empty() && text.len() <= NAME_LIMIT && text.bytes().all(letter);
-    good.then(|| text.to_owned())
+    is_value(text, b"").then(|| text.to_owned())
 }
 
 fn value(text: &str) -> Option<Vec<u8>> {

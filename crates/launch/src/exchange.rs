@@ -7,11 +7,14 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use crate::bootstrap::{NAME_LIMIT, VALUE_LIMIT};
+use crate::control;
 
 /// Values that one rank may put. It publishes a few addresses; without a limit a broken one could fill
 /// the memory of all launchers.
 const MOST: usize = 256;
+
+/// From so many bytes on, values go in several messages.
+const PORTION: usize = 256 << 10;
 
 /// One value.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -29,8 +32,8 @@ pub struct Entry {
 pub struct Exchange {
     members: u32,
     values: HashMap<u32, HashMap<String, Vec<u8>>>,
-    /// Put since the last fence.
-    fresh: Vec<Entry>,
+    /// Put since the last fence: whose, and its name.
+    fresh: BTreeSet<(u32, String)>,
     /// Members that have come to the next fence.
     arrived: BTreeSet<u32>,
 }
@@ -41,7 +44,7 @@ impl Exchange {
         Self {
             members,
             values: HashMap::new(),
-            fresh: Vec::new(),
+            fresh: BTreeSet::new(),
             arrived: BTreeSet::new(),
         }
     }
@@ -50,7 +53,7 @@ impl Exchange {
     pub fn put(&mut self, entry: Entry) -> bool {
         let kept = self.keep(&entry);
         if kept {
-            self.fresh.push(entry);
+            self.fresh.insert((entry.rank, entry.name));
         }
         kept
     }
@@ -59,7 +62,7 @@ impl Exchange {
     pub fn keep(&mut self, entry: &Entry) -> bool {
         let values = self.values.entry(entry.rank).or_default();
         let room = values.len() < MOST || values.contains_key(&entry.name);
-        if !room || entry.name.len() > NAME_LIMIT || entry.value.len() > VALUE_LIMIT {
+        if !room || !control::is_value(&entry.name, &entry.value) {
             return false;
         }
         values.insert(entry.name.clone(), entry.value.clone());
@@ -78,13 +81,35 @@ impl Exchange {
             return None;
         }
         self.arrived.clear();
-        Some(std::mem::take(&mut self.fresh))
+        let fresh = std::mem::take(&mut self.fresh).into_iter();
+        let entry = |(rank, name): (u32, String)| {
+            let value = self.get(rank, &name)?.clone();
+            Some(Entry { rank, name, value })
+        };
+        Some(fresh.filter_map(entry).collect())
     }
+}
+
+/// Values in portions that are short enough for a message between launchers.
+pub fn portions(entries: Vec<Entry>) -> impl Iterator<Item = Vec<Entry>> {
+    let mut entries = entries.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let mut portion = Vec::new();
+        let mut bytes = 0;
+        while bytes < PORTION
+            && let Some(entry) = entries.next()
+        {
+            bytes += entry.name.len() + entry.value.len() + size_of::<Entry>();
+            portion.push(entry);
+        }
+        (!portion.is_empty()).then_some(portion)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bootstrap::VALUE_LIMIT;
 
     fn entry(rank: u32, name: &str, value: &[u8]) -> Entry {
         Entry {
@@ -119,5 +144,31 @@ mod tests {
         assert!(exchange.put(entry(0, "0", b"new")), "it is there already");
         assert!(exchange.put(entry(1, "more", b"")), "another rank");
         assert!(!exchange.put(entry(1, "long", &[0; VALUE_LIMIT + 1])));
+    }
+
+    /// However often a rank puts a value under the same name: one is handed on, the last one.
+    #[test]
+    fn what_is_put_again_takes_the_place_of_what_was_put() {
+        let mut exchange = Exchange::new(1);
+        for round in 0..10_000u32 {
+            assert!(exchange.put(entry(0, "a", &round.to_ne_bytes())));
+        }
+        let handed = exchange.arrive(0).expect("all came");
+        assert_eq!(handed, [entry(0, "a", &9_999u32.to_ne_bytes())]);
+    }
+
+    /// What ranks put may be more than a message between launchers takes.
+    #[test]
+    fn many_values_go_in_messages_that_are_taken() {
+        use crate::hosts::message::{FromAgent, encode};
+        use crate::hosts::protocol::LONGEST;
+        let all: Vec<Entry> = (0..5000)
+            .map(|rank| entry(rank, "card", &[7; VALUE_LIMIT]))
+            .collect();
+        let portions: Vec<_> = portions(all.clone()).collect();
+        for entries in portions.clone() {
+            assert!(encode(&FromAgent::Put { entries }).len() <= LONGEST);
+        }
+        assert_eq!(portions.concat(), all);
     }
 }

@@ -19,7 +19,7 @@ use super::link::{Link, LinkError};
 use super::message::{Assignment, FromAgent, Hello, ToAgent, Told};
 use crate::bootstrap::HostMap;
 use crate::control::{Answer, Message};
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, portions};
 use crate::job::HANDLED;
 use crate::job::ranks::{Question, Ranks};
 use crate::job::spawn::{Seat, Spawner};
@@ -33,6 +33,11 @@ const END: Duration = Duration::from_secs(2);
 const LEAVE: Duration = Duration::from_millis(200);
 /// How long we wait for the last word of the head.
 const LAST_WORD: Duration = Duration::from_secs(10);
+
+/// Bytes for rank 0 that the head may send before they are taken, and as many again.
+const INPUT: usize = 512 << 10;
+/// Longest silence that means life.
+const SILENCE: Duration = Duration::from_secs(86_400);
 
 /// How an agent ends.
 #[derive(Debug)]
@@ -74,6 +79,8 @@ struct Agent {
     hosts: HostMap,
     key: Key,
     exchange: Exchange,
+    /// All ranks here have come to a fence, and the head has not opened it.
+    at_fence: bool,
     streams: Vec<Stream>,
     input: Input,
     /// What the head knows of each rank already.
@@ -118,7 +125,7 @@ pub fn run(
         }
     };
     let assignment = *assignment;
-    link.set_silence(Duration::from_millis(assignment.silence.max(1)));
+    link.set_silence(Duration::from_millis(assignment.silence.max(1)).min(SILENCE));
     let (hosts, segment) = match provide(&assignment) {
         Ok(provided) => provided,
         Err(error) => {
@@ -140,6 +147,7 @@ pub fn run(
         hosts,
         key: Key::from_bytes(assignment.key),
         exchange: Exchange::new(local as u32),
+        at_fence: false,
         streams: Vec::new(),
         input: Input::default(),
         initialised: vec![false; local],
@@ -155,6 +163,13 @@ pub fn run(
 /// What the ranks of an assignment need: the hosts of all, and memory to share.
 fn provide(assignment: &Assignment) -> io::Result<(HostMap, Segment)> {
     let local = assignment.seats.len() as u32;
+    let seats = &assignment.seats;
+    let there = seats.iter().all(|(rank, _)| *rank < assignment.size);
+    if !there || !seats.is_sorted_by(|one, other| one.0 < other.0) {
+        return Err(io::Error::other(
+            "the head's list of ranks is not understood",
+        ));
+    }
     let hosts = HostMap::decode(&assignment.hosts, assignment.size)
         .filter(|hosts| hosts.size() == assignment.size)
         .ok_or_else(|| io::Error::other("the head's list of hosts is not understood"))?;
@@ -305,7 +320,7 @@ impl Agent {
     /// Does what the head has said and is here, until it wants an end.
     fn obey_all(&mut self) -> Result<Option<Stop>, LinkError> {
         while let Some(message) = self.link.next()? {
-            if let Some(stop) = self.obey(message) {
+            if let Some(stop) = self.obey(message)? {
                 return Ok(Some(stop));
             }
         }
@@ -391,10 +406,11 @@ impl Agent {
         Ok(None)
     }
 
-    fn obey(&mut self, message: ToAgent) -> Option<Stop> {
+    fn obey(&mut self, message: ToAgent) -> Result<Option<Stop>, LinkError> {
+        let wrong = |text: &str| Err(LinkError::Broken(text.into()));
         match message {
-            ToAgent::End => return Some(Stop::End),
-            ToAgent::Over { code } => return Some(Stop::Over(code)),
+            ToAgent::End => return Ok(Some(Stop::End)),
+            ToAgent::Over { code } => return Ok(Some(Stop::Over(code))),
             ToAgent::Signal { number } => match number {
                 // Those that stop, continue or end reach all below; others the ranks alone.
                 SIGINT | SIGTERM | SIGHUP | SIGQUIT | SIGSTOP | SIGCONT => {
@@ -406,9 +422,18 @@ impl Agent {
                     }
                 }
             },
-            ToAgent::Fenced { entries } => {
+            ToAgent::Put { entries } => {
+                let size = self.hosts.size();
+                if !self.at_fence || entries.iter().any(|entry| entry.rank >= size) {
+                    return wrong("it hands out values that nobody waits for");
+                }
                 for entry in &entries {
                     self.exchange.keep(entry);
+                }
+            }
+            ToAgent::Fenced => {
+                if !std::mem::take(&mut self.at_fence) {
+                    return wrong("it opens a fence that nobody waits at");
                 }
                 for index in 0..self.ranks.count() as usize {
                     self.ranks.answer(index, &Answer::Taken);
@@ -417,6 +442,9 @@ impl Agent {
             ToAgent::Input { bytes } => {
                 self.input.ended |= bytes.is_empty();
                 self.input.held.extend(bytes);
+                if self.input.held.len() > INPUT {
+                    return wrong("it sends more input than rank 0 takes");
+                }
             }
             ToAgent::Deaf { rank, error } => {
                 let other = |stream: &Stream| (stream.rank, stream.error) != (rank, error);
@@ -424,7 +452,7 @@ impl Agent {
             }
             ToAgent::Start(_) | ToAgent::Alive => {}
         }
-        None
+        Ok(None)
     }
 
     /// Passes on what rank 0 is to read. The head sends more as it is taken: what it sends otherwise
@@ -520,8 +548,15 @@ impl Agent {
                     hosts: self.hosts.clone(),
                 },
                 Question::Fence => {
-                    if let Some(entries) = self.exchange.arrive(asker as u32) {
-                        self.link.say(&FromAgent::Fence { entries });
+                    // Who waits at one already does not come to another.
+                    if !self.at_fence
+                        && let Some(entries) = self.exchange.arrive(asker as u32)
+                    {
+                        for entries in portions(entries) {
+                            self.link.say(&FromAgent::Put { entries });
+                        }
+                        self.link.say(&FromAgent::Fence);
+                        self.at_fence = true;
                     }
                     continue;
                 }

@@ -23,9 +23,10 @@ use weft_sys::poll::Entry;
 use weft_sys::poll::Interest;
 use weft_sys::{descriptor, process, signal};
 
-use super::link::{Link, LinkError, Meeting};
+use super::link::{Link, LinkError, Meeting, Streams};
 use super::message::{FromAgent, Hello, RELEASE, ToAgent};
 use super::place::HostSlots;
+use super::protocol::{self, Protocol};
 use super::reception::Reception;
 use crate::bootstrap::{name_of_this_host, one_word};
 use crate::job::{HANDLED, signal_name};
@@ -36,8 +37,10 @@ pub const MARK: &[u8] = b"\nweft agent ready\n";
 const NOISE: usize = 64 << 10;
 /// A command that has started no agent after so long is mentioned, and waited for: it may ask somebody.
 const SLOW: Duration = Duration::from_secs(10);
-/// How long an agent that has begun may take to prove the key.
+/// How long an agent that has begun may take to prove the key, and then to say who it is.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Most that join beside those that bring ranks: whoever knows the token may come and go.
+const VISITORS: usize = 1000;
 
 /// What has happened.
 #[derive(Debug)]
@@ -79,6 +82,10 @@ pub struct Agent {
     /// All of its ranks have ended, and it has said everything.
     pub ended: bool,
     phase: Phase,
+    /// What it may say.
+    protocol: Protocol,
+    /// When it must have said who it is; `None` before it has proved the key, and once it has.
+    introduces: Option<Instant>,
     /// When to mention that it is not here yet; `None` once that was done.
     slow: Option<Instant>,
     /// What its command complains about.
@@ -107,6 +114,8 @@ pub struct Agents {
     all: Vec<Agent>,
     key: Key,
     reception: Option<Reception>,
+    /// Most agents that may ever be.
+    most: usize,
     silence: Duration,
     /// Nothing was read in the last turn, on purpose.
     held_up: bool,
@@ -122,19 +131,21 @@ impl Agents {
             all: Vec::new(),
             key: Key::random()?,
             reception: None,
+            most: VISITORS,
             silence,
             held_up: false,
         })
     }
 
-    /// Listens for those who join with this token.
+    /// Listens for those who join with this token, as many as there are ranks at most.
     ///
     /// # Errors
     /// If that is no address of this host, or the port is taken.
-    pub fn listen(&mut self, listen: &str, token: Key) -> io::Result<String> {
-        let reception = Reception::open(listen, token)?;
+    pub fn listen(&mut self, listen: &str, token: Key, ranks: u32) -> io::Result<String> {
+        let reception = Reception::open(listen, token, ranks)?;
         let address = reception.address();
         self.reception = Some(reception);
+        self.most = VISITORS + ranks as usize;
         Ok(address)
     }
 
@@ -189,6 +200,8 @@ impl Agents {
                 output,
                 noise: Vec::new(),
             },
+            protocol: Protocol::new(),
+            introduces: None,
             slow: Some(Instant::now() + SLOW),
             errors: Some(errors),
             complaint: Vec::new(),
@@ -219,9 +232,16 @@ impl Agents {
 
     /// Says something to an agent; one that is gone does not hear it.
     pub fn say(&mut self, agent: usize, message: &ToAgent) {
-        if let Phase::Linked(link) = &mut self.all[agent].phase {
+        let agent = &mut self.all[agent];
+        if let Phase::Linked(link) = &mut agent.phase {
             link.say(message);
+            agent.protocol.said(message);
         }
+    }
+
+    /// Hears no more of an agent that has said what members do not say.
+    pub fn cut_off(&mut self, agent: usize) {
+        self.all[agent].phase = Phase::Gone;
     }
 
     /// … to all.
@@ -236,7 +256,10 @@ impl Agents {
     pub fn end(&mut self) {
         for agent in &mut self.all {
             match &mut agent.phase {
-                Phase::Linked(link) => link.say(&ToAgent::End),
+                Phase::Linked(link) => {
+                    link.say(&ToAgent::End);
+                    agent.protocol.said(&ToAgent::End);
+                }
                 _ => agent.phase = Phase::Gone,
             }
         }
@@ -276,7 +299,10 @@ impl Agents {
     pub fn next_look(&self) -> Option<Instant> {
         let reception = self.reception.as_ref().and_then(Reception::next_look);
         let links = self.all.iter().filter_map(|agent| match &agent.phase {
-            Phase::Linked(link) => Some(link.next_look()),
+            Phase::Linked(link) => {
+                let look = link.next_look();
+                Some(agent.introduces.map_or(look, |until| look.min(until)))
+            }
             Phase::Meeting(meeting) => Some(meeting.deadline),
             Phase::Greeting { .. } => agent.slow,
             Phase::Gone => None,
@@ -291,12 +317,19 @@ impl Agents {
         if let Some(reception) = &mut self.reception {
             let knocks = ready.iter().filter(|(token, _)| *token == Token::Reception);
             let knocks: Vec<bool> = knocks.map(|(_, ready)| *ready).collect();
-            for link in reception.proceed(&knocks, now, self.silence) {
+            for mut link in reception.proceed(&knocks, now, self.silence) {
+                if self.all.len() >= self.most {
+                    reception.turned_away += 1;
+                    continue;
+                }
+                link.set_longest(protocol::LONGEST);
                 self.all.push(Agent {
                     name: "?".into(),
                     hello: None,
                     ended: false,
                     phase: Phase::Linked(Box::new(link)),
+                    protocol: Protocol::new(),
+                    introduces: Some(now + PATIENCE),
                     slow: None,
                     errors: None,
                     complaint: Vec::new(),
@@ -366,7 +399,10 @@ impl Agents {
                     else {
                         return Ok(());
                     };
-                    agent.phase = Phase::Linked(Box::new(meeting.link(channel, silence)?));
+                    let mut link = meeting.link(channel, silence);
+                    link.set_longest(protocol::LONGEST);
+                    agent.introduces = Some(now + PATIENCE);
+                    agent.phase = Phase::Linked(Box::new(link));
                 } else if now >= meeting.deadline {
                     return Err(LinkError::Late);
                 }
@@ -376,14 +412,19 @@ impl Agents {
                     // What came before an end still counts.
                     let filled = link.fill();
                     while let Some(message) = link.next::<FromAgent>()? {
+                        if let FromAgent::Hello(hello) = &message
+                            && hello.release != RELEASE
+                        {
+                            return Err(LinkError::Broken(format!(
+                                "it is of another release of Weft (protocol {}, here {RELEASE})",
+                                hello.release
+                            )));
+                        }
+                        let heard = agent.protocol.heard(&message);
+                        heard.map_err(LinkError::Broken)?;
                         match message {
                             FromAgent::Hello(hello) => {
-                                if hello.release != RELEASE {
-                                    return Err(LinkError::Broken(format!(
-                                        "it is of another release of Weft (protocol {}, here {RELEASE})",
-                                        hello.release
-                                    )));
-                                }
+                                agent.introduces = None;
                                 if agent.name == "?" {
                                     agent.name = one_word(&hello.host);
                                 }
@@ -409,6 +450,9 @@ impl Agents {
                     link.excuse();
                 }
                 link.check(now)?;
+                if agent.introduces.is_some_and(|until| now >= until) {
+                    return Err(LinkError::Broken("it has not said who it is".into()));
+                }
                 if link.is_due(now) {
                     link.say(&ToAgent::Alive);
                 }
@@ -429,7 +473,8 @@ impl Agents {
             return Ok(());
         };
         output.write_all(format!("{}\n", self.key.to_text()).as_bytes())?;
-        let meeting = Meeting::begin(&self.key, input.into(), output.into(), PATIENCE)?;
+        let streams = Streams::two(input.into(), output.into())?;
+        let meeting = Meeting::begin(&self.key, streams, PATIENCE)?;
         self.all[index].phase = Phase::Meeting(Box::new(meeting));
         Ok(())
     }
@@ -472,7 +517,7 @@ impl Agents {
         agent.phase = Phase::Gone;
         let reason = if agent.ended {
             None
-        } else if agent.farewell.is_some() {
+        } else if agent.farewell.is_some() && !matches!(error, LinkError::Broken(_)) {
             agent.farewell.take()
         } else if agent.hello.is_none() && !agent.complaint.is_empty() {
             let said = String::from_utf8_lossy(&agent.complaint);

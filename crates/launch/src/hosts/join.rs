@@ -12,7 +12,7 @@ use weft_sys::poll;
 
 use super::agent::{self, Outcome};
 use super::agents::MARK;
-use super::link::{Link, LinkError, Meeting};
+use super::link::{Link, LinkError, Meeting, Streams};
 use super::message::{Hello, RELEASE};
 use crate::bootstrap::name_of_this_host;
 use crate::job;
@@ -27,6 +27,13 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// How much earlier than the head those who join may come, and how often they ask meanwhile.
 const EARLY: Duration = Duration::from_secs(3);
 const AGAIN: Duration = Duration::from_millis(50);
+/// How long is waited after each time that the head has closed the connection before the token was proved.
+const PAUSES: [Duration; 4] = [
+    Duration::from_millis(20),
+    Duration::from_millis(80),
+    Duration::from_millis(200),
+    Duration::ZERO,
+];
 /// Exit code for a command line that cannot be understood.
 const USAGE: u8 = 2;
 
@@ -114,7 +121,9 @@ fn serve() -> io::Result<u8> {
     })?;
     let (reader, out) = (OwnedFd::from(reader), OwnedFd::from(out));
     job::guarded(false, move |guard, _| {
-        let met = Meeting::expect(&key, reader, out, PATIENCE).and_then(|met| met.wait(SILENCE));
+        let met = Streams::two(reader, out)
+            .map_err(LinkError::from)
+            .and_then(|streams| Meeting::expect(&key, streams, PATIENCE)?.wait(SILENCE));
         finish(met, guard, hello(0, false), None, "the head of the job")
     })
 }
@@ -272,10 +281,8 @@ fn join(asked: Asked) -> Result<u8, (u8, String)> {
         own = plan.programs.into_iter().next();
     }
     let stream = connect(&head).map_err(|text| (1, text))?;
-    let other = stream.try_clone().map_err(|error| (1, error.to_string()))?;
-    let meeting = Meeting::begin(&token, stream.into(), other.into(), PATIENCE);
     let ended = job::guarded(false, move |guard, _| {
-        let met = meeting.and_then(|met| met.wait(SILENCE)).map_err(|error| match error {
+        let met = meet(stream, &token, &head).map_err(|error| match error {
             // It does not say why, to a stranger.
             LinkError::Closed => LinkError::Broken(
                 "it has closed the connection before the token was proved: is it the token of this job?"
@@ -290,6 +297,26 @@ fn join(asked: Asked) -> Result<u8, (u8, String)> {
         finish(met, guard, hello(ranks, own.is_some()), own, &head)
     });
     ended.map_err(|error| (1, error.to_string()))
+}
+
+/// Proves the token over this stream. A head beside which many strangers knock may have closed it before it has
+/// heard us: then over other ones, after pauses.
+fn meet(stream: TcpStream, token: &Key, head: &str) -> Result<Link, LinkError> {
+    let mut next = Some(stream);
+    for pause in PAUSES {
+        let stream = match next.take() {
+            Some(stream) => stream,
+            // Its port was open before: what it has said then counts.
+            None => connect(head).map_err(|_| LinkError::Closed)?,
+        };
+        let met = Meeting::begin(token, Streams::one(stream.into())?, PATIENCE)
+            .and_then(|meeting| meeting.wait(SILENCE));
+        match met {
+            Err(LinkError::Closed) => poll::wait(&mut [], Some(pause))?,
+            met => return met,
+        };
+    }
+    Err(LinkError::Closed)
 }
 
 /// Connects to the first address of the head that answers. Those who join may come a little before the head

@@ -70,10 +70,49 @@ impl From<io::Error> for LinkError {
     }
 }
 
+/// What a connection runs over, without waiting: two streams, or one that goes both ways and takes one
+/// descriptor.
+#[derive(Debug)]
+pub struct Streams {
+    input: File,
+    /// `None`: `input` goes both ways.
+    output: Option<File>,
+}
+
+impl Streams {
+    /// One for each way.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn two(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
+        descriptor::set_nonblocking(&input, true)?;
+        descriptor::set_nonblocking(&output, true)?;
+        Ok(Self {
+            input: File::from(input),
+            output: Some(File::from(output)),
+        })
+    }
+
+    /// A socket.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn one(socket: OwnedFd) -> io::Result<Self> {
+        descriptor::set_nonblocking(&socket, true)?;
+        Ok(Self {
+            input: File::from(socket),
+            output: None,
+        })
+    }
+
+    fn output(&self) -> &File {
+        self.output.as_ref().unwrap_or(&self.input)
+    }
+}
+
 /// A connection whose sides have proved the key.
 pub struct Link {
-    input: File,
-    output: File,
+    streams: Streams,
     sealer: Sealer,
     opener: Opener,
     /// Sealed and not yet sent.
@@ -82,6 +121,8 @@ pub struct Link {
     sealed: Vec<u8>,
     /// Opened and not yet taken.
     opened: Vec<u8>,
+    /// Longest message that is taken, in bytes.
+    longest: usize,
     /// After so long without a word the other side is dead.
     silence: Duration,
     heard: Instant,
@@ -89,31 +130,26 @@ pub struct Link {
 }
 
 impl Link {
-    /// Over two streams, or one twice, between sides that have met.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
-    pub fn new(
-        channel: Channel,
-        input: OwnedFd,
-        output: OwnedFd,
-        silence: Duration,
-    ) -> io::Result<Self> {
-        descriptor::set_nonblocking(&input, true)?;
-        descriptor::set_nonblocking(&output, true)?;
+    /// Between sides that have met.
+    fn new(channel: Channel, streams: Streams, silence: Duration) -> Self {
         let now = Instant::now();
-        Ok(Self {
-            input: File::from(input),
-            output: File::from(output),
+        Self {
+            streams,
             sealer: channel.sealer,
             opener: channel.opener,
             unsent: Vec::new(),
             sealed: Vec::new(),
             opened: Vec::new(),
+            longest: LONGEST,
             silence,
             heard: now,
             said: now,
-        })
+        }
+    }
+
+    /// Longest message that is taken from now on, in bytes.
+    pub fn set_longest(&mut self, longest: usize) {
+        self.longest = longest;
     }
 
     /// How long silence means life from now on.
@@ -149,7 +185,7 @@ impl Link {
             if sent == self.unsent.len() {
                 break Ok(());
             }
-            match self.output.write(&self.unsent[sent..]) {
+            match self.streams.output().write(&self.unsent[sent..]) {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break Ok(()),
@@ -167,7 +203,7 @@ impl Link {
     /// If the other side has closed, or what it sent was changed on the way.
     pub fn fill(&mut self) -> Result<(), LinkError> {
         let mut buffer = [0; 64 << 10];
-        match self.input.read(&mut buffer) {
+        match self.streams.input.read(&mut buffer) {
             Ok(0) => return Err(LinkError::Closed),
             Ok(count) => self.sealed.extend_from_slice(&buffer[..count]),
             Err(error) => {
@@ -201,9 +237,10 @@ impl Link {
             return Ok(None);
         };
         let length = u32::from_be_bytes(*length) as usize;
-        if length > LONGEST {
+        if length > self.longest {
             return Err(LinkError::Broken(format!(
-                "a message of {length} bytes was announced; at most {LONGEST} are possible"
+                "a message of {length} bytes was announced; at most {} are possible",
+                self.longest
             )));
         }
         let Some(message) = rest.get(..length) else {
@@ -246,12 +283,12 @@ impl Link {
 
     /// To wait for something to read.
     pub fn reading(&self) -> Entry<'_> {
-        Entry::new(&self.input, Interest::Read)
+        Entry::new(&self.streams.input, Interest::Read)
     }
 
     /// To wait for room to write.
     pub fn writing(&self) -> Entry<'_> {
-        Entry::new(&self.output, Interest::Write)
+        Entry::new(self.streams.output(), Interest::Write)
     }
 
     /// Waits until everything is sent, at most for so long.
@@ -275,8 +312,7 @@ impl fmt::Debug for Link {
 /// A handshake that is fed as bytes come.
 pub struct Meeting {
     handshake: Handshake,
-    input: File,
-    output: File,
+    streams: Streams,
     unsent: Vec<u8>,
     /// When patience ends.
     pub deadline: Instant,
@@ -287,50 +323,22 @@ impl Meeting {
     ///
     /// # Errors
     /// As all of these: if the kernel refuses, the other side is gone, or does not know the key.
-    pub fn begin(
-        key: &Key,
-        input: OwnedFd,
-        output: OwnedFd,
-        patience: Duration,
-    ) -> Result<Self, LinkError> {
-        Self::with(
-            Handshake::initiator(key, PURPOSE, b""),
-            input,
-            output,
-            patience,
-        )
+    pub fn begin(key: &Key, streams: Streams, patience: Duration) -> Result<Self, LinkError> {
+        Self::with(Handshake::initiator(key, PURPOSE, b""), streams, patience)
     }
 
     /// The other side proves the key first: the side that was connected to.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
-    pub fn expect(
-        key: &Key,
-        input: OwnedFd,
-        output: OwnedFd,
-        patience: Duration,
-    ) -> Result<Self, LinkError> {
-        Self::with(
-            Handshake::responder(key, PURPOSE, b""),
-            input,
-            output,
-            patience,
-        )
+    pub fn expect(key: &Key, streams: Streams, patience: Duration) -> Result<Self, LinkError> {
+        Self::with(Handshake::responder(key, PURPOSE, b""), streams, patience)
     }
 
-    fn with(
-        handshake: Handshake,
-        input: OwnedFd,
-        output: OwnedFd,
-        patience: Duration,
-    ) -> Result<Self, LinkError> {
-        descriptor::set_nonblocking(&input, true)?;
-        descriptor::set_nonblocking(&output, true)?;
+    fn with(handshake: Handshake, streams: Streams, patience: Duration) -> Result<Self, LinkError> {
         let mut meeting = Self {
             handshake,
-            input: File::from(input),
-            output: File::from(output),
+            streams,
             unsent: Vec::new(),
             deadline: Instant::now() + patience,
         };
@@ -342,7 +350,7 @@ impl Meeting {
     fn send(&mut self) -> Result<(), LinkError> {
         self.unsent.extend(self.handshake.take_outgoing());
         while !self.unsent.is_empty() {
-            match self.output.write(&self.unsent) {
+            match self.streams.output().write(&self.unsent) {
                 Ok(count) => drop(self.unsent.drain(..count)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
@@ -353,7 +361,7 @@ impl Meeting {
 
     /// To wait for something to read.
     pub fn reading(&self) -> Entry<'_> {
-        Entry::new(&self.input, Interest::Read)
+        Entry::new(&self.streams.input, Interest::Read)
     }
 
     /// Goes on with what has come; answers the channel once both have proved the key.
@@ -364,7 +372,7 @@ impl Meeting {
         let mut buffer = [0; 1024];
         loop {
             let wanted = self.handshake.wanted().min(buffer.len());
-            let count = match self.input.read(&mut buffer[..wanted]) {
+            let count = match self.streams.input.read(&mut buffer[..wanted]) {
                 Ok(0) => return Err(LinkError::Closed),
                 Ok(count) => count,
                 Err(error) => match error.kind() {
@@ -384,17 +392,14 @@ impl Meeting {
         }
     }
 
+    /// Whether the other side, which speaks first, has said what only a member says, or has repeated it.
+    pub fn is_answered(&self) -> bool {
+        self.handshake.is_answered()
+    }
+
     /// The link, once [`proceed`](Self::proceed) has answered its channel.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
-    pub fn link(self, channel: Channel, silence: Duration) -> Result<Link, LinkError> {
-        Ok(Link::new(
-            channel,
-            self.input.into(),
-            self.output.into(),
-            silence,
-        )?)
+    pub fn link(self, channel: Channel, silence: Duration) -> Link {
+        Link::new(channel, self.streams, silence)
     }
 
     /// Waits until both have met.
@@ -404,7 +409,7 @@ impl Meeting {
     pub fn wait(mut self, silence: Duration) -> Result<Link, LinkError> {
         loop {
             if let Some(channel) = self.proceed()? {
-                return self.link(channel, silence);
+                return Ok(self.link(channel, silence));
             }
             let left = self.deadline.saturating_duration_since(Instant::now());
             if poll::wait(&mut [self.reading()], Some(left))? == 0 {
@@ -428,18 +433,14 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    fn twice(socket: OwnedFd) -> (OwnedFd, OwnedFd) {
-        (socket.try_clone().expect("descriptors are left"), socket)
-    }
-
     /// Two sides that have met.
     pub fn pair() -> (Link, Link) {
         let key = Key::random().expect("random");
         let (left, right) = socket_pair(Carries::Bytes).expect("descriptors are left");
-        let (input, output) = twice(left);
-        let left = Meeting::begin(&key, input, output, LONG).expect("begins");
-        let (input, output) = twice(right);
-        let right = Meeting::expect(&key, input, output, LONG).expect("begins");
+        let streams = Streams::one(left).expect("its mode is set");
+        let left = Meeting::begin(&key, streams, LONG).expect("begins");
+        let streams = Streams::one(right).expect("its mode is set");
+        let right = Meeting::expect(&key, streams, LONG).expect("begins");
         std::thread::scope(|scope| {
             let left = scope.spawn(|| left.wait(LONG));
             let right = right.wait(LONG).expect("meets");
@@ -486,10 +487,10 @@ mod tests {
         drop(right);
         let keys = [0, 1].map(|_| Key::random().expect("random"));
         let (one, other) = socket_pair(Carries::Bytes).expect("descriptors are left");
-        let (input, output) = twice(one);
-        let _wrong = Meeting::begin(&keys[0], input, output, LONG).expect("begins");
-        let (input, output) = twice(other);
-        let right = Meeting::expect(&keys[1], input, output, LONG).expect("begins");
+        let streams = Streams::one(one).expect("its mode is set");
+        let _wrong = Meeting::begin(&keys[0], streams, LONG).expect("begins");
+        let streams = Streams::one(other).expect("its mode is set");
+        let right = Meeting::expect(&keys[1], streams, LONG).expect("begins");
         assert!(matches!(right.wait(LONG), Err(LinkError::Broken(_))));
     }
 }

@@ -1,7 +1,8 @@
 //! What the head of a job and its agents say to each other, once both have proved the key.
 //!
 //! One message is one value in the format of `postcard`. The other side knows the key, but may be broken
-//! or of another release: lengths are bounded by the link, numbers of ranks by who reads them.
+//! or of another release: lengths are bounded by the link; what an agent may say and when, by
+//! [`protocol`](super::protocol).
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,22 +11,24 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::exchange::Entry;
+pub use crate::exchange::Entry;
 use crate::plan::Program;
 
 /// Changes whenever a message changes: head and agents must agree.
-pub const RELEASE: u32 = 2;
+pub const RELEASE: u32 = 3;
 
 /// From the head.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ToAgent {
     /// Start these ranks.
     Start(Box<Assignment>),
-    /// All ranks of the job have come to the fence; what was put before it.
-    Fenced {
-        /// What was put.
+    /// Values that ranks of the job have put before the fence that they are at: some of them.
+    Put {
+        /// The values.
         entries: Vec<Entry>,
     },
+    /// All ranks of the job have come to the fence; all that was put before it was said.
+    Fenced,
     /// What rank 0 reads; no bytes: the end.
     Input {
         /// The bytes.
@@ -106,11 +109,13 @@ pub enum FromAgent {
         /// How many.
         bytes: u64,
     },
-    /// All ranks of this host have come to the fence; what they put since the last one.
-    Fence {
-        /// What was put.
+    /// Values that ranks of this host have put since the last fence: some of them.
+    Put {
+        /// The values.
         entries: Vec<Entry>,
     },
+    /// All ranks of this host have come to the fence; all that they put before it was said.
+    Fence,
     /// All ranks here have ended and everything that they said was sent. `clean`: nothing is left.
     Ended {
         /// Nothing is left.

@@ -25,6 +25,7 @@
 //! |---|---|
 //! | [`place`] | which host gets which ranks |
 //! | [`message`] | what head and agents say |
+//! | [`protocol`] | what an agent may say, and when |
 //! | [`link`] | sealed messages over a stream, without waiting |
 //! | [`reception`] | the port of the head: strangers are dropped |
 //! | [`agents`] | the agents, as the head sees them |
@@ -37,4 +38,5 @@ pub mod join;
 pub(crate) mod link;
 pub mod message;
 pub mod place;
+pub mod protocol;
 pub(crate) mod reception;

@@ -1,29 +1,49 @@
 //! The port through which `weft join` comes in.
 //!
-//! Who connects is nobody until it has proved the token: at most a few at a time are waited for, each
-//! for a short time, and none delays another.
+//! Who connects is nobody until it has proved the token: each has a short time for it, none delays another,
+//! and of too many [`Admission`] says who goes. When no descriptor is left, nobody is let in for a while.
 
 use std::io;
 use std::net::{TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use weft_secure::Key;
+use weft_secure::{Admission, Channel, Key, SILENT, Source};
 use weft_sys::poll::{Entry, Interest};
+use weft_sys::socket::NotAccepted;
 
-use super::link::{Link, Meeting};
+use super::link::{Link, Meeting, Streams};
 
 /// How long somebody may take to prove the token.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many may be at it; one more pushes out the oldest.
-const AT_ONCE: usize = 64;
+/// Connections that the kernel keeps until we look: at 10,000 a second for 400 ms.
+const BACKLOG: i32 = 4096;
+/// How many are let in at a time, before something else gets its turn.
+const BATCH: usize = 64;
+/// How long nobody is let in when no descriptor is left, and none that a stranger holds.
+const REST: Duration = Duration::from_millis(100);
+
+/// Somebody who has not proved the token.
+#[derive(Debug)]
+struct Guest {
+    /// In the order in which they came.
+    number: u64,
+    source: Source,
+    meeting: Meeting,
+}
 
 /// A port, and those who have knocked.
 #[derive(Debug)]
 pub struct Reception {
     listener: TcpListener,
     key: Key,
-    guests: Vec<Meeting>,
+    /// Most members that may come at the same time.
+    ranks: usize,
+    guests: Vec<Guest>,
+    met: Vec<(Meeting, Channel)>,
+    next: u64,
+    admission: Admission,
+    rests_until: Option<Instant>,
     /// How many were turned away.
     pub turned_away: u64,
 }
@@ -33,7 +53,7 @@ impl Reception {
     ///
     /// # Errors
     /// If that is no address of this host, or the port is taken.
-    pub fn open(listen: &str, key: Key) -> io::Result<Self> {
+    pub fn open(listen: &str, key: Key, ranks: u32) -> io::Result<Self> {
         let wrong = |error: &dyn std::fmt::Display| {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -49,10 +69,17 @@ impl Reception {
             .collect();
         let listener = TcpListener::bind(&addresses[..]).map_err(|error| wrong(&error))?;
         listener.set_nonblocking(true)?;
+        // A second time, with a longer queue than the standard library asks for.
+        rustix::net::listen(&listener, BACKLOG)?;
         Ok(Self {
             listener,
             key,
+            ranks: ranks as usize,
             guests: Vec::new(),
+            met: Vec::new(),
+            next: 0,
+            admission: Admission::new(),
+            rests_until: None,
             turned_away: 0,
         })
     }
@@ -65,57 +92,132 @@ impl Reception {
 
     /// What to wait for: first the port, then the guests.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        let port = std::iter::once(Entry::new(&self.listener, Interest::Read));
-        port.chain(self.guests.iter().map(Meeting::reading))
+        // Who waits keeps it readable, also while nobody can be let in.
+        let interest = match self.rests_until {
+            None => Interest::Read,
+            Some(_) => Interest::Nothing,
+        };
+        let port = std::iter::once(Entry::new(&self.listener, interest));
+        port.chain(self.guests.iter().map(|guest| guest.meeting.reading()))
     }
 
-    /// When the patience with somebody ends.
+    /// When the patience with somebody ends, or a rest.
     pub fn next_look(&self) -> Option<Instant> {
-        self.guests.iter().map(|guest| guest.deadline).min()
+        let guests = self.guests.iter().map(|guest| guest.meeting.deadline);
+        guests.chain(self.rests_until).min()
     }
 
     /// Goes on with those who are ready (as [`entries`](Self::entries) counts them), and answers those
     /// who have proved the token.
     pub fn proceed(&mut self, ready: &[bool], now: Instant, silence: Duration) -> Vec<Link> {
-        let mut met = Vec::new();
-        let mut kept = Vec::new();
-        for (index, mut guest) in std::mem::take(&mut self.guests).into_iter().enumerate() {
-            let outcome = if ready.get(index + 1) == Some(&true) {
-                guest.proceed()
+        for (index, guest) in std::mem::take(&mut self.guests).into_iter().enumerate() {
+            if ready.get(index + 1) == Some(&true) {
+                self.hear(guest, now);
             } else {
-                Ok(None)
-            };
-            match outcome {
-                Ok(Some(channel)) => match guest.link(channel, silence) {
-                    Ok(link) => met.push(link),
-                    Err(_) => self.turned_away += 1,
-                },
-                Ok(None) if now < guest.deadline => kept.push(guest),
-                Ok(None) | Err(_) => self.turned_away += 1,
+                self.keep(guest, now);
             }
         }
-        self.guests = kept;
-        if ready.first() == Some(&true) {
-            self.admit();
+        if self.rests_until.is_some_and(|until| now >= until) {
+            self.rests_until = None;
+        } else if ready.first() == Some(&true) {
+            self.admit(now);
         }
-        met
+        let met = self.met.drain(..);
+        met.map(|(meeting, channel)| meeting.link(channel, silence))
+            .collect()
     }
 
-    fn admit(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
-            if self.guests.len() == AT_ONCE {
-                self.guests.remove(0);
-                self.turned_away += 1;
+    /// Goes on with a guest as far as what it has said leads.
+    fn hear(&mut self, mut guest: Guest, now: Instant) {
+        match guest.meeting.proceed() {
+            Ok(Some(channel)) => self.met.push((guest.meeting, channel)),
+            Ok(None) => self.keep(guest, now),
+            Err(_) => self.turned_away += 1,
+        }
+    }
+
+    fn keep(&mut self, guest: Guest, now: Instant) {
+        if now < guest.meeting.deadline {
+            self.guests.push(guest);
+        } else {
+            self.turned_away += 1;
+        }
+    }
+
+    fn admit(&mut self, now: Instant) {
+        for _ in 0..BATCH {
+            let (stream, from) = match self.listener.accept() {
+                Ok(came) => came,
+                Err(error) => match NotAccepted::from_error(&error) {
+                    NotAccepted::Nobody => return,
+                    NotAccepted::Lost => continue,
+                    NotAccepted::Exhausted => {
+                        if self.drop_one(false, now) || self.drop_one(true, now) {
+                            continue;
+                        }
+                        self.rests_until = Some(now + REST);
+                        return;
+                    }
+                },
+            };
+            if self.waiting(false).count() >= SILENT.max(self.ranks) {
+                self.drop_one(false, now);
             }
             // Small messages, each of which somebody waits for.
             let _ = stream.set_nodelay(true);
-            let Ok(other) = stream.try_clone() else {
+            let begun = Streams::one(OwnedFd::from(stream))
+                .map_err(Into::into)
+                .and_then(|streams| Meeting::expect(&self.key, streams, PATIENCE));
+            let Ok(meeting) = begun else {
+                self.turned_away += 1;
                 continue;
             };
-            let (input, output) = (OwnedFd::from(stream), OwnedFd::from(other));
-            match Meeting::expect(&self.key, input, output, PATIENCE) {
-                Ok(guest) => self.guests.push(guest),
-                Err(_) => self.turned_away += 1,
+            self.next += 1;
+            let guest = Guest {
+                number: self.next,
+                source: Source::of(from.ip()),
+                meeting,
+            };
+            // Its first message is often here already.
+            self.hear(guest, now);
+            if self.waiting(true).count() > SILENT + self.ranks {
+                self.drop_one(true, now);
+            }
+        }
+    }
+
+    /// Those whose first message was answered, or was not.
+    fn waiting(&self, answered: bool) -> impl Iterator<Item = &Guest> {
+        let guests = self.guests.iter();
+        guests.filter(move |guest| guest.meeting.is_answered() == answered)
+    }
+
+    /// Drops one of them, after what it has said was heard. False: all were heard, and none is left.
+    fn drop_one(&mut self, answered: bool, now: Instant) -> bool {
+        loop {
+            let mut waiting: Vec<_> = self
+                .waiting(answered)
+                .map(|guest| (guest.number, guest.source))
+                .collect();
+            waiting.sort_unstable_by_key(|(number, _)| *number);
+            let Some(victim) = self.admission.victim(&waiting) else {
+                return false;
+            };
+            let place = |guests: &[Guest]| guests.iter().position(|guest| guest.number == victim);
+            let Some(found) = place(&self.guests) else {
+                return false;
+            };
+            let guest = self.guests.swap_remove(found);
+            self.hear(guest, now);
+            match place(&self.guests) {
+                Some(found) if self.guests[found].meeting.is_answered() == answered => {
+                    self.guests.swap_remove(found);
+                    self.turned_away += 1;
+                    return true;
+                }
+                // It has come further.
+                Some(_) => {}
+                None => return true,
             }
         }
     }
@@ -133,17 +235,16 @@ mod tests {
     #[test]
     fn who_knows_the_token_comes_in_past_any_number_of_strangers() {
         let key = Key::random().expect("random");
-        let mut reception = Reception::open("127.0.0.1:0", key.clone()).expect("a port");
+        let mut reception = Reception::open("127.0.0.1:0", key.clone(), 4).expect("a port");
         let address = reception.address();
-        let mut strangers: Vec<TcpStream> = (0..AT_ONCE + 10)
+        let mut strangers: Vec<TcpStream> = (0..SILENT + 20)
             .map(|_| TcpStream::connect(&address).expect("listens"))
             .collect();
         let _ = strangers[70].write_all(b"GET / HTTP/1.1\r\n\r\n");
         let _ = strangers[71].write_all(&[7; 4096]);
         let member = std::thread::spawn(move || {
             let stream = TcpStream::connect(address).expect("listens");
-            let other = stream.try_clone().expect("descriptors are left");
-            Meeting::begin(&key, stream.into(), other.into(), LONG)?.wait(LONG)
+            Meeting::begin(&key, Streams::one(stream.into())?, LONG)?.wait(LONG)
         });
         let mut met = Vec::new();
         while met.is_empty() {
@@ -157,11 +258,96 @@ mod tests {
         assert!(reception.turned_away > 10);
     }
 
+    /// Goes on until nobody is ready; answers who has come in, and how often it went round.
+    fn attend(reception: &mut Reception, most: usize) -> (usize, usize) {
+        let mut met = 0;
+        for turn in 0..most {
+            let mut entries: Vec<_> = reception.entries().collect();
+            let found = poll::wait(&mut entries, Some(Duration::from_millis(50))).expect("polls");
+            let ready: Vec<bool> = entries.iter().map(Entry::is_ready).collect();
+            drop(entries);
+            met += reception.proceed(&ready, Instant::now(), LONG).len();
+            if found == 0 {
+                return (met, turn);
+            }
+        }
+        (met, most)
+    }
+
+    /// Two hundred of a batch system at the same moment: all have said their first message, and then wait.
+    #[test]
+    fn members_do_not_push_each_other_out() {
+        const MEMBERS: usize = 200;
+        let key = Key::random().expect("random");
+        let mut reception = Reception::open("127.0.0.1:0", key.clone(), 200).expect("a port");
+        let address = reception.address();
+        let mut members: Vec<Meeting> = (0..MEMBERS)
+            .map(|_| {
+                let stream = TcpStream::connect(&address).expect("listens");
+                let streams = Streams::one(stream.into()).expect("its mode is set");
+                Meeting::begin(&key, streams, LONG).expect("begins")
+            })
+            .collect();
+        assert_eq!(attend(&mut reception, 1000).0, 0);
+        let answers = members.iter_mut().map(Meeting::proceed);
+        let met = answers.filter(|answer| matches!(answer, Ok(Some(_))));
+        assert_eq!(met.count(), MEMBERS);
+        assert_eq!(attend(&mut reception, 1000).0, MEMBERS);
+        assert_eq!(reception.turned_away, 0);
+    }
+
+    /// What this test program is told when it is started as a child of itself.
+    const CHILD: &str = "WEFT_TEST_WITHOUT_DESCRIPTORS";
+
+    /// In a process of its own: the limit is that of the whole process.
+    #[test]
+    fn without_descriptors_nobody_is_let_in_and_nothing_spins() {
+        if std::env::var_os(CHILD).is_some() {
+            return without_descriptors();
+        }
+        let test =
+            "hosts::reception::tests::without_descriptors_nobody_is_let_in_and_nothing_spins";
+        let us = std::env::current_exe().expect("this program");
+        let child = std::process::Command::new(us)
+            .args(["--exact", test, "--nocapture"])
+            .env(CHILD, "1")
+            .output()
+            .expect("starts");
+        let said = String::from_utf8_lossy(&child.stderr);
+        assert!(child.status.success() && said.contains("rested"), "{said}");
+    }
+
+    fn without_descriptors() {
+        use rustix::process::{Resource, getrlimit, setrlimit};
+        let key = Key::random().expect("random");
+        let mut reception = Reception::open("127.0.0.1:0", key.clone(), 4).expect("a port");
+        let address = reception.address();
+        let connect = || TcpStream::connect(&address).expect("listens");
+        let waiting: Vec<TcpStream> = (0..3).map(|_| connect()).collect();
+        let mut few = getrlimit(Resource::Nofile);
+        few.current = Some(64);
+        setrlimit(Resource::Nofile, few).expect("less is allowed");
+        let file = || std::fs::File::open("/dev/null").ok();
+        let all: Vec<std::fs::File> = std::iter::from_fn(file).collect();
+        let (met, turns) = attend(&mut reception, 10_000);
+        assert_eq!(met, 0);
+        assert!(turns < 100, "it went round {turns} times");
+        assert!(reception.next_look().is_some(), "somebody has to come back");
+        eprintln!("rested after {turns} turns");
+        drop((all, waiting));
+        let stream = connect();
+        let member = std::thread::spawn(move || {
+            Meeting::begin(&key, Streams::one(stream.into())?, LONG)?.wait(LONG)
+        });
+        let met = (0..200).map(|_| attend(&mut reception, 1).0).sum::<usize>();
+        assert!(member.join().expect("no panic").is_ok() && met == 1);
+    }
+
     #[test]
     fn what_is_no_address_of_ours_is_refused() {
         let key = Key::random().expect("random");
         for listen in ["192.0.2.1:0", "7000"] {
-            let error = Reception::open(listen, key.clone()).expect_err(listen);
+            let error = Reception::open(listen, key.clone(), 4).expect_err(listen);
             assert!(error.to_string().contains("ADDRESS:PORT"), "{error}");
         }
     }

@@ -17,7 +17,7 @@ use super::supervisor::Job;
 use super::verdict::{Failure, how};
 use crate::bootstrap::HostMap;
 use crate::control::Message;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, portions};
 use crate::hosts::agents::{Agents, Event, Token, is_here};
 use crate::hosts::message::{Assignment, FromAgent, ProgramText, ToAgent, Told};
 use crate::hosts::place::{Place, distribute};
@@ -246,7 +246,7 @@ impl Job<'_> {
             }
             Place::Joined { listen, token_file } => {
                 let opened = crate::hosts::join::token(token_file.as_deref()).and_then(|token| {
-                    let address = remote.agents.listen(listen, token.clone())?;
+                    let address = remote.agents.listen(listen, token.clone(), remote.size)?;
                     Ok((address, token))
                 });
                 opened
@@ -419,33 +419,27 @@ impl Job<'_> {
         }
     }
 
-    /// Whether this rank is at this agent: agents speak for their own only.
-    fn owns(&self, agent: usize, rank: u32) -> bool {
-        let seats = self
-            .remote
-            .as_ref()
-            .and_then(|remote| remote.seats.get(agent));
-        seats.is_some_and(|seats| seats.binary_search(&rank).is_ok())
-    }
-
+    /// What an agent says that may say it: see [`hosts::protocol`](crate::hosts::protocol).
     fn heard(&mut self, agent: usize, message: FromAgent) {
         match message {
-            FromAgent::Started { rank, process } if self.plan.verbose => {
-                let name = self.name(agent);
-                self.output
-                    .say(&format!("weft: rank {rank} is process {process} on {name}"));
+            FromAgent::Started { rank, process } => {
+                if self.plan.verbose {
+                    let name = self.name(agent);
+                    self.output
+                        .say(&format!("weft: rank {rank} is process {process} on {name}"));
+                }
             }
             FromAgent::NotStarted { rank, reason } => {
                 self.fail(Failure::NotStarted { rank, reason });
             }
-            FromAgent::Output { rank, error, bytes } if self.owns(agent, rank) => {
+            FromAgent::Output { rank, error, bytes } => {
                 let kind = if error { Kind::Error } else { Kind::Out };
                 let heard = self.output.feed(rank, kind, &bytes);
                 if let Some(remote) = self.remote.as_mut().filter(|_| !heard) {
                     remote.agents.say(agent, &ToAgent::Deaf { rank, error });
                 }
             }
-            FromAgent::Told { rank, told } if self.owns(agent, rank) => {
+            FromAgent::Told { rank, told } => {
                 let message = match told {
                     Told::Initialised => Message::Initialised,
                     Told::Finalised => Message::Finalised,
@@ -455,7 +449,7 @@ impl Job<'_> {
                     self.fail(failure);
                 }
             }
-            FromAgent::Exited { rank, status } if self.owns(agent, rank) => {
+            FromAgent::Exited { rank, status } => {
                 let status = ExitStatus::from_raw(status);
                 if self.ranks.record_remote(rank as usize, status) {
                     if self.plan.verbose {
@@ -472,16 +466,24 @@ impl Job<'_> {
                     remote.untaken = remote.untaken.saturating_sub(bytes);
                 }
             }
-            FromAgent::Fence { entries } => {
-                for entry in entries {
-                    if self.owns(agent, entry.rank) {
-                        self.exchange.put(entry);
+            FromAgent::Put { entries } => {
+                // Its agent keeps as many of a rank as we do.
+                if !entries.into_iter().all(|entry| self.exchange.put(entry)) {
+                    let reason = "it puts more values than its ranks can";
+                    if let Some(remote) = &mut self.remote {
+                        remote.agents.cut_off(agent);
                     }
+                    self.lost(agent, Some(reason.into()));
                 }
+            }
+            FromAgent::Fence => {
                 if let Some(entries) = self.exchange.arrive(agent as u32)
                     && let Some(remote) = &mut self.remote
                 {
-                    remote.agents.say_to_all(&ToAgent::Fenced { entries });
+                    for entries in portions(entries) {
+                        remote.agents.say_to_all(&ToAgent::Put { entries });
+                    }
+                    remote.agents.say_to_all(&ToAgent::Fenced);
                 }
             }
             FromAgent::Ended { clean } => {
@@ -495,7 +497,7 @@ impl Job<'_> {
                     ));
                 }
             }
-            _ => {}
+            FromAgent::Hello(_) | FromAgent::Leaving { .. } | FromAgent::Alive => {}
         }
     }
 

@@ -10,31 +10,36 @@
 //!
 //! The name stands in no file system and is gone with the socket; only processes of the same network
 //! namespace can reach it, which is what makes a *host* here. Who connects must run as the same user, as
-//! the kernel tells, and know the job's key; all others are dropped, and a slow one delays nobody. Who
+//! the kernel tells, and know the job's key; all others are dropped, and a slow one delays nobody. Of too many
+//! that have not shown the key [`Admission`] says who goes. Who
 //! listens must run as the same user too, before the key is shown to it.
 
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
-    recv, socket_with,
+    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    listen, recv, socket_with,
 };
 use weft_sys::passing;
 use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::socket::NotAccepted;
 use weft_sys::{process, random};
 
 use super::super::BootstrapError;
-use weft_secure::Key;
+use weft_secure::{Admission, Key, SILENT, Source};
 
 use crate::hex::hex;
 
 /// How long the ranks of a host wait for each other at most. All of them have passed a fence: who is
 /// not here after that has died, and the launcher is about to end the job.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Strangers that may be connected at a time; more push out the oldest.
-const STRANGERS: usize = 64;
+/// How many are let in at a time.
+const BATCH: usize = 64;
+/// How long nobody is let in when no descriptor is left, and none that a stranger holds.
+const REST: Duration = Duration::from_millis(100);
 
 /// A socket where others of this host may ask.
 #[derive(Debug)]
@@ -83,24 +88,37 @@ impl Door {
         launcher: &impl AsFd,
     ) -> Result<(), BootstrapError> {
         let deadline = Instant::now() + PATIENCE;
-        let mut waiting: Vec<OwnedFd> = Vec::new();
-        let mut served = 0;
-        while served < others {
+        let mut guests = Guests {
+            memory: memory.as_fd(),
+            key,
+            waiting: Vec::new(),
+            next: 0,
+            admission: Admission::new(),
+            served: 0,
+        };
+        let mut rests_until: Option<Instant> = None;
+        while guests.served < others {
+            // Who waits keeps the door readable, also while nobody can be let in.
+            let now = Instant::now();
+            rests_until = rests_until.filter(|until| now < *until);
+            let knocking = match rests_until {
+                None => Interest::Read,
+                Some(_) => Interest::Nothing,
+            };
             let mut entries = vec![
-                Entry::new(&self.socket, Interest::Read),
+                Entry::new(&self.socket, knocking),
                 Entry::new(launcher, Interest::Nothing),
             ];
-            entries.extend(
-                waiting
-                    .iter()
-                    .map(|guest| Entry::new(guest, Interest::Read)),
-            );
-            let left = deadline.saturating_duration_since(Instant::now());
-            let found = poll::wait(&mut entries, Some(left)).map_err(system)?;
-            if found == 0 {
+            let waiting = guests.waiting.iter();
+            entries.extend(waiting.map(|(_, guest)| Entry::new(guest, Interest::Read)));
+            let until = rests_until.map_or(deadline, |until| until.min(deadline));
+            let left = until.saturating_duration_since(now);
+            poll::wait(&mut entries, Some(left)).map_err(system)?;
+            if Instant::now() >= deadline {
                 return Err(BootstrapError::new(format!(
-                    "only {served} of {others} other ranks of this host came for the shared memory \
+                    "only {} of {others} other ranks of this host came for the shared memory \
                      within {} s: the others have ended, or are stopped; look at their output",
+                    guests.served,
                     PATIENCE.as_secs()
                 )));
             }
@@ -110,36 +128,92 @@ impl Door {
             let knocks = entries[0].readable();
             let ready: Vec<bool> = entries[2..].iter().map(Entry::is_ready).collect();
             drop(entries);
-            let mut index = 0;
-            waiting.retain(|guest| {
-                index += 1;
-                if !ready[index - 1] {
-                    return true;
+            let waiting = std::mem::take(&mut guests.waiting);
+            for ((number, guest), ready) in waiting.into_iter().zip(ready) {
+                match ready {
+                    true => guests.hear(number, guest),
+                    false => guests.waiting.push((number, guest)),
                 }
-                if proves(guest, key) && passing::send(guest, b"m", &[memory.as_fd()]).is_ok() {
-                    served += 1;
-                }
-                false
-            });
-            if knocks {
-                self.admit(&mut waiting);
+            }
+            if knocks && !self.admit(&mut guests, others as usize) {
+                rests_until = Some(Instant::now() + REST);
             }
         }
         Ok(())
     }
 
-    /// Takes in those who run as our user.
-    fn admit(&self, waiting: &mut Vec<OwnedFd>) {
+    /// Takes in those who run as our user. False: no descriptor is left for them.
+    fn admit(&self, guests: &mut Guests<'_>, others: usize) -> bool {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(guest) = accept_with(&self.socket, flags) {
+        for _ in 0..BATCH {
+            let guest = match accept_with(&self.socket, flags) {
+                Ok(guest) => guest,
+                Err(error) => match NotAccepted::from_errno(error.raw_os_error()) {
+                    NotAccepted::Nobody => return true,
+                    NotAccepted::Lost => continue,
+                    NotAccepted::Exhausted if guests.drop_one() => continue,
+                    NotAccepted::Exhausted => return false,
+                },
+            };
             if !runs_as_us(&guest) {
                 continue;
             }
-            if waiting.len() == STRANGERS {
-                waiting.remove(0);
+            if guests.waiting.len() >= SILENT.max(others) {
+                guests.drop_one();
             }
-            waiting.push(guest);
+            guests.next += 1;
+            // The key is often here already.
+            guests.hear(guests.next, guest);
         }
+        true
+    }
+}
+
+/// Those who have come for the memory.
+struct Guests<'a> {
+    memory: BorrowedFd<'a>,
+    key: &'a Key,
+    /// Who has not shown a key, in the order in which they came.
+    waiting: Vec<(u64, OwnedFd)>,
+    next: u64,
+    admission: Admission,
+    served: u32,
+}
+
+impl Guests<'_> {
+    /// Answers who has shown the key, drops who has shown another one, keeps who has shown none.
+    fn hear(&mut self, number: u64, guest: OwnedFd) {
+        match shown(&guest) {
+            None => self.waiting.push((number, guest)),
+            Some(key) if same(&key, self.key.as_bytes()) => {
+                if passing::send(&guest, b"m", &[self.memory]).is_ok() {
+                    self.served += 1;
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Drops one of those who wait, after what it has shown was looked at. False: there is none.
+    fn drop_one(&mut self) -> bool {
+        self.waiting.sort_unstable_by_key(|(number, _)| *number);
+        let numbers = self.waiting.iter().map(|(number, _)| *number);
+        let all: Vec<_> = numbers.map(|number| (number, Source::LOCAL)).collect();
+        let Some(victim) = self.admission.victim(&all) else {
+            return false;
+        };
+        let place = |waiting: &[(u64, OwnedFd)]| {
+            let mut all = waiting.iter();
+            all.position(|(number, _)| *number == victim)
+        };
+        if let Some(found) = place(&self.waiting) {
+            let (number, guest) = self.waiting.remove(found);
+            self.hear(number, guest);
+        }
+        if let Some(found) = place(&self.waiting) {
+            self.waiting.remove(found);
+        }
+        true
     }
 }
 
@@ -147,10 +221,15 @@ fn runs_as_us(socket: &OwnedFd) -> bool {
     passing::peer_credentials(socket).is_ok_and(|peer| peer.user == process::user())
 }
 
-fn proves(guest: &OwnedFd, key: &Key) -> bool {
+/// What a guest has shown; `None`: nothing so far.
+fn shown(guest: &OwnedFd) -> Option<Vec<u8>> {
     let mut shown = [0; Key::BYTES + 1];
-    let flags = rustix::net::RecvFlags::empty();
-    recv(guest, &mut shown[..], flags).is_ok_and(|(count, _)| same(&shown[..count], key.as_bytes()))
+    match recv(guest, &mut shown[..], RecvFlags::empty()) {
+        Ok((count, _)) => Some(shown[..count].to_vec()),
+        Err(Errno::AGAIN | Errno::INTR) => None,
+        // It is gone.
+        Err(_) => Some(Vec::new()),
+    }
 }
 
 /// Whether two texts are the same; how long that takes does not depend on where they differ.
@@ -172,7 +251,7 @@ pub fn fetch(name: &str, key: &Key, launcher: &impl AsFd) -> Result<OwnedFd, Boo
         match connect(&socket, &address) {
             Ok(()) => break,
             // Its queue is full, which only strangers can bring about: they will be dropped.
-            Err(rustix::io::Errno::AGAIN) if Instant::now() < deadline => {
+            Err(Errno::AGAIN) if Instant::now() < deadline => {
                 poll::wait(&mut [], Some(Duration::from_millis(1))).map_err(system)?;
             }
             Err(error) => return Err(system(error.into())),
@@ -253,6 +332,34 @@ mod tests {
             lowest.join().expect("no panic").expect("all came");
         });
         assert!(fetch(&name, &key, launcher).is_err(), "the name is gone");
+    }
+
+    /// As many ranks as a large host has, all of which have come before the lowest one looks.
+    #[test]
+    fn ranks_do_not_push_each_other_out() {
+        const RANKS: u32 = 300;
+        let key = Key::random().expect("random");
+        let door = Door::open().expect("sockets");
+        let name = address(&door.name).expect("a name");
+        let (launcher, _other) = socket_pair(Carries::Bytes).expect("sockets");
+        let file = MemoryFile::create("weft-test", 4096).expect("memory files exist here");
+        let come = || {
+            let socket = messages().expect("sockets");
+            connect(&socket, &name).expect("listens");
+            socket
+        };
+        // Some that show nothing, among them.
+        let _silent: Vec<OwnedFd> = (0..40).map(|_| come()).collect();
+        let ranks: Vec<OwnedFd> = (0..RANKS).map(|_| come()).collect();
+        for socket in &ranks {
+            passing::send(socket, key.as_bytes(), &[]).expect("there is room");
+        }
+        door.hand_out(&file.as_fd(), &key, RANKS, &launcher)
+            .expect("all have come");
+        for socket in ranks {
+            let (_, found) = passing::receive(&socket, &mut [0; 8]).expect("an answer");
+            assert_eq!(found.len(), 1);
+        }
     }
 
     #[test]

@@ -1,0 +1,489 @@
+//! What an agent may say to the head, and when.
+//!
+//! ```text
+//!   new ── Hello ──▶ greeted ── the head says Start ──▶ assigned ── Ended ──▶ over
+//! ```
+//!
+//! Whoever knows the key may be an agent, and may be broken or hostile. It can end the job, as each of its
+//! members can; it cannot speak for ranks of others, open a fence that others have not come to, or have the
+//! head keep more than a member may. Everything that it says is checked here, against what the head has said
+//! to it; what does not fit is an error, and the agent is cut off with all of its ranks.
+//!
+//! What a rank tells about itself ([`Told`]) may come in any order: it comes from the rank, and is judged as
+//! if that were on the host of the head.
+
+use crate::control;
+use crate::exchange::Entry;
+
+use super::message::{Assignment, FromAgent, Hello, ToAgent, Told};
+
+/// Longest message of an agent in bytes.
+pub const LONGEST: usize = 1 << 20;
+/// Longest text of an agent in bytes: a reason, the text of an abort, the name of its host.
+const TEXT: usize = 16 << 10;
+/// Most ranks that one may offer.
+const RANKS: u32 = 9_999;
+
+/// How far one agent is, as its head sees it.
+#[derive(Debug)]
+pub struct Protocol {
+    phase: Phase,
+    /// It was told to end what it has.
+    ending: bool,
+}
+
+#[derive(Debug)]
+enum Phase {
+    New,
+    Greeted,
+    Assigned(Assigned),
+    Over,
+}
+
+/// What an agent with ranks has said of them.
+#[derive(Debug)]
+struct Assigned {
+    /// Ascending.
+    ranks: Vec<Rank>,
+    /// It has come to the fence that the head has not opened yet.
+    at_fence: bool,
+    /// Bytes for rank 0 that were sent and that it has not taken.
+    untaken: u64,
+}
+
+#[derive(Debug)]
+struct Rank {
+    number: u32,
+    started: bool,
+    refused: bool,
+    exited: bool,
+    /// Standard output and standard error.
+    closed: [bool; 2],
+}
+
+/// Why what an agent says does not fit.
+type Wrong = String;
+
+impl Protocol {
+    /// Of an agent that has proved the key and said nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            phase: Phase::New,
+            ending: false,
+        }
+    }
+
+    /// Notes what the head says to it.
+    pub fn said(&mut self, message: &ToAgent) {
+        match (message, &mut self.phase) {
+            (ToAgent::End | ToAgent::Over { .. }, _) => self.ending = true,
+            (ToAgent::Start(assignment), Phase::Greeted) => {
+                self.phase = Phase::Assigned(Assigned::new(assignment));
+            }
+            (ToAgent::Fenced, Phase::Assigned(assigned)) => assigned.at_fence = false,
+            (ToAgent::Input { bytes }, Phase::Assigned(assigned)) => {
+                assigned.untaken += bytes.len() as u64;
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes what it says.
+    ///
+    /// # Errors
+    /// A sentence, if it may not say that, or not now. Nothing of the message may be believed then.
+    pub fn heard(&mut self, message: &FromAgent) -> Result<(), Wrong> {
+        match (message, &mut self.phase) {
+            (FromAgent::Hello(hello), Phase::New) => {
+                check_hello(hello)?;
+                self.phase = Phase::Greeted;
+                Ok(())
+            }
+            (_, Phase::New) => Err("it says something before it has said who it is".into()),
+            (FromAgent::Hello(_), _) => Err("it says twice who it is".into()),
+            (FromAgent::Alive, _) => Ok(()),
+            (_, Phase::Over) => {
+                Err("it goes on after it has said that its ranks have ended".into())
+            }
+            (FromAgent::Leaving { .. }, _) => Ok(()),
+            (FromAgent::Ended { .. }, Phase::Assigned(assigned)) => {
+                if let Some(rank) = assigned.running().filter(|_| !self.ending) {
+                    return Err(format!(
+                        "it says that all of its ranks have ended, and has not said how rank {rank} did"
+                    ));
+                }
+                self.phase = Phase::Over;
+                Ok(())
+            }
+            (FromAgent::Ended { .. }, Phase::Greeted) if self.ending => {
+                self.phase = Phase::Over;
+                Ok(())
+            }
+            (_, Phase::Greeted) => Err("it speaks of ranks before it was given any".into()),
+            (message, Phase::Assigned(assigned)) => assigned.heard(message),
+        }
+    }
+}
+
+impl Default for Protocol {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Assigned {
+    fn new(assignment: &Assignment) -> Self {
+        let numbers = assignment.seats.iter().map(|(number, _)| *number);
+        let mut ranks: Vec<Rank> = numbers
+            .map(|number| Rank {
+                number,
+                started: false,
+                refused: false,
+                exited: false,
+                closed: [false; 2],
+            })
+            .collect();
+        ranks.sort_unstable_by_key(|rank| rank.number);
+        Self {
+            ranks,
+            at_fence: false,
+            untaken: 0,
+        }
+    }
+
+    /// One of its ranks of which it has not said that it has ended, unless one could not be started: then the
+    /// job ends.
+    fn running(&self) -> Option<u32> {
+        if self.ranks.iter().any(|rank| rank.refused) {
+            return None;
+        }
+        let running = self.ranks.iter().find(|rank| !rank.exited);
+        running.map(|rank| rank.number)
+    }
+
+    fn own(&mut self, number: u32) -> Result<&mut Rank, Wrong> {
+        let found = self.ranks.binary_search_by_key(&number, |rank| rank.number);
+        match found {
+            Ok(index) => Ok(&mut self.ranks[index]),
+            Err(_) => Err(format!(
+                "it speaks of rank {number}, which is not one of its own"
+            )),
+        }
+    }
+
+    fn heard(&mut self, message: &FromAgent) -> Result<(), Wrong> {
+        match message {
+            FromAgent::Started { rank, .. } => {
+                let own = self.own(*rank)?;
+                match std::mem::replace(&mut own.started, true) || own.exited {
+                    true => Err(format!("it says twice that rank {rank} was started")),
+                    false => Ok(()),
+                }
+            }
+            FromAgent::NotStarted { rank, reason } => {
+                let own = self.own(*rank)?;
+                if std::mem::replace(&mut own.refused, true) || own.started {
+                    return Err(format!(
+                        "it says that rank {rank} could not be started, and that it was"
+                    ));
+                }
+                check_text(reason)
+            }
+            FromAgent::Output { rank, error, .. } => {
+                let closed = &mut self.own(*rank)?.closed[usize::from(*error)];
+                let ends = matches!(message, FromAgent::Output { bytes, .. } if bytes.is_empty());
+                match std::mem::replace(closed, *closed || ends) {
+                    true => Err(format!(
+                        "rank {rank} writes to an output that it has closed"
+                    )),
+                    false => Ok(()),
+                }
+            }
+            FromAgent::Told { rank, told } => {
+                self.own(*rank)?;
+                match told {
+                    Told::Abort { text, .. } => check_text(text),
+                    Told::Initialised | Told::Finalised => Ok(()),
+                }
+            }
+            FromAgent::Exited { rank, status } => {
+                let own = self.own(*rank)?;
+                if std::mem::replace(&mut own.exited, true) {
+                    return Err(format!("it says twice that rank {rank} has ended"));
+                }
+                check_status(*rank, *status)
+            }
+            FromAgent::InputTaken { bytes } => match self.untaken.checked_sub(*bytes) {
+                Some(left) => {
+                    self.untaken = left;
+                    Ok(())
+                }
+                None => Err(format!(
+                    "it says that {bytes} bytes of the input were taken; {} were sent",
+                    self.untaken
+                )),
+            },
+            FromAgent::Put { entries } => {
+                if self.at_fence {
+                    return Err("its ranks put values while they wait at a fence".into());
+                }
+                entries.iter().try_for_each(|entry| {
+                    self.own(entry.rank)?;
+                    check_entry(entry)
+                })
+            }
+            FromAgent::Fence => match std::mem::replace(&mut self.at_fence, true) {
+                true => Err("its ranks come to a fence while they wait at one".into()),
+                false => Ok(()),
+            },
+            FromAgent::Hello(_)
+            | FromAgent::Leaving { .. }
+            | FromAgent::Ended { .. }
+            | FromAgent::Alive => Ok(()),
+        }
+    }
+}
+
+fn check_hello(hello: &Hello) -> Result<(), Wrong> {
+    check_text(&hello.host)?;
+    if hello.ranks > RANKS {
+        return Err(format!(
+            "it offers {} ranks; at most {RANKS} are possible",
+            hello.ranks
+        ));
+    }
+    Ok(())
+}
+
+fn check_text(text: &str) -> Result<(), Wrong> {
+    if text.len() > TEXT {
+        return Err(format!(
+            "it says a text of {} bytes; at most {TEXT} are possible",
+            text.len()
+        ));
+    }
+    Ok(())
+}
+
+fn check_entry(entry: &Entry) -> Result<(), Wrong> {
+    if !control::is_value(&entry.name, &entry.value) {
+        return Err(format!(
+            "it puts a value of {} bytes under a name of {} for rank {}: no rank can do that",
+            entry.value.len(),
+            entry.name.len(),
+            entry.rank
+        ));
+    }
+    Ok(())
+}
+
+/// A wait status must be that of a process that has ended.
+fn check_status(rank: u32, status: i32) -> Result<(), Wrong> {
+    use std::os::unix::process::ExitStatusExt;
+    let status = std::process::ExitStatus::from_raw(status);
+    let ended = status.code().is_some() || status.signal().is_some_and(|signal| signal > 0);
+    match ended && status.into_raw() >> 16 == 0 {
+        true => Ok(()),
+        false => Err(format!(
+            "it says that rank {rank} has ended with the wait status {:#x}, which no process has",
+            status.into_raw()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> FromAgent {
+        FromAgent::Hello(Hello {
+            release: super::super::message::RELEASE,
+            host: "a".into(),
+            ranks: 2,
+            program: false,
+        })
+    }
+
+    fn start() -> ToAgent {
+        ToAgent::Start(Box::new(Assignment {
+            key: [0; 32],
+            hosts: String::new(),
+            size: 6,
+            seats: vec![(2, 0), (3, 0)],
+            programs: Vec::new(),
+            silence: 1000,
+            input: true,
+        }))
+    }
+
+    fn exited(rank: u32) -> FromAgent {
+        FromAgent::Exited { rank, status: 0 }
+    }
+
+    fn output(rank: u32, bytes: &[u8]) -> FromAgent {
+        FromAgent::Output {
+            rank,
+            error: false,
+            bytes: bytes.to_vec(),
+        }
+    }
+
+    fn put(rank: u32, name: &str, length: usize) -> FromAgent {
+        let entry = Entry {
+            rank,
+            name: name.into(),
+            value: vec![0; length],
+        };
+        FromAgent::Put {
+            entries: vec![entry],
+        }
+    }
+
+    fn assigned() -> Protocol {
+        let mut agent = Protocol::new();
+        assert_eq!(agent.heard(&hello()), Ok(()));
+        agent.said(&start());
+        agent
+    }
+
+    #[test]
+    fn the_life_of_an_honest_agent_is_allowed() {
+        let mut agent = assigned();
+        agent.said(&ToAgent::Input { bytes: vec![0; 9] });
+        let abort = Told::Abort {
+            code: 3,
+            text: "why".into(),
+        };
+        for message in [
+            FromAgent::Started {
+                rank: 2,
+                process: 7,
+            },
+            FromAgent::Started {
+                rank: 3,
+                process: 8,
+            },
+            FromAgent::InputTaken { bytes: 4 },
+            FromAgent::InputTaken { bytes: 5 },
+            put(2, "a", 4096),
+            FromAgent::Fence,
+            FromAgent::Alive,
+        ] {
+            assert_eq!(agent.heard(&message), Ok(()), "{message:?}");
+        }
+        agent.said(&ToAgent::Fenced);
+        for message in [
+            FromAgent::Fence,
+            output(2, b"x"),
+            exited(2),
+            output(2, b"y"),
+            output(2, b""),
+            FromAgent::Told {
+                rank: 3,
+                told: abort,
+            },
+            FromAgent::Exited {
+                rank: 3,
+                status: libc::SIGKILL,
+            },
+            FromAgent::Ended { clean: true },
+            FromAgent::Alive,
+        ] {
+            assert_eq!(agent.heard(&message), Ok(()), "{message:?}");
+        }
+    }
+
+    #[test]
+    fn what_it_may_not_say_is_named() {
+        let long = "x".repeat(TEXT + 1);
+        let told = |rank, told| FromAgent::Told { rank, told };
+        for (first, forged, said) in [
+            (None, hello(), "twice who it is"),
+            (None, exited(1), "rank 1, which is not one of its own"),
+            (None, exited(u32::MAX), "not one of its own"),
+            (None, output(4, b"x"), "not one of its own"),
+            (None, told(0, Told::Finalised), "not one of its own"),
+            (None, put(5, "a", 1), "not one of its own"),
+            (Some(exited(2)), exited(2), "twice that rank 2"),
+            (Some(output(2, b"")), output(2, b"x"), "has closed"),
+            (Some(FromAgent::Fence), FromAgent::Fence, "at one"),
+            (Some(FromAgent::Fence), put(2, "a", 1), "at a fence"),
+            (Some(exited(2)), FromAgent::Ended { clean: true }, "rank 3"),
+            (None, FromAgent::InputTaken { bytes: 1 }, "0 were sent"),
+            (None, put(2, "a", 4097), "no rank can do that"),
+            (None, put(2, "a b", 1), "no rank can do that"),
+            (None, put(2, &"a".repeat(33), 1), "no rank can do that"),
+            (
+                None,
+                FromAgent::Exited {
+                    rank: 2,
+                    status: 0x137f,
+                },
+                "wait status",
+            ),
+            (
+                None,
+                FromAgent::Exited {
+                    rank: 2,
+                    status: i32::MIN,
+                },
+                "wait status",
+            ),
+            (
+                None,
+                FromAgent::NotStarted {
+                    rank: 0,
+                    reason: String::new(),
+                },
+                "not one of its own",
+            ),
+            (
+                None,
+                FromAgent::NotStarted {
+                    rank: 2,
+                    reason: long.clone(),
+                },
+                "at most",
+            ),
+            (
+                None,
+                told(
+                    2,
+                    Told::Abort {
+                        code: 0,
+                        text: long,
+                    },
+                ),
+                "at most",
+            ),
+        ] {
+            let mut agent = assigned();
+            if let Some(first) = first {
+                assert_eq!(agent.heard(&first), Ok(()));
+            }
+            let error = agent.heard(&forged).expect_err(said);
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_comes_too_early_or_too_late_is_named() {
+        let mut agent = Protocol::new();
+        assert!(agent.heard(&FromAgent::Fence).is_err());
+        assert_eq!(agent.heard(&hello()), Ok(()));
+        for early in [
+            FromAgent::Fence,
+            exited(2),
+            FromAgent::Ended { clean: true },
+        ] {
+            let error = agent.heard(&early).expect_err("nothing was assigned");
+            assert!(error.contains("before it was given any"), "{error}");
+        }
+        let mut agent = assigned();
+        agent.said(&ToAgent::End);
+        assert_eq!(agent.heard(&FromAgent::Ended { clean: true }), Ok(()));
+        let error = agent.heard(&exited(2)).expect_err("it is over");
+        assert!(error.contains("goes on"), "{error}");
+    }
+}

@@ -83,7 +83,7 @@ const STEPS: &[Step] = &[
         ],
         ..Step::new(
             "fault points",
-            "cargo test --release -p weft-fabric-shm --lib deaths",
+            "cargo test --release -p weft-fabric-shm --lib --test killed deaths",
         )
     },
     Step {

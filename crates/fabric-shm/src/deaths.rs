@@ -168,8 +168,9 @@ fn every_prefix_of_what_a_rank_writes_is_survived() {
                 ..History::new(seed)
             };
             let writes = expect_well(unharmed, machine, &mut tally);
-            for rank in 0..writes.len() - 1 {
-                for after in 1..=writes[rank] {
+            let launcher = writes.len() - 1;
+            for (rank, &writes) in writes[..launcher].iter().enumerate() {
+                for after in 1..=writes {
                     let history = History {
                         killed: Some((rank, after)),
                         ..unharmed

@@ -163,7 +163,7 @@ pub fn as_many_grants_live_as_memory_holds(stage: &dyn Stage) {
     let window = Memory::patterned(COUNT + 64, 5);
     let whole = window.bytes();
     for round in 0..2 {
-        let mut grant_one = |scene: &mut Scene, index: usize| {
+        let grant_one = |scene: &mut Scene, index: usize| {
             let uses = if index.is_multiple_of(3) {
                 Uses::Many
             } else {

@@ -123,9 +123,11 @@ fn a_broadcast_in_which_a_rank_dies_is_right_or_an_error() {
         let ended: Ended = run(&mut command, Duration::from_secs(40));
         assert_eq!(ended.code(), Some(128 + 9), "{ended:?}");
         for rank in 0..2 {
-            let known = ["success", "error"]
-                .iter()
-                .any(|end| ended.out.contains(&format!("rank {rank}: {end}, 0 bytes wrong")));
+            let known = ["success", "error"].iter().any(|end| {
+                ended
+                    .out
+                    .contains(&format!("rank {rank}: {end}, 0 bytes wrong"))
+            });
             assert!(known, "after {delay} µs: {ended:?}");
         }
     }

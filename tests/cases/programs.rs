@@ -112,6 +112,33 @@ fn a_death_that_is_reported_ends_nobody_else() {
     assert!(ended.err.contains("rank 4 killed by signal 9"), "{ended:?}");
 }
 
+/// Whoever lives has all bytes and success, or an error, whatever the root does with its buffer after its own.
+#[test]
+fn a_broadcast_in_which_a_rank_dies_is_right_or_an_error() {
+    let program = build("tests/programs/broadcast_death.c", &[]);
+    for delay in [0, 1000, 3000, 5000, 7000, 10_000, 15_000, 20_000] {
+        let mut command = tool("mpiexec");
+        command.args(["--on-death=report", "--timeout=30", "-n", "3"]);
+        command.arg(&program).arg(delay.to_string());
+        let ended: Ended = run(&mut command, Duration::from_secs(40));
+        assert_eq!(ended.code(), Some(128 + 9), "{ended:?}");
+        for rank in 0..2 {
+            let known = ["success", "error"].iter().any(|end| {
+                ended
+                    .out
+                    .contains(&format!("rank {rank}: {end}, 0 bytes wrong"))
+            });
+            assert!(known, "after {delay} µs: {ended:?}");
+        }
+    }
+}
+
+/// Twenty thousand large messages are under way before one is received, and hold nobody else up.
+#[test]
+fn there_is_no_limit_to_large_messages_under_way() {
+    passes("flood", &[2, 3, 17], &[]);
+}
+
 #[test]
 fn requests() {
     passes("requests", &[1, 2, 4], &[]);

@@ -1,7 +1,7 @@
 //! What one rank permits: a table of grants by token.
 //!
 //! ```text
-//!   token = generation << 32 | place + 1      place in the table; generation of its present grant
+//!   token = generation << 32 | place + 1      place in the table; generation of its present grant, below 2³¹
 //!
 //!   add ─► live ──(Once: first transfer)──► taken ──(copied)──► ended
 //!             └──────────── revoke ───────────────────────────► ended
@@ -15,6 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use weft_atomic::{AtomicBool, Ordering};
 use weft_fabric::{FabricError, Peer, Region, Result, Rights, Token, Uses};
+
+/// The last generation of a place.
+const LAST: u32 = u32::MAX >> 1;
 
 /// One grant.
 struct Grant {
@@ -164,9 +167,9 @@ impl Table {
     fn remove(&mut self, token: Token) -> Option<Arc<Grant>> {
         let (index, place) = self.place(token)?;
         let grant = place.grant.take()?;
-        // A place whose generations are used up is not used again.
-        if let Some(next) = place.generation.checked_add(1) {
-            place.generation = next;
+        // A place whose generations are used up is not used again. The highest bit of a token stays 0.
+        if place.generation < LAST {
+            place.generation += 1;
             self.free.push(index);
         }
         Some(grant)
@@ -194,13 +197,14 @@ mod tests {
     fn a_place_with_its_generations_used_up_is_left_alone() {
         let grants = Grants::default();
         grants.table().places.push(Place {
-            generation: u32::MAX,
+            generation: LAST,
             grant: None,
         });
         grants.table().free.push(0);
         let add = || grants.add(Region::EMPTY, None, Rights::Read, Uses::Many);
         let last = add().expect("fits");
-        assert_eq!(last.0 >> 32, u64::from(u32::MAX));
+        assert_eq!(last.0 >> 32, u64::from(LAST));
+        assert_eq!(last.0 >> 63, 0);
         assert!(grants.revoke(last));
         assert_eq!(add().expect("fits").0, 2);
     }

@@ -12,7 +12,10 @@ struct Grant {
     taken: bool,
 }
 
-/// The grants of one rank. Token = generation << 32 | place + 1.
+/// The last generation of a place.
+const LAST: u32 = u32::MAX >> 1;
+
+/// The grants of one rank. Token = generation << 32 | place + 1; its highest bit stays 0.
 #[derive(Debug, Default)]
 pub(crate) struct Grants {
     places: Vec<(u32, Option<Grant>)>,
@@ -75,8 +78,9 @@ impl Grants {
         };
         let (generation, grant) = &mut self.places[place as usize];
         *grant = None;
-        if let Some(next) = generation.checked_add(1) {
-            *generation = next;
+        // A place whose generations are used up is not used again.
+        if *generation < LAST {
+            *generation += 1;
             self.free.push(place);
         }
         true
@@ -131,6 +135,22 @@ fn window(grant: &Grant, asked: &Asked) -> Option<Region> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_with_its_generations_used_up_is_left_alone() {
+        let mut grants = Grants {
+            places: vec![(LAST, None)],
+            free: vec![0],
+        };
+        let add = |grants: &mut Grants| {
+            let added = grants.add(Region::EMPTY, None, Rights::Read, Uses::Many);
+            added.expect("fits").0
+        };
+        let last = add(&mut grants);
+        assert_eq!(last, u64::from(LAST) << 32 | 1);
+        assert!(grants.end(Token(last)));
+        assert_eq!(add(&mut grants), 2);
+    }
 
     #[test]
     fn a_transfer_under_way_dies_with_its_grant() {

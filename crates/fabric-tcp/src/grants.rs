@@ -13,8 +13,8 @@ use weft_fabric::{Peer, Region, Rights, Token, Uses};
 
 use crate::wire::Outcome;
 
-/// Most grants at a time.
-const PLACES: usize = 1 << 20;
+/// Most grants at a time: as many as a token can name. Memory ends before.
+const PLACES: usize = u32::MAX as usize;
 
 /// Marks the tokens of this table.
 const OURS: u64 = 1 << 63;

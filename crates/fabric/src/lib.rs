@@ -203,7 +203,9 @@ pub enum Uses {
 }
 
 /// The name of a grant, to be carried to the peer in a message. Carries a generation, so that a
-/// stale one is refused instead of reaching into memory that means something else by now.
+/// stale one is refused instead of reaching into memory that means something else by now; the name of a grant that
+/// has ended is not given again. The fabrics of one host leave the highest bit 0, by which whoever makes one fabric
+/// of several tells their tokens from those of the network.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Token(pub u64);
 
@@ -270,10 +272,14 @@ pub trait Fabric: Send {
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize;
 
     /// Portal: permits `to` (or anybody) to read or write `region`. The region must stay valid until
-    /// the grant is used up or revoked; whoever made the [`Region`] promised that.
+    /// the grant is used up or revoked, or the endpoint dropped; whoever made the [`Region`] promised that.
+    ///
+    /// As many grants live at a time as memory holds: a fabric with a table that is full finds another way for those
+    /// beyond. A grant is not refused for a while as a message is, because the room for it would depend on what the
+    /// receivers of others do: a message to one peer would wait for another that has no reason to act.
     ///
     /// # Errors
-    /// [`FabricError::System`] when no more grants fit.
+    /// [`FabricError::PeerLost`]; [`FabricError::System`] when more live than a token can name (at least 2²⁴).
     fn grant(
         &mut self,
         region: Region,
@@ -287,7 +293,12 @@ pub trait Fabric: Send {
     /// but that a grant may be live for a moment longer than the transfer.
     fn offer(&mut self, to: Peer, token: Token);
 
-    /// Ends a grant. True if it was live. After return nobody moves bytes by it any more.
+    /// Ends a grant. True if it was live: not used up, nor being used up.
+    ///
+    /// After return nobody writes into its region, and what is read from it is not delivered: a [`get`](Self::get) that
+    /// had not read all bytes by then ends in [`FabricError::NotGranted`]. So this waits for members that are in the
+    /// middle of a transfer which they carry out themselves, also when others have died, but not for those that have.
+    /// A reader may be given up after a time that the fabric states; a writer is waited for as long as it lives.
     fn revoke(&mut self, token: Token) -> bool;
 
     /// Portal: reads `into.len()` bytes from `offset` of the grant `token` of `from`.

@@ -93,7 +93,10 @@ fn recipe(script: &mut Script<'_>, types: &[Arc<Datatype>]) -> Recipe {
             extent: script.count(),
             of: of_one,
         },
-        _ => Recipe::Dup(of_one),
+        _ => Recipe::Dup {
+            of: of_one,
+            times: 1,
+        },
     }
 }
 

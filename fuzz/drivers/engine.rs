@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use weft_fabric::{
-    Fabric, HEAD, Head, Operation, Peer, Region, Result, Rights, SharedBytes, Sink, SyncKey, Uses,
+    Fabric, HEAD, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink,
+    SyncKey, Token, Uses,
 };
 use weft_fabric_local::Local;
 use weft_mpi::datatype::Basic;
@@ -43,7 +44,7 @@ pub fn run(bytes: &[u8]) {
     let mut seen = Seen::default();
     let mut lent = vec![7; ROOM];
     while !script.is_over() && requests.len() < 64 {
-        match script.byte() % 8 {
+        match script.byte() % 9 {
             kind @ 0..=3 => {
                 let length = usize::from(script.short());
                 memory.push(vec![0; length]);
@@ -103,6 +104,31 @@ pub fn run(bytes: &[u8]) {
                 head[16..24].copy_from_slice(&u64::from(script.short()).to_le_bytes());
                 head[24..].copy_from_slice(&token.0.to_le_bytes());
                 let _ = peer.try_send(Peer(0), &head, &[]);
+            }
+            7 => {
+                // An answer to something that the engine sent, now or long ago: the second one counts for nothing,
+                // and with the first nobody may read the buffer any more.
+                peer.poll(&mut seen, 16);
+                let place = usize::from(script.byte()) % seen.0.len().max(1);
+                let Some(sent) = seen.0.get(place).copied() else {
+                    continue;
+                };
+                let mut answer = sent;
+                answer[0] = 4;
+                let answered = peer.try_send(Peer(0), &answer, &[]) == Ok(Posted::Done);
+                let _ = peer.try_send(Peer(0), &answer, &[]);
+                for _ in 0..8 {
+                    let _ = world.iprobe(Source::Any, TagPattern::Any);
+                }
+                if sent[0] == 3 && answered {
+                    let token = Token(u64::from_le_bytes(
+                        sent[24..].try_into().expect("eight bytes"),
+                    ));
+                    // SAFETY: `lent` lives as long as the peer, and is not looked at.
+                    let into = unsafe { Region::new(lent.as_mut_ptr(), 0) };
+                    let read = peer.get(Peer(0), token, 0, into, Operation(1));
+                    assert!(read.is_err(), "a buffer can be read whose send has ended");
+                }
             }
             _ => {
                 peer.poll(&mut seen, 16);

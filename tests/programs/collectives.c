@@ -18,6 +18,56 @@ static void subtract_pairs(void *in, void *inout, int *count, MPI_Datatype *type
     }
 }
 
+/* The type of the reduction under way as it was before it was freed, and how often the function was called. */
+static MPI_Datatype freed;
+static int called;
+
+static void add_pairs(void *in, void *inout, int *count, MPI_Datatype *type) {
+    int size, integers, addresses, types, combiner;
+    CHECK(*type == freed);
+    CHECK(MPI_Type_size(*type, &size) == MPI_SUCCESS && size == 2 * (int)sizeof(int));
+    MPI_Type_get_envelope(*type, &integers, &addresses, &types, &combiner);
+    CHECK(combiner == MPI_COMBINER_CONTIGUOUS);
+    for (int i = 0; i < 2 * *count; i++) ((int *)inout)[i] += ((int *)in)[i];
+    called++;
+}
+
+/* What is freed while an operation uses it lives until that has ended. */
+static void freed_under_way(int count) {
+    MPI_Datatype pair;
+    MPI_Op add;
+    MPI_Request request;
+    int n = check_size, me = check_rank;
+    for (int persistent = 0; persistent < 2; persistent++) {
+        called = 0;
+        MPI_Type_contiguous(2, MPI_INT, &pair);
+        MPI_Type_commit(&pair);
+        MPI_Op_create(add_pairs, 1, &add);
+        freed = pair;
+        for (int i = 0; i < 2 * count; i++) a[i] = me + i;
+        if (persistent) MPI_Allreduce_init(a, b, count, pair, add, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+        else MPI_Iallreduce(a, b, count, pair, add, MPI_COMM_WORLD, &request);
+        MPI_Type_free(&pair);
+        MPI_Op_free(&add);
+        CHECK(pair == MPI_DATATYPE_NULL);
+        for (int round = 0; round <= persistent; round++) {
+            memset(b, 0, sizeof(int) * 2 * count);
+            if (persistent) MPI_Start(&request);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+            for (int i = 0; i < 2 * count; i++) CHECK(b[i] == n * (n - 1) / 2 + n * i);
+        }
+        if (persistent) MPI_Request_free(&request);
+        CHECK(called > 0 || n == 1 || count == 0);
+        /* Now it has ended. */
+        int size;
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+        CHECK(MPI_Type_size(freed, &size) == MPI_ERR_TYPE);
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    }
+}
+
 int main(int argc, char **argv) {
     check_init(&argc, &argv);
     int n = check_size, me = check_rank;
@@ -170,6 +220,9 @@ int main(int argc, char **argv) {
     }
     MPI_Op_free(&compose);
     MPI_Type_free(&line);
+
+    freed_under_way(1);
+    freed_under_way(5000);
 
     struct { double value; int rank; } mine = {(me * 5) % 7, me}, least;
     MPI_Allreduce(&mine, &least, 1, MPI_DOUBLE_INT, MPI_MINLOC, MPI_COMM_WORLD);

@@ -118,6 +118,13 @@ int main(int argc, char **argv) {
     }
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &flag);
     CHECK(flag && *(int *)value >= 32767);
+
+    /* The clock is that of the host. */
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, check_rank, MPI_INFO_NULL, &part);
+    MPI_Comm_size(part, &size);
+    MPI_Comm_free(&part);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_WTIME_IS_GLOBAL, &value, &flag);
+    CHECK(flag && *(int *)value == (size == check_size));
     check_done("communicators");
     return 0;
 }

@@ -111,6 +111,15 @@ impl From<weft_fabric::FabricError> for Error {
     fn from(cause: weft_fabric::FabricError) -> Self {
         let class = match cause {
             weft_fabric::FabricError::PeerLost { .. } => ErrorClass::ProcFailed,
+            // The only grants that the engine uses are those of messages.
+            weft_fabric::FabricError::NotGranted { peer } => {
+                return Self::new(
+                    ErrorClass::Other,
+                    format!(
+                        "rank {peer} of MPI_COMM_WORLD has withdrawn a message: its own operation has ended in an error; see what that says"
+                    ),
+                );
+            }
             _ => ErrorClass::Intern,
         };
         Self::new(class, cause.to_string())

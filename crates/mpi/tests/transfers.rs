@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::scripted::{BULK, EAGER, FINISHED, Found, Script, Wire, rank_zero};
 use common::{over, pattern};
 use weft_fabric::Peer;
-use weft_mpi::coll::{self, Members};
+use weft_mpi::coll::{self, Blocks, Members};
 use weft_mpi::datatype::{Basic, Datatype};
 use weft_mpi::{
     Buffer, Error, ErrorClass, Process, RequestId, SendMode, Source, Status, TagPattern, Target,
@@ -307,4 +307,141 @@ fn a_send_whose_receiver_is_lost_lends_nothing_any_more() {
             assert!(!script.uses(&lent));
         }
     }
+}
+
+/// Rank 0 of four, which has been told that rank 1 is lost.
+fn beside_the_lost() -> (Arc<Process>, Script) {
+    let (process, script) = rank_zero(4);
+    script.look(vec![Found::Lost(Peer(1))]);
+    _ = process.world().iprobe(Source::Rank(2), TagPattern::Any);
+    (process, script)
+}
+
+#[test]
+fn a_request_that_could_not_be_started_is_inactive() {
+    let (process, script) = beside_the_lost();
+    let world = process.world();
+    let init = |bytes: &mut Vec<u8>, mode, to| {
+        let request = world.send_init(mode, over(bytes), Target::Rank(to), 1);
+        request.unwrap()
+    };
+    for (mode, size) in [
+        (SendMode::Standard, 8),
+        (SendMode::Synchronous, 8),
+        (SendMode::Standard, SIZE),
+        (SendMode::Buffered, 8),
+    ] {
+        let mut bytes = vec![1; size];
+        let request = init(&mut bytes, mode, 1);
+        for _ in 0..2 {
+            let error = process.start(request).unwrap_err();
+            let class = if mode == SendMode::Buffered {
+                ErrorClass::Buffer
+            } else {
+                ErrorClass::ProcFailed
+            };
+            assert_eq!(error.class(), class, "{mode:?} {size}");
+            assert_eq!(process.wait(request).unwrap(), Status::empty());
+        }
+        process.free_request(request).unwrap();
+        assert!(!process.is_live(request));
+        assert!(!script.uses(&bytes));
+    }
+    // Of several the others begin.
+    let mut bytes = [vec![1; 8], vec![2; 8], vec![3; 8]];
+    let [one, two, three] = &mut bytes;
+    let mode = SendMode::Synchronous;
+    let all = [init(one, mode, 2), init(two, mode, 1), init(three, mode, 3)];
+    let error = process.start_all(&all).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::ProcFailed);
+    let sent = |peer: u32| {
+        let state = script.state();
+        let of = |(to, ..): &&(Peer, _, _)| *to == Peer(peer);
+        state
+            .sent
+            .iter()
+            .find(of)
+            .map(|(_, head, _)| Wire::of(head))
+    };
+    for (peer, request) in [(2, all[0]), (3, all[2])] {
+        assert!(process.test(request).unwrap().is_none());
+        script.look(vec![
+            sent(peer).expect("it has begun").finished().from(peer),
+        ]);
+        process.wait(request).unwrap();
+    }
+    assert_eq!(process.wait(all[1]).unwrap(), Status::empty());
+    // Nothing of a list with one that is under way.
+    process.start(all[0]).unwrap();
+    let before = script.state().sent.len();
+    assert_eq!(
+        process.start_all(&[all[2], all[0]]).unwrap_err().class(),
+        ErrorClass::Request
+    );
+    assert_eq!(script.state().sent.len(), before);
+}
+
+#[test]
+fn a_sendrecv_whose_send_fails_leaves_no_receive() {
+    for size in [8, SIZE] {
+        for early in [false, true] {
+            let (process, script) = beside_the_lost();
+            let world = process.world();
+            let (mut out, mut room) = (vec![1; size], vec![0; SIZE]);
+            if early {
+                // Its message is there: the receive is matched at once.
+                script.look(vec![Wire::ready(3, SIZE).from(2)]);
+                _ = world.iprobe(Source::Any, TagPattern::Exact(99));
+                script.state().moves = Some(9);
+            }
+            let send = (over(&mut out), Target::Rank(1), 1);
+            let receive = (over(&mut room), Source::Rank(2), TagPattern::Exact(3));
+            let error = world.sendrecv(send, receive).unwrap_err();
+            assert_eq!(error.class(), ErrorClass::ProcFailed);
+            assert!(!script.uses(&room) && !script.uses(&out));
+            assert_eq!(room, vec![if early { 9 } else { 0 }; SIZE]);
+            script.look(vec![Wire::ready(3, SIZE).from(2)]);
+            assert!(
+                world
+                    .iprobe(Source::Rank(2), TagPattern::Exact(3))
+                    .unwrap()
+                    .is_some()
+            );
+            assert!(!script.uses(&room));
+            // A rank that is none is seen before anything is posted.
+            let send = (over(&mut out), Target::Rank(9), 1);
+            let receive = (over(&mut room), Source::Rank(3), TagPattern::Exact(3));
+            let error = world.sendrecv(send, receive).unwrap_err();
+            assert_eq!(error.class(), ErrorClass::Rank);
+        }
+    }
+}
+
+#[test]
+fn a_collective_that_fails_half_way_leaves_no_receive() {
+    let (process, script) = rank_zero(3);
+    let world = process.world();
+    script.state().no_grant = true;
+    let (mut out, mut room) = (vec![1; 3 * SIZE], vec![0; 3 * SIZE]);
+    let blocks = |bytes: &mut Vec<u8>| {
+        // SAFETY: the memory outlives what is run.
+        unsafe { Blocks::even(bytes.as_mut_ptr(), SIZE, &common::bytes(), 3) }.unwrap()
+    };
+    let schedule = coll::alltoall(
+        &Members::of(&world),
+        Some(&blocks(&mut out)),
+        &blocks(&mut room),
+    );
+    let request = world.begin(schedule.unwrap());
+    let ended = play(&process, &script, request).expect("nothing of it is under way");
+    assert_eq!(ended.unwrap_err().class(), ErrorClass::Intern);
+    let late = Wire {
+        context: 1,
+        ..Wire::ready(0, SIZE)
+    };
+    script.look(vec![late.from(1), late.from(2)]);
+    script.look(Vec::new());
+    _ = world.iprobe(Source::Any, TagPattern::Any);
+    assert!(script.state().gets.is_empty() && !script.uses(&room));
+    assert_eq!(process.unexpected_messages(), 2);
 }

@@ -283,6 +283,7 @@ fn predefined(key: c_int) -> Option<*const c_int> {
     static ANY: c_int = k::MPI_ANY_SOURCE;
     static NOBODY: c_int = k::MPI_PROC_NULL;
     static YES: c_int = 1;
+    static NO: c_int = 0;
     static APPNUM: OnceLock<c_int> = OnceLock::new();
     static SIZE: OnceLock<c_int> = OnceLock::new();
     let runtime = state::runtime()?;
@@ -290,8 +291,9 @@ fn predefined(key: c_int) -> Option<*const c_int> {
         k::MPI_TAG_UB => &TAG_UB,
         k::MPI_IO => &ANY,
         k::MPI_HOST => &NOBODY,
-        // The clock of `MPI_Wtime` is that of the host, and a job has one host.
-        k::MPI_WTIME_IS_GLOBAL => &YES,
+        // The clock of `MPI_Wtime` is that of the host.
+        k::MPI_WTIME_IS_GLOBAL if runtime.launcher.hosts().count() == 1 => &YES,
+        k::MPI_WTIME_IS_GLOBAL => &NO,
         k::MPI_APPNUM => APPNUM.get_or_init(|| runtime.launcher.appnum().cast_signed()),
         k::MPI_UNIVERSE_SIZE => SIZE.get_or_init(|| runtime.world.size().cast_signed()),
         k::MPI_LASTUSEDCODE => return Some(errhandler::last_used_code()),

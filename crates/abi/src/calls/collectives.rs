@@ -15,7 +15,7 @@ use weft_mpi::{Buffer, Comm, Datatype, Op};
 use crate::args::{Counts, Place};
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
-use crate::{c, check};
+use crate::{c, check, state};
 
 type CommRef = &'static Arc<Comm>;
 type OpRef = &'static Arc<Op>;
@@ -424,10 +424,16 @@ pub(crate) fn alltoallw(send: Typed, receive: Typed, comm: CommRef) -> Checked<S
 }
 
 fn reduction(count: usize, datatype: DatatypeRef, op: OpRef) -> Reduction {
+    // The program's function is told the handle of the datatype, also if that is freed meanwhile.
+    let op = if op.as_predefined().is_none() && !datatype.is_predefined() {
+        op.keeping(state::use_datatype(datatype))
+    } else {
+        Arc::clone(op)
+    };
     Reduction {
         count,
         datatype: Arc::clone(datatype),
-        op: Arc::clone(op),
+        op,
     }
 }
 

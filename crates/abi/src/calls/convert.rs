@@ -1,4 +1,5 @@
-//! Handles as integers. All handles fit 31 bits, so this is the identity.
+//! Handles as integers. Handles fit 31 bits, so this is the identity; but for those of requests beyond the first
+//! four million that are live at once (`handle::request`), which are 0 as integers.
 
 use std::ffi::c_int;
 
@@ -7,7 +8,7 @@ use crate::c;
 macro_rules! conversions {
     ($($handle:ident $toint:ident $fromint:ident;)*) => {$(
         pub(crate) fn $toint(handle: c::$handle) -> c_int {
-            handle.0 as u32 as c_int
+            u32::try_from(handle.0).unwrap_or(0) as c_int
         }
 
         pub(crate) fn $fromint(number: c_int) -> c::$handle {

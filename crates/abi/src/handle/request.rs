@@ -1,11 +1,14 @@
 //! Handles of requests: the engine's own names, packed.
 //!
 //! ```text
-//!   bit   31 30     29      28     22 21      0
-//!        ┌──┬──┬──────────┬──────────┬─────────┐
-//!        │ 0│ 1│persistent│generation│  index  │
-//!        └──┴──┴──────────┴──────────┴─────────┘
+//!   bit 41      32 31 30     29      28     22 21      0
+//!      ┌──────────┬──┬──┬──────────┬──────────┬─────────┐
+//!      │more index│ 0│ 1│persistent│generation│  index  │
+//!      └──────────┴──┴──┴──────────┴──────────┴─────────┘
 //! ```
+//!
+//! Of the first four million requests that are live at once the handle converts to an integer and back
+//! (`MPI_Request_toint`); that of a later one does not fit, and is 0 there, which is no handle.
 //!
 //! A persistent request keeps its handle when it ends, others give it up: the bit says so without a
 //! look into the engine.
@@ -18,6 +21,10 @@ use crate::generated::constants::MPI_REQUEST_NULL;
 const MARK: usize = 1 << 30;
 const PERSISTENT: usize = 1 << 29;
 const INDEX_BITS: u32 = 22;
+const LOW: u32 = (1 << INDEX_BITS) - 1;
+/// Bits of an index that do not fit there, and where they are.
+const HIGH_BITS: u32 = u32::BITS - INDEX_BITS;
+const HIGH_SHIFT: u32 = 32;
 const _: () = assert!(INDEX_BITS + RequestId::GENERATION_BITS == 29);
 
 /// What a handle of a request says.
@@ -44,8 +51,9 @@ pub const fn pack_persistent(id: RequestId) -> c::Request {
 
 const fn handle(id: RequestId, persistent: bool) -> c::Request {
     let persistent = if persistent { PERSISTENT } else { 0 };
-    let index = id.index() as usize & ((1 << INDEX_BITS) - 1);
-    c::Request(MARK | persistent | (id.generation() as usize) << INDEX_BITS | index)
+    let index = (id.index() & LOW) as usize;
+    let high = ((id.index() >> INDEX_BITS) as usize) << HIGH_SHIFT;
+    c::Request(high | MARK | persistent | (id.generation() as usize) << INDEX_BITS | index)
 }
 
 /// What a handle says.
@@ -55,12 +63,13 @@ pub const fn unpack(handle: c::Request) -> Named {
     if word == MPI_REQUEST_NULL.0 {
         return Named::Null;
     }
-    if word >> 30 != 1 {
+    if word as u32 >> 30 != 1 || word >> (HIGH_SHIFT + HIGH_BITS) != 0 {
         return Named::Wild;
     }
     // The constructor cuts the generation to its bits, and so the mark of persistent requests off.
     let low = word as u32;
-    let id = RequestId::new(low & ((1 << INDEX_BITS) - 1), low >> INDEX_BITS);
+    let high = (word >> HIGH_SHIFT) as u32;
+    let id = RequestId::new(high << INDEX_BITS | low & LOW, low >> INDEX_BITS);
     Named::Request(id, word & PERSISTENT != 0)
 }
 
@@ -71,9 +80,13 @@ mod tests {
     #[test]
     fn requests_survive_the_way() {
         let last = (1 << RequestId::GENERATION_BITS) - 1;
-        for (index, generation, persistent) in
-            [(0, 0, false), (1, 255, true), ((1 << 22) - 1, last, false)]
-        {
+        for (index, generation, persistent) in [
+            (0, 0, false),
+            (1, 255, true),
+            ((1 << 22) - 1, last, false),
+            (1 << 22, 1, true),
+            (u32::MAX - 1, last, false),
+        ] {
             let id = RequestId::new(index, generation);
             assert_eq!(
                 unpack(handle(id, persistent)),

@@ -60,24 +60,71 @@ pub fn handle_of_comm(comm: &Comm) -> c::Comm {
         .unwrap_or(k::MPI_COMM_NULL)
 }
 
+/// What is known of the handle of a datatype.
+struct Known {
+    handle: c::Datatype,
+    /// Operations under way that tell it to a function of the program.
+    uses: usize,
+    /// The program has freed it: it ends with the last use.
+    freed: bool,
+}
+
 // Handles of datatypes by address: callbacks and `MPI_Type_get_contents` get the handle that the
 // program knows.
-static DATATYPE_HANDLES: LazyLock<Mutex<HashMap<usize, c::Datatype>>> =
-    LazyLock::new(Mutex::default);
+static DATATYPE_HANDLES: LazyLock<Mutex<HashMap<usize, Known>>> = LazyLock::new(Mutex::default);
 
 /// The handle for a new datatype; `None` when the table is full.
 pub fn publish_datatype(datatype: Arc<Datatype>) -> Option<c::Datatype> {
     let address = Arc::as_ptr(&datatype).addr();
     let handle = c::Datatype(handle::insert(datatype)?);
-    open(&DATATYPE_HANDLES).entry(address).or_insert(handle);
+    open(&DATATYPE_HANDLES).entry(address).or_insert(Known {
+        handle,
+        uses: 0,
+        freed: false,
+    });
     Some(handle)
 }
 
-/// Ends the handle of a datatype; answers whether it was live.
+/// The use of a datatype's handle by an operation under way: until it is dropped the handle stays what it
+/// is, whether or not the program frees it.
+pub struct DatatypeUse(Arc<Datatype>);
+
+/// Has the handle of a datatype stay for an operation that begins.
+pub fn use_datatype(datatype: &Arc<Datatype>) -> DatatypeUse {
+    if let Some(known) = open(&DATATYPE_HANDLES).get_mut(&Arc::as_ptr(datatype).addr()) {
+        known.uses += 1;
+    }
+    DatatypeUse(Arc::clone(datatype))
+}
+
+impl Drop for DatatypeUse {
+    fn drop(&mut self) {
+        let mut handles = open(&DATATYPE_HANDLES);
+        let address = Arc::as_ptr(&self.0).addr();
+        let Some(known) = handles.get_mut(&address) else {
+            return;
+        };
+        known.uses = known.uses.saturating_sub(1);
+        if known.uses == 0 && known.freed {
+            let handle = known.handle;
+            handles.remove(&address);
+            drop(handles);
+            handle::remove::<Arc<Datatype>>(handle.0);
+        }
+    }
+}
+
+/// Ends the handle of a datatype, at once or with the last operation that uses it; answers whether it was
+/// live.
 pub fn forget_datatype(datatype: &Arc<Datatype>, handle: c::Datatype) -> bool {
     let mut handles = open(&DATATYPE_HANDLES);
     let address = Arc::as_ptr(datatype).addr();
-    if handles.get(&address) == Some(&handle) {
+    if let Some(known) = handles.get_mut(&address)
+        && known.handle == handle
+    {
+        if known.uses > 0 {
+            return !std::mem::replace(&mut known.freed, true);
+        }
         handles.remove(&address);
     }
     drop(handles);
@@ -93,7 +140,7 @@ pub fn handle_of_datatype(datatype: &Arc<Datatype>) -> c::Datatype {
     }
     let known = open(&DATATYPE_HANDLES)
         .get(&Arc::as_ptr(datatype).addr())
-        .copied();
+        .map(|known| known.handle);
     known.unwrap_or(k::MPI_DATATYPE_NULL)
 }
 

@@ -3,13 +3,15 @@
 //! A context is given out by one process, the *leader* of the creation, from a counter of its own, and
 //! carries the leader's number: no two leaders give out the same, and no agreement is needed beyond
 //! one message to each member. The number of contexts that one process can lead is what remains of 32
-//! bits: two million for a job of 1024.
+//! bits, three quarters of them: one and a half million for a job of 1024. A leader that has none left says so in
+//! that message, so that every member gets the error.
 
 use std::sync::Arc;
 
 use weft_atomic::Ordering;
+use weft_fabric::GUEST_KEY;
 
-use super::Comm;
+use super::{Comm, UNNAMED};
 use crate::buffer;
 use crate::coll::Cut;
 use crate::engine::request::RequestId;
@@ -20,19 +22,44 @@ use crate::schedule::{Schedule, Span, Step};
 /// Bytes of a context in a message.
 const CONTEXT: usize = 4;
 
+/// Contexts are below this: from here on keys of signals are a guest's, see [`GUEST_KEY`].
+const END: u64 = GUEST_KEY >> 32;
+
 impl Process {
     /// A new context, led by this process.
     pub(super) fn new_context(&self) -> Result<u32> {
-        let number = self.contexts.fetch_add(1, Ordering::Relaxed);
         let leaders = self.peers().next_power_of_two().trailing_zeros();
-        let context = u64::from(number) << (leaders + 1) | u64::from(self.me().0) << 1;
-        u32::try_from(context).map_err(|_| {
-            Error::new(
+        let context = |number: u32| {
+            let context = u64::from(number) << (leaders + 1) | u64::from(self.me().0) << 1;
+            u32::try_from(context).ok().filter(|_| context < END)
+        };
+        // Counts no further than there are contexts.
+        let drawn = self
+            .contexts
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| {
+                context(number).map(|_| number + 1)
+            });
+        match drawn {
+            Ok(number) => Ok(context(number).expect("looked at just now")),
+            Err(number) => Err(Error::new(
                 ErrorClass::Other,
-                format!("this process has led the creation of {number} communicators, and no context is left; create communicators once and reuse them"),
-            )
-        })
+                format!(
+                    "this process has led the creation of {number} communicators, and no context is left; create communicators once and reuse them"
+                ),
+            )),
+        }
     }
+}
+
+/// The context that members have been told.
+pub(crate) fn told(context: u32) -> Result<u32> {
+    if context != UNNAMED {
+        return Ok(context);
+    }
+    Err(Error::new(
+        ErrorClass::Other,
+        "the process that leads the creation of this communicator has no context left; create communicators once and reuse them",
+    ))
 }
 
 impl Comm {
@@ -46,9 +73,14 @@ impl Comm {
     pub(super) fn agree_on(&self, name: &'static str, number: usize) -> Result<Vec<u32>> {
         let mut bytes = vec![0; number * CONTEXT];
         let first = self.leads();
+        let mut failure = None;
         if self.rank() == 0 && first {
             for place in bytes.chunks_exact_mut(CONTEXT) {
-                place.copy_from_slice(&self.process().new_context()?.to_le_bytes());
+                let context = self.process().new_context().unwrap_or_else(|error| {
+                    failure = Some(error);
+                    UNNAMED
+                });
+                place.copy_from_slice(&context.to_le_bytes());
             }
         }
         if self.remote().is_some() {
@@ -59,10 +91,13 @@ impl Comm {
         } else {
             self.spread(name, &mut bytes, 0)?;
         }
+        if let Some(error) = failure {
+            return Err(error);
+        }
         let words = bytes.chunks_exact(CONTEXT);
-        Ok(words
-            .map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")))
-            .collect())
+        words
+            .map(|word| told(u32::from_le_bytes(word.try_into().expect("four bytes"))))
+            .collect()
     }
 
     /// As [`Self::agree`], without waiting: the context goes to `copy` when the request ends.
@@ -70,7 +105,9 @@ impl Comm {
         let mut word = [0; CONTEXT];
         let first = self.leads();
         if self.rank() == 0 && first {
-            word = self.process().new_context()?.to_le_bytes();
+            let context = self.process().new_context();
+            // Every member, this one too, gets the error at the end.
+            word = context.unwrap_or(UNNAMED).to_le_bytes();
         }
         let sides = if self.remote().is_some() { 2 } else { 1 };
         let whole = Span::Scratch {
@@ -167,5 +204,109 @@ impl Comm {
             bit >>= 1;
         }
         steps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use weft_atomic::Ordering;
+    use weft_fabric_local::Local;
+
+    use crate::comm::{Bridge, FIRST_NUMBER};
+    use crate::{Comm, Error, Process};
+
+    /// Runs four ranks as threads, of which those in `empty` have no context left.
+    fn without_contexts(empty: &[u32], rank: impl Fn(Arc<Process>) + Sync) {
+        std::thread::scope(|scope| {
+            for endpoint in Local::group(4) {
+                let rank = &rank;
+                scope.spawn(move || {
+                    let process = Process::new(Box::new(endpoint));
+                    if empty.contains(&process.me().0) {
+                        process.contexts.store(u32::MAX, Ordering::Relaxed);
+                    }
+                    rank(Arc::clone(&process));
+                    process.drain();
+                });
+            }
+        });
+    }
+
+    fn is_told<T>(made: Result<T, Error>) {
+        let error = made.map(drop).expect_err("the leader has no context left");
+        assert!(error.text().contains("context"), "{error}");
+    }
+
+    #[test]
+    fn every_member_is_told_that_no_context_is_left() {
+        without_contexts(&[0], |process| {
+            let world = process.world();
+            let me = world.rank().cast_signed();
+            is_told(world.dup());
+            is_told(world.split(Some(me % 2), me));
+            is_told(world.create(world.group()));
+            is_told(world.create_group(world.group(), 3));
+            let (copy, request) = world.idup().unwrap();
+            is_told(process.wait(request));
+            assert_eq!(copy.known_context(), None);
+            // What another one leads goes on.
+            let group = Arc::new(world.group().include(&[2, 1, 0, 3]).unwrap());
+            assert!(world.create_group(&group, 3).unwrap().is_some());
+        });
+    }
+
+    fn sides(world: &Comm) -> (Arc<Comm>, u32) {
+        let (me, other) = (world.rank() / 2, 2 - world.rank() / 2 * 2);
+        // Led by rank 1, who has contexts.
+        let order = if me == 0 { [1, 0] } else { [3, 2] };
+        let group = Arc::new(world.group().include(&order).unwrap());
+        let side = world.create_group(&group, 5).unwrap();
+        (side.expect("a member"), other)
+    }
+
+    #[test]
+    fn both_sides_are_told_that_no_context_is_left() {
+        // Of the two leaders, ranks 0 and 2, the lower one draws.
+        without_contexts(&[0], |process| {
+            let world = process.world();
+            let (side, other) = sides(&world);
+            let bridge = Bridge {
+                comm: &world,
+                remote_leader: other,
+                tag: 7,
+            };
+            let leads = side.rank() == 1;
+            let made = side.connect(1, leads.then_some(bridge));
+            let error = made.map(drop).expect_err("no context is left");
+            assert!(!error.text().is_empty());
+            // Then by leaders that have one.
+            let bridge = Bridge {
+                comm: &world,
+                remote_leader: other + 1,
+                tag: 7,
+            };
+            let leads = side.rank() == 0;
+            let between = side.connect(0, leads.then_some(bridge)).unwrap();
+            // Rank 0 of the first side leads: it is rank 1 of the world.
+            between.merge(false).unwrap();
+            between.dup().unwrap();
+        });
+    }
+
+    #[test]
+    fn contexts_end_below_the_keys_of_guests() {
+        let endpoint = Local::group(1).pop().expect("one");
+        let process = Process::new(Box::new(endpoint));
+        let last = (super::END >> 1) as u32 - 1;
+        process.contexts.store(last, Ordering::Relaxed);
+        assert_eq!(process.new_context().unwrap(), last << 1);
+        for _ in 0..3 {
+            assert!(process.new_context().is_err());
+        }
+        assert_eq!(process.contexts.load(Ordering::Relaxed), last + 1);
+        process.contexts.store(FIRST_NUMBER, Ordering::Relaxed);
+        assert!(process.world().dup().is_ok());
     }
 }

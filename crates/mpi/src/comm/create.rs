@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weft_fabric::{Peer, Region};
 
-use super::{Comm, Remote, Shape, UNNAMED};
+use super::{Comm, Remote, Shape, UNNAMED, told};
 use crate::Buffer;
 use crate::buffer;
 use crate::engine::Guard;
@@ -18,7 +18,7 @@ use crate::schedule::{Schedule, Span, Step};
 
 /// Tag bit of the messages of `MPI_Comm_create_group` and `MPI_Intercomm_create`, which are no
 /// collectives of the parent.
-pub(super) const GROUP_TAG: i32 = 0x4000_0000;
+pub(crate) const GROUP_TAG: i32 = 0x4000_0000;
 
 /// What a rank asks of a split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,16 +104,22 @@ impl Comm {
         let channel = self.context() | 1;
         let mut word = [0; 4];
         if rank == 0 {
-            word = self.process().new_context()?.to_le_bytes();
+            let drawn = self.process().new_context();
+            word = drawn.as_ref().map_or(UNNAMED, |word| *word).to_le_bytes();
+            let mut outcome = drawn.map(drop);
+            // All of them, whatever becomes of the others: they wait for it.
             for peer in group.members().skip(1) {
-                self.process().lock().tell(&mut word, channel, peer, tag)?;
+                let told = self.process().lock().tell(&mut word, channel, peer, tag);
+                outcome = outcome.and(told);
             }
+            outcome?;
         } else {
             self.process()
                 .lock()
                 .hear(&mut word, channel, group.peer(0), tag)?;
         }
-        Ok(self.relative(u32::from_le_bytes(word), Arc::clone(group)))
+        let context = told(u32::from_le_bytes(word))?;
+        Ok(self.relative(context, Arc::clone(group)))
     }
 
     /// `MPI_Comm_split`: one communicator for each color, ordered by key, then by rank. `None` as

@@ -39,7 +39,7 @@ pub struct Bridge<'a> {
 struct Greeting {
     /// A context, if this is the leader who draws it.
     context: u32,
-    /// Processes of the group; 0 says to one's own group that the meeting failed.
+    /// Processes of the group; 0 says that there is no context, or to one's own group that the meeting failed.
     size: u32,
 }
 
@@ -132,18 +132,29 @@ impl Comm {
             ));
         }
         let draws = me < other;
+        let drawn = if draws {
+            self.process().new_context()
+        } else {
+            Ok(0)
+        };
         let ours = Greeting {
-            context: if draws {
-                self.process().new_context()?
-            } else {
-                0
-            },
-            size: self.size(),
+            context: *drawn.as_ref().unwrap_or(&0),
+            size: if drawn.is_ok() { self.size() } else { 0 },
         };
         let mut theirs = [0; Greeting::BYTES];
-        bridge.exchange(&mut ours.to_bytes(), &mut theirs)?;
+        let met = bridge.exchange(&mut ours.to_bytes(), &mut theirs);
+        drawn?;
+        met?;
         let theirs = Greeting::from_bytes(theirs);
-        if theirs.size == 0 || theirs.size > self.process().peers() {
+        if theirs.size == 0 {
+            return Err(Error::new(
+                ErrorClass::Comm,
+                format!(
+                    "{CREATE}: the remote leader has no context left; see the error that it got"
+                ),
+            ));
+        }
+        if theirs.size > self.process().peers() {
             return Err(Error::new(
                 ErrorClass::Comm,
                 format!(

@@ -17,6 +17,8 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::process::Process;
 
+pub(crate) use agree::told;
+pub(crate) use create::GROUP_TAG;
 pub use extras::{Attributes, Extras};
 pub use inter::Bridge;
 use topology::Topology;

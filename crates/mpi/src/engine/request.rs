@@ -372,6 +372,11 @@ impl Request {
 /// No slot.
 const NO_SLOT: u32 = u32::MAX;
 
+/// The next slot of a table with so many. That of [`RequestId::DONE`] is never given out.
+const fn next_index(slots: usize) -> usize {
+    slots + (slots == RequestId::DONE.index as usize) as usize
+}
+
 /// The table of requests. Slots are reused; a slot's generation moves on when it is released.
 #[derive(Debug)]
 pub(crate) struct Requests {
@@ -445,11 +450,12 @@ impl Requests {
 
     #[cold]
     fn grow(&mut self) {
-        self.slots.push(Request::vacant());
-        self.free = u32::try_from(self.slots.len() - 1)
+        let index = next_index(self.slots.len());
+        self.slots.resize_with(index + 1, Request::vacant);
+        self.free = u32::try_from(index)
             .ok()
-            .filter(|index| *index < RequestId::DONE.index)
-            .expect("at most four million requests of a rank are live at once");
+            .filter(|index| *index < NO_SLOT)
+            .expect("memory ends before four thousand million requests");
     }
 
     /// The request of that name, if it is live.
@@ -512,6 +518,13 @@ pub(crate) fn stale(id: RequestId) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_request_has_the_name_of_one_that_has_ended() {
+        let done = RequestId::DONE.index() as usize;
+        assert_eq!([0, 1, done - 1].map(next_index), [0, 1, done - 1]);
+        assert_eq!([done, done + 2].map(next_index), [done + 1, done + 2]);
+    }
 
     #[test]
     fn a_stale_name_is_noticed() {

@@ -21,7 +21,7 @@ use super::deferred::{Combine, Operands};
 use super::request::{Phase, RequestId, Work};
 use super::{Engine, Todo};
 use crate::buffer::{self, Buffer, TypedBuffer};
-use crate::comm::Comm;
+use crate::comm::{Comm, GROUP_TAG, told};
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
@@ -171,7 +171,8 @@ impl Place {
     }
 
     fn tag(&self) -> i32 {
-        (self.sequence & 0x7fff_ffff).cast_signed()
+        // Below the tags of creations, which travel in the same context.
+        self.sequence.cast_signed() & (GROUP_TAG - 1)
     }
 }
 
@@ -580,7 +581,7 @@ impl Engine {
             Step::Name { comm, from } => {
                 let mut word = [0; 4];
                 region(run.memory, *from)?.copy_to_slice(&mut word);
-                comm.name(u32::from_le_bytes(word));
+                comm.name(told(u32::from_le_bytes(word))?);
             }
             Step::Fence => {}
         }

@@ -20,6 +20,7 @@ mod predefined;
 mod tests;
 mod user;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use weft_fabric::Region;
@@ -35,11 +36,14 @@ pub use user::UserFunction;
 pub struct Op {
     action: Action,
     commutative: bool,
+    /// Dropped with it.
+    _kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
+#[derive(Clone)]
 enum Action {
     Predefined(Predefined),
-    User(Box<UserFunction>),
+    User(Arc<UserFunction>),
 }
 
 impl Op {
@@ -50,6 +54,7 @@ impl Op {
         Arc::new(Self {
             action: Action::Predefined(operation),
             commutative,
+            _kept: None,
         })
     }
 
@@ -62,8 +67,20 @@ impl Op {
         commutative: bool,
     ) -> Arc<Self> {
         Arc::new(Self {
-            action: Action::User(Box::new(function)),
+            action: Action::User(Arc::new(function)),
             commutative,
+            _kept: None,
+        })
+    }
+
+    /// The same operation, which keeps something as long as it lives: what a started collective needs
+    /// beside its arguments.
+    #[must_use]
+    pub fn keeping(&self, kept: impl Any + Send + Sync) -> Arc<Self> {
+        Arc::new(Self {
+            action: self.action.clone(),
+            commutative: self.commutative,
+            _kept: Some(Box::new(kept)),
         })
     }
 

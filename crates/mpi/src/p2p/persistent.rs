@@ -6,7 +6,7 @@ use super::{SendMode, Source, TagPattern, Target};
 use crate::buffer::Buffer;
 use crate::comm::Comm;
 use crate::engine::Engine;
-use crate::engine::request::{Outcome, Phase, Recipe, RequestId, Work};
+use crate::engine::request::{Outcome, Phase, Recipe, Request, RequestId, Work};
 use crate::error::{Error, ErrorClass, Result};
 use crate::process::Process;
 
@@ -72,21 +72,52 @@ impl Process {
     /// `MPI_Start`.
     ///
     /// # Errors
-    /// `Request` if it is stale, not persistent or under way.
+    /// `Request` if it is stale, not persistent or under way; otherwise what the operation could not begin
+    /// for. The request is inactive then.
     pub fn start(&self, id: RequestId) -> Result<()> {
+        self.lock().start(id)
+    }
+
+    /// `MPI_Startall`: starts all, also if one cannot be: others may wait for them.
+    ///
+    /// # Errors
+    /// `Request` if any is stale, not persistent or under way: none is started then. Otherwise that of the
+    /// first that could not be started, which is inactive; see [`Self::start`].
+    pub fn start_all(&self, ids: &[RequestId]) -> Result<()> {
         let mut engine = self.lock();
-        let slot = engine.core.requests.checked(id)?;
-        let Some(recipe) = slot.duties().recipe.as_deref() else {
+        for id in ids {
+            engine.startable(*id)?;
+        }
+        let mut outcome = Ok(());
+        for id in ids {
+            let started = engine.start(*id);
+            outcome = outcome.and(started);
+        }
+        outcome
+    }
+}
+
+impl Engine {
+    /// The slot of a request that may be started.
+    fn startable(&mut self, id: RequestId) -> Result<&mut Request> {
+        let slot = self.core.requests.checked(id)?;
+        if !slot.is_persistent() {
             return Err(not_startable(
                 "is not persistent: only requests of MPI_Send_init, MPI_Recv_init and the like can be started",
             ));
-        };
+        }
         if slot.phase != Phase::Inactive {
             return Err(not_startable(
                 "is under way: wait for its end before it is started again",
             ));
         }
-        let recipe = recipe.clone();
+        Ok(slot)
+    }
+
+    fn start(&mut self, id: RequestId) -> Result<()> {
+        let slot = self.startable(id)?;
+        let recipe = slot.duties().recipe.as_deref().cloned();
+        let recipe = recipe.expect("a persistent request has one");
         slot.phase = Phase::Active;
         slot.work = Work::Nothing;
         slot.outcome = Outcome {
@@ -94,8 +125,19 @@ impl Process {
             ..Outcome::default()
         };
         let context = slot.context;
+        let begun = self.begin(id, context, recipe);
+        if begun.is_err()
+            && let Some(slot) = self.core.requests.get_mut(id)
+        {
+            slot.phase = Phase::Inactive;
+        }
+        begun
+    }
+
+    /// Begins what a persistent request does.
+    fn begin(&mut self, id: RequestId, context: u32, recipe: Recipe) -> Result<()> {
         match recipe {
-            Recipe::Send { to: None, .. } => engine.core.complete(id),
+            Recipe::Send { to: None, .. } => self.core.complete(id),
             Recipe::Send {
                 mode,
                 buffer,
@@ -103,25 +145,25 @@ impl Process {
                 tag,
             } => {
                 if mode == SendMode::Buffered {
-                    engine.start_buffered(buffer, context, to, tag)?;
-                    engine.core.complete(id);
-                } else if let Some(begun) = engine.start_send(mode, buffer, context, to, tag)? {
-                    engine.follow(begun, id);
+                    self.start_buffered(buffer, context, to, tag)?;
+                    self.core.complete(id);
+                } else if let Some(begun) = self.start_send(mode, buffer, context, to, tag)? {
+                    self.follow(begun, id);
                 } else {
-                    engine.core.complete(id);
+                    self.core.complete(id);
                 }
             }
             Recipe::Receive { buffer, from, tag } => {
                 let Some(from) = from else {
-                    set_work(&mut engine, id, Work::receive(Buffer::Flat(Region::EMPTY)));
-                    engine.core.complete(id);
+                    set_work(self, id, Work::receive(Buffer::Flat(Region::EMPTY)));
+                    self.core.complete(id);
                     return Ok(());
                 };
-                set_work(&mut engine, id, Work::receive(buffer));
-                engine.post_receive(id, context, from, tag);
+                set_work(self, id, Work::receive(buffer));
+                self.post_receive(id, context, from, tag);
             }
             Recipe::Collective { schedule, place } => {
-                engine.begin_schedule(schedule, place, id);
+                self.begin_schedule(schedule, place, id);
             }
         }
         Ok(())

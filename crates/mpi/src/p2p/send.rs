@@ -63,17 +63,25 @@ impl Comm {
         send: (Buffer, Target, i32),
         receive: (Buffer, Source, TagPattern),
     ) -> Result<Status> {
-        let incoming = self.irecv(receive.0, receive.1, receive.2)?;
-        let outgoing = self.isend(SendMode::Standard, send.0, send.1, send.2);
-        let mut engine = self.process().lock();
-        let outgoing = match outgoing {
-            Ok(outgoing) => outgoing,
-            Err(error) => {
-                engine.cancel(incoming)?;
-                return Err(error);
-            }
+        let to = match send.1 {
+            Target::Null => None,
+            Target::Rank(rank) => Some(self.target(rank)?),
         };
-        let sent = engine.finish(outgoing);
+        let incoming = self.irecv(receive.0, receive.1, receive.2)?;
+        let mut engine = self.process().lock();
+        let outgoing = match to {
+            None => Ok(None),
+            Some(to) => engine.start_send(SendMode::Standard, send.0, self.context(), to, send.2),
+        };
+        let sent = match outgoing {
+            Ok(None) => Ok(()),
+            Ok(Some(outgoing)) => engine.finish(outgoing).map(drop),
+            Err(error) => Err(error),
+        };
+        if sent.is_err() {
+            engine.cancel(incoming)?;
+        }
+        // Also then: nothing may move into its buffer after the call.
         let received = engine.finish(incoming);
         sent.and(received)
     }

@@ -46,6 +46,8 @@ pub struct State {
     pub no_grant: bool,
     /// Gets under way.
     pub gets: Vec<Get>,
+    /// Each look ends all gets, with bytes of this value.
+    pub moves: Option<u8>,
     /// Grants that are live.
     pub grants: BTreeMap<u64, Region>,
     pub lost: Vec<Peer>,
@@ -113,6 +115,18 @@ impl Script {
         gets.remove(place.expect("it was under way"));
     }
 
+    fn move_all(&self) -> Vec<Found> {
+        let mut state = self.state();
+        let Some(value) = state.moves else {
+            return Vec::new();
+        };
+        let moved = state.gets.drain(..).map(|get| {
+            get.into.copy_from_slice(&vec![value; get.into.len()]);
+            Found::Moved(get.operation, Ok(()))
+        });
+        moved.collect()
+    }
+
     /// Whether the fabric may still touch this memory.
     pub fn uses(&self, memory: &[u8]) -> bool {
         let range = memory.as_ptr_range();
@@ -171,7 +185,8 @@ impl Fabric for Scripted {
 
     fn poll(&mut self, sink: &mut dyn Sink, _: usize) -> usize {
         let found = self.endpoint.0.state().looks.pop_front();
-        let found = found.unwrap_or_default();
+        let mut found = found.unwrap_or_default();
+        found.extend(self.endpoint.0.move_all());
         let count = found.len();
         for one in found {
             match one {

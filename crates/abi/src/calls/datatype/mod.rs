@@ -74,7 +74,15 @@ pub fn type_free(mut datatype: InOut<c::Datatype>) -> Checked<()> {
         ));
     }
     attribute::delete_all(Holder::Datatype(given), object.extras())?;
-    state::forget_datatype(object, given);
+    if !state::forget_datatype(object, given) {
+        return Err(Fault::argument(
+            k::MPI_ERR_TYPE,
+            "datatype",
+            "a datatype that is live",
+            "one that was freed, and that an operation under way uses still",
+            "free each datatype once",
+        ));
+    }
     datatype.set(k::MPI_DATATYPE_NULL);
     Ok(())
 }

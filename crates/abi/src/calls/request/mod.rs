@@ -388,11 +388,11 @@ pub fn start(request: InOut<c::Request>) -> Checked<()> {
 }
 
 pub fn startall(_count: usize, requests: &mut [c::Request]) -> Checked<()> {
-    for request in requests {
-        let id = present(*request, "array_of_requests")?;
-        state::process()?.start(id)?;
-    }
-    Ok(())
+    let ids: Checked<Vec<_>> = requests
+        .iter()
+        .map(|request| present(*request, "array_of_requests"))
+        .collect();
+    Ok(state::process()?.start_all(&ids?)?)
 }
 
 pub fn cancel(request: InOut<c::Request>) -> Checked<()> {

@@ -1,7 +1,9 @@
 //! The handshake and the records beside a stranger, a recording, and bytes changed on the way: refused
 //! with a reason, and never a message that the other side did not send.
 
-use weft_secure::{Channel, Handshake, Key, LENGTH, Step};
+use std::net::{IpAddr, Ipv4Addr};
+
+use weft_secure::{Admission, Channel, Handshake, Key, LENGTH, Source, Step};
 
 /// One step, as far as it goes; `None` once refused.
 fn feed(side: &mut Handshake, bytes: &[u8]) -> Option<Option<Channel>> {
@@ -36,8 +38,33 @@ fn disturb(script: &mut impl Iterator<Item = u8>, bytes: &mut Vec<u8>) -> bool {
     *bytes != before
 }
 
+/// Whoever comes from wherever: one of the older half goes, and of nobody's share but the largest.
+fn admit(bytes: &[u8]) {
+    let mut admission = Admission::seeded(bytes.len() as u64);
+    let mut waiting: Vec<(usize, Source)> = Vec::new();
+    for (number, byte) in bytes.iter().enumerate() {
+        let address = Ipv4Addr::new(10, 0, 0, byte % 8);
+        waiting.push((number, Source::of(IpAddr::V4(address))));
+        if byte % 4 > 0 {
+            continue;
+        }
+        let Some(victim) = admission.victim(&waiting) else {
+            panic!("somebody waits, and nobody goes");
+        };
+        let older = &waiting[..waiting.len().div_ceil(2)];
+        let share = |source| older.iter().filter(|one| one.1 == source).count();
+        let source = older.iter().find(|one| one.0 == victim).map(|one| one.1);
+        let Some(source) = source else {
+            panic!("{victim} is of the younger half");
+        };
+        assert!(older.iter().all(|one| share(one.1) <= share(source)));
+        waiting.retain(|one| one.0 != victim);
+    }
+}
+
 /// A script of disturbances for each message and record; what follows it comes from a stranger.
 pub fn run(bytes: &[u8]) {
+    admit(bytes);
     let key = Key::from_bytes([7; Key::BYTES]);
     for mut side in [
         Handshake::initiator(&key, "fuzz", b""),

@@ -110,6 +110,17 @@ fn datapath() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![2 => text, 1 => policy, 1 => grant, 4 => scene]
 }
 
+/// An agent that says who it is and is given ranks, and then anything.
+fn conversation() -> impl Strategy<Value = Vec<u8>> {
+    // Of another kind than the head's words, of any rank, a greeting; then the head's start.
+    let greeting = vec![1, 0, 1, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+    let rest = vec(any::<u8>(), 0..300);
+    prop_oneof![
+        5 => rest.clone().prop_map(move |rest| [&greeting[..], &rest].concat()),
+        1 => rest,
+    ]
+}
+
 proptest! {
     #[test]
     fn the_datapath_beside_strangers(bytes in datapath()) {
@@ -137,8 +148,13 @@ proptest! {
     }
 
     #[test]
-    fn what_launchers_say_to_each_other(which in 0_u8..4, bytes in said()) {
+    fn what_launchers_say_to_each_other(which in 0_u8..5, bytes in said()) {
         drivers::launch::run(&[&[which], &bytes[..]].concat());
+    }
+
+    #[test]
+    fn the_head_beside_a_lying_agent(bytes in conversation()) {
+        drivers::launch::run(&[&[3], &bytes[..]].concat());
     }
 
     #[test]

@@ -11,15 +11,18 @@ use std::os::fd::AsFd;
 
 use weft_sys::passing;
 
-use crate::bootstrap::{HostMap, NAME_LIMIT, VALUE_LIMIT};
+use crate::bootstrap::{NAME_LIMIT, VALUE_LIMIT};
 use weft_secure::Key;
 
 use crate::hex::{hex, unhex};
 
 /// Longest message in bytes.
 pub const LONGEST: usize = 3 * VALUE_LIMIT;
-/// Longest answer in bytes: the places of many ranks.
+/// Longest answer in bytes: a value, or a part of the places of many ranks. It must fit the buffer of a socket,
+/// whatever else waits there: what does not fit is never answered.
 pub const ANSWER: usize = 64 << 10;
+/// Longest part of the places of many ranks, in bytes; the next one is asked for.
+const PART: usize = 32 << 10;
 /// Longest text of an abort, so much of it is kept.
 const TEXT: usize = 4096;
 
@@ -53,8 +56,11 @@ pub enum Message {
         /// Its name.
         name: String,
     },
-    /// Asks where the ranks are, and for the key of the job.
-    AskPlaces,
+    /// Asks where the ranks are, and for the key of the job: for the part from this byte on.
+    AskPlaces {
+        /// Where it begins.
+        from: usize,
+    },
 }
 
 /// What a launcher answers.
@@ -68,8 +74,10 @@ pub enum Answer {
     Places {
         /// The key of the job.
         key: Key,
-        /// The host of each rank.
-        hosts: HostMap,
+        /// How many bytes all of it has.
+        total: usize,
+        /// A part of how [`HostMap`](crate::bootstrap::HostMap) writes the host of each rank.
+        part: String,
     },
     /// It cannot be done.
     Refused {
@@ -105,20 +113,43 @@ impl Answer {
         }
     }
 
+    /// The places of all ranks, from a byte on.
+    pub fn places(key: &Key, all: &str, from: usize) -> Self {
+        let mut end = all.len().min(from.saturating_add(PART));
+        while !all.is_char_boundary(end) {
+            end -= 1;
+        }
+        match all.get(from..end) {
+            Some(part) => Self::Places {
+                key: key.clone(),
+                total: all.len(),
+                part: part.to_owned(),
+            },
+            None => Self::Refused {
+                reason: format!(
+                    "the places of all ranks have {} bytes, not {from}",
+                    all.len()
+                ),
+            },
+        }
+    }
+
     /// As it goes over the socket.
     pub fn encode(&self) -> Vec<u8> {
         let text = match self {
             Self::Taken => "taken".into(),
             Self::Value(None) => "nothing".into(),
             Self::Value(Some(value)) => format!("value {}", hex(value)),
-            Self::Places { key, hosts } => format!("places {} {}", key.to_text(), hosts.encode()),
+            Self::Places { key, total, part } => {
+                format!("places {} {total} {part}", key.to_text())
+            }
             Self::Refused { reason } => format!("refused {reason}"),
         };
         text.into_bytes()
     }
 
-    /// What came over the socket, in a job of so many ranks; `None` if it is no answer.
-    pub fn decode(bytes: &[u8], ranks: u32) -> Option<Self> {
+    /// What came over the socket; `None` if it is no answer.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
         let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
         match word {
@@ -126,10 +157,12 @@ impl Answer {
             "nothing" => Some(Self::Value(None)),
             "value" => Some(Self::Value(Some(value(rest)?))),
             "places" => {
-                let (key, hosts) = rest.split_once(' ')?;
+                let (key, rest) = rest.split_once(' ')?;
+                let (total, part) = rest.split_once(' ')?;
                 Some(Self::Places {
                     key: key.parse().ok()?,
-                    hosts: HostMap::decode(hosts, ranks)?,
+                    total: total.parse().ok()?,
+                    part: part.to_owned(),
                 })
             }
             "refused" => Some(Self::Refused {
@@ -158,7 +191,9 @@ impl Message {
             Self::Put { name, value } => format!("put {name} {}", hex(value)).into_bytes(),
             Self::Fence => b"fence".to_vec(),
             Self::Get { rank, name } => format!("get {rank} {name}").into_bytes(),
-            Self::AskPlaces => b"places".to_vec(),
+            // As releases have asked that know no parts: they cannot read the answer, and say so.
+            Self::AskPlaces { from: 0 } => b"places".to_vec(),
+            Self::AskPlaces { from } => format!("places {from}").into_bytes(),
         }
     }
 
@@ -169,9 +204,13 @@ impl Message {
             "initialised" => Some(Self::Initialised),
             "finalised" => Some(Self::Finalised),
             "fence" => Some(Self::Fence),
-            "places" => Some(Self::AskPlaces),
+            "places" => Some(Self::AskPlaces { from: 0 }),
             text => {
                 let (word, rest) = text.split_once(' ')?;
+                if word == "places" {
+                    let from = rest.parse().ok()?;
+                    return Some(Self::AskPlaces { from });
+                }
                 let (first, second) = rest.split_once(' ')?;
                 match word {
                     "abort" => Some(Self::Abort {
@@ -226,7 +265,8 @@ mod tests {
             put,
             get,
             Message::Fence,
-            Message::AskPlaces,
+            Message::AskPlaces { from: 0 },
+            Message::AskPlaces { from: 70_000 },
         ] {
             assert!(message.encode().len() <= LONGEST);
             assert_eq!(Message::decode(&message.encode()), Some(message));
@@ -237,15 +277,15 @@ mod tests {
             Answer::Value(None),
             Answer::Value(Some(Vec::new())),
             Answer::Value(Some(vec![0, 255])),
-            Answer::Places {
-                key,
-                hosts: HostMap::single(3, "here"),
-            },
+            Answer::places(&key, "0*3 here", 0),
+            Answer::places(&key, "0*3 here", 8),
+            Answer::places(&key, "0*3 here", 9),
             Answer::Refused {
                 reason: "no room for more".into(),
             },
         ] {
-            assert_eq!(Answer::decode(&answer.encode(), 3), Some(answer));
+            assert!(answer.encode().len() <= ANSWER);
+            assert_eq!(Answer::decode(&answer.encode()), Some(answer));
         }
         let long = Message::Abort {
             code: 1,
@@ -267,6 +307,7 @@ mod tests {
             b"put  00",
             b"get x a",
             b"get 1 ",
+            b"places -1",
             b"\xff\0",
         ] {
             assert_eq!(Message::decode(bytes), None);

@@ -56,13 +56,8 @@ impl Builtin {
         };
         // Ranks of a job on one host have nothing to ask.
         if place.local_size != place.size {
-            match rank.ask(&Message::AskPlaces)? {
-                Answer::Places { key, hosts } if hosts.size() == place.size => {
-                    rank.hosts = hosts;
-                    rank.key = Some(key);
-                }
-                other => return Err(unexpected("where the other ranks are", &other)),
-            }
+            let (key, hosts) = places(place.size, |question| rank.ask(question))?;
+            (rank.hosts, rank.key) = (hosts, Some(key));
         }
         Ok(rank)
     }
@@ -76,13 +71,44 @@ impl Builtin {
         question.send(&self.control).map_err(lost)?;
         let mut bytes = vec![0; ANSWER];
         let (count, _) = passing::receive(&self.control, &mut bytes).map_err(lost)?;
-        Answer::decode(&bytes[..count], self.place.size).ok_or_else(|| {
+        Answer::decode(&bytes[..count]).ok_or_else(|| {
             BootstrapError::new(format!(
                 "the launcher's answer to rank {} cannot be understood ({count} bytes): mpiexec and the \
                  library must be of the same release of Weft",
                 self.place.rank
             ))
         })
+    }
+}
+
+/// Asks where the ranks of a job are, part by part.
+fn places(
+    ranks: u32,
+    ask: impl Fn(&Message) -> Result<Answer, BootstrapError>,
+) -> Result<(Key, HostMap), BootstrapError> {
+    let mut text = String::new();
+    loop {
+        let answer = ask(&Message::AskPlaces { from: text.len() })?;
+        let Answer::Places { key, total, part } = answer else {
+            return Err(unexpected("where the other ranks are", &answer));
+        };
+        text += &part;
+        if text.len() >= total {
+            let hosts = HostMap::decode(&text, ranks).filter(|hosts| hosts.size() == ranks);
+            let hosts = hosts.ok_or_else(|| {
+                BootstrapError::new(format!(
+                    "the launcher's list of where {ranks} ranks are cannot be understood: mpiexec and the \
+                     library must be of the same release of Weft"
+                ))
+            })?;
+            return Ok((key, hosts));
+        }
+        if part.is_empty() {
+            return Err(BootstrapError::new(format!(
+                "the launcher told {} of {total} bytes of where the ranks are, and no more",
+                text.len()
+            )));
+        }
     }
 }
 
@@ -260,6 +286,37 @@ mod tests {
         let launcher = join_from(&|_| None).expect("alone");
         assert!(launcher.is_singleton() && launcher.segment().is_none());
         assert_eq!((launcher.rank(), launcher.size()), (0, 1));
+    }
+
+    /// However many ranks there are: of each answer, as much as a socket takes.
+    #[test]
+    fn places_of_any_number_of_ranks_are_told() {
+        use super::*;
+        use weft_sys::descriptor::{Carries, socket_pair};
+        const RANKS: u32 = 9000;
+        let name = |rank: u32| format!("{rank}-é{}", "x".repeat(50));
+        let hosts = HostMap::group((0..RANKS).map(|rank| (rank, name(rank))));
+        let all = hosts.encode();
+        assert!(all.len() > 8 * ANSWER, "{}", all.len());
+        let key = Key::random().expect("random");
+        let (launcher, rank) = socket_pair(Carries::Messages).expect("descriptors are left");
+        let ask = |question: &Message| {
+            let lost = |error: std::io::Error| BootstrapError::new(error.to_string());
+            question.send(&rank).map_err(lost)?;
+            let mut bytes = vec![0; ANSWER];
+            let (count, _) = passing::receive(&launcher, &mut bytes).map_err(lost)?;
+            let Some(Message::AskPlaces { from }) = Message::decode(&bytes[..count]) else {
+                panic!("another question");
+            };
+            // As the launcher does: what does not go at once does not go at all.
+            let answer = Answer::places(&key, &all, from).encode();
+            assert!(answer.len() <= ANSWER);
+            passing::send(&launcher, &answer, &[]).map_err(lost)?;
+            let (count, _) = passing::receive(&rank, &mut bytes).map_err(lost)?;
+            Ok(Answer::decode(&bytes[..count]).expect("an answer"))
+        };
+        let (told, found) = places(RANKS, ask).expect("all of it");
+        assert!(told == key && found == hosts);
     }
 
     #[test]

@@ -76,7 +76,9 @@ struct Agent {
     watch: Watch,
     /// The ranks here, by their number on this host.
     seats: Vec<(u32, u32)>,
-    hosts: HostMap,
+    /// How many ranks the job has, and their places as the head wrote them.
+    size: u32,
+    places: String,
     key: Key,
     exchange: Exchange,
     /// All ranks here have come to a fence, and the head has not opened it.
@@ -126,8 +128,8 @@ pub fn run(
     };
     let assignment = *assignment;
     link.set_silence(Duration::from_millis(assignment.silence.max(1)).min(SILENCE));
-    let (hosts, segment) = match provide(&assignment) {
-        Ok(provided) => provided,
+    let segment = match provide(&assignment) {
+        Ok(segment) => segment,
         Err(error) => {
             let rank = assignment.seats[0].0;
             let reason = error.to_string();
@@ -144,7 +146,8 @@ pub fn run(
         ranks: Ranks::new(Some(segment.watch.clone())),
         watch: segment.watch,
         seats: assignment.seats.clone(),
-        hosts,
+        size: assignment.size,
+        places: assignment.hosts.clone(),
         key: Key::from_bytes(assignment.key),
         exchange: Exchange::new(local as u32),
         at_fence: false,
@@ -160,8 +163,8 @@ pub fn run(
     Ok(agent.finish(outcome))
 }
 
-/// What the ranks of an assignment need: the hosts of all, and memory to share.
-fn provide(assignment: &Assignment) -> io::Result<(HostMap, Segment)> {
+/// What the ranks of an assignment need: memory to share. The assignment must be one.
+fn provide(assignment: &Assignment) -> io::Result<Segment> {
     let local = assignment.seats.len() as u32;
     let seats = &assignment.seats;
     let there = seats.iter().all(|(rank, _)| *rank < assignment.size);
@@ -170,7 +173,7 @@ fn provide(assignment: &Assignment) -> io::Result<(HostMap, Segment)> {
             "the head's list of ranks is not understood",
         ));
     }
-    let hosts = HostMap::decode(&assignment.hosts, assignment.size)
+    HostMap::decode(&assignment.hosts, assignment.size)
         .filter(|hosts| hosts.size() == assignment.size)
         .ok_or_else(|| io::Error::other("the head's list of hosts is not understood"))?;
     // Four descriptors a rank. If the limit cannot be raised, the start of a rank will say so.
@@ -179,7 +182,7 @@ fn provide(assignment: &Assignment) -> io::Result<(HostMap, Segment)> {
     if limit.current.is_some_and(|limit| limit < wanted) {
         let _ = descriptor::raise_limit();
     }
-    Ok((hosts, segment::create(local, 0)?))
+    segment::create(local, 0)
 }
 
 /// Waits for the head to say something.
@@ -352,7 +355,8 @@ impl Agent {
         }
         let controls_at = entries.len();
         let mut controls = Vec::new();
-        for (index, control) in self.ranks.controls() {
+        // What ranks tell goes over the link as well.
+        for (index, control) in self.ranks.controls().filter(|_| !full) {
             controls.push(index);
             entries.push(Entry::new(control, Interest::Read));
         }
@@ -423,7 +427,7 @@ impl Agent {
                 }
             },
             ToAgent::Put { entries } => {
-                let size = self.hosts.size();
+                let size = self.size;
                 if !self.at_fence || entries.iter().any(|entry| entry.rank >= size) {
                     return wrong("it hands out values that nobody waits for");
                 }
@@ -543,10 +547,7 @@ impl Agent {
                 Question::Get { rank, name } => {
                     Answer::Value(self.exchange.get(rank, &name).cloned())
                 }
-                Question::Places => Answer::Places {
-                    key: self.key.clone(),
-                    hosts: self.hosts.clone(),
-                },
+                Question::Places { from } => Answer::places(&self.key, &self.places, from),
                 Question::Fence => {
                     // Who waits at one already does not come to another.
                     if !self.at_fence

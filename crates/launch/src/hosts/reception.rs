@@ -339,8 +339,8 @@ mod tests {
         let member = std::thread::spawn(move || {
             Meeting::begin(&key, Streams::one(stream.into())?, LONG)?.wait(LONG)
         });
-        let met = (0..200).map(|_| attend(&mut reception, 1).0).sum::<usize>();
-        assert!(member.join().expect("no panic").is_ok() && met == 1);
+        let came = (0..200).any(|_| attend(&mut reception, 1).0 == 1);
+        assert!(came && member.join().expect("no panic").is_ok());
     }
 
     #[test]

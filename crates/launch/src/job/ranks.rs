@@ -13,6 +13,11 @@ use super::verdict::{Failure, Progress};
 use crate::control::{Answer, LONGEST, Message};
 use crate::exchange::Entry;
 
+/// Messages of one rank that are read before others get their turn.
+const AT_ONCE: usize = 64;
+/// … of one that has ended: more than its socket holds.
+const LAST: usize = 4096;
+
 /// One rank that was started.
 struct Rank {
     process: u32,
@@ -34,8 +39,8 @@ pub enum Question {
     Fence,
     /// For a value.
     Get { rank: u32, name: String },
-    /// Where the ranks are.
-    Places,
+    /// Where the ranks are, from this byte on.
+    Places { from: usize },
 }
 
 /// All that were started so far, by number.
@@ -174,11 +179,18 @@ impl Ranks {
             .collect()
     }
 
-    /// Reads what a rank has to tell.
+    /// Reads what a rank has to tell: some of it, if it goes on without end; all of one that has ended.
     pub fn hear(&mut self, index: usize) -> Vec<Message> {
+        let most = match self.status(index) {
+            None => AT_ONCE,
+            Some(_) => LAST,
+        };
         let mut messages = Vec::new();
         let mut bytes = [0; LONGEST];
-        while let Some(control) = &mut self.all[index].control {
+        for _ in 0..most {
+            let Some(control) = &mut self.all[index].control else {
+                break;
+            };
             match control.read(&mut bytes) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -210,7 +222,7 @@ impl Ranks {
             Message::Get { rank, name } => {
                 self.asked.push((index, Question::Get { rank, name }));
             }
-            Message::AskPlaces => self.asked.push((index, Question::Places)),
+            Message::AskPlaces { from } => self.asked.push((index, Question::Places { from })),
         }
         None
     }
@@ -325,6 +337,22 @@ mod tests {
         Message::Initialised.send(&ends[0]).expect("connected");
         let without = Failure::NotInitialised { rank: 1, other: 0 };
         assert_eq!(ranks.listen(0), [without]);
+    }
+
+    /// A rank that tells something without end gets its turn, and no more.
+    #[test]
+    fn a_rank_that_never_stops_keeps_nobody_waiting() {
+        let (mut ranks, ends) = ranks(1);
+        descriptor::set_nonblocking(&ends[0], true).expect("may be set");
+        let mut told = 0;
+        while Message::Fence.send(&ends[0]).is_ok() {
+            told += 1;
+        }
+        assert!(told > AT_ONCE, "the socket holds {told}");
+        assert_eq!(ranks.hear(0).len(), AT_ONCE);
+        // What it said before it ended counts, all of it.
+        ranks.record(1000, ExitStatus::from_raw(0));
+        assert_eq!(ranks.hear(0).len(), told - AT_ONCE);
     }
 
     #[test]

@@ -462,7 +462,7 @@ impl<'a> Job<'a> {
                     }
                     continue;
                 }
-                Question::Places => Answer::Refused {
+                Question::Places { .. } => Answer::Refused {
                     reason: "all ranks of this job are on one host: there is nothing to tell"
                         .into(),
                 },

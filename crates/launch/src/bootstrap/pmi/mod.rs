@@ -56,6 +56,9 @@ pub const VARIABLES: [&str; 8] = [
 /// More ranks than this are a mistake of the launcher.
 const MOST_RANKS: u32 = 1 << 20;
 
+/// Most pieces of a value, where a launcher takes the shortest values that [`Client::begin`] allows.
+const PIECES: usize = 2 * VALUE_LIMIT / 23 + 1;
+
 /// A rank of such a launcher.
 #[derive(Debug)]
 pub struct Pmi {
@@ -145,6 +148,10 @@ impl Connection {
         };
         let (count, text) = first.split_once(':').ok_or_else(wrong)?;
         let count: usize = count.parse().map_err(|_| wrong())?;
+        // Another rank wrote it, which may be broken.
+        if count > PIECES {
+            return Err(wrong());
+        }
         let mut text = text.to_owned();
         for index in 1..count {
             if text.len() > 2 * VALUE_LIMIT {
@@ -153,7 +160,8 @@ impl Connection {
             let piece = self.get_text(&key_of(rank, name, index))?;
             text.push_str(&piece.ok_or_else(wrong)?);
         }
-        unhex(&text).map(Some).ok_or_else(wrong)
+        let value = unhex(&text).filter(|value| value.len() <= VALUE_LIMIT);
+        value.map(Some).ok_or_else(wrong)
     }
 
     fn get_text(&mut self, key: &str) -> Result<Option<String>, BootstrapError> {
@@ -417,6 +425,54 @@ impl Launcher for Pmi {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader, Write};
+
+    /// What another rank has put there by itself: nothing that it says has us ask without end.
+    #[test]
+    fn a_forged_value_is_refused() {
+        for (first, rest) in [
+            ("99999999999:", ""),
+            ("18446744073709551615:", "00"),
+            ("358:", &"0".repeat(1000)),
+            ("357:", "zz"),
+            ("-1:", ""),
+            ("no number", ""),
+        ] {
+            let (ours, launcher) = UnixStream::pair().expect("descriptors are left");
+            let mut connection = Connection {
+                client: Client::new(ours),
+                store: "kvs".into(),
+                limits: Limits {
+                    name: 63,
+                    value: 1023,
+                },
+                tied: false,
+                over: false,
+            };
+            let answering = std::thread::scope(|scope| {
+                let answers = scope.spawn(|| {
+                    let (mut reader, mut launcher) = (BufReader::new(&launcher), &launcher);
+                    let mut asked = 0;
+                    let mut line = String::new();
+                    while reader.read_line(&mut line).is_ok_and(|count| count > 0) {
+                        let value = if asked == 0 { first } else { rest };
+                        let answer = format!("cmd=get_result rc=0 value={value}\n");
+                        if launcher.write_all(answer.as_bytes()).is_err() {
+                            break;
+                        }
+                        asked += 1;
+                        line.clear();
+                    }
+                    asked
+                });
+                let refused = connection.get(3, "card");
+                drop(connection);
+                assert!(refused.is_err(), "{first}: {refused:?}");
+                answers.join().expect("no panic")
+            });
+            assert!(answering <= PIECES, "{first}: asked {answering} times");
+        }
+    }
 
     #[test]
     fn variables_that_contradict_each_other_are_named() {

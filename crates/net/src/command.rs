@@ -1,6 +1,7 @@
 //! `weft net up|status|policy|down|load|trial`.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -105,13 +106,45 @@ pub fn main(words: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
         Ok(command) => command,
         Err(error) => error.exit(),
     };
-    match run(command.what) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("weft net: {error:#}");
-            ExitCode::FAILURE
-        }
+    outcome(run(command.what), "")
+}
+
+/// Says what went wrong, if anybody listens. Who has closed our output has what was wanted of it.
+fn outcome(result: Result<()>, name: &str) -> ExitCode {
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    if error.is::<Unread>() {
+        return ExitCode::SUCCESS;
     }
+    let _ = writeln!(io::stderr(), "weft net: {name}{error:#}");
+    ExitCode::FAILURE
+}
+
+/// Nobody reads our output any more.
+#[derive(Debug)]
+struct Unread;
+
+impl std::fmt::Display for Unread {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("nobody reads the output any more")
+    }
+}
+
+impl std::error::Error for Unread {}
+
+/// Prints a line; `println` would end the program where the output is closed or full.
+macro_rules! say {
+    ($($text:tt)*) => {
+        say_line(format_args!($($text)*))
+    };
+}
+
+fn say_line(line: std::fmt::Arguments<'_>) -> Result<()> {
+    writeln!(io::stdout(), "{line}").map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Unread.into(),
+        _ => anyhow::Error::from(error).context("could not write to the standard output"),
+    })
 }
 
 /// The life of a component's process.
@@ -125,13 +158,7 @@ pub fn component(mut words: impl Iterator<Item = std::ffi::OsString>) -> ExitCod
             "components are started by weft net up, not by hand"
         )),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("weft net: {}: {error:#}", name.to_string_lossy());
-            ExitCode::FAILURE
-        }
-    }
+    outcome(result, &format!("{}: ", name.to_string_lossy()))
 }
 
 fn run(what: What) -> Result<()> {
@@ -140,11 +167,10 @@ fn run(what: What) -> Result<()> {
         What::Status { name, json } => {
             let status = status(&name)?;
             if json {
-                println!("{}", serde_json::to_string_pretty(&status)?);
+                say!("{}", serde_json::to_string_pretty(&status)?)
             } else {
-                show(&status);
+                show(&status)
             }
-            Ok(())
         }
         What::Policy {
             order,
@@ -180,7 +206,8 @@ fn up(file: &Path) -> Result<()> {
         );
     }
     let mut broker = Broker::up(description, start())?;
-    println!("up");
+    // Whether anybody hears it or not.
+    let _ = say!("up");
     broker.serve()?;
     Ok(())
 }
@@ -201,19 +228,20 @@ fn done(name: &str, question: &Question) -> Result<()> {
     }
 }
 
-fn show(status: &Status) {
-    println!("{} · {:?}", status.name, status.policy.order);
-    println!("wire: {}", status.wire);
+fn show(status: &Status) -> Result<()> {
+    say!("{} · {:?}", status.name, status.policy.order)?;
+    say!("wire: {}", status.wire)?;
     if let Some(path) = &status.namespace {
-        println!("far end: nsenter --net={path}");
+        say!("far end: nsenter --net={path}")?;
     }
-    println!(
+    say!(
         "lost at the card {} · for nobody {}",
-        status.missed, status.unknown
-    );
-    println!("client        received       sent  drop:full drop:starved  faults reclaimed  depth");
+        status.missed,
+        status.unknown
+    )?;
+    say!("client        received       sent  drop:full drop:starved  faults reclaimed  depth")?;
     for client in &status.clients {
-        println!(
+        say!(
             "{:12}{:10} {:10} {:10} {:12} {:7} {:9} {:6}{}",
             client.name,
             client.received,
@@ -224,15 +252,19 @@ fn show(status: &Status) {
             client.reclaimed,
             client.depth,
             if client.attached { "" } else { "  (nobody)" }
-        );
+        )?;
     }
-    println!("component        process restarts  CPU s");
+    say!("component        process restarts  CPU s")?;
     for component in &status.components {
-        println!(
+        say!(
             "{:16} {:7} {:8} {:6.2}",
-            component.name, component.process, component.restarts, component.seconds
-        );
+            component.name,
+            component.process,
+            component.restarts,
+            component.seconds
+        )?;
     }
+    Ok(())
 }
 
 /// A number with k, M or G behind it.
@@ -351,33 +383,34 @@ fn send_load(
     let ready = Duration::from_secs(3);
     for client in namespace.run(|| load::await_answers(&flows, load::client_address, ready))? {
         let name = &known.clients[client].name;
-        eprintln!(
+        let _ = writeln!(
+            io::stderr(),
             "weft net: client {name} did not answer within 3 s; its load is sent all the same"
         );
     }
     let before = IdleTimes::read();
     let reports = namespace.run(|| load::run(&flows, load::client_address, patience))?;
     let busy = IdleTimes::read().busy_since(&before);
-    println!(
+    say!(
         "client        asked Mbit/s    got   sent  replies  lost  corrupt  p50 µs  p99 µs  max µs"
-    );
+    )?;
     for (flow, report) in flows.iter().zip(&reports) {
-        print_report(&known.clients[flow.client].name, flow, report, seconds);
+        print_report(&known.clients[flow.client].name, flow, report, seconds)?;
     }
     for (core, busy) in busy.iter().enumerate() {
-        println!("core {core} busy {:.0} %", 100.0 * busy);
+        say!("core {core} busy {:.0} %", 100.0 * busy)?;
     }
     if histogram {
         for (flow, report) in flows.iter().zip(&reports) {
-            print_histogram(&known.clients[flow.client].name, report);
+            print_histogram(&known.clients[flow.client].name, report)?;
         }
     }
     Ok(())
 }
 
-fn print_report(name: &str, flow: &Flow, report: &FlowReport, seconds: f64) {
+fn print_report(name: &str, flow: &Flow, report: &FlowReport, seconds: f64) -> Result<()> {
     let micro = |value: u64| value as f64 / 1e3;
-    println!(
+    say!(
         "{name:12} {:13.0} {:7.1} {:6} {:8} {:5} {:8} {:7.1} {:7.1} {:7.1}",
         flow.bits as f64 / 1e6,
         report.bytes as f64 * 8e-6 / seconds,
@@ -388,12 +421,12 @@ fn print_report(name: &str, flow: &Flow, report: &FlowReport, seconds: f64) {
         micro(report.times.value_at_quantile(0.5)),
         micro(report.times.value_at_quantile(0.99)),
         micro(report.times.max()),
-    );
+    )
 }
 
 /// Round trips by powers of two of a microsecond.
-fn print_histogram(name: &str, report: &FlowReport) {
-    println!("{name}: round trips [µs]");
+fn print_histogram(name: &str, report: &FlowReport) -> Result<()> {
+    say!("{name}: round trips [µs]")?;
     let mut low = 0;
     let mut high = 1_000;
     while low < report.times.max() {
@@ -401,10 +434,11 @@ fn print_histogram(name: &str, report: &FlowReport) {
         if count > 0 {
             let part = count as f64 / report.times.len().max(1) as f64;
             let bar = "█".repeat((part * 50.0).ceil() as usize);
-            println!("{:>8} to {:<8} {count:9} {bar}", low / 1_000, high / 1_000);
+            say!("{:>8} to {:<8} {count:9} {bar}", low / 1_000, high / 1_000)?;
         }
         (low, high) = (high, high * 2);
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ use smoltcp::iface::SocketHandle;
 use smoltcp::socket::{tcp, udp};
 use smoltcp::wire::{IpAddress, IpEndpoint};
 use weft_sys::event::Ear;
+use weft_sys::poll::{self, Entry, Interest};
 use weft_sys::{clock, random};
 
 use crate::broker;
@@ -47,15 +48,17 @@ struct Inner {
     stack: Stack,
     ear: Ear,
     next_port: u16,
-    /// Keeps the place; `None` where there is no broker.
-    _place: Option<UnixStream>,
+    /// Keeps the place, and ends with the system; `None` where there is no broker.
+    place: Option<UnixStream>,
 }
 
 /// First port that is given to a socket which asks for none.
 const EPHEMERAL: u16 = 49_152;
 
 impl Network {
-    /// Takes the place of a client in a running system of this user.
+    /// Takes the place of a client in a running system of this user. It is this process's: a child that
+    /// is forked and goes on when this process has ended has no place any more, and its calls that wait end
+    /// with an error of kind `ConnectionAborted`, as they do when the system goes down.
     ///
     /// # Errors
     /// If there is no such system or place, or it is taken.
@@ -73,11 +76,14 @@ impl Network {
         let mut seed = [0; 8];
         random::fill(&mut seed)?;
         let seed = u64::from_le_bytes(seed);
+        if let Some(place) = &place {
+            ear.watch(place)?;
+        }
         let inner = Inner {
             stack: Stack::new(port, client, seed, clock::monotonic()),
             ear,
             next_port: EPHEMERAL + (seed % 8_192) as u16,
-            _place: place,
+            place,
         };
         Ok(Self {
             inner: Arc::new(Mutex::new(inner)),
@@ -197,6 +203,8 @@ impl Inner {
         limit: Option<u64>,
         mut look: impl FnMut(&mut Stack) -> Option<io::Result<T>>,
     ) -> io::Result<T> {
+        // Woken, and nothing has come: by what, then?
+        let mut woken = false;
         loop {
             let now = clock::monotonic();
             let moved = self.stack.poll(now);
@@ -209,7 +217,11 @@ impl Inner {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody answered"));
             }
             if moved || self.stack.port.announce() {
+                woken = false;
                 continue;
+            }
+            if woken {
+                self.has_place()?;
             }
             let own = self.stack.deadline(now);
             let deadline = match (own, limit) {
@@ -217,6 +229,22 @@ impl Inner {
                 (one, other) => one.or(other),
             };
             self.ear.wait(deadline)?;
+            woken = true;
+        }
+    }
+
+    /// Whether the place is still ours: the broker says nothing over the connection but its end.
+    fn has_place(&self) -> io::Result<()> {
+        let Some(place) = &self.place else {
+            return Ok(());
+        };
+        let mut entries = [Entry::new(place, Interest::Read)];
+        match poll::wait(&mut entries, Some(Duration::ZERO))? {
+            0 => Ok(()),
+            _ => Err(io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "the system is gone or has taken this place back: attach again",
+            )),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Ten million hostile words: indices and descriptors, near the truth and far from it, written into all
-//! that client B may write, while A is served.
+//! that client B may write, while A is served; then as many into what B had, while its successor is.
 
 use std::io;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use weft_atomic::Ordering;
@@ -12,6 +13,7 @@ use super::{arrived, flow, pass, rate, threads};
 use crate::client::Work;
 use crate::description::Description;
 use crate::system::{Id, System};
+use crate::wire::Reports;
 
 const WORDS: u64 = 10_000_000;
 
@@ -72,8 +74,46 @@ fn scribble(memory: &Mapping, receives: bool, noise: u64) {
     }
 }
 
+/// All words, and all bells among them.
+fn strike(channels: &[(Mapping, Bell)], noise: &mut Noise) {
+    for _ in 0..WORDS / BATCH {
+        for _ in 0..BATCH {
+            let word = noise.next();
+            // The first is the one from which it receives.
+            scribble(&channels[(word & 1) as usize].0, word & 1 == 0, word);
+        }
+        for (_, bell) in channels {
+            bell.ring();
+        }
+        // So that those who read are among the words, and not after them.
+        weft_sys::cores::give_way();
+    }
+}
+
+/// Mbit/s of each client since then.
+fn since(reports: &Reports, before: &[u64], began: u64) -> Vec<f64> {
+    let seconds = (clock::monotonic() - began) as f64 / 1e9;
+    let pairs = arrived(reports).into_iter().zip(before);
+    pairs
+        .map(|(now, before)| (now - before) as f64 * 8e-6 / seconds)
+        .collect()
+}
+
+fn faults(system: &System) -> u64 {
+    let ports = |id| (0..4).map(move |port| (id, port));
+    let all = system.components().into_iter().flat_map(ports);
+    all.map(|(id, port)| system.board(id).counters(port).faults)
+        .sum()
+}
+
+/// Replies of A that were corrupt, and out of order.
+fn mistakes_of_a(reports: &Reports) -> (u64, u64) {
+    let reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
+    (reports[0].corrupt, reports[0].reordered)
+}
+
 pub(super) fn run() -> io::Result<()> {
-    println!(
+    super::say!(
         "A and B are asked for 200 Mbit/s each. B writes {WORDS} hostile words into its queues."
     );
     for driver in [false, true] {
@@ -85,41 +125,34 @@ pub(super) fn run() -> io::Result<()> {
         threads.kill(Id::Client(1))?;
         let channels = channels(&threads.system, 1)?;
         let mut noise = Noise(44);
-        let (before, began) = (arrived(&reports)[0], clock::monotonic());
-        for _ in 0..WORDS / BATCH {
-            for _ in 0..BATCH {
-                let word = noise.next();
-                // The first is the one from which it receives.
-                scribble(&channels[(word & 1) as usize].0, word & 1 == 0, word);
-            }
-            for (_, bell) in &channels {
-                bell.ring();
-            }
-            // So that those who read are among the words, and not after them.
-            weft_sys::cores::give_way();
-        }
-        let seconds = (clock::monotonic() - began) as f64 / 1e9;
-        let beside = (arrived(&reports)[0] - before) as f64 * 8e-6 / seconds;
-        let faults: u64 = threads
-            .system
-            .components()
-            .into_iter()
-            .flat_map(|id| (0..4).map(move |port| (id, port)))
-            .map(|(id, port)| threads.system.board(id).counters(port).faults)
-            .sum();
-        let (corrupt, reordered) = {
-            let reports = reports
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-            (reports[0].corrupt, reports[0].reordered)
-        };
-        println!(
-            "{}: A has {beside:.1} Mbit/s for {seconds:.1} s ({usual:.1} before), {corrupt} corrupt, \
-             {reordered} out of order; {faults} faults counted",
+        let (before, began) = (arrived(&reports), clock::monotonic());
+        strike(&channels, &mut noise);
+        let beside = since(&reports, &before, began)[0];
+        let mistakes = mistakes_of_a(&reports);
+        let faults = faults(&threads.system);
+        super::say!(
+            "{}: A has {beside:.1} Mbit/s ({usual:.1} before), {} corrupt, {} out of order; {faults} \
+             faults counted",
             match driver {
                 true => "behind a client-side driver",
                 false => "without one",
-            }
+            },
+            mistakes.0,
+            mistakes.1,
+        );
+        // Whoever B left behind goes on; its successor has other memory.
+        threads.restart(Id::Client(1), None)?;
+        pass(Duration::from_millis(200))?;
+        let known = self::faults(&threads.system);
+        let (before, began) = (arrived(&reports), clock::monotonic());
+        strike(&channels, &mut noise);
+        let rates = since(&reports, &before, began);
+        super::say!(
+            "  B replaced, the words go into what it had: A has {:.1} Mbit/s, B's successor {:.1}; {} \
+             faults counted",
+            rates[0],
+            rates[1],
+            self::faults(&threads.system) - known,
         );
         threads.stop()?;
     }

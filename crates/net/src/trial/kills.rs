@@ -111,11 +111,11 @@ fn try_all(name: &str) -> io::Result<()> {
     let socket = namespace.run(|| UdpSocket::bind("0.0.0.0:0"))?;
     socket.connect(load::client_address(0))?;
     socket.set_nonblocking(true)?;
-    println!("wire: {}", known.wire);
-    println!("5 000 datagrams of 1472 bytes a second to client A, which echoes them.");
-    println!("killed          longest gap ms   sent  replies  lost");
+    super::say!("wire: {}", known.wire);
+    super::say!("5 000 datagrams of 1472 bytes a second to client A, which echoes them.");
+    super::say!("killed          longest gap ms   sent  replies  lost");
     let show = |what: &str, seen: &Seen| {
-        println!(
+        super::say!(
             "{what:16} {:13.1} {:6} {:8} {:5}",
             seen.gap as f64 / 1e6,
             seen.sent,
@@ -143,7 +143,7 @@ fn try_all(name: &str) -> io::Result<()> {
     }
     let now = status(name)?;
     let restarts: u32 = now.components.iter().map(|one| one.restarts).sum();
-    println!(
+    super::say!(
         "{restarts} restarts; service was back within {:.1} ms, 100 ms are promised",
         worst as f64 / 1e6
     );

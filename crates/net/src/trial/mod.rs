@@ -1,6 +1,15 @@
 //! Trials: what the datapath promises about clients that misbehave, policies that change and components
 //! that die, tried in real time on this machine, with figures. `weft net trial`.
 
+/// Prints a line if anybody reads it: a trial goes on to its end.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+use say;
+
 mod hostile;
 mod kills;
 mod shares;
@@ -105,8 +114,8 @@ fn hoarder() -> io::Result<()> {
     let description = Description::of(&[Work::Echo; 2]);
     let (mut threads, reports) = threads(description, 1_000, &[flow(0, 300), flow(1, 300)])?;
     pass(Duration::from_millis(200))?;
-    println!("A and B are asked for 300 Mbit/s each. B takes its buffers and returns none.");
-    println!("          B serves  B hoards  Mbit/s of A");
+    say!("A and B are asked for 300 Mbit/s each. B takes its buffers and returns none.");
+    say!("          B serves  B hoards  Mbit/s of A");
     let (mut serving, mut hoarding) = (0.0, 0.0);
     for round in 1..=ROUNDS {
         let serves = rate(&reports, 0)?;
@@ -116,11 +125,11 @@ fn hoarder() -> io::Result<()> {
         let after = threads.system.board(Id::RxCopier(1)).counters(1);
         threads.restart(Id::Client(1), None)?;
         let dropped = after.full + after.starved - before.full - before.starved;
-        println!("round {round}: {serves:10.1}{hoards:10.1}  ({dropped} frames for B dropped)");
+        say!("round {round}: {serves:10.1}{hoards:10.1}  ({dropped} frames for B dropped)");
         serving += serves;
         hoarding += hoards;
     }
-    println!(
+    say!(
         "A keeps {:.2} % of its rate; at least 98 % is promised",
         100.0 * hoarding / serving
     );

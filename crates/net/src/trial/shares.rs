@@ -48,7 +48,7 @@ pub(super) fn run() -> io::Result<()> {
     let description = Description::of(&[usual, usual, usual, hog]);
     let flows: Vec<_> = (0..4).map(|client| flow(client, 0)).collect();
     let (mut threads, reports) = threads(description, 50, &flows)?;
-    println!("A, B, C send 60 Mbit/s, D tries 500; the wire carries 50.");
+    super::say!("A, B, C send 60 Mbit/s, D tries 500; the wire carries 50.");
     let mut choice = threads.system.description.choice();
     for phase in PHASES {
         choice.order = phase.order;
@@ -76,7 +76,7 @@ pub(super) fn run() -> io::Result<()> {
             });
             ("shares", off.fold(0.0, f64::max), 3.0)
         };
-        println!(
+        super::say!(
             "{said:26} {:6.1} {:6.1} {:6.1} {:6.1} Mbit/s: {what} within {:.2} %, {promised} % is promised",
             rates[0],
             rates[1],
@@ -103,7 +103,7 @@ pub(super) fn run() -> io::Result<()> {
     };
     let driven = threads.system.board(Id::Driver).counters(1).frames;
     let others = driven.saturating_sub(datagrams);
-    println!(
+    super::say!(
         "{taken} frames taken from clients, {datagrams} datagrams and {others} others at the far end: \
          {} lost, {faults} refused",
         taken.saturating_sub(datagrams + others)

@@ -621,7 +621,7 @@ static int call_MPI_Cancel(struct choice *c) {
 static int call_MPI_Cart_coords(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, cartesian, COMMUNICATORS);
     int a1 = take_int(c, 1, 0);
-    int a2 = take_int(c, 2, 1);
+    int a2 = take_length(c, 2, 1);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
     return MPI_Cart_coords(a0, a1, a2, a3);
@@ -640,7 +640,7 @@ static int call_MPI_Cart_create(struct choice *c) {
 
 static int call_MPI_Cart_get(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, cartesian, COMMUNICATORS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
     void *a4 = take_area(c, 4);
@@ -1006,7 +1006,7 @@ static int call_MPI_Comm_spawn(struct choice *c) {
 }
 
 static int call_MPI_Comm_spawn_multiple(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_area(c, 1);
     void *a2 = take_area(c, 2);
     void *a3 = take_ints(c, 3, 1);
@@ -1074,7 +1074,7 @@ static int call_MPI_Dims_create(struct choice *c) {
 
 static int call_MPI_Dist_graph_create(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, MPI_COMM_SELF, COMMUNICATORS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_ints(c, 2, 0);
     void *a3 = take_ints(c, 3, 1);
     void *a4 = take_ints(c, 4, 0);
@@ -1103,10 +1103,10 @@ static int call_MPI_Dist_graph_create_adjacent(struct choice *c) {
 
 static int call_MPI_Dist_graph_neighbors(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, distributed, COMMUNICATORS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
-    int a4 = take_int(c, 4, 1);
+    int a4 = take_length(c, 4, 1);
     void *a5 = take_area(c, 5);
     void *a6 = take_area(c, 6);
     if (c->over) return MPI_SUCCESS;
@@ -2322,8 +2322,8 @@ static int call_MPI_Graph_create(struct choice *c) {
 
 static int call_MPI_Graph_get(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, graph, COMMUNICATORS);
-    int a1 = take_int(c, 1, 1);
-    int a2 = take_int(c, 2, 1);
+    int a1 = take_length(c, 1, 1);
+    int a2 = take_length(c, 2, 1);
     void *a3 = take_area(c, 3);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -2332,7 +2332,7 @@ static int call_MPI_Graph_get(struct choice *c) {
 
 static int call_MPI_Graph_map(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, MPI_COMM_SELF, COMMUNICATORS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_ints(c, 2, 0);
     void *a3 = take_ints(c, 3, 0);
     void *a4 = take_area(c, 4);
@@ -2343,7 +2343,7 @@ static int call_MPI_Graph_map(struct choice *c) {
 static int call_MPI_Graph_neighbors(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, graph, COMMUNICATORS);
     int a1 = take_int(c, 1, 0);
-    int a2 = take_int(c, 2, 1);
+    int a2 = take_length(c, 2, 1);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
     return MPI_Graph_neighbors(a0, a1, a2, a3);
@@ -2399,7 +2399,7 @@ static int call_MPI_Group_difference(struct choice *c) {
 
 static int call_MPI_Group_excl(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_ints(c, 2, 0);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
@@ -2429,7 +2429,7 @@ static int call_MPI_Group_fromint(struct choice *c) {
 
 static int call_MPI_Group_incl(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_ints(c, 2, 0);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
@@ -2446,7 +2446,7 @@ static int call_MPI_Group_intersection(struct choice *c) {
 
 static int call_MPI_Group_range_excl(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_ranges(c, 2);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
@@ -2455,7 +2455,7 @@ static int call_MPI_Group_range_excl(struct choice *c) {
 
 static int call_MPI_Group_range_incl(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_ranges(c, 2);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
@@ -2485,7 +2485,7 @@ static int call_MPI_Group_toint(struct choice *c) {
 
 static int call_MPI_Group_translate_ranks(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_ints(c, 2, 0);
     MPI_Group a3 = take_handle(c, 3, group, GROUPS);
     void *a4 = take_area(c, 4);
@@ -3958,7 +3958,7 @@ static int call_MPI_Pready(struct choice *c) {
 }
 
 static int call_MPI_Pready_list(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_ints(c, 1, 0);
     MPI_Request a2 = take_handle(c, 2, fresh_persistent(), REQUESTS);
     if (c->over) return MPI_SUCCESS;
@@ -4384,7 +4384,7 @@ static int call_MPI_Request_get_status(struct choice *c) {
 }
 
 static int call_MPI_Request_get_status_all(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_statuses(c, 3);
@@ -4393,7 +4393,7 @@ static int call_MPI_Request_get_status_all(struct choice *c) {
 }
 
 static int call_MPI_Request_get_status_any(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -4403,7 +4403,7 @@ static int call_MPI_Request_get_status_any(struct choice *c) {
 }
 
 static int call_MPI_Request_get_status_some(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -5016,7 +5016,7 @@ static int call_MPI_Start(struct choice *c) {
 }
 
 static int call_MPI_Startall(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Startall(a0, a1);
@@ -5103,7 +5103,7 @@ static int call_MPI_T_category_changed(struct choice *c) {
 
 static int call_MPI_T_category_get_categories(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_categories(a0, a1, a2);
@@ -5111,7 +5111,7 @@ static int call_MPI_T_category_get_categories(struct choice *c) {
 
 static int call_MPI_T_category_get_cvars(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_cvars(a0, a1, a2);
@@ -5119,7 +5119,7 @@ static int call_MPI_T_category_get_cvars(struct choice *c) {
 
 static int call_MPI_T_category_get_events(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_events(a0, a1, a2);
@@ -5160,7 +5160,7 @@ static int call_MPI_T_category_get_num_events(struct choice *c) {
 
 static int call_MPI_T_category_get_pvars(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_pvars(a0, a1, a2);
@@ -5526,7 +5526,7 @@ static int call_MPI_Test_cancelled(struct choice *c) {
 }
 
 static int call_MPI_Testall(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_statuses(c, 3);
@@ -5535,7 +5535,7 @@ static int call_MPI_Testall(struct choice *c) {
 }
 
 static int call_MPI_Testany(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -5545,7 +5545,7 @@ static int call_MPI_Testany(struct choice *c) {
 }
 
 static int call_MPI_Testsome(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -5586,7 +5586,7 @@ static int call_MPI_Type_contiguous_c(struct choice *c) {
 static int call_MPI_Type_create_darray(struct choice *c) {
     int a0 = take_int(c, 0, 1);
     int a1 = take_int(c, 1, 0);
-    int a2 = take_int(c, 2, 1);
+    int a2 = take_length(c, 2, 1);
     void *a3 = take_ints(c, 3, 4);
     void *a4 = take_ints(c, 4, MPI_DISTRIBUTE_BLOCK);
     void *a5 = take_ints(c, 5, MPI_DISTRIBUTE_DFLT_DARG);
@@ -5601,7 +5601,7 @@ static int call_MPI_Type_create_darray(struct choice *c) {
 static int call_MPI_Type_create_darray_c(struct choice *c) {
     int a0 = take_int(c, 0, 1);
     int a1 = take_int(c, 1, 0);
-    int a2 = take_int(c, 2, 1);
+    int a2 = take_length(c, 2, 1);
     void *a3 = take_wides(c, 3, 4);
     void *a4 = take_ints(c, 4, MPI_DISTRIBUTE_BLOCK);
     void *a5 = take_ints(c, 5, MPI_DISTRIBUTE_DFLT_DARG);
@@ -5764,7 +5764,7 @@ static int call_MPI_Type_create_struct_c(struct choice *c) {
 }
 
 static int call_MPI_Type_create_subarray(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 4);
     void *a3 = take_ints(c, 3, 0);
@@ -5776,7 +5776,7 @@ static int call_MPI_Type_create_subarray(struct choice *c) {
 }
 
 static int call_MPI_Type_create_subarray_c(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 4);
     void *a3 = take_wides(c, 3, 0);
@@ -6095,7 +6095,7 @@ static int call_MPI_Wait(struct choice *c) {
 }
 
 static int call_MPI_Waitall(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_statuses(c, 2);
     if (c->over) return MPI_SUCCESS;
@@ -6103,7 +6103,7 @@ static int call_MPI_Waitall(struct choice *c) {
 }
 
 static int call_MPI_Waitany(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_status(c, 3);
@@ -6112,7 +6112,7 @@ static int call_MPI_Waitany(struct choice *c) {
 }
 
 static int call_MPI_Waitsome(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);

@@ -93,7 +93,7 @@ fn recipe(script: &mut Script<'_>, types: &[Arc<Datatype>]) -> Recipe {
             extent: script.count(),
             of: of_one,
         },
-        _ => Recipe::Dup(of_one),
+        _ => Recipe::duplicate(&of_one),
     }
 }
 

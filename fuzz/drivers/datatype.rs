@@ -93,10 +93,7 @@ fn recipe(script: &mut Script<'_>, types: &[Arc<Datatype>]) -> Recipe {
             extent: script.count(),
             of: of_one,
         },
-        _ => Recipe::Dup {
-            of: of_one,
-            times: 1,
-        },
+        _ => Recipe::duplicate(&of_one),
     }
 }
 

@@ -181,6 +181,11 @@ fn who_ends_the_job_does_not_wait_for_a_reader_of_standard_input() {
     }
 }
 
+#[test]
+fn datatypes_nested_a_million_deep() {
+    passes("chains", &[1], &[]);
+}
+
 /// Every function of the C binding with the extremes of each argument in turn, 26 000 calls: each ends
 /// in success or in an error of MPI.
 #[test]

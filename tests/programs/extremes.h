@@ -170,7 +170,8 @@ static int take_int(struct choice *c, int place, int ordinary) {
     return which < 0 ? ordinary : ints[which];
 }
 
-/* The length of a list. Lists are as long as the largest, which takes a while to look at: one is enough. */
+/* The length of a list, or of a message. Memory is as long as the largest, which takes a while to look at:
+ * one such extreme is enough. */
 static int take_length(struct choice *c, int place, int ordinary) {
     static const int lengths[] = {0, -1, 2, INT_MAX, INT_MIN};
     int which = chosen(c, place, NUMBER_OF(lengths));

@@ -47,12 +47,12 @@ static int call_MPI_Abi_set_fortran_info(struct choice *c) {
 
 static int call_MPI_Accumulate(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
-    int a5 = take_int(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    int a5 = take_length(c, 5, 4);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Op a7 = take_handle(c, 7, MPI_SUM, OPERATIONS);
     MPI_Win a8 = take_handle(c, 8, NULL, OTHERS);
     if (c->over) return MPI_SUCCESS;
@@ -62,11 +62,11 @@ static int call_MPI_Accumulate(struct choice *c) {
 static int call_MPI_Accumulate_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
     MPI_Count a5 = take_wide(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Op a7 = take_handle(c, 7, MPI_SUM, OPERATIONS);
     MPI_Win a8 = take_handle(c, 8, NULL, OTHERS);
     if (c->over) return MPI_SUCCESS;
@@ -111,11 +111,11 @@ static int call_MPI_Aint_diff(struct choice *c) {
 
 static int call_MPI_Allgather(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Allgather(a0, a1, a2, a3, a4, a5, a6);
@@ -124,10 +124,10 @@ static int call_MPI_Allgather(struct choice *c) {
 static int call_MPI_Allgather_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Allgather_c(a0, a1, a2, a3, a4, a5, a6);
@@ -135,11 +135,11 @@ static int call_MPI_Allgather_c(struct choice *c) {
 
 static int call_MPI_Allgather_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a7 = take_handle(c, 7, MPI_INFO_NULL, INFOS);
     void *a8 = take_area(c, 8);
@@ -150,10 +150,10 @@ static int call_MPI_Allgather_init(struct choice *c) {
 static int call_MPI_Allgather_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a7 = take_handle(c, 7, MPI_INFO_NULL, INFOS);
     void *a8 = take_area(c, 8);
@@ -163,12 +163,12 @@ static int call_MPI_Allgather_init_c(struct choice *c) {
 
 static int call_MPI_Allgatherv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
     void *a5 = take_ints(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Allgatherv(a0, a1, a2, a3, a4, a5, a6, a7);
@@ -177,11 +177,11 @@ static int call_MPI_Allgatherv(struct choice *c) {
 static int call_MPI_Allgatherv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_wides(c, 4, 4);
     void *a5 = take_wides(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Allgatherv_c(a0, a1, a2, a3, a4, a5, a6, a7);
@@ -189,12 +189,12 @@ static int call_MPI_Allgatherv_c(struct choice *c) {
 
 static int call_MPI_Allgatherv_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
     void *a5 = take_ints(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a8 = take_handle(c, 8, MPI_INFO_NULL, INFOS);
     void *a9 = take_area(c, 9);
@@ -205,11 +205,11 @@ static int call_MPI_Allgatherv_init(struct choice *c) {
 static int call_MPI_Allgatherv_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_wides(c, 4, 4);
     void *a5 = take_wides(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a8 = take_handle(c, 8, MPI_INFO_NULL, INFOS);
     void *a9 = take_area(c, 9);
@@ -228,8 +228,8 @@ static int call_MPI_Alloc_mem(struct choice *c) {
 static int call_MPI_Allreduce(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -240,7 +240,7 @@ static int call_MPI_Allreduce_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -250,8 +250,8 @@ static int call_MPI_Allreduce_c(struct choice *c) {
 static int call_MPI_Allreduce_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a6 = take_handle(c, 6, MPI_INFO_NULL, INFOS);
@@ -264,7 +264,7 @@ static int call_MPI_Allreduce_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a6 = take_handle(c, 6, MPI_INFO_NULL, INFOS);
@@ -275,11 +275,11 @@ static int call_MPI_Allreduce_init_c(struct choice *c) {
 
 static int call_MPI_Alltoall(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Alltoall(a0, a1, a2, a3, a4, a5, a6);
@@ -288,10 +288,10 @@ static int call_MPI_Alltoall(struct choice *c) {
 static int call_MPI_Alltoall_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Alltoall_c(a0, a1, a2, a3, a4, a5, a6);
@@ -299,11 +299,11 @@ static int call_MPI_Alltoall_c(struct choice *c) {
 
 static int call_MPI_Alltoall_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a7 = take_handle(c, 7, MPI_INFO_NULL, INFOS);
     void *a8 = take_area(c, 8);
@@ -314,10 +314,10 @@ static int call_MPI_Alltoall_init(struct choice *c) {
 static int call_MPI_Alltoall_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a7 = take_handle(c, 7, MPI_INFO_NULL, INFOS);
     void *a8 = take_area(c, 8);
@@ -329,11 +329,11 @@ static int call_MPI_Alltoallv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_ints(c, 5, 4);
     void *a6 = take_ints(c, 6, 0);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Alltoallv(a0, a1, a2, a3, a4, a5, a6, a7, a8);
@@ -343,11 +343,11 @@ static int call_MPI_Alltoallv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_wides(c, 5, 4);
     void *a6 = take_wides(c, 6, 0);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Alltoallv_c(a0, a1, a2, a3, a4, a5, a6, a7, a8);
@@ -357,11 +357,11 @@ static int call_MPI_Alltoallv_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_ints(c, 5, 4);
     void *a6 = take_ints(c, 6, 0);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a9 = take_handle(c, 9, MPI_INFO_NULL, INFOS);
     void *a10 = take_area(c, 10);
@@ -373,11 +373,11 @@ static int call_MPI_Alltoallv_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_wides(c, 5, 4);
     void *a6 = take_wides(c, 6, 0);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a9 = take_handle(c, 9, MPI_INFO_NULL, INFOS);
     void *a10 = take_area(c, 10);
@@ -389,11 +389,11 @@ static int call_MPI_Alltoallw(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 0);
-    void *a3 = take_handles(c, 3, MPI_INT, DATATYPES);
+    void *a3 = take_handles(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_ints(c, 5, 4);
     void *a6 = take_ints(c, 6, 0);
-    void *a7 = take_handles(c, 7, MPI_INT, DATATYPES);
+    void *a7 = take_handles(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Alltoallw(a0, a1, a2, a3, a4, a5, a6, a7, a8);
@@ -403,11 +403,11 @@ static int call_MPI_Alltoallw_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    void *a3 = take_handles(c, 3, MPI_INT, DATATYPES);
+    void *a3 = take_handles(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_wides(c, 5, 4);
     void *a6 = take_wides(c, 6, 0);
-    void *a7 = take_handles(c, 7, MPI_INT, DATATYPES);
+    void *a7 = take_handles(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Alltoallw_c(a0, a1, a2, a3, a4, a5, a6, a7, a8);
@@ -417,11 +417,11 @@ static int call_MPI_Alltoallw_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 0);
-    void *a3 = take_handles(c, 3, MPI_INT, DATATYPES);
+    void *a3 = take_handles(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_ints(c, 5, 4);
     void *a6 = take_ints(c, 6, 0);
-    void *a7 = take_handles(c, 7, MPI_INT, DATATYPES);
+    void *a7 = take_handles(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a9 = take_handle(c, 9, MPI_INFO_NULL, INFOS);
     void *a10 = take_area(c, 10);
@@ -433,11 +433,11 @@ static int call_MPI_Alltoallw_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    void *a3 = take_handles(c, 3, MPI_INT, DATATYPES);
+    void *a3 = take_handles(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_wides(c, 5, 4);
     void *a6 = take_wides(c, 6, 0);
-    void *a7 = take_handles(c, 7, MPI_INT, DATATYPES);
+    void *a7 = take_handles(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a9 = take_handle(c, 9, MPI_INFO_NULL, INFOS);
     void *a10 = take_area(c, 10);
@@ -485,8 +485,8 @@ static int call_MPI_Barrier_init(struct choice *c) {
 
 static int call_MPI_Bcast(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Comm a4 = take_handle(c, 4, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -496,7 +496,7 @@ static int call_MPI_Bcast(struct choice *c) {
 static int call_MPI_Bcast_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Comm a4 = take_handle(c, 4, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -505,8 +505,8 @@ static int call_MPI_Bcast_c(struct choice *c) {
 
 static int call_MPI_Bcast_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Comm a4 = take_handle(c, 4, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a5 = take_handle(c, 5, MPI_INFO_NULL, INFOS);
@@ -518,7 +518,7 @@ static int call_MPI_Bcast_init(struct choice *c) {
 static int call_MPI_Bcast_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Comm a4 = take_handle(c, 4, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a5 = take_handle(c, 5, MPI_INFO_NULL, INFOS);
@@ -529,8 +529,8 @@ static int call_MPI_Bcast_init_c(struct choice *c) {
 
 static int call_MPI_Bsend(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -541,7 +541,7 @@ static int call_MPI_Bsend(struct choice *c) {
 static int call_MPI_Bsend_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -551,8 +551,8 @@ static int call_MPI_Bsend_c(struct choice *c) {
 
 static int call_MPI_Bsend_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -564,7 +564,7 @@ static int call_MPI_Bsend_init(struct choice *c) {
 static int call_MPI_Bsend_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -621,7 +621,7 @@ static int call_MPI_Cancel(struct choice *c) {
 static int call_MPI_Cart_coords(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, cartesian, COMMUNICATORS);
     int a1 = take_int(c, 1, 0);
-    int a2 = take_int(c, 2, 1);
+    int a2 = take_length(c, 2, 1);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
     return MPI_Cart_coords(a0, a1, a2, a3);
@@ -640,7 +640,7 @@ static int call_MPI_Cart_create(struct choice *c) {
 
 static int call_MPI_Cart_get(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, cartesian, COMMUNICATORS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
     void *a4 = take_area(c, 4);
@@ -1006,7 +1006,7 @@ static int call_MPI_Comm_spawn(struct choice *c) {
 }
 
 static int call_MPI_Comm_spawn_multiple(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_area(c, 1);
     void *a2 = take_area(c, 2);
     void *a3 = take_ints(c, 3, 1);
@@ -1056,7 +1056,7 @@ static int call_MPI_Compare_and_swap(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     void *a2 = take_buffer(c, 2);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     int a4 = take_int(c, 4, 0);
     MPI_Aint a5 = take_wide(c, 5, 0);
     MPI_Win a6 = take_handle(c, 6, NULL, OTHERS);
@@ -1074,7 +1074,7 @@ static int call_MPI_Dims_create(struct choice *c) {
 
 static int call_MPI_Dist_graph_create(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, MPI_COMM_SELF, COMMUNICATORS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_ints(c, 2, 0);
     void *a3 = take_ints(c, 3, 1);
     void *a4 = take_ints(c, 4, 0);
@@ -1103,10 +1103,10 @@ static int call_MPI_Dist_graph_create_adjacent(struct choice *c) {
 
 static int call_MPI_Dist_graph_neighbors(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, distributed, COMMUNICATORS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
-    int a4 = take_int(c, 4, 1);
+    int a4 = take_length(c, 4, 1);
     void *a5 = take_area(c, 5);
     void *a6 = take_area(c, 6);
     if (c->over) return MPI_SUCCESS;
@@ -1160,8 +1160,8 @@ static int call_MPI_Error_string(struct choice *c) {
 static int call_MPI_Exscan(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -1172,7 +1172,7 @@ static int call_MPI_Exscan_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -1182,8 +1182,8 @@ static int call_MPI_Exscan_c(struct choice *c) {
 static int call_MPI_Exscan_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a6 = take_handle(c, 6, MPI_INFO_NULL, INFOS);
@@ -1196,7 +1196,7 @@ static int call_MPI_Exscan_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a6 = take_handle(c, 6, MPI_INFO_NULL, INFOS);
@@ -1208,7 +1208,7 @@ static int call_MPI_Exscan_init_c(struct choice *c) {
 static int call_MPI_Fetch_and_op(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
     MPI_Op a5 = take_handle(c, 5, MPI_SUM, OPERATIONS);
@@ -1317,7 +1317,7 @@ static int call_MPI_File_get_size(struct choice *c) {
 
 static int call_MPI_File_get_type_extent(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
-    MPI_Datatype a1 = take_handle(c, 1, MPI_INT, DATATYPES);
+    MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_get_type_extent(a0, a1, a2);
@@ -1325,7 +1325,7 @@ static int call_MPI_File_get_type_extent(struct choice *c) {
 
 static int call_MPI_File_get_type_extent_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
-    MPI_Datatype a1 = take_handle(c, 1, MPI_INT, DATATYPES);
+    MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_get_type_extent_c(a0, a1, a2);
@@ -1344,8 +1344,8 @@ static int call_MPI_File_get_view(struct choice *c) {
 static int call_MPI_File_iread(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iread(a0, a1, a2, a3, a4);
@@ -1355,7 +1355,7 @@ static int call_MPI_File_iread_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iread_c(a0, a1, a2, a3, a4);
@@ -1364,8 +1364,8 @@ static int call_MPI_File_iread_c(struct choice *c) {
 static int call_MPI_File_iread_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iread_all(a0, a1, a2, a3, a4);
@@ -1375,7 +1375,7 @@ static int call_MPI_File_iread_all_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iread_all_c(a0, a1, a2, a3, a4);
@@ -1385,8 +1385,8 @@ static int call_MPI_File_iread_at(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_int(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    int a3 = take_length(c, 3, 4);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_area(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iread_at(a0, a1, a2, a3, a4, a5);
@@ -1397,7 +1397,7 @@ static int call_MPI_File_iread_at_c(struct choice *c) {
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_area(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iread_at_c(a0, a1, a2, a3, a4, a5);
@@ -1407,8 +1407,8 @@ static int call_MPI_File_iread_at_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_int(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    int a3 = take_length(c, 3, 4);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_area(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iread_at_all(a0, a1, a2, a3, a4, a5);
@@ -1419,7 +1419,7 @@ static int call_MPI_File_iread_at_all_c(struct choice *c) {
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_area(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iread_at_all_c(a0, a1, a2, a3, a4, a5);
@@ -1428,8 +1428,8 @@ static int call_MPI_File_iread_at_all_c(struct choice *c) {
 static int call_MPI_File_iread_shared(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iread_shared(a0, a1, a2, a3, a4);
@@ -1439,7 +1439,7 @@ static int call_MPI_File_iread_shared_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iread_shared_c(a0, a1, a2, a3, a4);
@@ -1448,8 +1448,8 @@ static int call_MPI_File_iread_shared_c(struct choice *c) {
 static int call_MPI_File_iwrite(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iwrite(a0, a1, a2, a3, a4);
@@ -1459,7 +1459,7 @@ static int call_MPI_File_iwrite_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iwrite_c(a0, a1, a2, a3, a4);
@@ -1468,8 +1468,8 @@ static int call_MPI_File_iwrite_c(struct choice *c) {
 static int call_MPI_File_iwrite_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iwrite_all(a0, a1, a2, a3, a4);
@@ -1479,7 +1479,7 @@ static int call_MPI_File_iwrite_all_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iwrite_all_c(a0, a1, a2, a3, a4);
@@ -1489,8 +1489,8 @@ static int call_MPI_File_iwrite_at(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_int(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    int a3 = take_length(c, 3, 4);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_area(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iwrite_at(a0, a1, a2, a3, a4, a5);
@@ -1501,7 +1501,7 @@ static int call_MPI_File_iwrite_at_c(struct choice *c) {
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_area(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iwrite_at_c(a0, a1, a2, a3, a4, a5);
@@ -1511,8 +1511,8 @@ static int call_MPI_File_iwrite_at_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_int(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    int a3 = take_length(c, 3, 4);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_area(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iwrite_at_all(a0, a1, a2, a3, a4, a5);
@@ -1523,7 +1523,7 @@ static int call_MPI_File_iwrite_at_all_c(struct choice *c) {
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_area(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iwrite_at_all_c(a0, a1, a2, a3, a4, a5);
@@ -1532,8 +1532,8 @@ static int call_MPI_File_iwrite_at_all_c(struct choice *c) {
 static int call_MPI_File_iwrite_shared(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iwrite_shared(a0, a1, a2, a3, a4);
@@ -1543,7 +1543,7 @@ static int call_MPI_File_iwrite_shared_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_iwrite_shared_c(a0, a1, a2, a3, a4);
@@ -1569,8 +1569,8 @@ static int call_MPI_File_preallocate(struct choice *c) {
 static int call_MPI_File_read(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read(a0, a1, a2, a3, a4);
@@ -1580,7 +1580,7 @@ static int call_MPI_File_read_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_c(a0, a1, a2, a3, a4);
@@ -1589,8 +1589,8 @@ static int call_MPI_File_read_c(struct choice *c) {
 static int call_MPI_File_read_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_all(a0, a1, a2, a3, a4);
@@ -1600,7 +1600,7 @@ static int call_MPI_File_read_all_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_all_c(a0, a1, a2, a3, a4);
@@ -1609,8 +1609,8 @@ static int call_MPI_File_read_all_c(struct choice *c) {
 static int call_MPI_File_read_all_begin(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_all_begin(a0, a1, a2, a3);
 }
@@ -1619,7 +1619,7 @@ static int call_MPI_File_read_all_begin_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_all_begin_c(a0, a1, a2, a3);
 }
@@ -1636,8 +1636,8 @@ static int call_MPI_File_read_at(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_int(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    int a3 = take_length(c, 3, 4);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_status(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_at(a0, a1, a2, a3, a4, a5);
@@ -1648,7 +1648,7 @@ static int call_MPI_File_read_at_c(struct choice *c) {
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_status(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_at_c(a0, a1, a2, a3, a4, a5);
@@ -1658,8 +1658,8 @@ static int call_MPI_File_read_at_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_int(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    int a3 = take_length(c, 3, 4);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_status(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_at_all(a0, a1, a2, a3, a4, a5);
@@ -1670,7 +1670,7 @@ static int call_MPI_File_read_at_all_c(struct choice *c) {
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_status(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_at_all_c(a0, a1, a2, a3, a4, a5);
@@ -1680,8 +1680,8 @@ static int call_MPI_File_read_at_all_begin(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_int(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    int a3 = take_length(c, 3, 4);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_at_all_begin(a0, a1, a2, a3, a4);
 }
@@ -1691,7 +1691,7 @@ static int call_MPI_File_read_at_all_begin_c(struct choice *c) {
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_at_all_begin_c(a0, a1, a2, a3, a4);
 }
@@ -1707,8 +1707,8 @@ static int call_MPI_File_read_at_all_end(struct choice *c) {
 static int call_MPI_File_read_ordered(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_ordered(a0, a1, a2, a3, a4);
@@ -1718,7 +1718,7 @@ static int call_MPI_File_read_ordered_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_ordered_c(a0, a1, a2, a3, a4);
@@ -1727,8 +1727,8 @@ static int call_MPI_File_read_ordered_c(struct choice *c) {
 static int call_MPI_File_read_ordered_begin(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_ordered_begin(a0, a1, a2, a3);
 }
@@ -1737,7 +1737,7 @@ static int call_MPI_File_read_ordered_begin_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_ordered_begin_c(a0, a1, a2, a3);
 }
@@ -1753,8 +1753,8 @@ static int call_MPI_File_read_ordered_end(struct choice *c) {
 static int call_MPI_File_read_shared(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_shared(a0, a1, a2, a3, a4);
@@ -1764,7 +1764,7 @@ static int call_MPI_File_read_shared_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_shared_c(a0, a1, a2, a3, a4);
@@ -1817,8 +1817,8 @@ static int call_MPI_File_set_size(struct choice *c) {
 static int call_MPI_File_set_view(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_text(c, 4, "external32");
     MPI_Info a5 = take_handle(c, 5, MPI_INFO_NULL, INFOS);
     if (c->over) return MPI_SUCCESS;
@@ -1841,8 +1841,8 @@ static int call_MPI_File_toint(struct choice *c) {
 static int call_MPI_File_write(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write(a0, a1, a2, a3, a4);
@@ -1852,7 +1852,7 @@ static int call_MPI_File_write_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_c(a0, a1, a2, a3, a4);
@@ -1861,8 +1861,8 @@ static int call_MPI_File_write_c(struct choice *c) {
 static int call_MPI_File_write_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_all(a0, a1, a2, a3, a4);
@@ -1872,7 +1872,7 @@ static int call_MPI_File_write_all_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_all_c(a0, a1, a2, a3, a4);
@@ -1881,8 +1881,8 @@ static int call_MPI_File_write_all_c(struct choice *c) {
 static int call_MPI_File_write_all_begin(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_all_begin(a0, a1, a2, a3);
 }
@@ -1891,7 +1891,7 @@ static int call_MPI_File_write_all_begin_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_all_begin_c(a0, a1, a2, a3);
 }
@@ -1908,8 +1908,8 @@ static int call_MPI_File_write_at(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_int(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    int a3 = take_length(c, 3, 4);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_status(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_at(a0, a1, a2, a3, a4, a5);
@@ -1920,7 +1920,7 @@ static int call_MPI_File_write_at_c(struct choice *c) {
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_status(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_at_c(a0, a1, a2, a3, a4, a5);
@@ -1930,8 +1930,8 @@ static int call_MPI_File_write_at_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_int(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    int a3 = take_length(c, 3, 4);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_status(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_at_all(a0, a1, a2, a3, a4, a5);
@@ -1942,7 +1942,7 @@ static int call_MPI_File_write_at_all_c(struct choice *c) {
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_status(c, 5);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_at_all_c(a0, a1, a2, a3, a4, a5);
@@ -1952,8 +1952,8 @@ static int call_MPI_File_write_at_all_begin(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_int(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    int a3 = take_length(c, 3, 4);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_at_all_begin(a0, a1, a2, a3, a4);
 }
@@ -1963,7 +1963,7 @@ static int call_MPI_File_write_at_all_begin_c(struct choice *c) {
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
-    MPI_Datatype a4 = take_handle(c, 4, MPI_INT, DATATYPES);
+    MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_at_all_begin_c(a0, a1, a2, a3, a4);
 }
@@ -1979,8 +1979,8 @@ static int call_MPI_File_write_at_all_end(struct choice *c) {
 static int call_MPI_File_write_ordered(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_ordered(a0, a1, a2, a3, a4);
@@ -1990,7 +1990,7 @@ static int call_MPI_File_write_ordered_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_ordered_c(a0, a1, a2, a3, a4);
@@ -1999,8 +1999,8 @@ static int call_MPI_File_write_ordered_c(struct choice *c) {
 static int call_MPI_File_write_ordered_begin(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_ordered_begin(a0, a1, a2, a3);
 }
@@ -2009,7 +2009,7 @@ static int call_MPI_File_write_ordered_begin_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_ordered_begin_c(a0, a1, a2, a3);
 }
@@ -2025,8 +2025,8 @@ static int call_MPI_File_write_ordered_end(struct choice *c) {
 static int call_MPI_File_write_shared(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_shared(a0, a1, a2, a3, a4);
@@ -2036,7 +2036,7 @@ static int call_MPI_File_write_shared_c(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_shared_c(a0, a1, a2, a3, a4);
@@ -2061,11 +2061,11 @@ static int call_MPI_Free_mem(struct choice *c) {
 
 static int call_MPI_Gather(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -2075,10 +2075,10 @@ static int call_MPI_Gather(struct choice *c) {
 static int call_MPI_Gather_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -2087,11 +2087,11 @@ static int call_MPI_Gather_c(struct choice *c) {
 
 static int call_MPI_Gather_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a8 = take_handle(c, 8, MPI_INFO_NULL, INFOS);
@@ -2103,10 +2103,10 @@ static int call_MPI_Gather_init(struct choice *c) {
 static int call_MPI_Gather_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a8 = take_handle(c, 8, MPI_INFO_NULL, INFOS);
@@ -2117,12 +2117,12 @@ static int call_MPI_Gather_init_c(struct choice *c) {
 
 static int call_MPI_Gatherv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
     void *a5 = take_ints(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     int a7 = take_int(c, 7, 0);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -2132,11 +2132,11 @@ static int call_MPI_Gatherv(struct choice *c) {
 static int call_MPI_Gatherv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_wides(c, 4, 4);
     void *a5 = take_wides(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     int a7 = take_int(c, 7, 0);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -2145,12 +2145,12 @@ static int call_MPI_Gatherv_c(struct choice *c) {
 
 static int call_MPI_Gatherv_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
     void *a5 = take_ints(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     int a7 = take_int(c, 7, 0);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a9 = take_handle(c, 9, MPI_INFO_NULL, INFOS);
@@ -2162,11 +2162,11 @@ static int call_MPI_Gatherv_init(struct choice *c) {
 static int call_MPI_Gatherv_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_wides(c, 4, 4);
     void *a5 = take_wides(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     int a7 = take_int(c, 7, 0);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a9 = take_handle(c, 9, MPI_INFO_NULL, INFOS);
@@ -2177,12 +2177,12 @@ static int call_MPI_Gatherv_init_c(struct choice *c) {
 
 static int call_MPI_Get(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
-    int a5 = take_int(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    int a5 = take_length(c, 5, 4);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Get(a0, a1, a2, a3, a4, a5, a6, a7);
@@ -2191,11 +2191,11 @@ static int call_MPI_Get(struct choice *c) {
 static int call_MPI_Get_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
     MPI_Count a5 = take_wide(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Get_c(a0, a1, a2, a3, a4, a5, a6, a7);
@@ -2203,15 +2203,15 @@ static int call_MPI_Get_c(struct choice *c) {
 
 static int call_MPI_Get_accumulate(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Aint a7 = take_wide(c, 7, 0);
-    int a8 = take_int(c, 8, 4);
-    MPI_Datatype a9 = take_handle(c, 9, MPI_INT, DATATYPES);
+    int a8 = take_length(c, 8, 4);
+    MPI_Datatype a9 = take_handle(c, 9, MPI_INT8_T, DATATYPES);
     MPI_Op a10 = take_handle(c, 10, MPI_SUM, OPERATIONS);
     MPI_Win a11 = take_handle(c, 11, NULL, OTHERS);
     if (c->over) return MPI_SUCCESS;
@@ -2221,14 +2221,14 @@ static int call_MPI_Get_accumulate(struct choice *c) {
 static int call_MPI_Get_accumulate_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Aint a7 = take_wide(c, 7, 0);
     MPI_Count a8 = take_wide(c, 8, 4);
-    MPI_Datatype a9 = take_handle(c, 9, MPI_INT, DATATYPES);
+    MPI_Datatype a9 = take_handle(c, 9, MPI_INT8_T, DATATYPES);
     MPI_Op a10 = take_handle(c, 10, MPI_SUM, OPERATIONS);
     MPI_Win a11 = take_handle(c, 11, NULL, OTHERS);
     if (c->over) return MPI_SUCCESS;
@@ -2244,7 +2244,7 @@ static int call_MPI_Get_address(struct choice *c) {
 
 static int call_MPI_Get_count(struct choice *c) {
     void *a0 = take_status(c, 0);
-    MPI_Datatype a1 = take_handle(c, 1, MPI_INT, DATATYPES);
+    MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_Get_count(a0, a1, a2);
@@ -2252,7 +2252,7 @@ static int call_MPI_Get_count(struct choice *c) {
 
 static int call_MPI_Get_count_c(struct choice *c) {
     void *a0 = take_status(c, 0);
-    MPI_Datatype a1 = take_handle(c, 1, MPI_INT, DATATYPES);
+    MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_Get_count_c(a0, a1, a2);
@@ -2260,7 +2260,7 @@ static int call_MPI_Get_count_c(struct choice *c) {
 
 static int call_MPI_Get_elements(struct choice *c) {
     void *a0 = take_status(c, 0);
-    MPI_Datatype a1 = take_handle(c, 1, MPI_INT, DATATYPES);
+    MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_Get_elements(a0, a1, a2);
@@ -2268,7 +2268,7 @@ static int call_MPI_Get_elements(struct choice *c) {
 
 static int call_MPI_Get_elements_c(struct choice *c) {
     void *a0 = take_status(c, 0);
-    MPI_Datatype a1 = take_handle(c, 1, MPI_INT, DATATYPES);
+    MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_Get_elements_c(a0, a1, a2);
@@ -2276,7 +2276,7 @@ static int call_MPI_Get_elements_c(struct choice *c) {
 
 static int call_MPI_Get_elements_x(struct choice *c) {
     void *a0 = take_status(c, 0);
-    MPI_Datatype a1 = take_handle(c, 1, MPI_INT, DATATYPES);
+    MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_Get_elements_x(a0, a1, a2);
@@ -2322,8 +2322,8 @@ static int call_MPI_Graph_create(struct choice *c) {
 
 static int call_MPI_Graph_get(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, graph, COMMUNICATORS);
-    int a1 = take_int(c, 1, 1);
-    int a2 = take_int(c, 2, 1);
+    int a1 = take_length(c, 1, 1);
+    int a2 = take_length(c, 2, 1);
     void *a3 = take_area(c, 3);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -2332,7 +2332,7 @@ static int call_MPI_Graph_get(struct choice *c) {
 
 static int call_MPI_Graph_map(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, MPI_COMM_SELF, COMMUNICATORS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_ints(c, 2, 0);
     void *a3 = take_ints(c, 3, 0);
     void *a4 = take_area(c, 4);
@@ -2343,7 +2343,7 @@ static int call_MPI_Graph_map(struct choice *c) {
 static int call_MPI_Graph_neighbors(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, graph, COMMUNICATORS);
     int a1 = take_int(c, 1, 0);
-    int a2 = take_int(c, 2, 1);
+    int a2 = take_length(c, 2, 1);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
     return MPI_Graph_neighbors(a0, a1, a2, a3);
@@ -2399,7 +2399,7 @@ static int call_MPI_Group_difference(struct choice *c) {
 
 static int call_MPI_Group_excl(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_ints(c, 2, 0);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
@@ -2429,7 +2429,7 @@ static int call_MPI_Group_fromint(struct choice *c) {
 
 static int call_MPI_Group_incl(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_ints(c, 2, 0);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
@@ -2446,7 +2446,7 @@ static int call_MPI_Group_intersection(struct choice *c) {
 
 static int call_MPI_Group_range_excl(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_ranges(c, 2);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
@@ -2455,7 +2455,7 @@ static int call_MPI_Group_range_excl(struct choice *c) {
 
 static int call_MPI_Group_range_incl(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_ranges(c, 2);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
@@ -2485,7 +2485,7 @@ static int call_MPI_Group_toint(struct choice *c) {
 
 static int call_MPI_Group_translate_ranks(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_ints(c, 2, 0);
     MPI_Group a3 = take_handle(c, 3, group, GROUPS);
     void *a4 = take_area(c, 4);
@@ -2503,11 +2503,11 @@ static int call_MPI_Group_union(struct choice *c) {
 
 static int call_MPI_Iallgather(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     void *a7 = take_area(c, 7);
     if (c->over) return MPI_SUCCESS;
@@ -2517,10 +2517,10 @@ static int call_MPI_Iallgather(struct choice *c) {
 static int call_MPI_Iallgather_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     void *a7 = take_area(c, 7);
     if (c->over) return MPI_SUCCESS;
@@ -2529,12 +2529,12 @@ static int call_MPI_Iallgather_c(struct choice *c) {
 
 static int call_MPI_Iallgatherv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
     void *a5 = take_ints(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     void *a8 = take_area(c, 8);
     if (c->over) return MPI_SUCCESS;
@@ -2544,11 +2544,11 @@ static int call_MPI_Iallgatherv(struct choice *c) {
 static int call_MPI_Iallgatherv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_wides(c, 4, 4);
     void *a5 = take_wides(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     void *a8 = take_area(c, 8);
     if (c->over) return MPI_SUCCESS;
@@ -2558,8 +2558,8 @@ static int call_MPI_Iallgatherv_c(struct choice *c) {
 static int call_MPI_Iallreduce(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     void *a6 = take_area(c, 6);
@@ -2571,7 +2571,7 @@ static int call_MPI_Iallreduce_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     void *a6 = take_area(c, 6);
@@ -2581,11 +2581,11 @@ static int call_MPI_Iallreduce_c(struct choice *c) {
 
 static int call_MPI_Ialltoall(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     void *a7 = take_area(c, 7);
     if (c->over) return MPI_SUCCESS;
@@ -2595,10 +2595,10 @@ static int call_MPI_Ialltoall(struct choice *c) {
 static int call_MPI_Ialltoall_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     void *a7 = take_area(c, 7);
     if (c->over) return MPI_SUCCESS;
@@ -2609,11 +2609,11 @@ static int call_MPI_Ialltoallv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_ints(c, 5, 4);
     void *a6 = take_ints(c, 6, 0);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     void *a9 = take_area(c, 9);
     if (c->over) return MPI_SUCCESS;
@@ -2624,11 +2624,11 @@ static int call_MPI_Ialltoallv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_wides(c, 5, 4);
     void *a6 = take_wides(c, 6, 0);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     void *a9 = take_area(c, 9);
     if (c->over) return MPI_SUCCESS;
@@ -2639,11 +2639,11 @@ static int call_MPI_Ialltoallw(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 0);
-    void *a3 = take_handles(c, 3, MPI_INT, DATATYPES);
+    void *a3 = take_handles(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_ints(c, 5, 4);
     void *a6 = take_ints(c, 6, 0);
-    void *a7 = take_handles(c, 7, MPI_INT, DATATYPES);
+    void *a7 = take_handles(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     void *a9 = take_area(c, 9);
     if (c->over) return MPI_SUCCESS;
@@ -2654,11 +2654,11 @@ static int call_MPI_Ialltoallw_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    void *a3 = take_handles(c, 3, MPI_INT, DATATYPES);
+    void *a3 = take_handles(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_wides(c, 5, 4);
     void *a6 = take_wides(c, 6, 0);
-    void *a7 = take_handles(c, 7, MPI_INT, DATATYPES);
+    void *a7 = take_handles(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     void *a9 = take_area(c, 9);
     if (c->over) return MPI_SUCCESS;
@@ -2674,8 +2674,8 @@ static int call_MPI_Ibarrier(struct choice *c) {
 
 static int call_MPI_Ibcast(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Comm a4 = take_handle(c, 4, MPI_COMM_SELF, COMMUNICATORS);
     void *a5 = take_area(c, 5);
@@ -2686,7 +2686,7 @@ static int call_MPI_Ibcast(struct choice *c) {
 static int call_MPI_Ibcast_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Comm a4 = take_handle(c, 4, MPI_COMM_SELF, COMMUNICATORS);
     void *a5 = take_area(c, 5);
@@ -2696,8 +2696,8 @@ static int call_MPI_Ibcast_c(struct choice *c) {
 
 static int call_MPI_Ibsend(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -2709,7 +2709,7 @@ static int call_MPI_Ibsend(struct choice *c) {
 static int call_MPI_Ibsend_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -2721,8 +2721,8 @@ static int call_MPI_Ibsend_c(struct choice *c) {
 static int call_MPI_Iexscan(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     void *a6 = take_area(c, 6);
@@ -2734,7 +2734,7 @@ static int call_MPI_Iexscan_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     void *a6 = take_area(c, 6);
@@ -2744,11 +2744,11 @@ static int call_MPI_Iexscan_c(struct choice *c) {
 
 static int call_MPI_Igather(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     void *a8 = take_area(c, 8);
@@ -2759,10 +2759,10 @@ static int call_MPI_Igather(struct choice *c) {
 static int call_MPI_Igather_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     void *a8 = take_area(c, 8);
@@ -2772,12 +2772,12 @@ static int call_MPI_Igather_c(struct choice *c) {
 
 static int call_MPI_Igatherv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
     void *a5 = take_ints(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     int a7 = take_int(c, 7, 0);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     void *a9 = take_area(c, 9);
@@ -2788,11 +2788,11 @@ static int call_MPI_Igatherv(struct choice *c) {
 static int call_MPI_Igatherv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_wides(c, 4, 4);
     void *a5 = take_wides(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     int a7 = take_int(c, 7, 0);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     void *a9 = take_area(c, 9);
@@ -2813,8 +2813,8 @@ static int call_MPI_Improbe(struct choice *c) {
 
 static int call_MPI_Imrecv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_handle_at(c, 3, MPI_MESSAGE_NO_PROC, MESSAGES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -2824,7 +2824,7 @@ static int call_MPI_Imrecv(struct choice *c) {
 static int call_MPI_Imrecv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_handle_at(c, 3, MPI_MESSAGE_NO_PROC, MESSAGES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -2833,11 +2833,11 @@ static int call_MPI_Imrecv_c(struct choice *c) {
 
 static int call_MPI_Ineighbor_allgather(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     void *a7 = take_area(c, 7);
     if (c->over) return MPI_SUCCESS;
@@ -2847,10 +2847,10 @@ static int call_MPI_Ineighbor_allgather(struct choice *c) {
 static int call_MPI_Ineighbor_allgather_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     void *a7 = take_area(c, 7);
     if (c->over) return MPI_SUCCESS;
@@ -2859,12 +2859,12 @@ static int call_MPI_Ineighbor_allgather_c(struct choice *c) {
 
 static int call_MPI_Ineighbor_allgatherv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
     void *a5 = take_ints(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Comm a7 = take_handle(c, 7, distributed, COMMUNICATORS);
     void *a8 = take_area(c, 8);
     if (c->over) return MPI_SUCCESS;
@@ -2874,11 +2874,11 @@ static int call_MPI_Ineighbor_allgatherv(struct choice *c) {
 static int call_MPI_Ineighbor_allgatherv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_wides(c, 4, 4);
     void *a5 = take_wides(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Comm a7 = take_handle(c, 7, distributed, COMMUNICATORS);
     void *a8 = take_area(c, 8);
     if (c->over) return MPI_SUCCESS;
@@ -2887,11 +2887,11 @@ static int call_MPI_Ineighbor_allgatherv_c(struct choice *c) {
 
 static int call_MPI_Ineighbor_alltoall(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     void *a7 = take_area(c, 7);
     if (c->over) return MPI_SUCCESS;
@@ -2901,10 +2901,10 @@ static int call_MPI_Ineighbor_alltoall(struct choice *c) {
 static int call_MPI_Ineighbor_alltoall_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     void *a7 = take_area(c, 7);
     if (c->over) return MPI_SUCCESS;
@@ -2915,11 +2915,11 @@ static int call_MPI_Ineighbor_alltoallv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_ints(c, 5, 4);
     void *a6 = take_ints(c, 6, 0);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, distributed, COMMUNICATORS);
     void *a9 = take_area(c, 9);
     if (c->over) return MPI_SUCCESS;
@@ -2930,11 +2930,11 @@ static int call_MPI_Ineighbor_alltoallv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_wides(c, 5, 4);
     void *a6 = take_wides(c, 6, 0);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, distributed, COMMUNICATORS);
     void *a9 = take_area(c, 9);
     if (c->over) return MPI_SUCCESS;
@@ -2945,11 +2945,11 @@ static int call_MPI_Ineighbor_alltoallw(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    void *a3 = take_handles(c, 3, MPI_INT, DATATYPES);
+    void *a3 = take_handles(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_ints(c, 5, 4);
     void *a6 = take_wides(c, 6, 0);
-    void *a7 = take_handles(c, 7, MPI_INT, DATATYPES);
+    void *a7 = take_handles(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, distributed, COMMUNICATORS);
     void *a9 = take_area(c, 9);
     if (c->over) return MPI_SUCCESS;
@@ -2960,11 +2960,11 @@ static int call_MPI_Ineighbor_alltoallw_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    void *a3 = take_handles(c, 3, MPI_INT, DATATYPES);
+    void *a3 = take_handles(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_wides(c, 5, 4);
     void *a6 = take_wides(c, 6, 0);
-    void *a7 = take_handles(c, 7, MPI_INT, DATATYPES);
+    void *a7 = take_handles(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, distributed, COMMUNICATORS);
     void *a9 = take_area(c, 9);
     if (c->over) return MPI_SUCCESS;
@@ -3137,8 +3137,8 @@ static int call_MPI_Iprobe(struct choice *c) {
 
 static int call_MPI_Irecv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -3150,7 +3150,7 @@ static int call_MPI_Irecv(struct choice *c) {
 static int call_MPI_Irecv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -3162,8 +3162,8 @@ static int call_MPI_Irecv_c(struct choice *c) {
 static int call_MPI_Ireduce(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     int a5 = take_int(c, 5, 0);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
@@ -3176,7 +3176,7 @@ static int call_MPI_Ireduce_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     int a5 = take_int(c, 5, 0);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
@@ -3189,7 +3189,7 @@ static int call_MPI_Ireduce_scatter(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     void *a2 = take_ints(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     void *a6 = take_area(c, 6);
@@ -3201,7 +3201,7 @@ static int call_MPI_Ireduce_scatter_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     void *a2 = take_wides(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     void *a6 = take_area(c, 6);
@@ -3212,8 +3212,8 @@ static int call_MPI_Ireduce_scatter_c(struct choice *c) {
 static int call_MPI_Ireduce_scatter_block(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     void *a6 = take_area(c, 6);
@@ -3225,7 +3225,7 @@ static int call_MPI_Ireduce_scatter_block_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     void *a6 = take_area(c, 6);
@@ -3235,8 +3235,8 @@ static int call_MPI_Ireduce_scatter_block_c(struct choice *c) {
 
 static int call_MPI_Irsend(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -3248,7 +3248,7 @@ static int call_MPI_Irsend(struct choice *c) {
 static int call_MPI_Irsend_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -3266,8 +3266,8 @@ static int call_MPI_Is_thread_main(struct choice *c) {
 static int call_MPI_Iscan(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     void *a6 = take_area(c, 6);
@@ -3279,7 +3279,7 @@ static int call_MPI_Iscan_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     void *a6 = take_area(c, 6);
@@ -3289,11 +3289,11 @@ static int call_MPI_Iscan_c(struct choice *c) {
 
 static int call_MPI_Iscatter(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     void *a8 = take_area(c, 8);
@@ -3304,10 +3304,10 @@ static int call_MPI_Iscatter(struct choice *c) {
 static int call_MPI_Iscatter_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     void *a8 = take_area(c, 8);
@@ -3319,10 +3319,10 @@ static int call_MPI_Iscatterv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
-    int a5 = take_int(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    int a5 = take_length(c, 5, 4);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     int a7 = take_int(c, 7, 0);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     void *a9 = take_area(c, 9);
@@ -3334,10 +3334,10 @@ static int call_MPI_Iscatterv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     MPI_Count a5 = take_wide(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     int a7 = take_int(c, 7, 0);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     void *a9 = take_area(c, 9);
@@ -3347,8 +3347,8 @@ static int call_MPI_Iscatterv_c(struct choice *c) {
 
 static int call_MPI_Isend(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -3360,7 +3360,7 @@ static int call_MPI_Isend(struct choice *c) {
 static int call_MPI_Isend_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -3371,13 +3371,13 @@ static int call_MPI_Isend_c(struct choice *c) {
 
 static int call_MPI_Isendrecv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     void *a5 = take_buffer(c, 5);
-    int a6 = take_int(c, 6, 4);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    int a6 = take_length(c, 6, 4);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     int a8 = take_peer(c, 8, 0);
     int a9 = take_int(c, 9, 7);
     MPI_Comm a10 = take_handle(c, 10, MPI_COMM_SELF, COMMUNICATORS);
@@ -3389,12 +3389,12 @@ static int call_MPI_Isendrecv(struct choice *c) {
 static int call_MPI_Isendrecv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     void *a5 = take_buffer(c, 5);
     MPI_Count a6 = take_wide(c, 6, 4);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     int a8 = take_peer(c, 8, 0);
     int a9 = take_int(c, 9, 7);
     MPI_Comm a10 = take_handle(c, 10, MPI_COMM_SELF, COMMUNICATORS);
@@ -3405,8 +3405,8 @@ static int call_MPI_Isendrecv_c(struct choice *c) {
 
 static int call_MPI_Isendrecv_replace(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     int a5 = take_peer(c, 5, 0);
@@ -3420,7 +3420,7 @@ static int call_MPI_Isendrecv_replace(struct choice *c) {
 static int call_MPI_Isendrecv_replace_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     int a5 = take_peer(c, 5, 0);
@@ -3433,8 +3433,8 @@ static int call_MPI_Isendrecv_replace_c(struct choice *c) {
 
 static int call_MPI_Issend(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -3446,7 +3446,7 @@ static int call_MPI_Issend(struct choice *c) {
 static int call_MPI_Issend_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -3504,8 +3504,8 @@ static int call_MPI_Mprobe(struct choice *c) {
 
 static int call_MPI_Mrecv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_handle_at(c, 3, MPI_MESSAGE_NO_PROC, MESSAGES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -3515,7 +3515,7 @@ static int call_MPI_Mrecv(struct choice *c) {
 static int call_MPI_Mrecv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_handle_at(c, 3, MPI_MESSAGE_NO_PROC, MESSAGES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -3524,11 +3524,11 @@ static int call_MPI_Mrecv_c(struct choice *c) {
 
 static int call_MPI_Neighbor_allgather(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Neighbor_allgather(a0, a1, a2, a3, a4, a5, a6);
@@ -3537,10 +3537,10 @@ static int call_MPI_Neighbor_allgather(struct choice *c) {
 static int call_MPI_Neighbor_allgather_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Neighbor_allgather_c(a0, a1, a2, a3, a4, a5, a6);
@@ -3548,11 +3548,11 @@ static int call_MPI_Neighbor_allgather_c(struct choice *c) {
 
 static int call_MPI_Neighbor_allgather_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     MPI_Info a7 = take_handle(c, 7, MPI_INFO_NULL, INFOS);
     void *a8 = take_area(c, 8);
@@ -3563,10 +3563,10 @@ static int call_MPI_Neighbor_allgather_init(struct choice *c) {
 static int call_MPI_Neighbor_allgather_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     MPI_Info a7 = take_handle(c, 7, MPI_INFO_NULL, INFOS);
     void *a8 = take_area(c, 8);
@@ -3576,12 +3576,12 @@ static int call_MPI_Neighbor_allgather_init_c(struct choice *c) {
 
 static int call_MPI_Neighbor_allgatherv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
     void *a5 = take_ints(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Comm a7 = take_handle(c, 7, distributed, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Neighbor_allgatherv(a0, a1, a2, a3, a4, a5, a6, a7);
@@ -3590,11 +3590,11 @@ static int call_MPI_Neighbor_allgatherv(struct choice *c) {
 static int call_MPI_Neighbor_allgatherv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_wides(c, 4, 4);
     void *a5 = take_wides(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Comm a7 = take_handle(c, 7, distributed, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Neighbor_allgatherv_c(a0, a1, a2, a3, a4, a5, a6, a7);
@@ -3602,12 +3602,12 @@ static int call_MPI_Neighbor_allgatherv_c(struct choice *c) {
 
 static int call_MPI_Neighbor_allgatherv_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
     void *a5 = take_ints(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Comm a7 = take_handle(c, 7, distributed, COMMUNICATORS);
     MPI_Info a8 = take_handle(c, 8, MPI_INFO_NULL, INFOS);
     void *a9 = take_area(c, 9);
@@ -3618,11 +3618,11 @@ static int call_MPI_Neighbor_allgatherv_init(struct choice *c) {
 static int call_MPI_Neighbor_allgatherv_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_wides(c, 4, 4);
     void *a5 = take_wides(c, 5, 0);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Comm a7 = take_handle(c, 7, distributed, COMMUNICATORS);
     MPI_Info a8 = take_handle(c, 8, MPI_INFO_NULL, INFOS);
     void *a9 = take_area(c, 9);
@@ -3632,11 +3632,11 @@ static int call_MPI_Neighbor_allgatherv_init_c(struct choice *c) {
 
 static int call_MPI_Neighbor_alltoall(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Neighbor_alltoall(a0, a1, a2, a3, a4, a5, a6);
@@ -3645,10 +3645,10 @@ static int call_MPI_Neighbor_alltoall(struct choice *c) {
 static int call_MPI_Neighbor_alltoall_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Neighbor_alltoall_c(a0, a1, a2, a3, a4, a5, a6);
@@ -3656,11 +3656,11 @@ static int call_MPI_Neighbor_alltoall_c(struct choice *c) {
 
 static int call_MPI_Neighbor_alltoall_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     MPI_Info a7 = take_handle(c, 7, MPI_INFO_NULL, INFOS);
     void *a8 = take_area(c, 8);
@@ -3671,10 +3671,10 @@ static int call_MPI_Neighbor_alltoall_init(struct choice *c) {
 static int call_MPI_Neighbor_alltoall_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     MPI_Info a7 = take_handle(c, 7, MPI_INFO_NULL, INFOS);
     void *a8 = take_area(c, 8);
@@ -3686,11 +3686,11 @@ static int call_MPI_Neighbor_alltoallv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_ints(c, 5, 4);
     void *a6 = take_ints(c, 6, 0);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, distributed, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Neighbor_alltoallv(a0, a1, a2, a3, a4, a5, a6, a7, a8);
@@ -3700,11 +3700,11 @@ static int call_MPI_Neighbor_alltoallv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_wides(c, 5, 4);
     void *a6 = take_wides(c, 6, 0);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, distributed, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Neighbor_alltoallv_c(a0, a1, a2, a3, a4, a5, a6, a7, a8);
@@ -3714,11 +3714,11 @@ static int call_MPI_Neighbor_alltoallv_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_ints(c, 5, 4);
     void *a6 = take_ints(c, 6, 0);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, distributed, COMMUNICATORS);
     MPI_Info a9 = take_handle(c, 9, MPI_INFO_NULL, INFOS);
     void *a10 = take_area(c, 10);
@@ -3730,11 +3730,11 @@ static int call_MPI_Neighbor_alltoallv_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_wides(c, 5, 4);
     void *a6 = take_wides(c, 6, 0);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, distributed, COMMUNICATORS);
     MPI_Info a9 = take_handle(c, 9, MPI_INFO_NULL, INFOS);
     void *a10 = take_area(c, 10);
@@ -3746,11 +3746,11 @@ static int call_MPI_Neighbor_alltoallw(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    void *a3 = take_handles(c, 3, MPI_INT, DATATYPES);
+    void *a3 = take_handles(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_ints(c, 5, 4);
     void *a6 = take_wides(c, 6, 0);
-    void *a7 = take_handles(c, 7, MPI_INT, DATATYPES);
+    void *a7 = take_handles(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, distributed, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Neighbor_alltoallw(a0, a1, a2, a3, a4, a5, a6, a7, a8);
@@ -3760,11 +3760,11 @@ static int call_MPI_Neighbor_alltoallw_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    void *a3 = take_handles(c, 3, MPI_INT, DATATYPES);
+    void *a3 = take_handles(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_wides(c, 5, 4);
     void *a6 = take_wides(c, 6, 0);
-    void *a7 = take_handles(c, 7, MPI_INT, DATATYPES);
+    void *a7 = take_handles(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, distributed, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Neighbor_alltoallw_c(a0, a1, a2, a3, a4, a5, a6, a7, a8);
@@ -3774,11 +3774,11 @@ static int call_MPI_Neighbor_alltoallw_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    void *a3 = take_handles(c, 3, MPI_INT, DATATYPES);
+    void *a3 = take_handles(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_ints(c, 5, 4);
     void *a6 = take_wides(c, 6, 0);
-    void *a7 = take_handles(c, 7, MPI_INT, DATATYPES);
+    void *a7 = take_handles(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, distributed, COMMUNICATORS);
     MPI_Info a9 = take_handle(c, 9, MPI_INFO_NULL, INFOS);
     void *a10 = take_area(c, 10);
@@ -3790,11 +3790,11 @@ static int call_MPI_Neighbor_alltoallw_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    void *a3 = take_handles(c, 3, MPI_INT, DATATYPES);
+    void *a3 = take_handles(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     void *a5 = take_wides(c, 5, 4);
     void *a6 = take_wides(c, 6, 0);
-    void *a7 = take_handles(c, 7, MPI_INT, DATATYPES);
+    void *a7 = take_handles(c, 7, MPI_INT8_T, DATATYPES);
     MPI_Comm a8 = take_handle(c, 8, distributed, COMMUNICATORS);
     MPI_Info a9 = take_handle(c, 9, MPI_INFO_NULL, INFOS);
     void *a10 = take_area(c, 10);
@@ -3855,7 +3855,7 @@ static int call_MPI_Open_port(struct choice *c) {
 static int call_MPI_Pack(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     int a4 = take_int(c, 4, 4096);
     void *a5 = take_int_at(c, 5, 0);
@@ -3867,7 +3867,7 @@ static int call_MPI_Pack(struct choice *c) {
 static int call_MPI_Pack_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4096);
     void *a5 = take_wide_at(c, 5, 0);
@@ -3880,7 +3880,7 @@ static int call_MPI_Pack_external(struct choice *c) {
     void *a0 = take_text(c, 0, "external32");
     void *a1 = take_buffer(c, 1);
     int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     MPI_Aint a5 = take_wide(c, 5, 4096);
     void *a6 = take_wide_at(c, 6, 0);
@@ -3892,7 +3892,7 @@ static int call_MPI_Pack_external_c(struct choice *c) {
     void *a0 = take_text(c, 0, "external32");
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     MPI_Count a5 = take_wide(c, 5, 4096);
     void *a6 = take_wide_at(c, 6, 0);
@@ -3903,7 +3903,7 @@ static int call_MPI_Pack_external_c(struct choice *c) {
 static int call_MPI_Pack_external_size(struct choice *c) {
     void *a0 = take_text(c, 0, "external32");
     int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
     return MPI_Pack_external_size(a0, a1, a2, a3);
@@ -3912,7 +3912,7 @@ static int call_MPI_Pack_external_size(struct choice *c) {
 static int call_MPI_Pack_external_size_c(struct choice *c) {
     void *a0 = take_text(c, 0, "external32");
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
     return MPI_Pack_external_size_c(a0, a1, a2, a3);
@@ -3920,7 +3920,7 @@ static int call_MPI_Pack_external_size_c(struct choice *c) {
 
 static int call_MPI_Pack_size(struct choice *c) {
     int a0 = take_int(c, 0, 4);
-    MPI_Datatype a1 = take_handle(c, 1, MPI_INT, DATATYPES);
+    MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
     MPI_Comm a2 = take_handle(c, 2, MPI_COMM_SELF, COMMUNICATORS);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
@@ -3929,7 +3929,7 @@ static int call_MPI_Pack_size(struct choice *c) {
 
 static int call_MPI_Pack_size_c(struct choice *c) {
     MPI_Count a0 = take_wide(c, 0, 4);
-    MPI_Datatype a1 = take_handle(c, 1, MPI_INT, DATATYPES);
+    MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
     MPI_Comm a2 = take_handle(c, 2, MPI_COMM_SELF, COMMUNICATORS);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
@@ -3958,7 +3958,7 @@ static int call_MPI_Pready(struct choice *c) {
 }
 
 static int call_MPI_Pready_list(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_ints(c, 1, 0);
     MPI_Request a2 = take_handle(c, 2, fresh_persistent(), REQUESTS);
     if (c->over) return MPI_SUCCESS;
@@ -3976,8 +3976,8 @@ static int call_MPI_Pready_range(struct choice *c) {
 static int call_MPI_Precv_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     int a1 = take_int(c, 1, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     int a4 = take_peer(c, 4, 0);
     int a5 = take_int(c, 5, 7);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
@@ -3991,7 +3991,7 @@ static int call_MPI_Precv_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     int a1 = take_int(c, 1, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     int a4 = take_peer(c, 4, 0);
     int a5 = take_int(c, 5, 7);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
@@ -4013,8 +4013,8 @@ static int call_MPI_Probe(struct choice *c) {
 static int call_MPI_Psend_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     int a1 = take_int(c, 1, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     int a4 = take_peer(c, 4, 0);
     int a5 = take_int(c, 5, 7);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
@@ -4028,7 +4028,7 @@ static int call_MPI_Psend_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     int a1 = take_int(c, 1, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     int a4 = take_peer(c, 4, 0);
     int a5 = take_int(c, 5, 7);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
@@ -4048,12 +4048,12 @@ static int call_MPI_Publish_name(struct choice *c) {
 
 static int call_MPI_Put(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
-    int a5 = take_int(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    int a5 = take_length(c, 5, 4);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Put(a0, a1, a2, a3, a4, a5, a6, a7);
@@ -4062,11 +4062,11 @@ static int call_MPI_Put(struct choice *c) {
 static int call_MPI_Put_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
     MPI_Count a5 = take_wide(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Put_c(a0, a1, a2, a3, a4, a5, a6, a7);
@@ -4080,12 +4080,12 @@ static int call_MPI_Query_thread(struct choice *c) {
 
 static int call_MPI_Raccumulate(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
-    int a5 = take_int(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    int a5 = take_length(c, 5, 4);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Op a7 = take_handle(c, 7, MPI_SUM, OPERATIONS);
     MPI_Win a8 = take_handle(c, 8, NULL, OTHERS);
     void *a9 = take_area(c, 9);
@@ -4096,11 +4096,11 @@ static int call_MPI_Raccumulate(struct choice *c) {
 static int call_MPI_Raccumulate_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
     MPI_Count a5 = take_wide(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Op a7 = take_handle(c, 7, MPI_SUM, OPERATIONS);
     MPI_Win a8 = take_handle(c, 8, NULL, OTHERS);
     void *a9 = take_area(c, 9);
@@ -4110,8 +4110,8 @@ static int call_MPI_Raccumulate_c(struct choice *c) {
 
 static int call_MPI_Recv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4123,7 +4123,7 @@ static int call_MPI_Recv(struct choice *c) {
 static int call_MPI_Recv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4134,8 +4134,8 @@ static int call_MPI_Recv_c(struct choice *c) {
 
 static int call_MPI_Recv_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4147,7 +4147,7 @@ static int call_MPI_Recv_init(struct choice *c) {
 static int call_MPI_Recv_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4159,8 +4159,8 @@ static int call_MPI_Recv_init_c(struct choice *c) {
 static int call_MPI_Reduce(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     int a5 = take_int(c, 5, 0);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
@@ -4172,7 +4172,7 @@ static int call_MPI_Reduce_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     int a5 = take_int(c, 5, 0);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
@@ -4183,8 +4183,8 @@ static int call_MPI_Reduce_c(struct choice *c) {
 static int call_MPI_Reduce_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     int a5 = take_int(c, 5, 0);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
@@ -4198,7 +4198,7 @@ static int call_MPI_Reduce_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     int a5 = take_int(c, 5, 0);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
@@ -4211,8 +4211,8 @@ static int call_MPI_Reduce_init_c(struct choice *c) {
 static int call_MPI_Reduce_local(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Reduce_local(a0, a1, a2, a3, a4);
@@ -4222,7 +4222,7 @@ static int call_MPI_Reduce_local_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Reduce_local_c(a0, a1, a2, a3, a4);
@@ -4232,7 +4232,7 @@ static int call_MPI_Reduce_scatter(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     void *a2 = take_ints(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -4243,7 +4243,7 @@ static int call_MPI_Reduce_scatter_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     void *a2 = take_wides(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -4253,8 +4253,8 @@ static int call_MPI_Reduce_scatter_c(struct choice *c) {
 static int call_MPI_Reduce_scatter_block(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -4265,7 +4265,7 @@ static int call_MPI_Reduce_scatter_block_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -4275,8 +4275,8 @@ static int call_MPI_Reduce_scatter_block_c(struct choice *c) {
 static int call_MPI_Reduce_scatter_block_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a6 = take_handle(c, 6, MPI_INFO_NULL, INFOS);
@@ -4289,7 +4289,7 @@ static int call_MPI_Reduce_scatter_block_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a6 = take_handle(c, 6, MPI_INFO_NULL, INFOS);
@@ -4302,7 +4302,7 @@ static int call_MPI_Reduce_scatter_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     void *a2 = take_ints(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a6 = take_handle(c, 6, MPI_INFO_NULL, INFOS);
@@ -4315,7 +4315,7 @@ static int call_MPI_Reduce_scatter_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     void *a2 = take_wides(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a6 = take_handle(c, 6, MPI_INFO_NULL, INFOS);
@@ -4384,7 +4384,7 @@ static int call_MPI_Request_get_status(struct choice *c) {
 }
 
 static int call_MPI_Request_get_status_all(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_statuses(c, 3);
@@ -4393,7 +4393,7 @@ static int call_MPI_Request_get_status_all(struct choice *c) {
 }
 
 static int call_MPI_Request_get_status_any(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -4403,7 +4403,7 @@ static int call_MPI_Request_get_status_any(struct choice *c) {
 }
 
 static int call_MPI_Request_get_status_some(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -4421,12 +4421,12 @@ static int call_MPI_Request_toint(struct choice *c) {
 
 static int call_MPI_Rget(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
-    int a5 = take_int(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    int a5 = take_length(c, 5, 4);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
     void *a8 = take_area(c, 8);
     if (c->over) return MPI_SUCCESS;
@@ -4436,11 +4436,11 @@ static int call_MPI_Rget(struct choice *c) {
 static int call_MPI_Rget_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
     MPI_Count a5 = take_wide(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
     void *a8 = take_area(c, 8);
     if (c->over) return MPI_SUCCESS;
@@ -4449,15 +4449,15 @@ static int call_MPI_Rget_c(struct choice *c) {
 
 static int call_MPI_Rget_accumulate(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Aint a7 = take_wide(c, 7, 0);
-    int a8 = take_int(c, 8, 4);
-    MPI_Datatype a9 = take_handle(c, 9, MPI_INT, DATATYPES);
+    int a8 = take_length(c, 8, 4);
+    MPI_Datatype a9 = take_handle(c, 9, MPI_INT8_T, DATATYPES);
     MPI_Op a10 = take_handle(c, 10, MPI_SUM, OPERATIONS);
     MPI_Win a11 = take_handle(c, 11, NULL, OTHERS);
     void *a12 = take_area(c, 12);
@@ -4468,14 +4468,14 @@ static int call_MPI_Rget_accumulate(struct choice *c) {
 static int call_MPI_Rget_accumulate_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Aint a7 = take_wide(c, 7, 0);
     MPI_Count a8 = take_wide(c, 8, 4);
-    MPI_Datatype a9 = take_handle(c, 9, MPI_INT, DATATYPES);
+    MPI_Datatype a9 = take_handle(c, 9, MPI_INT8_T, DATATYPES);
     MPI_Op a10 = take_handle(c, 10, MPI_SUM, OPERATIONS);
     MPI_Win a11 = take_handle(c, 11, NULL, OTHERS);
     void *a12 = take_area(c, 12);
@@ -4485,12 +4485,12 @@ static int call_MPI_Rget_accumulate_c(struct choice *c) {
 
 static int call_MPI_Rput(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
-    int a5 = take_int(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    int a5 = take_length(c, 5, 4);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
     void *a8 = take_area(c, 8);
     if (c->over) return MPI_SUCCESS;
@@ -4500,11 +4500,11 @@ static int call_MPI_Rput(struct choice *c) {
 static int call_MPI_Rput_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
     MPI_Count a5 = take_wide(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
     void *a8 = take_area(c, 8);
     if (c->over) return MPI_SUCCESS;
@@ -4513,8 +4513,8 @@ static int call_MPI_Rput_c(struct choice *c) {
 
 static int call_MPI_Rsend(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4525,7 +4525,7 @@ static int call_MPI_Rsend(struct choice *c) {
 static int call_MPI_Rsend_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4535,8 +4535,8 @@ static int call_MPI_Rsend_c(struct choice *c) {
 
 static int call_MPI_Rsend_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4548,7 +4548,7 @@ static int call_MPI_Rsend_init(struct choice *c) {
 static int call_MPI_Rsend_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4560,8 +4560,8 @@ static int call_MPI_Rsend_init_c(struct choice *c) {
 static int call_MPI_Scan(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -4572,7 +4572,7 @@ static int call_MPI_Scan_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -4582,8 +4582,8 @@ static int call_MPI_Scan_c(struct choice *c) {
 static int call_MPI_Scan_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_int(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    int a2 = take_length(c, 2, 4);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a6 = take_handle(c, 6, MPI_INFO_NULL, INFOS);
@@ -4596,7 +4596,7 @@ static int call_MPI_Scan_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a6 = take_handle(c, 6, MPI_INFO_NULL, INFOS);
@@ -4607,11 +4607,11 @@ static int call_MPI_Scan_init_c(struct choice *c) {
 
 static int call_MPI_Scatter(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -4621,10 +4621,10 @@ static int call_MPI_Scatter(struct choice *c) {
 static int call_MPI_Scatter_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -4633,11 +4633,11 @@ static int call_MPI_Scatter_c(struct choice *c) {
 
 static int call_MPI_Scatter_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    int a4 = take_length(c, 4, 4);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a8 = take_handle(c, 8, MPI_INFO_NULL, INFOS);
@@ -4649,10 +4649,10 @@ static int call_MPI_Scatter_init(struct choice *c) {
 static int call_MPI_Scatter_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a8 = take_handle(c, 8, MPI_INFO_NULL, INFOS);
@@ -4665,10 +4665,10 @@ static int call_MPI_Scatterv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
-    int a5 = take_int(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    int a5 = take_length(c, 5, 4);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     int a7 = take_int(c, 7, 0);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -4679,10 +4679,10 @@ static int call_MPI_Scatterv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     MPI_Count a5 = take_wide(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     int a7 = take_int(c, 7, 0);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -4693,10 +4693,10 @@ static int call_MPI_Scatterv_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
-    int a5 = take_int(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    int a5 = take_length(c, 5, 4);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     int a7 = take_int(c, 7, 0);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a9 = take_handle(c, 9, MPI_INFO_NULL, INFOS);
@@ -4709,10 +4709,10 @@ static int call_MPI_Scatterv_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
     MPI_Count a5 = take_wide(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     int a7 = take_int(c, 7, 0);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a9 = take_handle(c, 9, MPI_INFO_NULL, INFOS);
@@ -4723,8 +4723,8 @@ static int call_MPI_Scatterv_init_c(struct choice *c) {
 
 static int call_MPI_Send(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4735,7 +4735,7 @@ static int call_MPI_Send(struct choice *c) {
 static int call_MPI_Send_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4745,8 +4745,8 @@ static int call_MPI_Send_c(struct choice *c) {
 
 static int call_MPI_Send_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4758,7 +4758,7 @@ static int call_MPI_Send_init(struct choice *c) {
 static int call_MPI_Send_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4769,13 +4769,13 @@ static int call_MPI_Send_init_c(struct choice *c) {
 
 static int call_MPI_Sendrecv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
     void *a5 = take_buffer(c, 5);
-    int a6 = take_int(c, 6, 4);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    int a6 = take_length(c, 6, 4);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     int a8 = take_peer(c, 8, 1);
     int a9 = take_int(c, 9, 7);
     MPI_Comm a10 = take_handle(c, 10, MPI_COMM_SELF, COMMUNICATORS);
@@ -4787,12 +4787,12 @@ static int call_MPI_Sendrecv(struct choice *c) {
 static int call_MPI_Sendrecv_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
     void *a5 = take_buffer(c, 5);
     MPI_Count a6 = take_wide(c, 6, 4);
-    MPI_Datatype a7 = take_handle(c, 7, MPI_INT, DATATYPES);
+    MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     int a8 = take_peer(c, 8, 1);
     int a9 = take_int(c, 9, 7);
     MPI_Comm a10 = take_handle(c, 10, MPI_COMM_SELF, COMMUNICATORS);
@@ -4803,8 +4803,8 @@ static int call_MPI_Sendrecv_c(struct choice *c) {
 
 static int call_MPI_Sendrecv_replace(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
     int a5 = take_peer(c, 5, 1);
@@ -4818,7 +4818,7 @@ static int call_MPI_Sendrecv_replace(struct choice *c) {
 static int call_MPI_Sendrecv_replace_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
     int a5 = take_peer(c, 5, 1);
@@ -4965,8 +4965,8 @@ static int call_MPI_Session_toint(struct choice *c) {
 
 static int call_MPI_Ssend(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4977,7 +4977,7 @@ static int call_MPI_Ssend(struct choice *c) {
 static int call_MPI_Ssend_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4987,8 +4987,8 @@ static int call_MPI_Ssend_c(struct choice *c) {
 
 static int call_MPI_Ssend_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_int(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    int a1 = take_length(c, 1, 4);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -5000,7 +5000,7 @@ static int call_MPI_Ssend_init(struct choice *c) {
 static int call_MPI_Ssend_init_c(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     MPI_Count a1 = take_wide(c, 1, 4);
-    MPI_Datatype a2 = take_handle(c, 2, MPI_INT, DATATYPES);
+    MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -5016,7 +5016,7 @@ static int call_MPI_Start(struct choice *c) {
 }
 
 static int call_MPI_Startall(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Startall(a0, a1);
@@ -5052,15 +5052,15 @@ static int call_MPI_Status_set_cancelled(struct choice *c) {
 
 static int call_MPI_Status_set_elements(struct choice *c) {
     void *a0 = take_status(c, 0);
-    MPI_Datatype a1 = take_handle(c, 1, MPI_INT, DATATYPES);
-    int a2 = take_int(c, 2, 4);
+    MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
+    int a2 = take_length(c, 2, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Status_set_elements(a0, a1, a2);
 }
 
 static int call_MPI_Status_set_elements_c(struct choice *c) {
     void *a0 = take_status(c, 0);
-    MPI_Datatype a1 = take_handle(c, 1, MPI_INT, DATATYPES);
+    MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
     MPI_Count a2 = take_wide(c, 2, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Status_set_elements_c(a0, a1, a2);
@@ -5068,7 +5068,7 @@ static int call_MPI_Status_set_elements_c(struct choice *c) {
 
 static int call_MPI_Status_set_elements_x(struct choice *c) {
     void *a0 = take_status(c, 0);
-    MPI_Datatype a1 = take_handle(c, 1, MPI_INT, DATATYPES);
+    MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
     MPI_Count a2 = take_wide(c, 2, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Status_set_elements_x(a0, a1, a2);
@@ -5103,7 +5103,7 @@ static int call_MPI_T_category_changed(struct choice *c) {
 
 static int call_MPI_T_category_get_categories(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_categories(a0, a1, a2);
@@ -5111,7 +5111,7 @@ static int call_MPI_T_category_get_categories(struct choice *c) {
 
 static int call_MPI_T_category_get_cvars(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_cvars(a0, a1, a2);
@@ -5119,7 +5119,7 @@ static int call_MPI_T_category_get_cvars(struct choice *c) {
 
 static int call_MPI_T_category_get_events(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_events(a0, a1, a2);
@@ -5160,7 +5160,7 @@ static int call_MPI_T_category_get_num_events(struct choice *c) {
 
 static int call_MPI_T_category_get_pvars(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_int(c, 1, 1);
+    int a1 = take_length(c, 1, 1);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_pvars(a0, a1, a2);
@@ -5526,7 +5526,7 @@ static int call_MPI_Test_cancelled(struct choice *c) {
 }
 
 static int call_MPI_Testall(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_statuses(c, 3);
@@ -5535,7 +5535,7 @@ static int call_MPI_Testall(struct choice *c) {
 }
 
 static int call_MPI_Testany(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -5545,7 +5545,7 @@ static int call_MPI_Testany(struct choice *c) {
 }
 
 static int call_MPI_Testsome(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -5562,14 +5562,14 @@ static int call_MPI_Topo_test(struct choice *c) {
 }
 
 static int call_MPI_Type_commit(struct choice *c) {
-    void *a0 = take_handle_at(c, 0, MPI_INT, DATATYPES);
+    void *a0 = take_handle_at(c, 0, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_commit(a0);
 }
 
 static int call_MPI_Type_contiguous(struct choice *c) {
     int a0 = take_int(c, 0, 4);
-    MPI_Datatype a1 = take_handle(c, 1, MPI_INT, DATATYPES);
+    MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_contiguous(a0, a1, a2);
@@ -5577,7 +5577,7 @@ static int call_MPI_Type_contiguous(struct choice *c) {
 
 static int call_MPI_Type_contiguous_c(struct choice *c) {
     MPI_Count a0 = take_wide(c, 0, 4);
-    MPI_Datatype a1 = take_handle(c, 1, MPI_INT, DATATYPES);
+    MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_contiguous_c(a0, a1, a2);
@@ -5586,13 +5586,13 @@ static int call_MPI_Type_contiguous_c(struct choice *c) {
 static int call_MPI_Type_create_darray(struct choice *c) {
     int a0 = take_int(c, 0, 1);
     int a1 = take_int(c, 1, 0);
-    int a2 = take_int(c, 2, 1);
+    int a2 = take_length(c, 2, 1);
     void *a3 = take_ints(c, 3, 4);
     void *a4 = take_ints(c, 4, MPI_DISTRIBUTE_BLOCK);
     void *a5 = take_ints(c, 5, MPI_DISTRIBUTE_DFLT_DARG);
     void *a6 = take_ints(c, 6, 1);
     int a7 = take_int(c, 7, MPI_ORDER_C);
-    MPI_Datatype a8 = take_handle(c, 8, MPI_INT, DATATYPES);
+    MPI_Datatype a8 = take_handle(c, 8, MPI_INT8_T, DATATYPES);
     void *a9 = take_area(c, 9);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_create_darray(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
@@ -5601,13 +5601,13 @@ static int call_MPI_Type_create_darray(struct choice *c) {
 static int call_MPI_Type_create_darray_c(struct choice *c) {
     int a0 = take_int(c, 0, 1);
     int a1 = take_int(c, 1, 0);
-    int a2 = take_int(c, 2, 1);
+    int a2 = take_length(c, 2, 1);
     void *a3 = take_wides(c, 3, 4);
     void *a4 = take_ints(c, 4, MPI_DISTRIBUTE_BLOCK);
     void *a5 = take_ints(c, 5, MPI_DISTRIBUTE_DFLT_DARG);
     void *a6 = take_ints(c, 6, 1);
     int a7 = take_int(c, 7, MPI_ORDER_C);
-    MPI_Datatype a8 = take_handle(c, 8, MPI_INT, DATATYPES);
+    MPI_Datatype a8 = take_handle(c, 8, MPI_INT8_T, DATATYPES);
     void *a9 = take_area(c, 9);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_create_darray_c(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
@@ -5640,7 +5640,7 @@ static int call_MPI_Type_create_hindexed(struct choice *c) {
     int a0 = take_int(c, 0, 4);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_create_hindexed(a0, a1, a2, a3, a4);
@@ -5650,7 +5650,7 @@ static int call_MPI_Type_create_hindexed_c(struct choice *c) {
     MPI_Count a0 = take_wide(c, 0, 4);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_create_hindexed_c(a0, a1, a2, a3, a4);
@@ -5660,7 +5660,7 @@ static int call_MPI_Type_create_hindexed_block(struct choice *c) {
     int a0 = take_int(c, 0, 4);
     int a1 = take_int(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_create_hindexed_block(a0, a1, a2, a3, a4);
@@ -5670,7 +5670,7 @@ static int call_MPI_Type_create_hindexed_block_c(struct choice *c) {
     MPI_Count a0 = take_wide(c, 0, 4);
     MPI_Count a1 = take_wide(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_create_hindexed_block_c(a0, a1, a2, a3, a4);
@@ -5680,7 +5680,7 @@ static int call_MPI_Type_create_hvector(struct choice *c) {
     int a0 = take_int(c, 0, 4);
     int a1 = take_int(c, 1, 4);
     MPI_Aint a2 = take_wide(c, 2, 16);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_create_hvector(a0, a1, a2, a3, a4);
@@ -5690,7 +5690,7 @@ static int call_MPI_Type_create_hvector_c(struct choice *c) {
     MPI_Count a0 = take_wide(c, 0, 4);
     MPI_Count a1 = take_wide(c, 1, 4);
     MPI_Count a2 = take_wide(c, 2, 16);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_create_hvector_c(a0, a1, a2, a3, a4);
@@ -5700,7 +5700,7 @@ static int call_MPI_Type_create_indexed_block(struct choice *c) {
     int a0 = take_int(c, 0, 4);
     int a1 = take_int(c, 1, 4);
     void *a2 = take_ints(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_create_indexed_block(a0, a1, a2, a3, a4);
@@ -5710,7 +5710,7 @@ static int call_MPI_Type_create_indexed_block_c(struct choice *c) {
     MPI_Count a0 = take_wide(c, 0, 4);
     MPI_Count a1 = take_wide(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_create_indexed_block_c(a0, a1, a2, a3, a4);
@@ -5726,7 +5726,7 @@ static int call_MPI_Type_create_keyval(struct choice *c) {
 }
 
 static int call_MPI_Type_create_resized(struct choice *c) {
-    MPI_Datatype a0 = take_handle(c, 0, MPI_INT, DATATYPES);
+    MPI_Datatype a0 = take_handle(c, 0, MPI_INT8_T, DATATYPES);
     MPI_Aint a1 = take_wide(c, 1, 0);
     MPI_Aint a2 = take_wide(c, 2, 16);
     void *a3 = take_area(c, 3);
@@ -5735,7 +5735,7 @@ static int call_MPI_Type_create_resized(struct choice *c) {
 }
 
 static int call_MPI_Type_create_resized_c(struct choice *c) {
-    MPI_Datatype a0 = take_handle(c, 0, MPI_INT, DATATYPES);
+    MPI_Datatype a0 = take_handle(c, 0, MPI_INT8_T, DATATYPES);
     MPI_Count a1 = take_wide(c, 1, 0);
     MPI_Count a2 = take_wide(c, 2, 16);
     void *a3 = take_area(c, 3);
@@ -5747,7 +5747,7 @@ static int call_MPI_Type_create_struct(struct choice *c) {
     int a0 = take_int(c, 0, 4);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    void *a3 = take_handles(c, 3, MPI_INT, DATATYPES);
+    void *a3 = take_handles(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_create_struct(a0, a1, a2, a3, a4);
@@ -5757,45 +5757,45 @@ static int call_MPI_Type_create_struct_c(struct choice *c) {
     MPI_Count a0 = take_wide(c, 0, 4);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    void *a3 = take_handles(c, 3, MPI_INT, DATATYPES);
+    void *a3 = take_handles(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_create_struct_c(a0, a1, a2, a3, a4);
 }
 
 static int call_MPI_Type_create_subarray(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 4);
     void *a3 = take_ints(c, 3, 0);
     int a4 = take_int(c, 4, MPI_ORDER_C);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     void *a6 = take_area(c, 6);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_create_subarray(a0, a1, a2, a3, a4, a5, a6);
 }
 
 static int call_MPI_Type_create_subarray_c(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 4);
     void *a3 = take_wides(c, 3, 0);
     int a4 = take_int(c, 4, MPI_ORDER_C);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     void *a6 = take_area(c, 6);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_create_subarray_c(a0, a1, a2, a3, a4, a5, a6);
 }
 
 static int call_MPI_Type_delete_attr(struct choice *c) {
-    MPI_Datatype a0 = take_handle(c, 0, MPI_INT, DATATYPES);
+    MPI_Datatype a0 = take_handle(c, 0, MPI_INT8_T, DATATYPES);
     int a1 = take_int(c, 1, type_key);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_delete_attr(a0, a1);
 }
 
 static int call_MPI_Type_dup(struct choice *c) {
-    MPI_Datatype a0 = take_handle(c, 0, MPI_INT, DATATYPES);
+    MPI_Datatype a0 = take_handle(c, 0, MPI_INT8_T, DATATYPES);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_dup(a0, a1);
@@ -5944,7 +5944,7 @@ static int call_MPI_Type_indexed(struct choice *c) {
     int a0 = take_int(c, 0, 4);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_indexed(a0, a1, a2, a3, a4);
@@ -5954,7 +5954,7 @@ static int call_MPI_Type_indexed_c(struct choice *c) {
     MPI_Count a0 = take_wide(c, 0, 4);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 0);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_indexed_c(a0, a1, a2, a3, a4);
@@ -5969,7 +5969,7 @@ static int call_MPI_Type_match_size(struct choice *c) {
 }
 
 static int call_MPI_Type_set_attr(struct choice *c) {
-    MPI_Datatype a0 = take_handle(c, 0, MPI_INT, DATATYPES);
+    MPI_Datatype a0 = take_handle(c, 0, MPI_INT8_T, DATATYPES);
     int a1 = take_int(c, 1, type_key);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
@@ -5977,35 +5977,35 @@ static int call_MPI_Type_set_attr(struct choice *c) {
 }
 
 static int call_MPI_Type_set_name(struct choice *c) {
-    MPI_Datatype a0 = take_handle(c, 0, MPI_INT, DATATYPES);
+    MPI_Datatype a0 = take_handle(c, 0, MPI_INT8_T, DATATYPES);
     void *a1 = take_text(c, 1, "key");
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_set_name(a0, a1);
 }
 
 static int call_MPI_Type_size(struct choice *c) {
-    MPI_Datatype a0 = take_handle(c, 0, MPI_INT, DATATYPES);
+    MPI_Datatype a0 = take_handle(c, 0, MPI_INT8_T, DATATYPES);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_size(a0, a1);
 }
 
 static int call_MPI_Type_size_c(struct choice *c) {
-    MPI_Datatype a0 = take_handle(c, 0, MPI_INT, DATATYPES);
+    MPI_Datatype a0 = take_handle(c, 0, MPI_INT8_T, DATATYPES);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_size_c(a0, a1);
 }
 
 static int call_MPI_Type_size_x(struct choice *c) {
-    MPI_Datatype a0 = take_handle(c, 0, MPI_INT, DATATYPES);
+    MPI_Datatype a0 = take_handle(c, 0, MPI_INT8_T, DATATYPES);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_size_x(a0, a1);
 }
 
 static int call_MPI_Type_toint(struct choice *c) {
-    MPI_Datatype a0 = take_handle(c, 0, MPI_INT, DATATYPES);
+    MPI_Datatype a0 = take_handle(c, 0, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     (void)MPI_Type_toint(a0);
     return MPI_SUCCESS;
@@ -6015,7 +6015,7 @@ static int call_MPI_Type_vector(struct choice *c) {
     int a0 = take_int(c, 0, 4);
     int a1 = take_int(c, 1, 4);
     int a2 = take_int(c, 2, 16);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_vector(a0, a1, a2, a3, a4);
@@ -6025,7 +6025,7 @@ static int call_MPI_Type_vector_c(struct choice *c) {
     MPI_Count a0 = take_wide(c, 0, 4);
     MPI_Count a1 = take_wide(c, 1, 4);
     MPI_Count a2 = take_wide(c, 2, 16);
-    MPI_Datatype a3 = take_handle(c, 3, MPI_INT, DATATYPES);
+    MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
     return MPI_Type_vector_c(a0, a1, a2, a3, a4);
@@ -6037,7 +6037,7 @@ static int call_MPI_Unpack(struct choice *c) {
     void *a2 = take_int_at(c, 2, 0);
     void *a3 = take_buffer(c, 3);
     int a4 = take_int(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Unpack(a0, a1, a2, a3, a4, a5, a6);
@@ -6049,7 +6049,7 @@ static int call_MPI_Unpack_c(struct choice *c) {
     void *a2 = take_wide_at(c, 2, 0);
     void *a3 = take_buffer(c, 3);
     MPI_Count a4 = take_wide(c, 4, 4);
-    MPI_Datatype a5 = take_handle(c, 5, MPI_INT, DATATYPES);
+    MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Unpack_c(a0, a1, a2, a3, a4, a5, a6);
@@ -6062,7 +6062,7 @@ static int call_MPI_Unpack_external(struct choice *c) {
     void *a3 = take_wide_at(c, 3, 0);
     void *a4 = take_buffer(c, 4);
     int a5 = take_int(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_Unpack_external(a0, a1, a2, a3, a4, a5, a6);
 }
@@ -6074,7 +6074,7 @@ static int call_MPI_Unpack_external_c(struct choice *c) {
     void *a3 = take_wide_at(c, 3, 0);
     void *a4 = take_buffer(c, 4);
     MPI_Count a5 = take_wide(c, 5, 4);
-    MPI_Datatype a6 = take_handle(c, 6, MPI_INT, DATATYPES);
+    MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_Unpack_external_c(a0, a1, a2, a3, a4, a5, a6);
 }
@@ -6095,7 +6095,7 @@ static int call_MPI_Wait(struct choice *c) {
 }
 
 static int call_MPI_Waitall(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_statuses(c, 2);
     if (c->over) return MPI_SUCCESS;
@@ -6103,7 +6103,7 @@ static int call_MPI_Waitall(struct choice *c) {
 }
 
 static int call_MPI_Waitany(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_status(c, 3);
@@ -6112,7 +6112,7 @@ static int call_MPI_Waitany(struct choice *c) {
 }
 
 static int call_MPI_Waitsome(struct choice *c) {
-    int a0 = take_int(c, 0, 1);
+    int a0 = take_length(c, 0, 1);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);

@@ -180,3 +180,70 @@ pub(crate) fn bytes_of(region: &Region) -> &[u8] {
     // SAFETY: the maker of the buffer promised that nobody writes to it while the operation runs.
     unsafe { region.as_slice() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coll::Blocks;
+    use crate::datatype::Basic;
+
+    /// Whether a buffer of these arguments is refused; nobody touches its memory.
+    fn refused(address: usize, count: usize, datatype: &Arc<Datatype>) -> bool {
+        let address = std::ptr::without_provenance_mut(address);
+        // SAFETY: the buffer is dropped without being used.
+        match unsafe { Buffer::checked(address, count, datatype) } {
+            Ok(_) => false,
+            Err(error) => {
+                assert_eq!(error.class(), ErrorClass::Count, "{error}");
+                true
+            }
+        }
+    }
+
+    #[test]
+    fn what_reaches_beyond_memory_is_refused() {
+        let int = Basic::Int.datatype();
+        let gaps = Datatype::vector(2, 1, 2, int).unwrap();
+        let spread = Datatype::resized(0, 1 << 61, int).unwrap();
+        let backwards = Datatype::resized(0, -8, int).unwrap();
+        let empty = Datatype::contiguous(0, int).unwrap();
+        for count in [
+            1 << 46,
+            1 << 60,
+            1 << 61,
+            1 << 62,
+            i64::MAX as usize,
+            usize::MAX,
+        ] {
+            for datatype in [int, &gaps, &backwards] {
+                assert!(refused(4096, count, datatype), "{count} of {datatype:?}");
+            }
+            assert!(!refused(4096, count, &empty), "{count} of nothing");
+        }
+        assert!(!refused(4096, 1000, int) && !refused(4096, 1000, &gaps));
+        assert!(!refused(4096, 1, &spread) && refused(4096, 2, &spread));
+        assert!(!refused(1 << 20, 100, &backwards) && refused(64, 100, &backwards));
+        assert!(refused(usize::MAX - 3, 1, int), "beyond the end of memory");
+        assert!(!refused(usize::MAX, 0, int), "nothing is anywhere");
+    }
+
+    #[test]
+    fn blocks_beyond_memory_are_refused() {
+        let int = Basic::Int.datatype();
+        let base = std::ptr::without_provenance_mut(4096);
+        // SAFETY: the blocks are dropped without being used.
+        let even = |count, ranks| unsafe { Blocks::even(base, count, int, ranks) }.is_err();
+        assert!(even(1 << 44, 4) && even(usize::MAX / 2, 3) && even(i64::MAX as usize, 1));
+        assert!(!even(1 << 20, 4));
+        let listed = |count, displacement| {
+            // SAFETY: as above.
+            let blocks = unsafe { Blocks::listed(base, [count], [displacement], int) };
+            blocks.is_err()
+        };
+        for displacement in [i64::MAX, i64::MIN, 1 << 62, 1 << 50, -(1 << 50), -1025] {
+            assert!(listed(1, displacement), "{displacement}");
+            assert!(!listed(0, displacement), "nothing at {displacement}");
+        }
+        assert!(listed(-1, 0) && listed(i64::MAX, 0) && !listed(7, -1000));
+    }
+}

@@ -320,7 +320,11 @@ mod tests {
             assert_eq!(class(world.include_ranges(&[range])), ErrorClass::Rank);
             assert_eq!(class(world.exclude_ranges(&[range])), ErrorClass::Rank);
         }
-        for range in [(0, 2, i32::MAX), (0, i32::MIN, i32::MIN), (2, 0, i32::MIN)] {
+        for range in [
+            (0, 2, i32::MAX),
+            (0, i32::MIN + 1, i32::MIN),
+            (2, 0, i32::MIN),
+        ] {
             let first = world.include_ranges(&[range]).unwrap();
             assert_eq!(ranks(&first), [range.0 as u32], "{range:?}");
         }

@@ -5,8 +5,10 @@ use crate::error::{Error, ErrorClass, Result};
 /// Amounts that are simply taken: a process that cannot get these cannot report anything either.
 const SMALL: usize = 1 << 20;
 
-/// The end of the memory that a process can address: what would reach further is no memory.
-pub(crate) const END: usize = 1 << 56;
+/// The end of the memory that a process of x86-64 or AArch64 has if it does not ask for more by addresses
+/// of its own choice: what would reach further is no memory. The data of all ranks of a collective
+/// together can then be counted without care: blocks of 2^48 bytes for 2^14 ranks fit 62 bits.
+pub(crate) const END: usize = 1 << 48;
 
 /// Whether the system would give so many bytes now.
 ///

@@ -104,7 +104,7 @@ fn value(
                     u8::from(may_wait(&function.name))
                 )
             }
-            ("int", _) if kind.starts_with("ARRAY_LENGTH") => {
+            ("int", _) if kind.starts_with("ARRAY_LENGTH") || kind.contains("XFER_NUM_ELEM") => {
                 format!("take_length(c, {place}, {word})")
             }
             ("int", _) => format!("take_int(c, {place}, {word})"),
@@ -211,7 +211,8 @@ fn ordinary(function: &Function, parameter: &Parameter, declaration: &Declaratio
         "COMMUNICATOR" => communicator(call, parameter),
         "DATATYPE" if call == "MPI_Type_free" => "fresh_datatype()",
         "DATATYPE" if call.starts_with("MPI_Type_get_") && !declaration.array => "vector",
-        "DATATYPE" => "MPI_INT",
+        // Small, so that the largest `int` count of it is copied soon.
+        "DATATYPE" => "MPI_INT8_T",
         "GROUP" if parameter.way == "inout" => "fresh_group()",
         "GROUP" => "group",
         "OPERATION" if parameter.way == "inout" => "fresh_operation()",

@@ -553,6 +553,20 @@ pub(crate) fn exscan(
     )?)
 }
 
+/// The elements of all ranks.
+fn all_of(mut counts: impl Iterator<Item = usize>) -> Checked<usize> {
+    let sum = counts.try_fold(0usize, usize::checked_add);
+    sum.ok_or_else(|| {
+        Fault::argument(
+            k::MPI_ERR_COUNT,
+            "recvcounts",
+            "counts whose sum fits 64 bits",
+            "larger ones",
+            "check the arithmetic that led to them",
+        )
+    })
+}
+
 pub(crate) fn reduce_scatter_block(
     send: *const c_void,
     receive: Place,
@@ -562,7 +576,7 @@ pub(crate) fn reduce_scatter_block(
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
     let size = comm.size() as usize;
-    let all = count * size;
+    let all = all_of(std::iter::repeat_n(count, size))?;
     let reduction = reduction(all, datatype, op);
     if let Some(sides) = Sides::of(comm) {
         let (own, counts) = (operand_apart(send, all, datatype)?, vec![count; size]);
@@ -601,7 +615,7 @@ pub(crate) fn reduce_scatter(
         .iter()
         .map(|count| check::count(count, "recvcounts"))
         .collect::<Checked<Vec<_>>>()?;
-    let all = counts.iter().sum();
+    let all = all_of(counts.iter().copied())?;
     let reduction = reduction(all, datatype, op);
     let own_count = counts[comm.rank() as usize];
     // SAFETY: the C binding promises the elements of this rank's part.

@@ -396,7 +396,11 @@ impl Default for Requests {
 
 /// Requests that a rank may have at once: the names that a handle has, less some that steps of
 /// collectives may need.
-const LIMIT: usize = RequestId::DONE.index as usize - (1 << 16);
+const LIMIT: usize = if cfg!(test) {
+    1 << 16
+} else {
+    RequestId::DONE.index as usize - (1 << 16)
+};
 
 #[cold]
 fn full() -> Error {
@@ -544,5 +548,23 @@ mod tests {
             requests.checked(first).unwrap_err().class(),
             ErrorClass::Request
         );
+    }
+
+    /// The names of a handle come to an end before the memory does: the next call is refused.
+    #[test]
+    fn requests_beyond_their_names_are_refused() {
+        let mut requests = Requests::default();
+        let all: Vec<_> = (0..LIMIT)
+            .map(|_| {
+                assert!(requests.check_room().is_ok());
+                requests.insert(0, None, Work::Nothing)
+            })
+            .collect();
+        let class = requests.check_room().unwrap_err().class();
+        assert_eq!(class, ErrorClass::NoMem);
+        requests.insert(0, None, Work::Nothing); // a step of a collective
+        assert!(requests.check_room().is_err());
+        requests.release(all[7]);
+        assert!(requests.check_room().is_ok(), "what is free is used again");
     }
 }

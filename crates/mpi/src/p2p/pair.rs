@@ -58,6 +58,7 @@ impl Comm {
         };
         let (context, tag) = (self.context(), receive.2.exact());
         let mut engine = self.process().lock();
+        engine.core.requests.check_room()?;
         // The send first: a buffered one has read the memory before the receive may write to it.
         let outgoing = match to {
             Some(to) => engine.start_send(mode, send.0, context, to, send.2)?,

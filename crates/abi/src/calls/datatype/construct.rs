@@ -149,6 +149,7 @@ pub fn type_create_struct(
     mut newtype: Out<c::Datatype>,
     form: Form,
 ) -> Checked<()> {
+    memory::ensure_list(types.len(), BYTES_OF_A_BLOCK)?;
     let types: Checked<Vec<_>> = types
         .iter()
         .map(|handle| check::datatype(*handle, "array_of_types").cloned())

@@ -187,12 +187,18 @@ pub fn type_get_contents(
         contents.counts.iter().map(|value| Ok(*value)),
         "max_large_counts",
     )?;
-    // Each derived datatype is handed out under a handle of its own, which the program frees.
+    // Each derived datatype is handed out as an object of its own, which the program frees: names and
+    // attributes of the one that was built from are not its.
     let handle = |datatype: Arc<Datatype>| {
         if datatype.is_predefined() {
             return Ok(state::handle_of_datatype(&datatype));
         }
-        state::publish_datatype(datatype).ok_or_else(|| full("datatypes"))
+        let copy = if datatype.is_parameterised() {
+            datatype
+        } else {
+            Datatype::build(datatype.recipe().clone(), datatype.has_large_counts())?
+        };
+        state::publish_datatype(copy).ok_or_else(|| full("datatypes"))
     };
     fill(
         datatypes,

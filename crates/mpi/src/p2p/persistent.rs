@@ -101,13 +101,23 @@ impl Process {
                 to: Some(to),
                 tag,
             } => {
-                if mode == SendMode::Buffered {
-                    engine.start_buffered(buffer, context, to, tag)?;
-                    engine.core.complete(id);
-                } else if let Some(begun) = engine.start_send(mode, buffer, context, to, tag)? {
-                    engine.follow(begun, id);
+                let begun = if mode == SendMode::Buffered {
+                    engine
+                        .start_buffered(buffer, context, to, tag)
+                        .map(|()| None)
                 } else {
-                    engine.core.complete(id);
+                    engine.start_send(mode, buffer, context, to, tag)
+                };
+                match begun {
+                    Ok(Some(begun)) => engine.follow(begun, id),
+                    Ok(None) => engine.core.complete(id),
+                    Err(error) => {
+                        // Nothing is under way: it can be started again, or freed.
+                        if let Some(slot) = engine.core.requests.get_mut(id) {
+                            slot.phase = Phase::Inactive;
+                        }
+                        return Err(error);
+                    }
                 }
             }
             Recipe::Receive { buffer, from, tag } => {

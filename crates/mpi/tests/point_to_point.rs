@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{everywhere, on_threads, over, pattern};
+use common::{everywhere, everywhere_and_with_few_grants, on_threads, over, pattern};
 use weft_mpi::{ErrorClass, SendMode, Source, TagPattern, Target};
 
 const SIZES: [usize; 12] = [
@@ -66,6 +66,54 @@ fn more_messages_than_credit_keep_their_order() {
                     .recv(over(&mut room), Source::Rank(0), TagPattern::Any)
                     .unwrap();
                 assert_eq!(room[..status.bytes as usize], pattern(number % 300, number));
+            }
+        }
+    });
+}
+
+/// Many large messages wait for their receives, more than a fabric may have room for, and do not hold up one to
+/// somebody else, on which the receives depend.
+#[test]
+fn more_large_messages_than_grants_hold_nobody_up() {
+    const COUNT: usize = 200;
+    const LENGTH: usize = 20_000;
+    everywhere_and_with_few_grants(3, |process| {
+        let world = process.world();
+        let mut into = vec![0; LENGTH];
+        match world.rank() {
+            0 => {
+                let mut messages: Vec<_> = (0..COUNT).map(|seed| pattern(LENGTH, seed)).collect();
+                let requests: Vec<_> = messages
+                    .iter_mut()
+                    .map(|message| {
+                        world.isend(SendMode::Standard, over(message), Target::Rank(1), 0)
+                    })
+                    .collect();
+                world
+                    .send(SendMode::Standard, over(&mut into), Target::Rank(2), 0)
+                    .unwrap();
+                for request in requests {
+                    process.wait(request.unwrap()).unwrap();
+                }
+            }
+            1 => {
+                world
+                    .recv(over(&mut []), Source::Rank(2), TagPattern::Any)
+                    .unwrap();
+                for seed in 0..COUNT {
+                    world
+                        .recv(over(&mut into), Source::Rank(0), TagPattern::Any)
+                        .unwrap();
+                    assert!(into == pattern(LENGTH, seed), "message {seed}");
+                }
+            }
+            _ => {
+                world
+                    .recv(over(&mut into), Source::Rank(0), TagPattern::Any)
+                    .unwrap();
+                world
+                    .send(SendMode::Standard, over(&mut []), Target::Rank(1), 0)
+                    .unwrap();
             }
         }
     });

@@ -113,3 +113,56 @@ impl crate::engine::Engine {
         Ok(request)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::p2p::{SendMode, Source, TagPattern, Target};
+    use crate::{Buffer, ErrorClass, Process, buffer};
+    use weft_fabric_local::Local;
+
+    /// Rank 0 of two, of which the other has left.
+    fn left_alone() -> std::sync::Arc<Process> {
+        let mut group = Local::group(2);
+        group.truncate(1);
+        Process::new(Box::new(group.remove(0)))
+    }
+
+    fn over(bytes: &mut [u8]) -> Buffer {
+        Buffer::Flat(buffer::region_of(bytes))
+    }
+
+    #[test]
+    fn a_send_that_fails_leaves_no_request_behind() {
+        let process = left_alone();
+        let world = process.world();
+        for _ in 0..3 {
+            let (mut sent, mut received) = ([1], [0]);
+            let error = world
+                .sendrecv(
+                    (over(&mut sent), Target::Rank(1), 0),
+                    (over(&mut received), Source::Rank(0), TagPattern::Any),
+                )
+                .expect_err("nobody is there");
+            assert_eq!(error.class(), ErrorClass::ProcFailed, "{error}");
+            assert_eq!(process.lock().core.requests.live().count(), 0);
+        }
+    }
+
+    #[test]
+    fn a_persistent_send_that_fails_can_be_started_again() {
+        let process = left_alone();
+        let world = process.world();
+        for mode in [SendMode::Standard, SendMode::Buffered] {
+            process.attach_buffer(10_000);
+            let mut sent = [1];
+            let request = world
+                .send_init(mode, over(&mut sent), Target::Rank(1), 0)
+                .expect("it is only kept");
+            for _ in 0..3 {
+                let error = process.start(request).expect_err("nobody is there");
+                assert_eq!(error.class(), ErrorClass::ProcFailed, "{error}");
+            }
+        }
+        assert_eq!(process.lock().core.requests.live().count(), 2);
+    }
+}

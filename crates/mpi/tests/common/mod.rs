@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weft_fabric::Fabric;
 use weft_fabric_local::Local;
-use weft_fabric_shm::Shm;
+use weft_fabric_shm::{Options, Shm, Use};
 use weft_fabric_sim::{Config, World};
 use weft_mpi::datatype::{Basic, Datatype};
 use weft_mpi::{Buffer, Process};
@@ -18,6 +18,20 @@ pub fn everywhere(ranks: u32, rank: impl Fn(Arc<Process>) + Sync) {
     threads(Shm::group(ranks).expect("a memory file"), &rank);
     threads(Local::group(ranks as usize), &rank);
     simulated(ranks, &rank);
+}
+
+/// As [`everywhere`], and where peers can move bytes themselves by three grants at a time only.
+pub fn everywhere_and_with_few_grants(ranks: u32, rank: impl Fn(Arc<Process>) + Sync) {
+    for cross_memory in [Use::Auto, Use::Off] {
+        let options = Options {
+            cross_memory,
+            direct_grants: 3,
+            ..Options::default()
+        };
+        let group = Shm::group_with(ranks, &options);
+        threads(group.expect("a memory file"), &rank);
+    }
+    everywhere(ranks, rank);
 }
 
 /// As [`everywhere`] but for the simulation: for what needs threads within a rank.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::layers::root;
+use crate::nightly::{self, quietly};
 
 /// What to run.
 #[derive(clap::Args)]
@@ -85,11 +86,19 @@ const STEPS: &[Step] = &[
             ("MIRIFLAGS", "-Zmiri-disable-isolation"),
             ("PROPTEST_CASES", "4"),
         ],
-        possible: miri,
+        possible: nightly::with_miri,
         ..Step::new(
             "miri",
             "cargo +nightly miri test -p weft-atomic -p weft-pool -p weft-matching --lib",
         )
+    },
+    Step {
+        possible: nightly::installed,
+        ..Step::new("address sanitizer", "cargo xtask sanitize address")
+    },
+    Step {
+        possible: nightly::with_source,
+        ..Step::new("thread sanitizer", "cargo xtask sanitize thread")
     },
     Step::new("mpi4py", "cargo xtask mpi4py"),
 ];
@@ -239,39 +248,4 @@ fn useful() {
     if let Err(error) = crate::peers::launcher() {
         println!("no launcher of MPICH: jobs under it will not be tested: {error:#}");
     }
-}
-
-/// Miri needs a nightly compiler and its component.
-fn miri() -> Result<(), String> {
-    if quietly("cargo", &["+nightly", "miri", "--version"]) {
-        return Ok(());
-    }
-    if !quietly("cargo", &["+nightly", "--version"]) {
-        return Err("there is no nightly toolchain (rustup toolchain install nightly)".into());
-    }
-    if quietly(
-        "rustup",
-        &[
-            "component",
-            "add",
-            "--toolchain",
-            "nightly",
-            "miri",
-            "rust-src",
-        ],
-    ) {
-        return Ok(());
-    }
-    Err("rustup component add --toolchain nightly miri does not succeed".into())
-}
-
-/// Whether a command succeeds; what it prints is not shown.
-fn quietly(program: &str, arguments: &[&str]) -> bool {
-    Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
 }

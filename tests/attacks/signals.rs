@@ -72,8 +72,8 @@ fn play(seed: u64, kills: usize, options: &[&str]) {
     let mut random = StdRng::seed_from_u64(seed);
     let rounds = random.random_range(200..1500).to_string();
     let mut command = Command::new(installation().join("bin/mpiexec"));
-    command.args(["--on-death=report", "-n", &RANKS.to_string()]);
-    command.args(options).arg(program).arg(rounds);
+    command.args(["-n", &RANKS.to_string()]).args(options);
+    command.arg(program).arg(rounds);
     let mut job = Job::of(command).start();
     let killed = attack(&job, &mut random, kills);
     let ended = job.end();
@@ -88,6 +88,10 @@ fn play(seed: u64, kills: usize, options: &[&str]) {
             "rank {rank} has not come to its end; {context}"
         );
     }
+    assert!(
+        !killed.is_empty() || !ended.error.contains("without all others"),
+        "{context}"
+    );
     // Who had come to its end before is not missed.
     let codes: &[i32] = if killed.is_empty() {
         &[0]
@@ -103,7 +107,7 @@ fn whoever_is_killed_only_its_partner_misses_it() {
     for seed in seeds(20) {
         let test = "whoever_is_killed_only_its_partner_misses_it";
         let _playing = Playing { test, seed };
-        play(seed, 2, &[]);
+        play(seed, 2, &["--on-death=report"]);
     }
 }
 
@@ -121,6 +125,6 @@ fn the_same_between_hosts() {
     for seed in seeds(6) {
         let test = "the_same_between_hosts";
         let _playing = Playing { test, seed };
-        play(seed, 1, &["--fabric", "tcp"]);
+        play(seed, 1, &["--on-death=report", "--fabric", "tcp"]);
     }
 }

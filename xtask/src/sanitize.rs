@@ -1,4 +1,4 @@
-//! `cargo xtask sanitize`: the C programs of `tests/programs` with a `libmpi_abi` that AddressSanitizer or
+//! `cargo xtask sanitize`: the C programs of the tests with a `libmpi_abi` that AddressSanitizer or
 //! ThreadSanitizer watches.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //! target/NAME/dist/        an installation: our launcher and compiler wrapper as always, the watched library
 //! ```
 //!
-//! The same tests run as without it (`tests/cases/programs.rs`), with few ranks; a report fails the rank and so
+//! The same tests run as without it (`tests/cases/programs.rs`, `tests/attacks`), with few ranks; a report fails the rank and so
 //! the test. Needs a nightly compiler; for threads also the source of the standard library, since
 //! an unwatched lock would hide what it orders. What is not seen:
 //!
@@ -124,6 +124,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "weft-tests",
             "--test",
             "programs",
+            "--test",
+            "attacks",
+            "--no-fail-fast",
             "--",
         ])
         .args(&arguments.only)

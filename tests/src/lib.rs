@@ -205,7 +205,8 @@ pub fn mpiexec(ranks: u32, program: &Path, arguments: &[&str]) -> Ended {
     run(&mut command, Duration::from_secs(60))
 }
 
-/// Seeds of a random test: `WEFT_SEED` alone, or the first `WEFT_SEEDS`, or as many as it usually takes.
+/// Seeds of a random test: `WEFT_SEED` alone, or the first `WEFT_SEEDS`, or as many as it usually takes:
+/// fewer where a sanitizer watches.
 ///
 /// # Panics
 /// If a variable is no number.
@@ -218,6 +219,11 @@ pub fn seeds(usual: u64) -> std::ops::Range<u64> {
     };
     match number("WEFT_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("WEFT_SEEDS").unwrap_or(usual),
+        None => {
+            0..number("WEFT_SEEDS").unwrap_or(match Sanitizer::of_this_run() {
+                Some(_) => usual.div_ceil(4),
+                None => usual,
+            })
+        }
     }
 }

@@ -3,11 +3,14 @@
 mod codegen;
 mod components;
 mod dist;
+mod fuzz;
 mod layers;
 mod models;
 mod mpi4py;
+mod nightly;
 mod peers;
 mod rooms;
+mod sanitize;
 mod shape;
 mod test;
 
@@ -26,6 +29,8 @@ enum Chore {
     Codegen(codegen::Arguments),
     /// Builds Weft in release and lays it out with bin, lib, include.
     Dist(dist::Arguments),
+    /// Runs the fuzz targets, each for some seconds.
+    Fuzz(fuzz::Arguments),
     /// Checks that the rooms are as ARCHITECTURE.md and CONTRIBUTING.md say.
     Layers,
     /// Checks the models of protocols with Spin, and that each finds the mistake it is there for.
@@ -36,6 +41,8 @@ enum Chore {
     Peers(peers::Arguments),
     /// Prints signs of types and files that may want to be taken apart, for whoever reads and decides.
     Shape(shape::Arguments),
+    /// Runs the C programs of the tests with a library that a sanitizer watches.
+    Sanitize(sanitize::Arguments),
     /// Installs what the tests need and runs all of them.
     Test(test::Arguments),
 }
@@ -44,11 +51,13 @@ fn main() -> std::process::ExitCode {
     let outcome = match Arguments::parse().chore {
         Chore::Codegen(arguments) => codegen::run(&arguments),
         Chore::Dist(arguments) => dist::run(&arguments),
+        Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Layers => layers::check(),
         Chore::Models => models::check(),
         Chore::Mpi4py(arguments) => mpi4py::run(&arguments),
         Chore::Peers(arguments) => peers::run(&arguments),
         Chore::Shape(arguments) => shape::run(&arguments),
+        Chore::Sanitize(arguments) => sanitize::run(&arguments),
         Chore::Test(arguments) => test::run(&arguments),
     };
     match outcome {

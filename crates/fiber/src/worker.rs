@@ -35,6 +35,7 @@ use crate::fiber::{Control, Fiber, NOBODY, owner_of};
 use crate::ready::Ready;
 use crate::runnable::{GROUP, Runnable};
 use crate::runtime::Inner;
+use crate::sanitizer;
 use crate::spawn;
 use crate::stack::{BATCH, CLASSES, Class};
 use crate::switch::{Context, switch};
@@ -301,6 +302,8 @@ impl Worker {
         }
         let control = self.runtime.stacks.control(number);
         let owner = self.runtime.owner(number);
+        // SAFETY: the fiber has switched home for the last time; its frames are below the block.
+        unsafe { sanitizer::ended(self.runtime.context(number), control.cast()) };
         // From here on a bit that is still set for it means nothing.
         owner.store(NOBODY, Ordering::Release);
         // SAFETY: the block of a fiber that nobody has freed: its end is published here.

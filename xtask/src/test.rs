@@ -122,6 +122,7 @@ const STEPS: &[Step] = &[
             ("RUSTFLAGS", "--cfg fault_points"),
             ("CARGO_TARGET_DIR", "target/fault_points"),
         ],
+        long: Long::With(&[("WEFT_SEEDS", "10000000")]),
         ..Step::new(
             "fault points",
             "cargo test --release -p weft-fabric-shm --lib --test killed deaths",

@@ -224,7 +224,7 @@ impl Player<'_> {
                         room,
                     )
                 };
-                let request = self.world.begin(schedule.unwrap());
+                let request = self.world.begin(schedule.unwrap()).unwrap();
                 Held {
                     kind,
                     request: Some(request),

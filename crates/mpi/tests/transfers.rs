@@ -432,7 +432,7 @@ fn a_collective_that_fails_half_way_leaves_no_receive() {
         Some(&blocks(&mut out)),
         &blocks(&mut room),
     );
-    let request = world.begin(schedule.unwrap());
+    let request = world.begin(schedule.unwrap()).unwrap();
     let ended = play(&process, &script, request).expect("nothing of it is under way");
     assert_eq!(ended.unwrap_err().class(), ErrorClass::Intern);
     let late = Wire {

@@ -621,7 +621,7 @@ static int call_MPI_Cancel(struct choice *c) {
 static int call_MPI_Cart_coords(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, cartesian, COMMUNICATORS);
     int a1 = take_int(c, 1, 0);
-    int a2 = take_length(c, 2, 1, INT_MAX);
+    int a2 = take_length(c, 2, 1, 1 << 26);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
     return MPI_Cart_coords(a0, a1, a2, a3);
@@ -640,7 +640,7 @@ static int call_MPI_Cart_create(struct choice *c) {
 
 static int call_MPI_Cart_get(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, cartesian, COMMUNICATORS);
-    int a1 = take_length(c, 1, 1, INT_MAX);
+    int a1 = take_length(c, 1, 1, 1 << 26);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
     void *a4 = take_area(c, 4);
@@ -1006,7 +1006,7 @@ static int call_MPI_Comm_spawn(struct choice *c) {
 }
 
 static int call_MPI_Comm_spawn_multiple(struct choice *c) {
-    int a0 = take_length(c, 0, 1, INT_MAX);
+    int a0 = take_length(c, 0, 1, 1 << 26);
     void *a1 = take_area(c, 1);
     void *a2 = take_area(c, 2);
     void *a3 = take_ints(c, 3, 1);
@@ -1103,10 +1103,10 @@ static int call_MPI_Dist_graph_create_adjacent(struct choice *c) {
 
 static int call_MPI_Dist_graph_neighbors(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, distributed, COMMUNICATORS);
-    int a1 = take_length(c, 1, 1, INT_MAX);
+    int a1 = take_length(c, 1, 1, 1 << 26);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
-    int a4 = take_length(c, 4, 1, INT_MAX);
+    int a4 = take_length(c, 4, 1, 1 << 26);
     void *a5 = take_area(c, 5);
     void *a6 = take_area(c, 6);
     if (c->over) return MPI_SUCCESS;
@@ -2322,8 +2322,8 @@ static int call_MPI_Graph_create(struct choice *c) {
 
 static int call_MPI_Graph_get(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, graph, COMMUNICATORS);
-    int a1 = take_length(c, 1, 1, INT_MAX);
-    int a2 = take_length(c, 2, 1, INT_MAX);
+    int a1 = take_length(c, 1, 1, 1 << 26);
+    int a2 = take_length(c, 2, 1, 1 << 26);
     void *a3 = take_area(c, 3);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -2343,7 +2343,7 @@ static int call_MPI_Graph_map(struct choice *c) {
 static int call_MPI_Graph_neighbors(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, graph, COMMUNICATORS);
     int a1 = take_int(c, 1, 0);
-    int a2 = take_length(c, 2, 1, INT_MAX);
+    int a2 = take_length(c, 2, 1, 1 << 26);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
     return MPI_Graph_neighbors(a0, a1, a2, a3);
@@ -2485,7 +2485,7 @@ static int call_MPI_Group_toint(struct choice *c) {
 
 static int call_MPI_Group_translate_ranks(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_length(c, 1, 1, INT_MAX);
+    int a1 = take_length(c, 1, 1, 1 << 26);
     void *a2 = take_ints(c, 2, 0);
     MPI_Group a3 = take_handle(c, 3, group, GROUPS);
     void *a4 = take_area(c, 4);
@@ -5103,7 +5103,7 @@ static int call_MPI_T_category_changed(struct choice *c) {
 
 static int call_MPI_T_category_get_categories(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_length(c, 1, 1, INT_MAX);
+    int a1 = take_length(c, 1, 1, 1 << 26);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_categories(a0, a1, a2);
@@ -5111,7 +5111,7 @@ static int call_MPI_T_category_get_categories(struct choice *c) {
 
 static int call_MPI_T_category_get_cvars(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_length(c, 1, 1, INT_MAX);
+    int a1 = take_length(c, 1, 1, 1 << 26);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_cvars(a0, a1, a2);
@@ -5119,7 +5119,7 @@ static int call_MPI_T_category_get_cvars(struct choice *c) {
 
 static int call_MPI_T_category_get_events(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_length(c, 1, 1, INT_MAX);
+    int a1 = take_length(c, 1, 1, 1 << 26);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_events(a0, a1, a2);
@@ -5160,7 +5160,7 @@ static int call_MPI_T_category_get_num_events(struct choice *c) {
 
 static int call_MPI_T_category_get_pvars(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_length(c, 1, 1, INT_MAX);
+    int a1 = take_length(c, 1, 1, 1 << 26);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_pvars(a0, a1, a2);

@@ -171,14 +171,14 @@ fn value(
     }
 }
 
-/// The largest length of a list. Calls look at each request of a list several times, and say no more of
-/// 2^31 of them than of a few million.
+/// The largest length of a list. Calls look at each request of a list several times, and memory that is
+/// written has to be found: both take long for 2^31, and say no more of them than of a few million.
 fn longest(function: &Function) -> &'static str {
-    let requests = function.parameters.iter().any(|parameter| {
+    let slow = function.parameters.iter().any(|parameter| {
         let list = parameter.widest().is_some_and(|one| one.array);
-        list && parameter.kind == "REQUEST"
+        list && (parameter.kind == "REQUEST" || parameter.way != "in")
     });
-    if requests { "1 << 26" } else { "INT_MAX" }
+    if slow { "1 << 26" } else { "INT_MAX" }
 }
 
 /// Whether a call with a peer that is there waits for it.

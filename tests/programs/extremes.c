@@ -2,7 +2,8 @@
  * never in a signal, a hang or the end of the process.
  *
  *     extremes                            all functions
- *     extremes NAME…                      these functions
+ *     extremes NAME…                      these functions, and how long each takes
+ *     extremes -v                         all functions, and how long each takes
  *     extremes -1 NAME ARGUMENT EXTREME   one call in this process, for a debugger
  *
  * A process for each function makes its calls one after the other; if it dies or stands still, that is
@@ -91,6 +92,7 @@ static int watch(pid_t process) {
 
 static int run(const struct function *function, int verbose) {
     struct choice from = {-1, 0, 0};
+    double begun = now();
     int failures = 0;
     memset((void *)progress, 0, sizeof *progress);
     for (;;) {
@@ -124,13 +126,14 @@ static int run(const struct function *function, int verbose) {
         }
     }
     if (verbose)
-        printf("%s: %d calls, %d refused\n", function->name, progress->calls, progress->refused);
+        printf("%s: %d calls, %d refused, %.2f s\n", function->name, progress->calls, progress->refused,
+               now() - begun);
     return failures + progress->wrong;
 }
 
 static int wanted(int argc, char **argv, const char *name) {
     for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], name)) return 1;
+        if (!strcmp(argv[i], name) || !strcmp(argv[i], "-v")) return 1;
     return argc == 1;
 }
 

@@ -172,8 +172,8 @@ static int take_int(struct choice *c, int place, int ordinary) {
 
 /* The length of a list, or of a message. Memory is as long as the largest, which takes a while to look at:
  * one such extreme is enough. */
-static int take_length(struct choice *c, int place, int ordinary) {
-    static const int lengths[] = {0, -1, 2, INT_MAX, INT_MIN};
+static int take_length(struct choice *c, int place, int ordinary, int longest) {
+    const int lengths[] = {0, -1, 2, longest, INT_MIN};
     int which = chosen(c, place, NUMBER_OF(lengths));
     return which < 0 ? ordinary : lengths[which];
 }

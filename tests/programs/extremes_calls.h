@@ -47,11 +47,11 @@ static int call_MPI_Abi_set_fortran_info(struct choice *c) {
 
 static int call_MPI_Accumulate(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
-    int a5 = take_length(c, 5, 4);
+    int a5 = take_length(c, 5, 4, INT_MAX);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Op a7 = take_handle(c, 7, MPI_SUM, OPERATIONS);
     MPI_Win a8 = take_handle(c, 8, NULL, OTHERS);
@@ -111,10 +111,10 @@ static int call_MPI_Aint_diff(struct choice *c) {
 
 static int call_MPI_Allgather(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -135,10 +135,10 @@ static int call_MPI_Allgather_c(struct choice *c) {
 
 static int call_MPI_Allgather_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a7 = take_handle(c, 7, MPI_INFO_NULL, INFOS);
@@ -163,7 +163,7 @@ static int call_MPI_Allgather_init_c(struct choice *c) {
 
 static int call_MPI_Allgatherv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
@@ -189,7 +189,7 @@ static int call_MPI_Allgatherv_c(struct choice *c) {
 
 static int call_MPI_Allgatherv_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
@@ -228,7 +228,7 @@ static int call_MPI_Alloc_mem(struct choice *c) {
 static int call_MPI_Allreduce(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -250,7 +250,7 @@ static int call_MPI_Allreduce_c(struct choice *c) {
 static int call_MPI_Allreduce_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -275,10 +275,10 @@ static int call_MPI_Allreduce_init_c(struct choice *c) {
 
 static int call_MPI_Alltoall(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -299,10 +299,10 @@ static int call_MPI_Alltoall_c(struct choice *c) {
 
 static int call_MPI_Alltoall_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     MPI_Info a7 = take_handle(c, 7, MPI_INFO_NULL, INFOS);
@@ -485,7 +485,7 @@ static int call_MPI_Barrier_init(struct choice *c) {
 
 static int call_MPI_Bcast(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Comm a4 = take_handle(c, 4, MPI_COMM_SELF, COMMUNICATORS);
@@ -505,7 +505,7 @@ static int call_MPI_Bcast_c(struct choice *c) {
 
 static int call_MPI_Bcast_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Comm a4 = take_handle(c, 4, MPI_COMM_SELF, COMMUNICATORS);
@@ -529,7 +529,7 @@ static int call_MPI_Bcast_init_c(struct choice *c) {
 
 static int call_MPI_Bsend(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
@@ -551,7 +551,7 @@ static int call_MPI_Bsend_c(struct choice *c) {
 
 static int call_MPI_Bsend_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
@@ -621,7 +621,7 @@ static int call_MPI_Cancel(struct choice *c) {
 static int call_MPI_Cart_coords(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, cartesian, COMMUNICATORS);
     int a1 = take_int(c, 1, 0);
-    int a2 = take_length(c, 2, 1);
+    int a2 = take_length(c, 2, 1, 1 << 26);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
     return MPI_Cart_coords(a0, a1, a2, a3);
@@ -640,7 +640,7 @@ static int call_MPI_Cart_create(struct choice *c) {
 
 static int call_MPI_Cart_get(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, cartesian, COMMUNICATORS);
-    int a1 = take_length(c, 1, 1);
+    int a1 = take_length(c, 1, 1, 1 << 26);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
     void *a4 = take_area(c, 4);
@@ -1006,7 +1006,7 @@ static int call_MPI_Comm_spawn(struct choice *c) {
 }
 
 static int call_MPI_Comm_spawn_multiple(struct choice *c) {
-    int a0 = take_length(c, 0, 1);
+    int a0 = take_length(c, 0, 1, 1 << 26);
     void *a1 = take_area(c, 1);
     void *a2 = take_area(c, 2);
     void *a3 = take_ints(c, 3, 1);
@@ -1074,7 +1074,7 @@ static int call_MPI_Dims_create(struct choice *c) {
 
 static int call_MPI_Dist_graph_create(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, MPI_COMM_SELF, COMMUNICATORS);
-    int a1 = take_length(c, 1, 1);
+    int a1 = take_length(c, 1, 1, INT_MAX);
     void *a2 = take_ints(c, 2, 0);
     void *a3 = take_ints(c, 3, 1);
     void *a4 = take_ints(c, 4, 0);
@@ -1103,10 +1103,10 @@ static int call_MPI_Dist_graph_create_adjacent(struct choice *c) {
 
 static int call_MPI_Dist_graph_neighbors(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, distributed, COMMUNICATORS);
-    int a1 = take_length(c, 1, 1);
+    int a1 = take_length(c, 1, 1, 1 << 26);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
-    int a4 = take_length(c, 4, 1);
+    int a4 = take_length(c, 4, 1, 1 << 26);
     void *a5 = take_area(c, 5);
     void *a6 = take_area(c, 6);
     if (c->over) return MPI_SUCCESS;
@@ -1160,7 +1160,7 @@ static int call_MPI_Error_string(struct choice *c) {
 static int call_MPI_Exscan(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -1182,7 +1182,7 @@ static int call_MPI_Exscan_c(struct choice *c) {
 static int call_MPI_Exscan_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -1344,7 +1344,7 @@ static int call_MPI_File_get_view(struct choice *c) {
 static int call_MPI_File_iread(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -1364,7 +1364,7 @@ static int call_MPI_File_iread_c(struct choice *c) {
 static int call_MPI_File_iread_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -1385,7 +1385,7 @@ static int call_MPI_File_iread_at(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_length(c, 3, 4);
+    int a3 = take_length(c, 3, 4, INT_MAX);
     MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_area(c, 5);
     if (c->over) return MPI_SUCCESS;
@@ -1407,7 +1407,7 @@ static int call_MPI_File_iread_at_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_length(c, 3, 4);
+    int a3 = take_length(c, 3, 4, INT_MAX);
     MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_area(c, 5);
     if (c->over) return MPI_SUCCESS;
@@ -1428,7 +1428,7 @@ static int call_MPI_File_iread_at_all_c(struct choice *c) {
 static int call_MPI_File_iread_shared(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -1448,7 +1448,7 @@ static int call_MPI_File_iread_shared_c(struct choice *c) {
 static int call_MPI_File_iwrite(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -1468,7 +1468,7 @@ static int call_MPI_File_iwrite_c(struct choice *c) {
 static int call_MPI_File_iwrite_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -1489,7 +1489,7 @@ static int call_MPI_File_iwrite_at(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_length(c, 3, 4);
+    int a3 = take_length(c, 3, 4, INT_MAX);
     MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_area(c, 5);
     if (c->over) return MPI_SUCCESS;
@@ -1511,7 +1511,7 @@ static int call_MPI_File_iwrite_at_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_length(c, 3, 4);
+    int a3 = take_length(c, 3, 4, INT_MAX);
     MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_area(c, 5);
     if (c->over) return MPI_SUCCESS;
@@ -1532,7 +1532,7 @@ static int call_MPI_File_iwrite_at_all_c(struct choice *c) {
 static int call_MPI_File_iwrite_shared(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -1569,7 +1569,7 @@ static int call_MPI_File_preallocate(struct choice *c) {
 static int call_MPI_File_read(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -1589,7 +1589,7 @@ static int call_MPI_File_read_c(struct choice *c) {
 static int call_MPI_File_read_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -1609,7 +1609,7 @@ static int call_MPI_File_read_all_c(struct choice *c) {
 static int call_MPI_File_read_all_begin(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_all_begin(a0, a1, a2, a3);
@@ -1636,7 +1636,7 @@ static int call_MPI_File_read_at(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_length(c, 3, 4);
+    int a3 = take_length(c, 3, 4, INT_MAX);
     MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_status(c, 5);
     if (c->over) return MPI_SUCCESS;
@@ -1658,7 +1658,7 @@ static int call_MPI_File_read_at_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_length(c, 3, 4);
+    int a3 = take_length(c, 3, 4, INT_MAX);
     MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_status(c, 5);
     if (c->over) return MPI_SUCCESS;
@@ -1680,7 +1680,7 @@ static int call_MPI_File_read_at_all_begin(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_length(c, 3, 4);
+    int a3 = take_length(c, 3, 4, INT_MAX);
     MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_at_all_begin(a0, a1, a2, a3, a4);
@@ -1707,7 +1707,7 @@ static int call_MPI_File_read_at_all_end(struct choice *c) {
 static int call_MPI_File_read_ordered(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -1727,7 +1727,7 @@ static int call_MPI_File_read_ordered_c(struct choice *c) {
 static int call_MPI_File_read_ordered_begin(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_read_ordered_begin(a0, a1, a2, a3);
@@ -1753,7 +1753,7 @@ static int call_MPI_File_read_ordered_end(struct choice *c) {
 static int call_MPI_File_read_shared(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -1841,7 +1841,7 @@ static int call_MPI_File_toint(struct choice *c) {
 static int call_MPI_File_write(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -1861,7 +1861,7 @@ static int call_MPI_File_write_c(struct choice *c) {
 static int call_MPI_File_write_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -1881,7 +1881,7 @@ static int call_MPI_File_write_all_c(struct choice *c) {
 static int call_MPI_File_write_all_begin(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_all_begin(a0, a1, a2, a3);
@@ -1908,7 +1908,7 @@ static int call_MPI_File_write_at(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_length(c, 3, 4);
+    int a3 = take_length(c, 3, 4, INT_MAX);
     MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_status(c, 5);
     if (c->over) return MPI_SUCCESS;
@@ -1930,7 +1930,7 @@ static int call_MPI_File_write_at_all(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_length(c, 3, 4);
+    int a3 = take_length(c, 3, 4, INT_MAX);
     MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     void *a5 = take_status(c, 5);
     if (c->over) return MPI_SUCCESS;
@@ -1952,7 +1952,7 @@ static int call_MPI_File_write_at_all_begin(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
-    int a3 = take_length(c, 3, 4);
+    int a3 = take_length(c, 3, 4, INT_MAX);
     MPI_Datatype a4 = take_handle(c, 4, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_at_all_begin(a0, a1, a2, a3, a4);
@@ -1979,7 +1979,7 @@ static int call_MPI_File_write_at_all_end(struct choice *c) {
 static int call_MPI_File_write_ordered(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -1999,7 +1999,7 @@ static int call_MPI_File_write_ordered_c(struct choice *c) {
 static int call_MPI_File_write_ordered_begin(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_write_ordered_begin(a0, a1, a2, a3);
@@ -2025,7 +2025,7 @@ static int call_MPI_File_write_ordered_end(struct choice *c) {
 static int call_MPI_File_write_shared(struct choice *c) {
     MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_status(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -2061,10 +2061,10 @@ static int call_MPI_Free_mem(struct choice *c) {
 
 static int call_MPI_Gather(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
@@ -2087,10 +2087,10 @@ static int call_MPI_Gather_c(struct choice *c) {
 
 static int call_MPI_Gather_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
@@ -2117,7 +2117,7 @@ static int call_MPI_Gather_init_c(struct choice *c) {
 
 static int call_MPI_Gatherv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
@@ -2145,7 +2145,7 @@ static int call_MPI_Gatherv_c(struct choice *c) {
 
 static int call_MPI_Gatherv_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
@@ -2177,11 +2177,11 @@ static int call_MPI_Gatherv_init_c(struct choice *c) {
 
 static int call_MPI_Get(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
-    int a5 = take_length(c, 5, 4);
+    int a5 = take_length(c, 5, 4, INT_MAX);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
     if (c->over) return MPI_SUCCESS;
@@ -2203,14 +2203,14 @@ static int call_MPI_Get_c(struct choice *c) {
 
 static int call_MPI_Get_accumulate(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Aint a7 = take_wide(c, 7, 0);
-    int a8 = take_length(c, 8, 4);
+    int a8 = take_length(c, 8, 4, INT_MAX);
     MPI_Datatype a9 = take_handle(c, 9, MPI_INT8_T, DATATYPES);
     MPI_Op a10 = take_handle(c, 10, MPI_SUM, OPERATIONS);
     MPI_Win a11 = take_handle(c, 11, NULL, OTHERS);
@@ -2322,8 +2322,8 @@ static int call_MPI_Graph_create(struct choice *c) {
 
 static int call_MPI_Graph_get(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, graph, COMMUNICATORS);
-    int a1 = take_length(c, 1, 1);
-    int a2 = take_length(c, 2, 1);
+    int a1 = take_length(c, 1, 1, 1 << 26);
+    int a2 = take_length(c, 2, 1, 1 << 26);
     void *a3 = take_area(c, 3);
     void *a4 = take_area(c, 4);
     if (c->over) return MPI_SUCCESS;
@@ -2332,7 +2332,7 @@ static int call_MPI_Graph_get(struct choice *c) {
 
 static int call_MPI_Graph_map(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, MPI_COMM_SELF, COMMUNICATORS);
-    int a1 = take_length(c, 1, 1);
+    int a1 = take_length(c, 1, 1, INT_MAX);
     void *a2 = take_ints(c, 2, 0);
     void *a3 = take_ints(c, 3, 0);
     void *a4 = take_area(c, 4);
@@ -2343,7 +2343,7 @@ static int call_MPI_Graph_map(struct choice *c) {
 static int call_MPI_Graph_neighbors(struct choice *c) {
     MPI_Comm a0 = take_handle(c, 0, graph, COMMUNICATORS);
     int a1 = take_int(c, 1, 0);
-    int a2 = take_length(c, 2, 1);
+    int a2 = take_length(c, 2, 1, 1 << 26);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
     return MPI_Graph_neighbors(a0, a1, a2, a3);
@@ -2399,7 +2399,7 @@ static int call_MPI_Group_difference(struct choice *c) {
 
 static int call_MPI_Group_excl(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_length(c, 1, 1);
+    int a1 = take_length(c, 1, 1, INT_MAX);
     void *a2 = take_ints(c, 2, 0);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
@@ -2429,7 +2429,7 @@ static int call_MPI_Group_fromint(struct choice *c) {
 
 static int call_MPI_Group_incl(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_length(c, 1, 1);
+    int a1 = take_length(c, 1, 1, INT_MAX);
     void *a2 = take_ints(c, 2, 0);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
@@ -2446,7 +2446,7 @@ static int call_MPI_Group_intersection(struct choice *c) {
 
 static int call_MPI_Group_range_excl(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_length(c, 1, 1);
+    int a1 = take_length(c, 1, 1, INT_MAX);
     void *a2 = take_ranges(c, 2);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
@@ -2455,7 +2455,7 @@ static int call_MPI_Group_range_excl(struct choice *c) {
 
 static int call_MPI_Group_range_incl(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_length(c, 1, 1);
+    int a1 = take_length(c, 1, 1, INT_MAX);
     void *a2 = take_ranges(c, 2);
     void *a3 = take_area(c, 3);
     if (c->over) return MPI_SUCCESS;
@@ -2485,7 +2485,7 @@ static int call_MPI_Group_toint(struct choice *c) {
 
 static int call_MPI_Group_translate_ranks(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
-    int a1 = take_length(c, 1, 1);
+    int a1 = take_length(c, 1, 1, 1 << 26);
     void *a2 = take_ints(c, 2, 0);
     MPI_Group a3 = take_handle(c, 3, group, GROUPS);
     void *a4 = take_area(c, 4);
@@ -2503,10 +2503,10 @@ static int call_MPI_Group_union(struct choice *c) {
 
 static int call_MPI_Iallgather(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     void *a7 = take_area(c, 7);
@@ -2529,7 +2529,7 @@ static int call_MPI_Iallgather_c(struct choice *c) {
 
 static int call_MPI_Iallgatherv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
@@ -2558,7 +2558,7 @@ static int call_MPI_Iallgatherv_c(struct choice *c) {
 static int call_MPI_Iallreduce(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -2581,10 +2581,10 @@ static int call_MPI_Iallreduce_c(struct choice *c) {
 
 static int call_MPI_Ialltoall(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, MPI_COMM_SELF, COMMUNICATORS);
     void *a7 = take_area(c, 7);
@@ -2674,7 +2674,7 @@ static int call_MPI_Ibarrier(struct choice *c) {
 
 static int call_MPI_Ibcast(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Comm a4 = take_handle(c, 4, MPI_COMM_SELF, COMMUNICATORS);
@@ -2696,7 +2696,7 @@ static int call_MPI_Ibcast_c(struct choice *c) {
 
 static int call_MPI_Ibsend(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
@@ -2721,7 +2721,7 @@ static int call_MPI_Ibsend_c(struct choice *c) {
 static int call_MPI_Iexscan(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -2744,10 +2744,10 @@ static int call_MPI_Iexscan_c(struct choice *c) {
 
 static int call_MPI_Igather(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
@@ -2772,7 +2772,7 @@ static int call_MPI_Igather_c(struct choice *c) {
 
 static int call_MPI_Igatherv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
@@ -2813,7 +2813,7 @@ static int call_MPI_Improbe(struct choice *c) {
 
 static int call_MPI_Imrecv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_handle_at(c, 3, MPI_MESSAGE_NO_PROC, MESSAGES);
     void *a4 = take_area(c, 4);
@@ -2833,10 +2833,10 @@ static int call_MPI_Imrecv_c(struct choice *c) {
 
 static int call_MPI_Ineighbor_allgather(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     void *a7 = take_area(c, 7);
@@ -2859,7 +2859,7 @@ static int call_MPI_Ineighbor_allgather_c(struct choice *c) {
 
 static int call_MPI_Ineighbor_allgatherv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
@@ -2887,10 +2887,10 @@ static int call_MPI_Ineighbor_allgatherv_c(struct choice *c) {
 
 static int call_MPI_Ineighbor_alltoall(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     void *a7 = take_area(c, 7);
@@ -3137,7 +3137,7 @@ static int call_MPI_Iprobe(struct choice *c) {
 
 static int call_MPI_Irecv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
@@ -3162,7 +3162,7 @@ static int call_MPI_Irecv_c(struct choice *c) {
 static int call_MPI_Ireduce(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     int a5 = take_int(c, 5, 0);
@@ -3212,7 +3212,7 @@ static int call_MPI_Ireduce_scatter_c(struct choice *c) {
 static int call_MPI_Ireduce_scatter_block(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -3235,7 +3235,7 @@ static int call_MPI_Ireduce_scatter_block_c(struct choice *c) {
 
 static int call_MPI_Irsend(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
@@ -3266,7 +3266,7 @@ static int call_MPI_Is_thread_main(struct choice *c) {
 static int call_MPI_Iscan(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -3289,10 +3289,10 @@ static int call_MPI_Iscan_c(struct choice *c) {
 
 static int call_MPI_Iscatter(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
@@ -3321,7 +3321,7 @@ static int call_MPI_Iscatterv(struct choice *c) {
     void *a2 = take_ints(c, 2, 0);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
-    int a5 = take_length(c, 5, 4);
+    int a5 = take_length(c, 5, 4, INT_MAX);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     int a7 = take_int(c, 7, 0);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
@@ -3347,7 +3347,7 @@ static int call_MPI_Iscatterv_c(struct choice *c) {
 
 static int call_MPI_Isend(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
@@ -3371,12 +3371,12 @@ static int call_MPI_Isend_c(struct choice *c) {
 
 static int call_MPI_Isendrecv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
     void *a5 = take_buffer(c, 5);
-    int a6 = take_length(c, 6, 4);
+    int a6 = take_length(c, 6, 4, INT_MAX);
     MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     int a8 = take_peer(c, 8, 0);
     int a9 = take_int(c, 9, 7);
@@ -3405,7 +3405,7 @@ static int call_MPI_Isendrecv_c(struct choice *c) {
 
 static int call_MPI_Isendrecv_replace(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
@@ -3433,7 +3433,7 @@ static int call_MPI_Isendrecv_replace_c(struct choice *c) {
 
 static int call_MPI_Issend(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
@@ -3504,7 +3504,7 @@ static int call_MPI_Mprobe(struct choice *c) {
 
 static int call_MPI_Mrecv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_handle_at(c, 3, MPI_MESSAGE_NO_PROC, MESSAGES);
     void *a4 = take_status(c, 4);
@@ -3524,10 +3524,10 @@ static int call_MPI_Mrecv_c(struct choice *c) {
 
 static int call_MPI_Neighbor_allgather(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -3548,10 +3548,10 @@ static int call_MPI_Neighbor_allgather_c(struct choice *c) {
 
 static int call_MPI_Neighbor_allgather_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     MPI_Info a7 = take_handle(c, 7, MPI_INFO_NULL, INFOS);
@@ -3576,7 +3576,7 @@ static int call_MPI_Neighbor_allgather_init_c(struct choice *c) {
 
 static int call_MPI_Neighbor_allgatherv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
@@ -3602,7 +3602,7 @@ static int call_MPI_Neighbor_allgatherv_c(struct choice *c) {
 
 static int call_MPI_Neighbor_allgatherv_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
     void *a4 = take_ints(c, 4, 4);
@@ -3632,10 +3632,10 @@ static int call_MPI_Neighbor_allgatherv_init_c(struct choice *c) {
 
 static int call_MPI_Neighbor_alltoall(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     if (c->over) return MPI_SUCCESS;
@@ -3656,10 +3656,10 @@ static int call_MPI_Neighbor_alltoall_c(struct choice *c) {
 
 static int call_MPI_Neighbor_alltoall_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     MPI_Comm a6 = take_handle(c, 6, distributed, COMMUNICATORS);
     MPI_Info a7 = take_handle(c, 7, MPI_INFO_NULL, INFOS);
@@ -3958,7 +3958,7 @@ static int call_MPI_Pready(struct choice *c) {
 }
 
 static int call_MPI_Pready_list(struct choice *c) {
-    int a0 = take_length(c, 0, 1);
+    int a0 = take_length(c, 0, 1, INT_MAX);
     void *a1 = take_ints(c, 1, 0);
     MPI_Request a2 = take_handle(c, 2, fresh_persistent(), REQUESTS);
     if (c->over) return MPI_SUCCESS;
@@ -3976,7 +3976,7 @@ static int call_MPI_Pready_range(struct choice *c) {
 static int call_MPI_Precv_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     int a1 = take_int(c, 1, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     int a4 = take_peer(c, 4, 0);
     int a5 = take_int(c, 5, 7);
@@ -4013,7 +4013,7 @@ static int call_MPI_Probe(struct choice *c) {
 static int call_MPI_Psend_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     int a1 = take_int(c, 1, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     int a4 = take_peer(c, 4, 0);
     int a5 = take_int(c, 5, 7);
@@ -4048,11 +4048,11 @@ static int call_MPI_Publish_name(struct choice *c) {
 
 static int call_MPI_Put(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
-    int a5 = take_length(c, 5, 4);
+    int a5 = take_length(c, 5, 4, INT_MAX);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
     if (c->over) return MPI_SUCCESS;
@@ -4080,11 +4080,11 @@ static int call_MPI_Query_thread(struct choice *c) {
 
 static int call_MPI_Raccumulate(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
-    int a5 = take_length(c, 5, 4);
+    int a5 = take_length(c, 5, 4, INT_MAX);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Op a7 = take_handle(c, 7, MPI_SUM, OPERATIONS);
     MPI_Win a8 = take_handle(c, 8, NULL, OTHERS);
@@ -4110,7 +4110,7 @@ static int call_MPI_Raccumulate_c(struct choice *c) {
 
 static int call_MPI_Recv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
@@ -4134,7 +4134,7 @@ static int call_MPI_Recv_c(struct choice *c) {
 
 static int call_MPI_Recv_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
@@ -4159,7 +4159,7 @@ static int call_MPI_Recv_init_c(struct choice *c) {
 static int call_MPI_Reduce(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     int a5 = take_int(c, 5, 0);
@@ -4183,7 +4183,7 @@ static int call_MPI_Reduce_c(struct choice *c) {
 static int call_MPI_Reduce_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     int a5 = take_int(c, 5, 0);
@@ -4211,7 +4211,7 @@ static int call_MPI_Reduce_init_c(struct choice *c) {
 static int call_MPI_Reduce_local(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     if (c->over) return MPI_SUCCESS;
@@ -4253,7 +4253,7 @@ static int call_MPI_Reduce_scatter_c(struct choice *c) {
 static int call_MPI_Reduce_scatter_block(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4275,7 +4275,7 @@ static int call_MPI_Reduce_scatter_block_c(struct choice *c) {
 static int call_MPI_Reduce_scatter_block_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4384,7 +4384,7 @@ static int call_MPI_Request_get_status(struct choice *c) {
 }
 
 static int call_MPI_Request_get_status_all(struct choice *c) {
-    int a0 = take_length(c, 0, 1);
+    int a0 = take_length(c, 0, 1, 1 << 26);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_statuses(c, 3);
@@ -4393,7 +4393,7 @@ static int call_MPI_Request_get_status_all(struct choice *c) {
 }
 
 static int call_MPI_Request_get_status_any(struct choice *c) {
-    int a0 = take_length(c, 0, 1);
+    int a0 = take_length(c, 0, 1, 1 << 26);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -4403,7 +4403,7 @@ static int call_MPI_Request_get_status_any(struct choice *c) {
 }
 
 static int call_MPI_Request_get_status_some(struct choice *c) {
-    int a0 = take_length(c, 0, 1);
+    int a0 = take_length(c, 0, 1, 1 << 26);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -4421,11 +4421,11 @@ static int call_MPI_Request_toint(struct choice *c) {
 
 static int call_MPI_Rget(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
-    int a5 = take_length(c, 5, 4);
+    int a5 = take_length(c, 5, 4, INT_MAX);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
     void *a8 = take_area(c, 8);
@@ -4449,14 +4449,14 @@ static int call_MPI_Rget_c(struct choice *c) {
 
 static int call_MPI_Rget_accumulate(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Aint a7 = take_wide(c, 7, 0);
-    int a8 = take_length(c, 8, 4);
+    int a8 = take_length(c, 8, 4, INT_MAX);
     MPI_Datatype a9 = take_handle(c, 9, MPI_INT8_T, DATATYPES);
     MPI_Op a10 = take_handle(c, 10, MPI_SUM, OPERATIONS);
     MPI_Win a11 = take_handle(c, 11, NULL, OTHERS);
@@ -4485,11 +4485,11 @@ static int call_MPI_Rget_accumulate_c(struct choice *c) {
 
 static int call_MPI_Rput(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
-    int a5 = take_length(c, 5, 4);
+    int a5 = take_length(c, 5, 4, INT_MAX);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
     void *a8 = take_area(c, 8);
@@ -4513,7 +4513,7 @@ static int call_MPI_Rput_c(struct choice *c) {
 
 static int call_MPI_Rsend(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
@@ -4535,7 +4535,7 @@ static int call_MPI_Rsend_c(struct choice *c) {
 
 static int call_MPI_Rsend_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
@@ -4560,7 +4560,7 @@ static int call_MPI_Rsend_init_c(struct choice *c) {
 static int call_MPI_Scan(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4582,7 +4582,7 @@ static int call_MPI_Scan_c(struct choice *c) {
 static int call_MPI_Scan_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
     void *a1 = take_buffer(c, 1);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     MPI_Op a4 = take_handle(c, 4, MPI_SUM, OPERATIONS);
     MPI_Comm a5 = take_handle(c, 5, MPI_COMM_SELF, COMMUNICATORS);
@@ -4607,10 +4607,10 @@ static int call_MPI_Scan_init_c(struct choice *c) {
 
 static int call_MPI_Scatter(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
@@ -4633,10 +4633,10 @@ static int call_MPI_Scatter_c(struct choice *c) {
 
 static int call_MPI_Scatter_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     void *a3 = take_buffer(c, 3);
-    int a4 = take_length(c, 4, 4);
+    int a4 = take_length(c, 4, 4, INT_MAX);
     MPI_Datatype a5 = take_handle(c, 5, MPI_INT8_T, DATATYPES);
     int a6 = take_int(c, 6, 0);
     MPI_Comm a7 = take_handle(c, 7, MPI_COMM_SELF, COMMUNICATORS);
@@ -4667,7 +4667,7 @@ static int call_MPI_Scatterv(struct choice *c) {
     void *a2 = take_ints(c, 2, 0);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
-    int a5 = take_length(c, 5, 4);
+    int a5 = take_length(c, 5, 4, INT_MAX);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     int a7 = take_int(c, 7, 0);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
@@ -4695,7 +4695,7 @@ static int call_MPI_Scatterv_init(struct choice *c) {
     void *a2 = take_ints(c, 2, 0);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     void *a4 = take_buffer(c, 4);
-    int a5 = take_length(c, 5, 4);
+    int a5 = take_length(c, 5, 4, INT_MAX);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     int a7 = take_int(c, 7, 0);
     MPI_Comm a8 = take_handle(c, 8, MPI_COMM_SELF, COMMUNICATORS);
@@ -4723,7 +4723,7 @@ static int call_MPI_Scatterv_init_c(struct choice *c) {
 
 static int call_MPI_Send(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
@@ -4745,7 +4745,7 @@ static int call_MPI_Send_c(struct choice *c) {
 
 static int call_MPI_Send_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
@@ -4769,12 +4769,12 @@ static int call_MPI_Send_init_c(struct choice *c) {
 
 static int call_MPI_Sendrecv(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
     void *a5 = take_buffer(c, 5);
-    int a6 = take_length(c, 6, 4);
+    int a6 = take_length(c, 6, 4, INT_MAX);
     MPI_Datatype a7 = take_handle(c, 7, MPI_INT8_T, DATATYPES);
     int a8 = take_peer(c, 8, 1);
     int a9 = take_int(c, 9, 7);
@@ -4803,7 +4803,7 @@ static int call_MPI_Sendrecv_c(struct choice *c) {
 
 static int call_MPI_Sendrecv_replace(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
@@ -4965,7 +4965,7 @@ static int call_MPI_Session_toint(struct choice *c) {
 
 static int call_MPI_Ssend(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 1);
     int a4 = take_int(c, 4, 7);
@@ -4987,7 +4987,7 @@ static int call_MPI_Ssend_c(struct choice *c) {
 
 static int call_MPI_Ssend_init(struct choice *c) {
     void *a0 = take_buffer(c, 0);
-    int a1 = take_length(c, 1, 4);
+    int a1 = take_length(c, 1, 4, INT_MAX);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     int a3 = take_peer(c, 3, 0);
     int a4 = take_int(c, 4, 7);
@@ -5016,7 +5016,7 @@ static int call_MPI_Start(struct choice *c) {
 }
 
 static int call_MPI_Startall(struct choice *c) {
-    int a0 = take_length(c, 0, 1);
+    int a0 = take_length(c, 0, 1, 1 << 26);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Startall(a0, a1);
@@ -5053,7 +5053,7 @@ static int call_MPI_Status_set_cancelled(struct choice *c) {
 static int call_MPI_Status_set_elements(struct choice *c) {
     void *a0 = take_status(c, 0);
     MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
-    int a2 = take_length(c, 2, 4);
+    int a2 = take_length(c, 2, 4, INT_MAX);
     if (c->over) return MPI_SUCCESS;
     return MPI_Status_set_elements(a0, a1, a2);
 }
@@ -5103,7 +5103,7 @@ static int call_MPI_T_category_changed(struct choice *c) {
 
 static int call_MPI_T_category_get_categories(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_length(c, 1, 1);
+    int a1 = take_length(c, 1, 1, 1 << 26);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_categories(a0, a1, a2);
@@ -5111,7 +5111,7 @@ static int call_MPI_T_category_get_categories(struct choice *c) {
 
 static int call_MPI_T_category_get_cvars(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_length(c, 1, 1);
+    int a1 = take_length(c, 1, 1, 1 << 26);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_cvars(a0, a1, a2);
@@ -5119,7 +5119,7 @@ static int call_MPI_T_category_get_cvars(struct choice *c) {
 
 static int call_MPI_T_category_get_events(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_length(c, 1, 1);
+    int a1 = take_length(c, 1, 1, 1 << 26);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_events(a0, a1, a2);
@@ -5160,7 +5160,7 @@ static int call_MPI_T_category_get_num_events(struct choice *c) {
 
 static int call_MPI_T_category_get_pvars(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    int a1 = take_length(c, 1, 1);
+    int a1 = take_length(c, 1, 1, 1 << 26);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
     return MPI_T_category_get_pvars(a0, a1, a2);
@@ -5526,7 +5526,7 @@ static int call_MPI_Test_cancelled(struct choice *c) {
 }
 
 static int call_MPI_Testall(struct choice *c) {
-    int a0 = take_length(c, 0, 1);
+    int a0 = take_length(c, 0, 1, 1 << 26);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_statuses(c, 3);
@@ -5535,7 +5535,7 @@ static int call_MPI_Testall(struct choice *c) {
 }
 
 static int call_MPI_Testany(struct choice *c) {
-    int a0 = take_length(c, 0, 1);
+    int a0 = take_length(c, 0, 1, 1 << 26);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -5545,7 +5545,7 @@ static int call_MPI_Testany(struct choice *c) {
 }
 
 static int call_MPI_Testsome(struct choice *c) {
-    int a0 = take_length(c, 0, 1);
+    int a0 = take_length(c, 0, 1, 1 << 26);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -5586,7 +5586,7 @@ static int call_MPI_Type_contiguous_c(struct choice *c) {
 static int call_MPI_Type_create_darray(struct choice *c) {
     int a0 = take_int(c, 0, 1);
     int a1 = take_int(c, 1, 0);
-    int a2 = take_length(c, 2, 1);
+    int a2 = take_length(c, 2, 1, INT_MAX);
     void *a3 = take_ints(c, 3, 4);
     void *a4 = take_ints(c, 4, MPI_DISTRIBUTE_BLOCK);
     void *a5 = take_ints(c, 5, MPI_DISTRIBUTE_DFLT_DARG);
@@ -5601,7 +5601,7 @@ static int call_MPI_Type_create_darray(struct choice *c) {
 static int call_MPI_Type_create_darray_c(struct choice *c) {
     int a0 = take_int(c, 0, 1);
     int a1 = take_int(c, 1, 0);
-    int a2 = take_length(c, 2, 1);
+    int a2 = take_length(c, 2, 1, INT_MAX);
     void *a3 = take_wides(c, 3, 4);
     void *a4 = take_ints(c, 4, MPI_DISTRIBUTE_BLOCK);
     void *a5 = take_ints(c, 5, MPI_DISTRIBUTE_DFLT_DARG);
@@ -5764,7 +5764,7 @@ static int call_MPI_Type_create_struct_c(struct choice *c) {
 }
 
 static int call_MPI_Type_create_subarray(struct choice *c) {
-    int a0 = take_length(c, 0, 1);
+    int a0 = take_length(c, 0, 1, INT_MAX);
     void *a1 = take_ints(c, 1, 4);
     void *a2 = take_ints(c, 2, 4);
     void *a3 = take_ints(c, 3, 0);
@@ -5776,7 +5776,7 @@ static int call_MPI_Type_create_subarray(struct choice *c) {
 }
 
 static int call_MPI_Type_create_subarray_c(struct choice *c) {
-    int a0 = take_length(c, 0, 1);
+    int a0 = take_length(c, 0, 1, INT_MAX);
     void *a1 = take_wides(c, 1, 4);
     void *a2 = take_wides(c, 2, 4);
     void *a3 = take_wides(c, 3, 0);
@@ -6095,7 +6095,7 @@ static int call_MPI_Wait(struct choice *c) {
 }
 
 static int call_MPI_Waitall(struct choice *c) {
-    int a0 = take_length(c, 0, 1);
+    int a0 = take_length(c, 0, 1, 1 << 26);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_statuses(c, 2);
     if (c->over) return MPI_SUCCESS;
@@ -6103,7 +6103,7 @@ static int call_MPI_Waitall(struct choice *c) {
 }
 
 static int call_MPI_Waitany(struct choice *c) {
-    int a0 = take_length(c, 0, 1);
+    int a0 = take_length(c, 0, 1, 1 << 26);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_status(c, 3);
@@ -6112,7 +6112,7 @@ static int call_MPI_Waitany(struct choice *c) {
 }
 
 static int call_MPI_Waitsome(struct choice *c) {
-    int a0 = take_length(c, 0, 1);
+    int a0 = take_length(c, 0, 1, 1 << 26);
     void *a1 = take_handles(c, 1, MPI_REQUEST_NULL, REQUESTS);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);

@@ -71,13 +71,15 @@ impl Buffer {
         count: usize,
         datatype: &Arc<Datatype>,
     ) -> Result<Self> {
-        match datatype.flat(count) {
-            Some((offset, bytes))
-                if bytes == 0
-                    || (bytes <= memory::END
-                        && address.wrapping_offset(offset).addr() <= memory::END - bytes) => {}
-            _ => check_reach(address, count, datatype)?,
+        if let Some((offset, bytes)) = datatype.flat(count) {
+            let start = address.wrapping_offset(offset);
+            let fits = bytes <= memory::END && start.addr() <= memory::END - bytes;
+            if fits || bytes == 0 {
+                // SAFETY: the maker's promise covers the span that `flat` names.
+                return Ok(Self::Flat(unsafe { Region::new(start, bytes) }));
+            }
         }
+        check_reach(address, count, datatype)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { Self::new(address, count, datatype) })
     }

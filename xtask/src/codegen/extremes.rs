@@ -105,7 +105,7 @@ fn value(
                 )
             }
             ("int", _) if kind.starts_with("ARRAY_LENGTH") || kind.contains("XFER_NUM_ELEM") => {
-                format!("take_length(c, {place}, {word})")
+                format!("take_length(c, {place}, {word}, {})", longest(function))
             }
             ("int", _) => format!("take_int(c, {place}, {word})"),
             ("MPI_Count" | "MPI_Aint" | "MPI_Offset", _) => {
@@ -169,6 +169,16 @@ fn value(
         (false, "inout") if base != "void" => format!("take_wide_at(c, {place}, {word})"),
         _ => format!("take_area(c, {place})"),
     }
+}
+
+/// The largest length of a list. Calls look at each request of a list several times, and memory that is
+/// written has to be found: both take long for 2^31, and say no more of them than of a few million.
+fn longest(function: &Function) -> &'static str {
+    let slow = function.parameters.iter().any(|parameter| {
+        let list = parameter.widest().is_some_and(|one| one.array);
+        list && (parameter.kind == "REQUEST" || parameter.way != "in")
+    });
+    if slow { "1 << 26" } else { "INT_MAX" }
 }
 
 /// Whether a call with a peer that is there waits for it.

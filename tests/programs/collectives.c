@@ -45,14 +45,17 @@ static void freed_under_way(int count) {
         MPI_Op_create(add_pairs, 1, &add);
         freed = pair;
         for (int i = 0; i < 2 * count; i++) a[i] = me + i;
+        memset(b, 0, sizeof(int) * 2 * count);
         if (persistent) MPI_Allreduce_init(a, b, count, pair, add, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
         else MPI_Iallreduce(a, b, count, pair, add, MPI_COMM_WORLD, &request);
         MPI_Type_free(&pair);
         MPI_Op_free(&add);
         CHECK(pair == MPI_DATATYPE_NULL);
         for (int round = 0; round <= persistent; round++) {
-            memset(b, 0, sizeof(int) * 2 * count);
-            if (persistent) MPI_Start(&request);
+            if (persistent) {
+                memset(b, 0, sizeof(int) * 2 * count);
+                MPI_Start(&request);
+            }
             MPI_Wait(&request, MPI_STATUS_IGNORE);
             for (int i = 0; i < 2 * count; i++) CHECK(b[i] == n * (n - 1) / 2 + n * i);
         }

@@ -7,12 +7,12 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::{Duration, Instant};
 
 use common::{everywhere, on_threads, over, pattern};
+use weft_atomic::{AtomicBool, AtomicUsize, Ordering};
 use weft_fabric::{Fabric, Guest, Head, Operation, Peer, Result, SharedBytes, Sink, SyncKey};
 use weft_fabric_local::Local;
 use weft_mpi::coll::{self, Members, Reduction};

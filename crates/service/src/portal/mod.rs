@@ -190,7 +190,8 @@ impl Portals {
         self.offers.retain(|pair, _| pair.0 != node);
     }
 
-    /// A node is gone: every transfer with it ends.
+    /// A node is gone: every transfer with it ends; one that the fabric moves, when it says so, since until
+    /// then it may touch the memory.
     pub(crate) fn lose(&mut self, fabric: &mut dyn Fabric, node: u32, error: &Error) {
         for (_, end) in self.ends.all() {
             if end.pair().is_none_or(|pair| pair.0 != node) {
@@ -199,10 +200,13 @@ impl Portals {
             let Some(transfer) = &mut end.transfer else {
                 continue;
             };
+            end.broken = None;
+            if matches!(transfer.step, Step::Moving(_)) && transfer.result.is_none() {
+                continue;
+            }
             if let Step::Granted(token) = transfer.step {
                 fabric.revoke(token);
             }
-            end.broken = None;
             if transfer.result.is_none() {
                 transfer.end(Err(error.clone()));
             }
@@ -262,4 +266,40 @@ fn check_size(size: usize) -> Result<()> {
         Code::Invalid,
         format!("a portal transfer has 1 to {MAX} bytes, {size} were given; make several of it"),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::lost;
+    use crate::state::Core;
+    use weft_fabric::{FabricError, GUEST_OPERATION, Peer};
+    use weft_fabric_local::Local;
+
+    #[test]
+    fn a_transfer_that_the_fabric_moves_outlives_the_loss_of_its_node() {
+        let mut fabric = Local::group(2).into_iter().next().expect("two");
+        let mut core = Core::new(&fabric);
+        let id = core.portal_create(0, 5).expect("free");
+        core.portal_allow(id, 1, 0).expect("there is such a node");
+        let operation = Operation(GUEST_OPERATION | 7);
+        let mut transfer = Transfer::new(Region::EMPTY, false);
+        transfer.step = Step::Moving(operation);
+        core.portals.ends.get(id).expect("live").transfer = Some(transfer);
+
+        core.portals.lose(&mut fabric, 1, &lost(1, "it has left"));
+        assert_eq!(
+            core.portal_poll(&fabric, id, 0),
+            None,
+            "its memory is in use"
+        );
+
+        let peer = Peer(1);
+        let reason = "it has left".into();
+        let failed = Err(FabricError::PeerLost { peer, reason });
+        core.portals.moved(operation, failed);
+        core.settle_portals(&mut fabric);
+        let ended = core.portal_poll(&fabric, id, 0).expect("it has ended");
+        assert_eq!(ended.expect_err("it was lost").code(), Code::NodeLost);
+    }
 }

@@ -250,6 +250,48 @@ fn nor_behind_a_driver_alone() {
     );
 }
 
+/// It needs no child: closing the connection gives the place back, and nothing of what came over it.
+#[test]
+fn one_that_gives_its_place_back_and_lives_on_sees_nothing() {
+    let up = Up::start("kept", &format!("{TWO}[[client]]\nname = \"guest\"\n")).expect("up");
+    let (grant, connection) = broker::attach(&up.name, "guest").expect("the place is free");
+    // Board, two regions, two channels.
+    let all: Vec<_> = grant.descriptors.into_iter().enumerate().collect();
+    let memory: Vec<Mapping> = all
+        .into_iter()
+        .filter(|(place, _)| [0, 2, 3, 4, 6].contains(place))
+        .map(|(_, file)| {
+            let file = MemoryFile::adopt(file).expect("a memory file");
+            file.map().expect("maps")
+        })
+        .collect();
+    drop(connection);
+    up.until("the place is free", |status| {
+        status["clients"][2]["attached"] == false
+    });
+    let network = Network::attach(&up.name, "guest").expect("the place is free");
+    let contents = || -> Vec<Vec<u8>> {
+        let read = |memory: &Mapping| {
+            let mut bytes = vec![0; memory.len()];
+            let all = memory.bytes(0, memory.len()).expect("all of it");
+            all.copy_to(&mut bytes);
+            bytes
+        };
+        memory.iter().map(read).collect()
+    };
+    let before = contents();
+    exchange(&network, 50);
+    assert!(contents() == before, "bytes of what it had have changed");
+    for region in &memory {
+        for place in 0..region.len() / 8 {
+            let there = region.atomic_u64(place * 8).expect("within");
+            there.store(u64::MAX, Ordering::Relaxed);
+        }
+    }
+    exchange(&network, 50);
+    assert_eq!(up.status()["clients"][2]["faults"], 0);
+}
+
 #[test]
 fn a_hundred_attachments_leave_nothing_with_those_who_serve_them() {
     let up = Up::start("turns", &format!("{TWO}[[client]]\nname = \"guest\"\n")).expect("up");

@@ -162,3 +162,50 @@ fn what_is_not_a_question_leaves_nothing_behind() {
         descriptors(up.child.id()) <= before
     });
 }
+
+#[test]
+fn who_waits_in_a_system_that_is_gone_is_told() {
+    let up = Up::start("gone", &format!("{TWO}[[client]]\nname = \"guest\"\n")).expect("up");
+    let network = Network::attach(&up.name, "guest").expect("the place is free");
+    let waiting = thread::spawn(move || {
+        let socket = network.udp(7).expect("bound");
+        let mut buffer = [0; 2048];
+        loop {
+            let limit = Duration::from_secs(60);
+            if let Err(error) = socket.recv_within(&mut buffer, limit) {
+                return error.kind();
+            }
+        }
+    });
+    drop(up);
+    let told = waiting.join().expect("it ends");
+    assert_eq!(told, std::io::ErrorKind::ConnectionAborted);
+}
+
+#[test]
+fn nobody_need_read_what_is_printed() {
+    let mut up = Up::start("unread", TWO).expect("up");
+    // Neither that it is up nor what it says of those who end has a reader any more.
+    drop((up.child.stdout.take(), up.child.stderr.take()));
+    for name in ["rx-mux", "a", "rx-mux"] {
+        let victim = process(&up.status(), name);
+        kill(victim);
+        up.until(name, |status| ![0, victim].contains(&process(status, name)));
+    }
+    for words in [&["status"][..], &["status", "--json"]] {
+        let (reader, writer) = weft_sys::descriptor::pipe().expect("descriptors are left");
+        drop(reader);
+        let asked = Command::new(super::WEFT)
+            .arg("net")
+            .args(words)
+            .arg(&up.name)
+            .stdout(writer)
+            .output()
+            .expect("weft runs");
+        let said = String::from_utf8_lossy(&asked.stderr);
+        assert!(
+            asked.status.success() && said.is_empty(),
+            "{words:?}: {said}"
+        );
+    }
+}

@@ -3,7 +3,7 @@
 //! reaches the successor or the components.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -250,26 +250,75 @@ fn nor_behind_a_driver_alone() {
     );
 }
 
+/// It needs no child: closing the connection gives the place back, and nothing of what came over it.
 #[test]
-fn a_hundred_attachments_leave_nothing_in_the_broker() {
+fn one_that_gives_its_place_back_and_lives_on_sees_nothing() {
+    let up = Up::start("kept", &format!("{TWO}[[client]]\nname = \"guest\"\n")).expect("up");
+    let (grant, connection) = broker::attach(&up.name, "guest").expect("the place is free");
+    // Board, two regions, two channels.
+    let all: Vec<_> = grant.descriptors.into_iter().enumerate().collect();
+    let memory: Vec<Mapping> = all
+        .into_iter()
+        .filter(|(place, _)| [0, 2, 3, 4, 6].contains(place))
+        .map(|(_, file)| {
+            let file = MemoryFile::adopt(file).expect("a memory file");
+            file.map().expect("maps")
+        })
+        .collect();
+    drop(connection);
+    up.until("the place is free", |status| {
+        status["clients"][2]["attached"] == false
+    });
+    let network = Network::attach(&up.name, "guest").expect("the place is free");
+    let contents = || -> Vec<Vec<u8>> {
+        let read = |memory: &Mapping| {
+            let mut bytes = vec![0; memory.len()];
+            let all = memory.bytes(0, memory.len()).expect("all of it");
+            all.copy_to(&mut bytes);
+            bytes
+        };
+        memory.iter().map(read).collect()
+    };
+    let before = contents();
+    exchange(&network, 50);
+    assert!(contents() == before, "bytes of what it had have changed");
+    for region in &memory {
+        for place in 0..region.len() / 8 {
+            let there = region.atomic_u64(place * 8).expect("within");
+            there.store(u64::MAX, Ordering::Relaxed);
+        }
+    }
+    exchange(&network, 50);
+    assert_eq!(up.status()["clients"][2]["faults"], 0);
+}
+
+#[test]
+fn a_hundred_attachments_leave_nothing_with_those_who_serve_them() {
     let up = Up::start("turns", &format!("{TWO}[[client]]\nname = \"guest\"\n")).expect("up");
-    let open = || {
-        let all = std::fs::read_dir(format!("/proc/{}/fd", up.child.id())).expect("it lives");
-        all.count()
+    // Descriptors and mappings of memory files.
+    let held = |status: &serde_json::Value| -> usize {
+        let names = ["driver", "tx-mux", "rx-copier-guest"];
+        let served = names.map(|name| super::process(status, name));
+        let all = served.into_iter().chain([up.child.id().into()]);
+        all.map(|process| {
+            let open = std::fs::read_dir(format!("/proc/{process}/fd")).expect("it lives");
+            let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).expect("it lives");
+            let mapped = maps.lines().filter(|line| line.contains("/memfd:"));
+            open.count() + mapped.count()
+        })
+        .sum()
     };
     let turn = || {
         let (grant, connection) = broker::attach(&up.name, "guest").expect("the place is free");
-        let numbers: Vec<_> = grant.descriptors.iter().map(AsRawFd::as_raw_fd).collect();
-        assert_eq!(numbers.len(), 8);
+        assert_eq!(grant.descriptors.len(), 8);
         drop((grant, connection));
         up.until("the place is free", |status| {
             status["clients"][2]["attached"] == false
-        });
+        })
     };
-    turn();
-    let before = open();
+    let before = held(&turn());
     for _ in 0..100 {
         turn();
     }
-    up.until("nothing is left", |_| open() <= before);
+    up.until("nothing is left", |status| held(status) <= before);
 }

@@ -319,8 +319,9 @@ impl Broker {
             .map(|due| Duration::from_nanos(due.saturating_sub(clock::monotonic())));
         poll::wait(&mut entries, limit)?;
         let mut found = entries.iter().map(Entry::is_ready);
-        ready.ended = (components.into_iter().zip(&mut found).collect::<Vec<_>>())
+        ready.ended = components
             .into_iter()
+            .zip(&mut found)
             .filter_map(|(id, is_ready)| is_ready.then_some(id))
             .collect();
         for client in clients {

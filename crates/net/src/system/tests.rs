@@ -372,3 +372,196 @@ fn whatever_dies_is_replaced_and_service_goes_on() {
         assert_eq!(report.corrupt, 0);
     }
 }
+
+/// A guest beside an echo client, with what a description may put before it.
+fn with_guest(driver: bool, tx_copier: bool, two: DriverThreads) -> Description {
+    let mut description = Description::of(&[Work::Echo; 2]);
+    description.driver_threads = two;
+    description.clients[1].driver = driver;
+    description.clients[1].tx_copier = tx_copier;
+    description
+}
+
+const GUEST: Id = Id::Client(1);
+
+fn renew(system: &mut System, gone: Id) -> Renewed {
+    let first = system.renew(gone, 0).expect("memory is left");
+    let second = system.renew(gone, 1).expect("memory is left");
+    assert!(second.cut_off.is_empty());
+    first
+}
+
+/// The memory files of a grant, by inode.
+fn inodes(grant: &Grant) -> Vec<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let all = grant.descriptors.iter().map(|descriptor| {
+        let file = std::fs::File::from(descriptor.try_clone().expect("descriptors are left"));
+        file.metadata().expect("it is open").ino()
+    });
+    // Board, ear, two regions, memory and bell of two channels: the others are not memory.
+    let memory = [0, 2, 3, 4, 6];
+    let all: Vec<u64> = all.collect();
+    memory.map(|place| all[place]).to_vec()
+}
+
+fn is_awake(ear: &Ear) -> bool {
+    use weft_sys::poll::{Entry, Interest, wait};
+    let mut entries = [Entry::new(ear, Interest::Read)];
+    wait(&mut entries, Some(Duration::ZERO)).expect("polls") == 1
+}
+
+#[test]
+fn a_successor_is_given_nothing_that_its_predecessor_had() {
+    for (driver, tx_copier, two) in [
+        (false, false, DriverThreads::One),
+        (false, true, DriverThreads::One),
+        (true, false, DriverThreads::Two),
+        (true, true, DriverThreads::One),
+    ] {
+        let mut system = System::create(with_guest(driver, tx_copier, two)).expect("made");
+        let old = system.grant(GUEST).expect("descriptors are left");
+        let renewed = renew(&mut system, GUEST);
+        assert!(renewed.cut_off.is_empty());
+        assert!(renewed.told.contains(&Id::RxCopier(1)), "{renewed:?}");
+        let new = system.grant(GUEST).expect("descriptors are left");
+        let (before, after) = (inodes(&old), inodes(&new));
+        assert!(
+            before.iter().all(|inode| !after.contains(inode)),
+            "{before:?} {after:?}"
+        );
+        // What the predecessor rings wakes nobody; what the successor rings, its two neighbours.
+        let ears = |system: &System| -> Vec<Id> {
+            let all = system.seats.iter();
+            all.filter(|(_, seat)| is_awake(&seat.ear))
+                .map(|(id, _)| *id)
+                .collect()
+        };
+        for id in system.components() {
+            // They have heard what the broker rang.
+            let soon = weft_sys::clock::monotonic() + 1_000;
+            system.seat(id).ear.wait(Some(soon)).expect("an ear");
+        }
+        assert_eq!(ears(&system), []);
+        let bells = |grant: Grant| {
+            let mut all = grant.descriptors.into_iter();
+            [5, 1].map(|skip| Bell::adopt(all.nth(skip).expect("a bell")))
+        };
+        let old_ear = Ear::adopt(old.descriptors[1].try_clone().expect("left"));
+        for bell in bells(old) {
+            bell.ring();
+        }
+        assert_eq!(ears(&system), []);
+        for bell in bells(new) {
+            bell.ring();
+        }
+        assert_eq!(ears(&system).len(), if driver { 1 } else { 2 });
+        // Nor is the predecessor woken by what its successor is rung for.
+        for link in system.links.iter().filter(|link| link.touches(GUEST)) {
+            link.source_bell.ring();
+            link.sink_bell.ring();
+        }
+        assert!(!is_awake(&old_ear));
+    }
+}
+
+#[test]
+fn every_description_serves_each_successor_and_no_frame_of_another_leaves() {
+    for (driver, tx_copier) in [(false, false), (false, true), (true, false), (true, true)] {
+        let flows = [flow(0, 100, 60_000), flow(1, 400, 60_000)];
+        let description = with_guest(driver, tx_copier, DriverThreads::One);
+        let mut simulation = Simulation::without(description, &flows, Some(GUEST));
+        for round in 0..20 {
+            let mut grant = simulation.system.grant(GUEST).expect("left");
+            let old: Vec<MemoryFile> = grant.descriptors[2..4]
+                .iter()
+                .map(|file| MemoryFile::adopt(file.try_clone().expect("left")).expect("sealed"))
+                .collect();
+            grant.silent = true;
+            let client = grant.build(None).expect("built");
+            simulation.all.0.push(client.component);
+            let before = simulation.reports()[1].replies;
+            simulation.run(20);
+            let after = simulation.reports()[1].replies;
+            assert!(after > before + 100, "round {round}: {before} {after}");
+            // Gone, with frames everywhere between it and the wire.
+            simulation.all.0.pop();
+            let renewed = renew(&mut simulation.system, GUEST);
+            assert!(renewed.cut_off.is_empty());
+            // One that is replaced before it has followed finds the newest memory too.
+            if round % 3 == 1 {
+                renew(&mut simulation.system, GUEST);
+            }
+            simulation.run(1);
+            for id in renewed.told {
+                assert!(simulation.system.has_followed(id), "{id:?}");
+            }
+            assert!(simulation.system.is_settled(1));
+            let contents = || -> Vec<Vec<u8>> {
+                let read = |file: &MemoryFile| {
+                    let memory = file.map().expect("maps");
+                    let mut bytes = vec![0; memory.len()];
+                    memory
+                        .bytes(0, memory.len())
+                        .expect("all of it")
+                        .copy_to(&mut bytes);
+                    bytes
+                };
+                old.iter().map(read).collect()
+            };
+            let left = contents();
+            simulation.run(5);
+            assert!(contents() == left, "what the predecessor had has changed");
+        }
+        let reports = simulation.reports();
+        assert!(
+            reports[0].replies + 8 >= reports[0].sent,
+            "{driver} {tx_copier}"
+        );
+        for report in reports.iter() {
+            assert_eq!((report.corrupt, report.reordered), (0, 0));
+        }
+        drop(reports);
+        let counters = simulation.system.board(Id::TxMux).counters(2);
+        assert_eq!(counters.faults, 0, "{driver} {tx_copier} {counters:?}");
+    }
+}
+
+#[test]
+fn one_that_reads_no_orders_is_cut_off_and_its_replacement_is_up_to_date() {
+    let description = with_guest(false, false, DriverThreads::One);
+    let mut system = System::create(description).expect("made");
+    // Nobody runs, so nobody reads.
+    let mut lost = Vec::new();
+    for _ in 0..2_000 {
+        lost = renew(&mut system, GUEST).cut_off;
+        if !lost.is_empty() {
+            break;
+        }
+    }
+    assert!(!lost.is_empty(), "there is room for all of them");
+    for &id in &lost {
+        assert!(!system.has_followed(id) && !system.is_settled(1));
+        // Whatever it says meanwhile.
+        system.board(id).acknowledge(system.board(id).changes());
+        assert!(!system.has_followed(id));
+    }
+    for id in [Id::Driver, Id::TxMux, Id::RxCopier(1)] {
+        renew(&mut system, id);
+        assert!(system.seat(id).orders.is_some() && !system.seat(id).is_cut_off);
+    }
+    assert!(renew(&mut system, GUEST).cut_off.is_empty());
+}
+
+#[test]
+fn as_many_clients_as_there_can_be_are_served() {
+    weft_sys::descriptor::raise_limit().expect("asked");
+    let mut description = Description::of(&[Work::Echo; crate::policy::CLIENTS]);
+    description.queue = 16;
+    description.window = 16;
+    let last = crate::policy::CLIENTS - 1;
+    let mut simulation = Simulation::new(description, &[flow(0, 10, 20), flow(last, 10, 20)]);
+    simulation.run(40);
+    for report in simulation.reports().iter() {
+        assert_eq!(report.replies, report.sent);
+    }
+}

@@ -60,6 +60,8 @@ mod ready;
 #[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
+mod sanitizer;
+#[cfg(not(loom))]
 mod spawn;
 #[cfg(not(loom))]
 mod stack;

@@ -12,6 +12,8 @@
 //! nothing. The two registers that it does not let us declare are saved by hand. The next context is
 //! reached by a jump and not by a return, which the processor would predict wrongly.
 //!
+//! Under ThreadSanitizer its [handle](crate::sanitizer) of the stack stands above the address.
+//!
 //! The floating-point control words (`mxcsr`, the x87 word) stay with the worker. A shadow stack (CET) is
 //! not switched; Linux gives none to a program that does not ask for it.
 
@@ -35,9 +37,15 @@ pub(crate) unsafe fn switch(save: *mut Context, next: Context) {
     // stood in registers is declared lost or saved. The compiler keeps nothing below the stack pointer,
     // since the block does not promise to leave the stack alone.
     unsafe {
+        #[cfg(sanitizer = "thread")]
+        let handle = crate::sanitizer::current();
+        #[cfg(sanitizer = "thread")]
+        crate::sanitizer::before_switch(next);
         asm!(
             "push rbp",
             "push rbx",
+            #[cfg(sanitizer = "thread")]
+            "push rdx",
             "lea rax, [rip + 2f]",
             "push rax",
             "mov [rdi], rsp",
@@ -45,10 +53,14 @@ pub(crate) unsafe fn switch(save: *mut Context, next: Context) {
             "pop rax",
             "jmp rax",
             "2:",
+            #[cfg(sanitizer = "thread")]
+            "pop rdx",
             "pop rbx",
             "pop rbp",
             inout("rdi") save => _,
             inout("rsi") next => _,
+            #[cfg(sanitizer = "thread")]
+            inout("rdx") handle => _,
             out("r12") _, out("r13") _, out("r14") _, out("r15") _,
             clobber_abi("C"),
         );
@@ -58,7 +70,7 @@ pub(crate) unsafe fn switch(save: *mut Context, next: Context) {
 /// A context at the top of a fresh stack, which calls `main(argument)` when it is switched to.
 ///
 /// # Safety
-/// `top` must be aligned to 16, and the 24 bytes below it must be writable and not used otherwise while
+/// `top` must be aligned to 16, and the 32 bytes below it must be writable and not used otherwise while
 /// the context lives. `main` must not return or unwind.
 pub(crate) unsafe fn prepare(
     top: *mut u8,
@@ -70,6 +82,13 @@ pub(crate) unsafe fn prepare(
         let top = top.cast::<usize>();
         top.sub(1).write(main as usize);
         top.sub(2).write(argument.addr());
+        #[cfg(sanitizer = "thread")]
+        let top = {
+            top.sub(3)
+                .cast::<crate::sanitizer::Handle>()
+                .write(crate::sanitizer::create());
+            top.sub(1)
+        };
         top.sub(3).write(begin as *const () as usize);
         top.sub(3).cast()
     }
@@ -81,6 +100,8 @@ unsafe extern "C" fn begin() {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_undefined rip",
+        #[cfg(sanitizer = "thread")]
+        "pop rdi",
         "pop rdi",
         "pop rax",
         // The end of the chain of frames, for debuggers that follow it.

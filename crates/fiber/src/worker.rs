@@ -35,6 +35,7 @@ use crate::fiber::{Control, Fiber, NOBODY, owner_of};
 use crate::ready::Ready;
 use crate::runnable::{GROUP, Runnable};
 use crate::runtime::Inner;
+use crate::sanitizer;
 use crate::stack::{BATCH, CLASSES, Class};
 use crate::switch::{Context, switch};
 use crate::waiter::Ringer;
@@ -295,6 +296,8 @@ impl Worker {
             return;
         }
         let control = self.runtime.stacks.control(number);
+        // SAFETY: the fiber has switched home for the last time; its frames are below the block.
+        unsafe { sanitizer::ended(self.runtime.context(number), control.cast()) };
         // From here on a bit that is still set for it means nothing.
         self.runtime.owner(number).store(NOBODY, Ordering::Release);
         self.finished

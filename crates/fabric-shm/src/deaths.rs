@@ -5,6 +5,7 @@
 //!   machine   the processes of a job as fibers of one thread; interleaved, stopped and killed as drawn
 //!   truth     what each rank is to do, and a plain record of what was sent
 //!   play      the ranks, the launcher, and the verdict
+//!   started_anew   the same for jobs whose dead are replaced
 //! ```
 //!
 //! ```text
@@ -29,6 +30,7 @@
 
 mod machine;
 mod play;
+mod started_anew;
 mod truth;
 
 use std::collections::BTreeMap;
@@ -155,6 +157,30 @@ fn nobody_is_deaf_or_asleep_for_ever_whoever_dies() {
             assert!(there, "nobody died in {protocol}");
         }
     }
+}
+
+#[test]
+fn those_who_are_started_anew_and_the_others_find_each_other() {
+    let (from, until) = match number("WEFT_SEED") {
+        Some(seed) => (seed, seed + 1),
+        None => (0, number("WEFT_SEEDS").unwrap_or(100_000) / 5),
+    };
+    on_two_threads(move |index, machine| {
+        let (mut anew, mut histories) = (0, 0);
+        for seed in (from + index..until).step_by(2) {
+            match started_anew::history(seed, machine, false) {
+                Ok(replaced) => anew += replaced,
+                Err((wrong, _)) => {
+                    let trace = started_anew::history(seed, machine, true).err();
+                    let trace = trace.map_or(Vec::new(), |(_, trace)| trace);
+                    let from = trace.len().saturating_sub(200);
+                    panic!("{}\nseed {seed}: {wrong}", trace[from..].join("\n"));
+                }
+            }
+            histories += 1;
+        }
+        println!("{histories} histories, {anew} processes started anew");
+    });
 }
 
 /// A few histories with each rank killed after each of its stores in turn.

@@ -191,7 +191,8 @@ impl Fabric for Seated {
             // Those whose loss was said may have another seat by now.
             for rank in 0..seats.segment.members() {
                 let seat = seats.segment.seat_of(rank);
-                if seats.lost[rank as usize] {
+                // One that is gone as well was lost along with the one before it.
+                if seats.lost[rank as usize] && !inner.gone.contains_key(&seat) {
                     seats.hear(rank, seat, sink);
                 }
             }
@@ -376,6 +377,28 @@ mod tests {
         );
         assert!(!job.watch.seat_anew(1), "there is no spare seat");
         assert_eq!(job.watch.awake(), 1);
+    }
+
+    #[test]
+    fn one_is_reached_whose_predecessor_was_never_heard_of() {
+        let job = Job::new(2, 2);
+        let (mut one, two) = (job.attach(0), job.attach(1));
+        std::mem::forget(two);
+        job.watch.tell_of_death(1, 9);
+        assert!(job.watch.seat_anew(1));
+        std::mem::forget(job.attach(1));
+        job.watch.tell_of_death(1, 9);
+        // Both deaths are heard of in one look.
+        assert_eq!(
+            poll(&mut *one),
+            ["lost 1: its process was killed by signal 9"]
+        );
+        assert!(job.watch.seat_anew(1));
+        let mut three = job.attach(1);
+        assert!(poll(&mut *one).is_empty());
+        // It waits to be spoken to.
+        send(&mut *one, 1, 5).expect("goes to the new one");
+        assert_eq!(poll(&mut *three), ["5 of 0"]);
     }
 
     #[test]

@@ -365,6 +365,17 @@ impl Shared {
         drop(self.check(network, me));
     }
 
+    /// `me` has done something that others may see: perhaps it dies of it.
+    pub(crate) fn done(&self, me: u32) {
+        let mut network = self.network();
+        let it = network.rank(me);
+        it.deeds += 1;
+        if it.last_deed == Some(it.deeds) {
+            it.death = Some(it.clock);
+            drop(self.check(network, me));
+        }
+    }
+
     /// Someone of this rank rings its bell.
     pub(crate) fn ring(&self, me: u32) {
         let mut network = self.network();

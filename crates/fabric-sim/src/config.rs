@@ -74,6 +74,15 @@ pub enum Fault {
         /// When, at its own clock.
         at: Duration,
     },
+    /// This rank dies within the call by which it does its k-th deed: a post that was taken, a grant made
+    /// or ended. What that has done to others stands; the caller never learns of it. Like
+    /// [`Death`](Self::Death) otherwise.
+    DeathAfter {
+        /// Who.
+        peer: Peer,
+        /// How many deeds it does, from 1.
+        deeds: u64,
+    },
 }
 
 /// What a simulated machine is like. Plain data: change what you need.

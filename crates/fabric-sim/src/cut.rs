@@ -168,7 +168,9 @@ mod tests {
                     Fault::Delay { .. } => 0,
                     Fault::Throttle { .. } => 1,
                     Fault::Cut { .. } => 2,
-                    Fault::Death { .. } => unreachable!("nobody dies by lot"),
+                    Fault::Death { .. } | Fault::DeathAfter { .. } => {
+                        unreachable!("nobody dies by lot")
+                    }
                 }] += 1;
             }
             let network = Network::new(config);

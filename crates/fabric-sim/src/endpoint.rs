@@ -52,6 +52,14 @@ impl SimEndpoint {
         }
     }
 
+    /// Counts a post that was taken.
+    fn posted(&self, posted: Result<Posted>) -> Result<Posted> {
+        if matches!(posted, Ok(Posted::Done | Posted::Pending)) {
+            self.shared.done(self.me.0);
+        }
+        posted
+    }
+
     /// See [`Handle::set_note`].
     pub fn set_note(&self, note: impl Into<String>) {
         self.handle().set_note(note);
@@ -136,7 +144,8 @@ impl Fabric for SimEndpoint {
     }
 
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
-        self.shared.network().message(self.me.0, to, head, data)
+        let posted = self.shared.network().message(self.me.0, to, head, data);
+        self.posted(posted)
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
@@ -168,21 +177,24 @@ impl Fabric for SimEndpoint {
     ) -> Result<Token> {
         let mut network = self.shared.network();
         let grants = &mut network.rank(self.me.0).grants;
-        grants
-            .add(region, to, rights, uses)
-            .ok_or_else(|| FabricError::System {
-                what: format!(
-                    "rank {} has made as many grants as fit; revoke some",
-                    self.me
-                ),
-            })
+        let token = grants.add(region, to, rights, uses);
+        drop(network);
+        self.shared.done(self.me.0);
+        token.ok_or_else(|| FabricError::System {
+            what: format!(
+                "rank {} has made as many grants as fit; revoke some",
+                self.me
+            ),
+        })
     }
 
     /// Asking costs nothing here.
     fn offer(&mut self, _to: Peer, _token: Token) {}
 
     fn revoke(&mut self, token: Token) -> bool {
-        self.shared.network().rank(self.me.0).grants.end(token)
+        let live = self.shared.network().rank(self.me.0).grants.end(token);
+        self.shared.done(self.me.0);
+        live
     }
 
     fn get(
@@ -201,7 +213,8 @@ impl Fabric for SimEndpoint {
             length: into.len(),
             writes: false,
         };
-        self.shared.network().transfer(asked, into, operation)
+        let posted = self.shared.network().transfer(asked, into, operation);
+        self.posted(posted)
     }
 
     fn put(
@@ -220,11 +233,13 @@ impl Fabric for SimEndpoint {
             length: source.len(),
             writes: true,
         };
-        self.shared.network().transfer(asked, source, operation)
+        let posted = self.shared.network().transfer(asked, source, operation);
+        self.posted(posted)
     }
 
     fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
-        self.shared.network().signal(self.me.0, to, key)
+        let posted = self.shared.network().signal(self.me.0, to, key);
+        self.posted(posted)
     }
 
     fn signals(&self, from: Peer, key: SyncKey) -> u64 {

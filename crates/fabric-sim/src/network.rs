@@ -67,8 +67,15 @@ impl Network {
             });
             deaths.min()
         };
+        let last_deed_of = |rank: usize| {
+            let deaths = config.faults.iter().filter_map(|fault| match fault {
+                Fault::DeathAfter { peer, deeds } if peer.index() == rank => Some(*deeds),
+                _ => None,
+            });
+            deaths.min()
+        };
         let ranks = (0..config.ranks)
-            .map(|rank| Rank::new(death_of(rank)))
+            .map(|rank| Rank::new(death_of(rank), last_deed_of(rank)))
             .collect();
         let mut network = Self {
             ranks,

@@ -76,6 +76,9 @@ pub(crate) struct Rank {
     /// Looks in vain since it last found something or slept.
     pub vain: u32,
     pub death: Option<u64>,
+    /// Deeds so far: see `Fault::DeathAfter`; and the last one that it does, if it dies of it.
+    pub deeds: u64,
+    pub last_deed: Option<u64>,
     pub note: String,
     pub grants: Grants,
     /// Its endpoint is gone: nothing reaches it any more.
@@ -90,8 +93,8 @@ pub(crate) struct Rank {
 }
 
 impl Rank {
-    /// A rank at the beginning, that will die at this time if at any.
-    pub(crate) fn new(death: Option<u64>) -> Self {
+    /// A rank at the beginning, that will die at this time if at any, or of this deed.
+    pub(crate) fn new(death: Option<u64>, last_deed: Option<u64>) -> Self {
         Self {
             clock: 0,
             standing: Standing::Awake,
@@ -99,6 +102,8 @@ impl Rank {
             rung: false,
             vain: 0,
             death,
+            deeds: 0,
+            last_deed,
             note: String::new(),
             grants: Grants::default(),
             closed: false,

@@ -276,6 +276,39 @@ fn a_death_is_told_to_all_after_what_was_sent_before() {
     assert!(alive.iter().all(|at| **at >= Duration::from_micros(80)));
 }
 
+/// What a rank has done before it dies is seen by the others, whatever the last of it was.
+#[test]
+fn a_death_after_each_deed_leaves_what_was_done_before() {
+    const EACH: u64 = 6;
+    for deeds in 1..=2 * EACH {
+        let config = Config::new(3, deeds).with(Fault::DeathAfter {
+            peer: Peer(2),
+            deeds,
+        });
+        let report = World::new(config).run(|endpoint| {
+            use weft_fabric::conformance::Event;
+            let mut player = Player::new(Box::new(endpoint));
+            if player.me() == 2 {
+                for number in 0..EACH {
+                    player.send(0, number, 10);
+                    player.signal(1, SyncKey(number));
+                }
+                unreachable!("dead by then");
+            }
+            let lost = |event: &Event| *event == Event::Lost(Peer(2));
+            player.repeat("the death", |player| player.inbox.events.iter().any(lost));
+            let events = &player.inbox.events;
+            assert_eq!(events.iter().filter(|event| lost(event)).count(), 1);
+            assert!(events.last().is_some_and(lost), "after all that it sent");
+            events.len() as u64 - 1
+        });
+        let report = report.expect("the others end");
+        // They take turns, the one with messages first.
+        let expected = [Some(deeds.div_ceil(2)), Some(deeds / 2), None];
+        assert_eq!(report.results, expected, "{deeds} deeds");
+    }
+}
+
 #[test]
 fn delays_and_throttles_take_their_time() {
     let time = |fault: Option<Fault>| {

@@ -90,6 +90,17 @@ struct State {
     launcher: usize,
     /// What is told of the history, if anybody wants to know.
     trace: Option<Vec<String>>,
+    /// It is no failure that all who are left sleep.
+    sleep: Sleep,
+}
+
+/// What it means that all who are left sleep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sleep {
+    /// They would for ever, and wait for something.
+    Fails,
+    /// The history has come to its end: the verdict is the caller's.
+    Ends,
 }
 
 /// A history of more steps has no end.
@@ -152,14 +163,16 @@ impl Simulated {
                 ended: Vec::new(),
                 launcher: 0,
                 trace: None,
+                sleep: Sleep::Fails,
             }),
         }))
     }
 
     /// Runs one history. To be called by a fiber. The last of the parts is the launcher's.
-    pub fn run(&'static self, seed: u64, parts: Vec<Part>, traced: bool) -> Outcome {
+    pub fn run(&'static self, seed: u64, parts: Vec<Part>, sleep: Sleep, traced: bool) -> Outcome {
         {
             let mut state = self.state.borrow_mut();
+            state.sleep = sleep;
             state.random = Random::new(seed);
             state.host = weft_fiber::current();
             state.turn = Turn::Host;
@@ -201,8 +214,8 @@ impl Simulated {
         outcome
     }
 
-    /// Starts one more process.
-    pub fn start(&'static self, part: Part) {
+    /// Starts one more process; answers its number.
+    pub fn start(&'static self, part: Part) -> usize {
         // Whoever starts one may itself be a process: starting is no access of its own.
         let machine = install(None);
         let index = {
@@ -224,6 +237,7 @@ impl Simulated {
         });
         self.state.borrow_mut().processes[index].fiber = Some(fiber);
         install(machine);
+        index
     }
 
     /// The life of a process.
@@ -392,7 +406,7 @@ impl State {
         let asleep: Vec<usize> = (0..self.processes.len())
             .filter(|&index| asleep(&self.processes[index]))
             .collect();
-        if !asleep.is_empty() {
+        if !asleep.is_empty() && self.sleep == Sleep::Fails {
             self.failure
                 .get_or_insert_with(|| format!("processes {asleep:?} sleep for ever"));
         }

@@ -11,7 +11,7 @@ use weft_fabric::{
 };
 use weft_sys::Mapping;
 
-use super::machine::{Outcome, Part, Random, Simulated};
+use super::machine::{Outcome, Part, Random, Simulated, Sleep};
 use super::truth::{Act, Item, LENT, Truth, byte};
 use crate::bell::ShmBell;
 use crate::endpoint::Shm;
@@ -90,7 +90,7 @@ impl History {
             body: Box::new(move || launching.launcher(self.telling)),
             last: None,
         });
-        let mut outcome = machine.run(self.seed, parts, self.traced);
+        let mut outcome = machine.run(self.seed, parts, Sleep::Fails, self.traced);
         if outcome.failure.is_none() {
             outcome.failure = scene.verdict().err();
         }

@@ -88,7 +88,7 @@ const STEPS: &[Step] = &[
         possible: miri,
         ..Step::new(
             "miri",
-            "cargo +nightly miri test -p weft-atomic -p weft-pool -p weft-matching --lib",
+            "cargo +nightly miri test -p weft-atomic -p weft-fiber -p weft-pool -p weft-matching --lib",
         )
     },
     Step::new("mpi4py", "cargo xtask mpi4py"),

@@ -34,6 +34,57 @@ static void *joins_itself(void *argument) {
     return (void *)(long)weft_fiber_join(weft_fiber_self(), NULL);
 }
 
+/* A fiber is joined or detached once: all later calls are answered that there is none, while it runs and after
+ * its end. */
+static int may_end;
+
+static void *ends_when_told(void *argument) {
+    while (!may_end) weft_fiber_yield();
+    return argument;
+}
+
+static void *detaches_itself(void *argument) {
+    (void)argument;
+    CHECK(weft_fiber_detach(weft_fiber_self()) == 0);
+    CHECK(weft_fiber_detach(weft_fiber_self()) == -ESRCH);
+    CHECK(weft_fiber_join(weft_fiber_self(), NULL) == -EDEADLK);
+    return ends_when_told(NULL);
+}
+
+static void *joins_another(void *argument) {
+    void *result = NULL;
+    int code = weft_fiber_join(*(weft_fiber *)argument, &result);
+    return code == 0 ? result : (void *)(long)code;
+}
+
+static void claimed_once(void) {
+    weft_fiber detached, itself, joined, joiners[2];
+    void *results[2];
+    may_end = 0;
+    CHECK(weft_fiber_spawn(&detached, NULL, ends_when_told, NULL) == 0);
+    CHECK(weft_fiber_spawn(&itself, NULL, detaches_itself, NULL) == 0);
+    CHECK(weft_fiber_spawn(&joined, NULL, ends_when_told, (void *)9L) == 0);
+    CHECK(weft_fiber_detach(detached) == 0);
+    for (int i = 0; i < 2; i++) CHECK(weft_fiber_spawn(&joiners[i], NULL, joins_another, &joined) == 0);
+    for (int i = 0; i < 4; i++) {
+        weft_fiber_yield();
+        CHECK(weft_fiber_detach(detached) == -ESRCH && weft_fiber_join(detached, NULL) == -ESRCH);
+    }
+    CHECK(weft_fiber_detach(itself) == -ESRCH && weft_fiber_join(itself, NULL) == -ESRCH);
+    CHECK(weft_fiber_detach(joined) == -ESRCH && weft_fiber_join(joined, NULL) == -ESRCH);
+    /* Also while somebody joins it, or nobody will. */
+    CHECK(weft_fiber_signal(joined) == 0 && weft_fiber_signal(detached) == 0);
+    may_end = 1;
+    for (int i = 0; i < 2; i++) CHECK(weft_fiber_join(joiners[i], &results[i]) == 0);
+    CHECK((long)results[0] + (long)results[1] == 9 - ESRCH); /* one of the two had it */
+    for (int i = 0; i < 4; i++) weft_fiber_yield();
+    weft_fiber all[] = { detached, itself, joined, joiners[0], joiners[1] };
+    for (int i = 0; i < 5; i++) {
+        CHECK(weft_fiber_join(all[i], NULL) == -ESRCH && weft_fiber_detach(all[i]) == -ESRCH);
+        CHECK(weft_fiber_signal(all[i]) == -ESRCH);
+    }
+}
+
 static void *on_one_worker(void *argument) {
     (void)argument;
     weft_fiber fibers[8];
@@ -61,6 +112,7 @@ static void *on_one_worker(void *argument) {
     CHECK(weft_fiber_join(parked, &result) == 0 && (long)result == 7);
     CHECK(weft_fiber_spawn(&fibers[0], NULL, joins_itself, NULL) == 0);
     CHECK(weft_fiber_join(fibers[0], &result) == 0 && (long)result == -EDEADLK);
+    claimed_once();
     return NULL;
 }
 

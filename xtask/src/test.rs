@@ -141,7 +141,7 @@ const STEPS: &[Step] = &[
         possible: nightly::with_miri,
         ..Step::new(
             "miri",
-            "cargo +nightly miri test -p weft-atomic -p weft-pool -p weft-matching --lib",
+            "cargo +nightly miri test -p weft-atomic -p weft-fiber -p weft-pool -p weft-matching --lib",
         )
     },
     Step {

@@ -27,7 +27,9 @@ typedef uint64_t weft_fiber;
 
 /* How a fiber is started. Start from WEFT_FIBER_ATTRIBUTES: fields may be added. */
 typedef struct {
-    /* Bytes of the stack, guard included, rounded up to a power of two from 16 KiB to 64 MiB; 0: 64 KiB. */
+    /* Bytes of the stack, guard included, rounded up to a power of two from 16 KiB to 64 MiB; 0: 64 KiB. Who
+     * uses up more hits the guard, and the process ends with a sentence. Before Linux 6.13 only the first
+     * 16384 stacks have one: a fiber beyond must not use up its stack. */
     size_t stack;
     /* The worker that runs it; -1: that of the fiber that starts it, or from outside each in turn. */
     int worker;

@@ -7,7 +7,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use weft_fiber::{Builder, Config, Fiber, JoinHandle, Runtime};
+use weft_fiber::{Builder, Config, Fiber, Guard, JoinHandle, Runtime};
 use weft_sys::error::keep_errno;
 
 use crate::{sentence, state};
@@ -77,6 +77,8 @@ fn config(asked: usize) -> Config {
     Config {
         workers,
         pin: (workers * size <= cores).then_some(rank * workers),
+        // SAFETY: the header hands this promise to the C program.
+        guard: unsafe { Guard::where_possible() },
         ..Config::default()
     }
 }

@@ -75,10 +75,16 @@ impl<W> Completion<W> {
         // SAFETY: the state is RUNNING or DONE, so nobody else looks at the waiter.
         self.waiter
             .with_mut(|place| unsafe { *place = Some(waiter) });
-        self.state
+        let joins = self
+            .state
             // Release: SYNC completion.joining. Acquire: SYNC completion.done.
             .compare_exchange(RUNNING, JOINING, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+            .is_ok();
+        if !joins {
+            // SAFETY: DONE: the end is through with the waiter. The block is not dropped, so this one is.
+            drop(self.waiter.with_mut(|place| unsafe { (*place).take() }));
+        }
+        joins
     }
 
     /// Nobody will join. Called once, by the one who detaches.

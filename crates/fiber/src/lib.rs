@@ -28,7 +28,10 @@
 //!   is safe in a thread is safe in it. One that may *migrate* goes to a worker that has nothing to do
 //!   when its own has more than it: see [`Builder::migrating`] for what that asks of it.
 //! * A panic ends its fiber and is the result of [`JoinHandle::join`], as with threads (in a program
-//!   that is built to abort on panic, it aborts).
+//!   that is built to abort on panic, it aborts; so it does on a panic out of a destructor that runs because of a
+//!   panic, or of a thread-local variable, as the language has it). A result that nobody wants is dropped by its
+//!   fiber, and a panic of that ends there.
+//! * A [`JoinHandle`] may outlive its runtime, and a [`Fiber`] everything; no two fibers have the same name.
 //! * What a fiber writes below its stack hits a guard and ends the process with a sentence that names
 //!   the fiber and the remedy; see [`Config::guard`] for how many fibers have one.
 //!
@@ -66,7 +69,10 @@ mod sanitizer;
 mod spawn;
 #[cfg(not(loom))]
 mod stack;
-#[cfg(not(loom))]
+#[cfg(all(not(loom), not(miri)))]
+mod switch;
+#[cfg(miri)]
+#[path = "switch_of_threads.rs"]
 mod switch;
 #[cfg(not(loom))]
 mod waiter;

@@ -89,8 +89,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             workers: 0,
-            fibers: 1 << 22,
-            stack: 64 * 1024,
+            fibers: if cfg!(miri) { 1024 } else { 1 << 22 },
+            stack: if cfg!(miri) { 16 } else { 64 } * 1024,
             guard: Guard::ALL,
             order: Order::Fair,
             pin: Some(0),
@@ -126,6 +126,23 @@ pub(crate) struct Inner {
     phase: AtomicU32,
 }
 
+/// A value that lives for ever.
+pub(crate) fn forever<T: Sync>(value: T) -> &'static T {
+    let kept: &'static T = Box::leak(Box::new(value));
+    #[cfg(miri)]
+    {
+        /// What no static reaches is a leak for Miri.
+        struct Kept(#[expect(dead_code, reason = "to be reached")] *const ());
+        // SAFETY: never used.
+        unsafe impl Send for Kept {}
+        static ALL: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+        ALL.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Kept(std::ptr::from_ref(kept).cast()));
+    }
+    kept
+}
+
 /// Who plays the workers.
 #[derive(Default)]
 struct Threads {
@@ -152,7 +169,7 @@ impl Inner {
         config.fibers = config.fibers.clamp(1024, 1 << 26).next_multiple_of(1024);
         weft_sys::fault::explain_with(crate::overflow::explain)?;
         let limit = config.fibers;
-        let inner: &'static Self = Box::leak(Box::new(Self {
+        let inner = forever(Self {
             stacks: Stacks::new(limit, config.guard)?,
             futex: Futex::private(),
             contexts: Mapping::private(limit * 8)?,
@@ -168,7 +185,7 @@ impl Inner {
             turn: AtomicUsize::new(0),
             phase: AtomicU32::new(RUNNING),
             config,
-        }));
+        });
         let chance = |index: usize| match inner.config.order {
             Order::Fair => 0,
             // Any value but 0 starts the generator.

@@ -59,8 +59,11 @@ unsafe fn discard<F: FnOnce() -> T, T>(control: *mut Control) {
         ManuallyDrop::drop(&mut (*payload::<F, T>(control)).result);
     }));
     if let Err(panic) = dropped {
-        // The hook has told of it. To drop what it was thrown with may panic as well.
-        std::mem::forget(panic);
+        // The hook has told of it. To drop what it was thrown with may panic as well, and so on.
+        let dropped = panic::catch_unwind(AssertUnwindSafe(|| drop(panic)));
+        if let Err(panic) = dropped {
+            std::mem::forget(panic);
+        }
     }
 }
 

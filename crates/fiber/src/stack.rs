@@ -46,7 +46,7 @@ pub(crate) const CLASSES: usize = (LARGEST_SHIFT - SMALLEST_SHIFT + 1) as usize;
 pub(crate) const GUARDED_BY_MAPPING: u32 = 16_384;
 
 /// Stacks in a slab.
-const SLAB: usize = 1024;
+const SLAB: usize = if cfg!(miri) { 64 } else { 1024 };
 /// Stacks that go between a worker and the depot at a time.
 pub(crate) const BATCH: usize = 32;
 /// Bytes of a page of x86-64.
@@ -336,7 +336,7 @@ mod tests {
             .collect();
         bounds.sort_unstable();
         assert!(bounds.windows(2).all(|pair| pair[0].1 <= pair[1].0));
-        assert_eq!(stacks.bounds(1999 + SLAB as u32 * 8), None);
+        assert_eq!(stacks.bounds(SLAB as u32 * 2), None);
     }
 
     #[test]
@@ -347,13 +347,17 @@ mod tests {
             stacks.take(Class(0), &mut taken).expect("there are some");
         }
         let error = stacks.take(Class(0), &mut taken).expect_err("no more");
-        assert!(error.to_string().contains("1024 fibers"), "{error}");
+        assert!(
+            error.to_string().contains(&format!("{SLAB} fibers")),
+            "{error}"
+        );
         stacks.give_back(Class(0), &mut taken.drain(..5));
         stacks.take(Class(0), &mut taken).expect("these are back");
     }
 
     /// As on a kernel whose guards cost mappings.
     #[test]
+    #[cfg_attr(miri, ignore = "no guards there")]
     fn a_stack_that_cannot_have_a_guard_is_refused() {
         let stacks = |guard| {
             let stacks = Stacks::new(SLAB, guard).expect("maps");

@@ -1,4 +1,4 @@
-//! The context switch of x86-64.
+//! The context switch of x86-64. Under Miri it is played by [threads](../switch_of_threads.rs).
 //!
 //! ```text
 //!   a suspended context                    a new one
@@ -67,6 +67,24 @@ pub(crate) unsafe fn switch(save: *mut Context, next: Context) {
     }
 }
 
+/// As [`switch`] by a context that never goes on.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(crate) unsafe fn finish(save: *mut Context, next: Context) -> ! {
+    // SAFETY: by the caller's promise.
+    unsafe { switch(save, next) };
+    unreachable!("a context that has finished is not run again")
+}
+
+/// The context has finished: nothing of it is left after this.
+///
+/// # Safety
+/// It must come from [`prepare`], and be reclaimed once.
+#[inline(always)]
+pub(crate) unsafe fn reclaim(_: Context) {}
+
 /// A context at the top of a fresh stack, which calls `main(argument)` when it is switched to.
 ///
 /// # Safety
@@ -74,7 +92,7 @@ pub(crate) unsafe fn switch(save: *mut Context, next: Context) {
 /// the context lives. `main` must not return or unwind.
 pub(crate) unsafe fn prepare(
     top: *mut u8,
-    main: unsafe extern "C" fn(*mut u8) -> !,
+    main: unsafe extern "C-unwind" fn(*mut u8) -> !,
     argument: *mut u8,
 ) -> Context {
     // SAFETY: within the bytes that the caller gives.
@@ -123,7 +141,7 @@ mod tests {
         seen: Cell<u32>,
     }
 
-    unsafe extern "C" fn main(pair: *mut u8) -> ! {
+    unsafe extern "C-unwind" fn main(pair: *mut u8) -> ! {
         // SAFETY: the test's own pair, alive as long as it switches.
         let pair = unsafe { &*pair.cast::<Pair>() };
         // Keeps registers of every kind busy across the switch.

@@ -14,15 +14,16 @@ fn config(workers: usize) -> Config {
 
 #[test]
 fn a_fiber_starts_others_and_joins_them() {
+    const PARTS: u64 = if cfg!(miri) { 30 } else { 3000 };
     let runtime = Runtime::new(config(2)).expect("memory");
     let sum = runtime.spawn(|| {
-        let parts: Vec<_> = (0..3000u64).map(|part| spawn(move || part)).collect();
+        let parts: Vec<_> = (0..PARTS).map(|part| spawn(move || part)).collect();
         parts
             .into_iter()
             .map(|part| part.join().expect("no panic"))
             .sum::<u64>()
     });
-    assert_eq!(sum.join().expect("no panic"), 4_498_500);
+    assert_eq!(sum.join().expect("no panic"), PARTS * (PARTS - 1) / 2);
 }
 
 #[test]
@@ -138,7 +139,8 @@ fn hand_over(runtime: &Runtime, rounds: u32) {
 #[test]
 fn parked_fibers_hand_over_on_one_worker_and_between_two() {
     for workers in [1, 2, 3] {
-        hand_over(&Runtime::new(config(workers)).expect("memory"), 20_000);
+        let rounds = if cfg!(miri) { 6 } else { 20_000 };
+        hand_over(&Runtime::new(config(workers)).expect("memory"), rounds);
     }
 }
 
@@ -156,7 +158,8 @@ fn a_panic_is_the_result_and_ends_nobody_else() {
 fn what_is_dropped_goes_on_and_what_is_large_is_boxed() {
     let count = Arc::new(AtomicUsize::new(0));
     let runtime = Runtime::new(config(2)).expect("memory");
-    for _ in 0..100 {
+    let fibers = if cfg!(miri) { 10 } else { 100 };
+    for _ in 0..fibers {
         let count = count.clone();
         drop(runtime.spawn(move || {
             yield_now();
@@ -169,11 +172,16 @@ fn what_is_dropped_goes_on_and_what_is_large_is_boxed() {
     let back = runtime.spawn(move || large);
     assert_eq!(back.join().expect("no panic"), large);
     drop(runtime);
-    assert_eq!(count.load(Ordering::Relaxed), 100, "dropping waits for all");
+    assert_eq!(
+        count.load(Ordering::Relaxed),
+        fibers,
+        "dropping waits for all"
+    );
     assert_eq!(Arc::strong_count(&count), 1, "results are dropped");
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a fiber is a thread there")]
 fn fibers_that_may_migrate_go_where_nothing_runs() {
     let runtime = Runtime::new(config(2)).expect("memory");
     let seen = runtime
@@ -211,6 +219,7 @@ fn fibers_that_may_migrate_go_where_nothing_runs() {
 
 #[test]
 fn a_seed_decides_the_order() {
+    const FIBERS: usize = if cfg!(miri) { 6 } else { 100 };
     let order = |seed| {
         let config = Config {
             order: Order::Seeded(seed),
@@ -218,7 +227,7 @@ fn a_seed_decides_the_order() {
         };
         Runtime::run(config, || {
             let order = Arc::new(std::sync::Mutex::new(Vec::new()));
-            let fibers: Vec<_> = (0..100)
+            let fibers: Vec<_> = (0..FIBERS)
                 .map(|me| {
                     let order = order.clone();
                     spawn(move || {
@@ -240,7 +249,7 @@ fn a_seed_decides_the_order() {
         .expect("memory")
     };
     let (one, same, other) = (order(1), order(1), order(2));
-    assert_eq!(one.len(), 1000);
+    assert_eq!(one.len(), FIBERS * 10);
     assert_eq!(one, same);
     assert_ne!(one, other);
 }
@@ -267,7 +276,9 @@ fn stacks_are_used_again_and_names_are_not() {
 
 #[test]
 fn many_fibers_wait_at_once() {
-    let count = if cfg!(debug_assertions) {
+    let count = if cfg!(miri) {
+        30
+    } else if cfg!(debug_assertions) {
         50_000
     } else {
         200_000
@@ -328,6 +339,7 @@ fn wrong_use_is_refused_with_a_remedy() {
 
 /// Plays the part of a program that overflows, in a process of its own.
 #[test]
+#[cfg_attr(miri, ignore = "no processes there")]
 fn an_overflow_is_caught_and_named() {
     const PART: &str = "WEFT_FIBER_TEST_OVERFLOW";
     fn deeper(level: u64) -> u64 {
@@ -368,7 +380,7 @@ fn an_overflow_is_caught_and_named() {
 #[test]
 fn only_fibers_of_ones_own_that_are_suspended_are_given_away() {
     const FIBERS: usize = 6;
-    const ROUNDS: usize = if cfg!(miri) { 3 } else { 20_000 };
+    const ROUNDS: usize = if cfg!(miri) { 2 } else { 20_000 };
     let turns = |one: usize, round: usize| (one * 5 + round) % 17;
     let runtime = Runtime::new(config(2)).expect("memory");
     let done = runtime.spawn(move || {

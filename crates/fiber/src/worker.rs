@@ -34,18 +34,18 @@ use crate::completion::Ended;
 use crate::fiber::{Control, Fiber, NOBODY, owner_of};
 use crate::ready::Ready;
 use crate::runnable::{GROUP, Runnable};
-use crate::runtime::Inner;
+use crate::runtime::{Inner, forever};
 use crate::sanitizer;
 use crate::spawn;
 use crate::stack::{BATCH, CLASSES, Class};
-use crate::switch::{Context, switch};
+use crate::switch::{Context, finish, reclaim, switch};
 use crate::waiter::Ringer;
 
 /// No fiber runs: the native context does.
 const NONE: u32 = u32::MAX;
 
 /// Looks before an idle worker sleeps, each some tens of nanoseconds: in all about what a wake-up costs.
-const SPINS: u32 = 400;
+const SPINS: u32 = if cfg!(miri) { 4 } else { 400 };
 
 thread_local! {
     /// The worker that this thread is.
@@ -85,7 +85,7 @@ impl Worker {
     ) -> io::Result<Self> {
         let zeros = |count: usize| -> io::Result<&'static [AtomicU64]> {
             // Lives as long as the runtime's tables: for ever, see `Inner`. Only touched pages are taken.
-            let memory: &'static Mapping = Box::leak(Box::new(Mapping::private(count.max(1) * 8)?));
+            let memory = forever(Mapping::private(count.max(1) * 8)?);
             Ok(memory.atomic_u64s(0, count).unwrap_or_default())
         };
         let bits = |length: usize| -> io::Result<Bits<'static>> {
@@ -186,8 +186,12 @@ impl Worker {
     /// Fetches the top frames of a fiber that will run soon.
     #[inline]
     fn prefetch(&self, number: u32) {
+        #[cfg(miri)]
+        let _ = number;
+        #[cfg(not(miri))]
         let context = self.runtime.context(number).load(Ordering::Relaxed) as *const i8;
         // SAFETY: a prefetch of any address has no effect but on the cache.
+        #[cfg(not(miri))]
         unsafe {
             use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             _mm_prefetch::<_MM_HINT_T0>(context);
@@ -304,6 +308,8 @@ impl Worker {
         let owner = self.runtime.owner(number);
         // SAFETY: the fiber has switched home for the last time; its frames are below the block.
         unsafe { sanitizer::ended(self.runtime.context(number), control.cast()) };
+        // SAFETY: the last context of a fiber that has left it for good.
+        unsafe { reclaim(self.runtime.context(number).load(Ordering::Relaxed)) };
         // From here on a bit that is still set for it means nothing.
         owner.store(NOBODY, Ordering::Release);
         // SAFETY: the block of a fiber that nobody has freed: its end is published here.
@@ -386,13 +392,14 @@ impl Worker {
     /// The running fiber ends. Never returns.
     fn leave(&self, number: u32) -> ! {
         self.ended.set(number);
-        self.switch_home(number);
-        unreachable!("a fiber that has ended is not run again")
+        self.running.set(NONE);
+        // SAFETY: as for `switch_home`.
+        unsafe { finish(self.runtime.context(number).as_ptr(), self.native.get()) }
     }
 }
 
 /// The first frame of each fiber.
-pub(crate) unsafe extern "C" fn begin(control: *mut u8) -> ! {
+pub(crate) unsafe extern "C-unwind" fn begin(control: *mut u8) -> ! {
     let control = control.cast::<Control>();
     // SAFETY: handed over by whoever prepared this context; run once.
     unsafe { ((*control).run)(control) };
@@ -410,6 +417,12 @@ fn end() -> ! {
 #[inline(never)]
 pub(crate) fn here() -> Option<&'static Worker> {
     HERE.get()
+}
+
+/// Makes the calling thread this worker, or none; the answer is what it was.
+#[cfg(miri)]
+pub(crate) fn be(worker: Option<&'static Worker>) -> Option<&'static Worker> {
+    HERE.replace(worker)
 }
 
 /// The fiber that calls, if it is one.

@@ -231,7 +231,10 @@ impl Mapping {
     pub fn private(length: usize) -> io::Result<Self> {
         Self::of(
             length,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            // Miri does not know the last, and takes no memory for what is not touched either.
+            libc::MAP_PRIVATE
+                | libc::MAP_ANONYMOUS
+                | if cfg!(miri) { 0 } else { libc::MAP_NORESERVE },
             libc::PROT_READ | libc::PROT_WRITE,
             None,
         )
@@ -385,6 +388,9 @@ impl Mapping {
 
     /// Asks for small pages only: memory of which each page is touched by itself.
     pub fn prefer_small_pages(&self) {
+        if cfg!(miri) {
+            return;
+        }
         // SAFETY: advice about a mapping of ours; contents do not change.
         unsafe {
             libc::madvise(

@@ -8,6 +8,9 @@ use weft_atomic::{AtomicUsize, Ordering};
 use super::config;
 use crate::{Builder, JoinHandle, Runtime, is_fiber, park, spawn, worker, yield_now};
 
+/// Fibers of a test that starts some.
+const FIBERS: usize = if cfg!(miri) { 15 } else { 100 };
+
 /// Counts drops by where they happen.
 #[derive(Clone, Default)]
 struct Counts(Arc<[AtomicUsize; 2]>);
@@ -78,7 +81,7 @@ fn memory_goes_at_once_where_no_handle_is_left() {
     let runtime = Runtime::new(config(2)).expect("memory");
     let inner = runtime.inner();
     runtime
-        .spawn(|| (0..100).for_each(|_| drop(spawn(|| ()))))
+        .spawn(|| (0..FIBERS).for_each(|_| drop(spawn(|| ()))))
         .join()
         .expect("no panic");
     drop(runtime);
@@ -97,12 +100,12 @@ fn a_number_is_retired_before_its_names_come_back() {
         .incarnation(number)
         .0
         .store(u32::MAX - 3, Ordering::Relaxed);
-    let all: Vec<_> = (0..100).map(|_| runtime.spawn(|| ())).collect();
+    let all: Vec<_> = (0..FIBERS).map(|_| runtime.spawn(|| ())).collect();
     assert!(all.iter().any(|one| one.fiber().number() == number));
     for one in all {
         one.join().expect("no panic");
     }
-    let later: Vec<_> = (0..100).map(|_| runtime.spawn(|| ())).collect();
+    let later: Vec<_> = (0..FIBERS).map(|_| runtime.spawn(|| ())).collect();
     assert!(later.iter().all(|one| one.fiber().number() != number));
     drop(later);
     drop(runtime);
@@ -110,6 +113,7 @@ fn a_number_is_retired_before_its_names_come_back() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "its threads are left to themselves")]
 fn a_fiber_may_drop_its_own_runtime() {
     let runtime = Arc::new(Runtime::new(config(2)).expect("memory"));
     let (said, heard) = mpsc::channel();
@@ -130,6 +134,7 @@ fn a_fiber_may_drop_its_own_runtime() {
 
 /// Where `Runtime::run` plays worker 0, no other thread does.
 #[test]
+#[cfg_attr(miri, ignore = "a fiber is a thread there")]
 fn a_worker_is_played_by_one_thread() {
     let me = thread::current().id();
     let (mut here, mut there) = (vec![], vec![]);
@@ -153,11 +158,18 @@ fn a_worker_is_played_by_one_thread() {
 
 /// A runtime that waits for its end has handed its threads to whoever waits for them.
 #[test]
+#[cfg_attr(miri, ignore = "a fiber is a thread there")]
 fn the_last_fibers_may_start_others_on_any_worker() {
     for _ in 0..10 {
         let runtime = Runtime::new(config(3)).expect("memory");
         let inner = runtime.inner();
         let (said, heard) = mpsc::channel();
+        for worker in 0..3 {
+            let said = said.clone();
+            let body = move || _ = said.send((worker, thread::current().id()));
+            let fiber = Builder::new().worker(worker).spawn_on(&runtime, body);
+            fiber.expect("memory").join().expect("no panic");
+        }
         let first = runtime.spawn(move || {
             // Until the runtime is being dropped.
             while !inner.is_closing() {
@@ -178,6 +190,19 @@ fn the_last_fibers_may_start_others_on_any_worker() {
     }
 }
 
+/// Starts a fiber whose handle is gone before its body ends.
+fn detached<T: Send + 'static>(runtime: &Runtime, body: impl FnOnce() -> T + Send + 'static) {
+    let gone = Arc::new(AtomicUsize::new(0));
+    let seen = gone.clone();
+    drop(runtime.spawn(move || {
+        while seen.load(Ordering::Acquire) == 0 {
+            yield_now();
+        }
+        body()
+    }));
+    gone.store(1, Ordering::Release);
+}
+
 struct PanicsWhenDropped(Counts);
 
 impl Drop for PanicsWhenDropped {
@@ -192,14 +217,10 @@ fn a_result_whose_drop_panics_ends_nobody_else() {
     let counts = Counts::default();
     let runtime = Runtime::new(config(1)).expect("memory");
     let (result, thrown, late) = (counts.clone(), counts.clone(), counts.clone());
-    drop(runtime.spawn(move || {
-        yield_now();
-        PanicsWhenDropped(result)
-    }));
-    drop(runtime.spawn(move || {
-        yield_now();
-        std::panic::panic_any(PanicsWhenDropped(thrown));
-    }));
+    detached(&runtime, move || PanicsWhenDropped(result));
+    detached(&runtime, move || {
+        std::panic::panic_any(PanicsWhenDropped(thrown))
+    });
     let ended = runtime.spawn(move || PanicsWhenDropped(late));
     while !ended.is_finished() {
         thread::yield_now();
@@ -229,10 +250,9 @@ fn a_result_is_dropped_by_a_fiber_that_may_wait() {
     }
     let counts = Counts::default();
     let runtime = Runtime::new(config(1)).expect("memory");
-    for _ in 0..20 {
+    for _ in 0..FIBERS / 5 {
         let counts = counts.clone();
-        drop(runtime.spawn(move || {
-            yield_now();
+        detached(&runtime, move || {
             let go = Arc::new(AtomicUsize::new(0));
             let seen = go.clone();
             let waited_for = spawn(move || {
@@ -242,10 +262,10 @@ fn a_result_is_dropped_by_a_fiber_that_may_wait() {
                 7
             });
             Waits(Some(waited_for), go, counts)
-        }));
+        });
     }
     drop(runtime);
-    assert_eq!(counts.now(), [0, 20]);
+    assert_eq!(counts.now(), [0, FIBERS / 5]);
 }
 
 /// A handle is dropped at any moment of its fiber's end: the result is dropped once, by the fiber or by

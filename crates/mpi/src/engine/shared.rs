@@ -213,10 +213,12 @@ impl Guard<'_> {
     /// Whether it is for the caller to drive.
     #[inline]
     fn may_drive(&self, is_fiber: bool) -> bool {
-        !self.driven
-            && !(is_fiber
-                && self.parked.any_rests()
-                && self.parked.rests_at(Waiter::current().worker()))
+        if self.driven {
+            return false;
+        }
+        let one_rests_here =
+            is_fiber && self.parked.any_rests() && self.parked.rests_at(Waiter::current().worker());
+        !one_rests_here
     }
 
     /// Drives progress until `ready` has an answer; `None` if another has taken over, or if the program's own

@@ -153,7 +153,7 @@ impl Doorbell {
     }
 
     /// Wakes all who sleep or have announced to, whether or not the announcement still stands: for when
-    /// a ringer may have ended between taking it and waking them. Two system calls' worth of work at
+    /// a ringer may have ended between taking it and waking them. A system call at
     /// any rate, so not for each message.
     #[cold]
     pub fn ring_regardless(&self, kernel: &(impl Kernel + ?Sized)) {

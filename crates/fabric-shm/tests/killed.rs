@@ -214,7 +214,7 @@ mod killed {
             random ^= random >> 7;
             random ^= random << 17;
             let signal = if number % 5 == 4 { SIGSTOP } else { SIGKILL };
-            let most = 2 << (random >> 8) % 10;
+            let most = 2 << ((random >> 8) % 10);
             let after = 1 + (random >> 16) % most;
             killed += u32::from(job((random % u64::from(RANKS)) as u32, after, signal));
         }

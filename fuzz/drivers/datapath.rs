@@ -1,16 +1,17 @@
-//! The datapath beside all that it does not trust: the text of a description, questions to the broker, a
-//! grant for a client, frames from the wire, and a client that writes anything into its queues.
+//! The datapath beside all that it does not trust: the text of a description, questions to the broker and the
+//! pieces in which they come, a grant for a client, frames from the wire, and a client that writes anything
+//! into its queues, also when its successor has others.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weft_net::broker::{Answer, Question};
+use weft_net::broker::{Answer, Heard, LONGEST, Line, Question};
 use weft_net::client::Work;
 use weft_net::component::{Component, Fused};
 use weft_net::description::Description;
 use weft_net::plan;
 use weft_net::policy::{CLIENTS, Choice};
-use weft_net::system::{Grant, Id, Role, System, Tap};
+use weft_net::system::{Grant, Id, PHASES, Role, System, Tap};
 use weft_net::wire::{Far, Flow, Generator, Pattern, Shape};
 use weft_sys::{Mapping, MemoryFile};
 
@@ -20,12 +21,42 @@ use super::script::Script;
 pub fn run(bytes: &[u8]) {
     let (which, rest) = bytes.split_first().unwrap_or((&0, &[]));
     let text = String::from_utf8_lossy(rest);
-    match which % 4 {
+    match which % 5 {
         0 => description(&text),
         1 => question(&text),
         2 => grant(&text),
-        _ => scene(&mut Script::new(rest)),
+        3 => scene(&mut Script::new(rest)),
+        _ => line(&mut Script::new(rest)),
     }
+}
+
+/// However a line is cut into pieces, what is heard is all before its end, or that it is too long.
+fn line(script: &mut Script<'_>) {
+    let filler = usize::from(script.short()) % (LONGEST + 100);
+    let mut text = vec![b'x'; filler];
+    let tail = usize::from(script.byte());
+    text.extend_from_slice(script.bytes(tail));
+    let end = text.iter().position(|&byte| byte == b'\n');
+    let mut line = Line::default();
+    let mut rest = &text[..];
+    while !rest.is_empty() {
+        let most = 1 + usize::from(script.short()) % 8_192;
+        let (piece, others) = rest.split_at(most.min(rest.len()));
+        rest = others;
+        match line.hear(piece) {
+            Heard::More => {}
+            Heard::Whole(heard) => {
+                assert!(heard.len() <= LONGEST);
+                assert_eq!(heard, text[..end.expect("there was one")]);
+                return;
+            }
+            Heard::TooLong => {
+                assert!(end.unwrap_or(text.len()) > LONGEST);
+                return;
+            }
+        }
+    }
+    assert!(end.is_none() && text.len() <= LONGEST);
 }
 
 /// Two echo clients of small queues.
@@ -161,10 +192,7 @@ impl Scene {
             if let (Id::Client(client), Some(absent)) = (id, absent)
                 && client == absent
             {
-                // Board, ear, two regions; then memory and bell of each channel.
-                for descriptor in grant.descriptors.into_iter().skip(4).step_by(2) {
-                    channels.push(MemoryFile::adopt(descriptor).ok()?.map().ok()?);
-                }
+                channels = reached(grant)?;
                 continue;
             }
             let tap = if id == Id::Driver { tap.take() } else { None };
@@ -177,6 +205,27 @@ impl Scene {
             now: 1_000_000,
             channels,
         })
+    }
+
+    /// The client that is played is gone and has a successor. Who plays it has its channels then, or goes on
+    /// with those of the predecessor.
+    fn succeed(&mut self, takes_new: bool) {
+        for phase in 0..PHASES {
+            let renewed = self.system.renew(Id::Client(1), phase);
+            let renewed = renewed.expect("memory is left");
+            assert!(renewed.cut_off.is_empty());
+            self.run(1_000);
+            for id in renewed.told {
+                assert!(self.system.has_followed(id), "{id:?}");
+            }
+        }
+        if takes_new {
+            let grant = self
+                .system
+                .grant(Id::Client(1))
+                .expect("descriptors are left");
+            self.channels = reached(grant).expect("they can be mapped");
+        }
     }
 
     fn frame(&self, frame: Vec<u8>) {
@@ -197,6 +246,15 @@ impl Scene {
             self.now = next.max(self.now + 1_000).min(end);
         }
     }
+}
+
+/// The channels of a client, as it can write them.
+fn reached(grant: Grant) -> Option<Vec<Mapping>> {
+    // Board, ear, two regions; then memory and bell of each channel.
+    let channels = grant.descriptors.into_iter().skip(4).step_by(2);
+    channels
+        .map(|descriptor| MemoryFile::adopt(descriptor).ok()?.map().ok())
+        .collect()
 }
 
 /// A datagram that a client echoes.
@@ -270,7 +328,11 @@ fn scene(script: &mut Script<'_>) {
                     there.store(word, weft_atomic::Ordering::Relaxed);
                 }
             }
-            _ => scene.run(50_000),
+            _ => match script.byte() % 8 {
+                0 => scene.succeed(true),
+                1 => scene.succeed(false),
+                _ => scene.run(50_000),
+            },
         }
     }
     scene.run(500_000);

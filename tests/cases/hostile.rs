@@ -107,7 +107,9 @@ fn datapath() -> impl Strategy<Value = Vec<u8>> {
         },
     );
     let scene = vec(any::<u8>(), 0..300).prop_map(|bytes| [&[3], &bytes[..]].concat());
-    prop_oneof![2 => text, 1 => policy, 1 => grant, 4 => scene]
+    let line = vec(prop_oneof![any::<u8>(), Just(b'\n')], 0..40)
+        .prop_map(|bytes| [&[4], &bytes[..]].concat());
+    prop_oneof![2 => text, 1 => policy, 1 => grant, 4 => scene, 1 => line]
 }
 
 /// An agent that says who it is and is given ranks, and then anything.

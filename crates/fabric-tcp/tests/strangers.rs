@@ -270,7 +270,7 @@ fn without_descriptors() {
     let strangers: Vec<TcpStream> = (0..5).filter_map(|_| connect(to)).collect();
     assert_eq!(strangers.len(), 5);
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let mut few = limit.clone();
+    let mut few = limit;
     few.current = Some(64);
     rustix::process::setrlimit(rustix::process::Resource::Nofile, few).expect("less is allowed");
     let file = || std::fs::File::open("/dev/null").ok();

@@ -90,7 +90,7 @@ impl Admission {
         self.lots ^= self.lots << 25;
         self.lots ^= self.lots >> 27;
         let high = self.lots.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32;
-        (high * of as u64 >> 32) as usize
+        ((high * of as u64) >> 32) as usize
     }
 }
 

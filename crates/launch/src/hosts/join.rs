@@ -280,7 +280,7 @@ fn join(asked: Asked) -> Result<u8, (u8, String)> {
         let plan = plan::make(line).map_err(|error| (error.code, error.to_string()))?;
         own = plan.programs.into_iter().next();
     }
-    let stream = connect(&head).map_err(|text| (1, text))?;
+    let stream = connect(&head, EARLY).map_err(|text| (1, text))?;
     let ended = job::guarded(false, move |guard, _| {
         let met = meet(stream, &token, &head).map_err(|error| match error {
             // It does not say why, to a stranger.
@@ -306,8 +306,8 @@ fn meet(stream: TcpStream, token: &Key, head: &str) -> Result<Link, LinkError> {
     for pause in PAUSES {
         let stream = match next.take() {
             Some(stream) => stream,
-            // Its port was open before: what it has said then counts.
-            None => connect(head).map_err(|_| LinkError::Closed)?,
+            // Its port was open before: what it has said then counts. If it refuses now it has ended.
+            None => connect(head, Duration::ZERO).map_err(|_| LinkError::Closed)?,
         };
         let met = Meeting::begin(token, Streams::one(stream.into())?, PATIENCE)
             .and_then(|meeting| meeting.wait(SILENCE));
@@ -320,15 +320,15 @@ fn meet(stream: TcpStream, token: &Key, head: &str) -> Result<Link, LinkError> {
 }
 
 /// Connects to the first address of the head that answers. Those who join may come a little before the head
-/// listens: for as long as [`EARLY`] a refusal is asked again.
-fn connect(head: &str) -> Result<TcpStream, String> {
+/// listens: for as long as `early` a refusal is asked again.
+fn connect(head: &str, early: Duration) -> Result<TcpStream, String> {
     let addresses: Vec<_> = head
         .to_socket_addrs()
         .map_err(|error| {
             format!("{head} is no address of a waiting job: {error}; HOST:PORT was expected, as it has printed")
         })?
         .collect();
-    let until = Instant::now() + EARLY;
+    let until = Instant::now() + early;
     loop {
         let mut refused = false;
         let mut tried = Vec::new();

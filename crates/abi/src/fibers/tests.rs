@@ -230,7 +230,7 @@ fn of_many_who_join_or_detach_at_once_one_has_it() {
     const THREADS: usize = 3;
     const ROUNDS: usize = 2_000;
     unsafe extern "C" fn body(argument: *mut c_void) -> *mut c_void {
-        if argument as usize % 2 == 0 {
+        if (argument as usize).is_multiple_of(2) {
             weft_fiber_yield();
         }
         argument
@@ -247,7 +247,7 @@ fn of_many_who_join_or_detach_at_once_one_has_it() {
                     }
                     let name = name.load(Ordering::Acquire);
                     let mut result = ptr::null_mut();
-                    let code = if (me + round) % 3 == 0 {
+                    let code = if (me + round).is_multiple_of(3) {
                         weft_fiber_detach(name)
                     } else {
                         // SAFETY: the result is ours.

@@ -1,6 +1,11 @@
 //! Callers that say nothing, say it slowly, say too much or never listen: meanwhile what dies is replaced,
 //! and whoever asks properly is answered.
 
+#![allow(
+    clippy::disallowed_types,
+    reason = "counters of a test; nothing for loom to explore"
+)]
+
 use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;

@@ -327,12 +327,18 @@ pub fn comm_split_type(
         Some(info) => info.open().get(RESOURCE)?.map(str::to_owned),
         None => None,
     };
+    // Processes of one host share memory.
+    let host = || {
+        let runtime = state::runtime()?;
+        let host = runtime.launcher.hosts().host(runtime.process.me().0);
+        Some(host.cast_signed())
+    };
     let color = match split_type {
-        k::MPI_COMM_TYPE_SHARED => Some(0),
+        k::MPI_COMM_TYPE_SHARED => host(),
         k::MPI_COMM_TYPE_HW_GUIDED | k::MPI_COMM_TYPE_RESOURCE_GUIDED
             if wish.as_deref() == Some("mpi_shared_memory") =>
         {
-            Some(0)
+            host()
         }
         k::MPI_UNDEFINED
         | k::MPI_COMM_TYPE_HW_GUIDED

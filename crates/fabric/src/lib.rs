@@ -20,7 +20,8 @@
 //! * Signals are counted per (sender, key) and kept, whether or not anybody asked for that key yet. A
 //!   signal does not overtake messages sent before it by the same sender.
 //! * What arrives from a peer is not trusted: lengths are bounded before use, bytes are read once.
-//! * No call blocks; the only place to sleep is [`Bell::wait`], on a futex or descriptor.
+//! * No call blocks; the only place to sleep is [`Bell::wait`], on a futex or descriptor. [`Fabric::revoke`] waits for
+//!   members that are in the middle of a transfer by that grant, which they carry out themselves.
 //!
 //! The [`mod@conformance`] suite checks each of these lines on every fabric.
 

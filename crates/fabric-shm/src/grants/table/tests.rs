@@ -3,8 +3,8 @@ use crate::grants::{Entry, enter, settle};
 use crate::portal::{Moved, Way};
 use crate::{Options, Shm, Watch};
 use std::io::Error;
-use std::sync::atomic::{AtomicBool, Ordering as Std};
 use std::time::Duration;
+use weft_atomic::AtomicBool;
 use weft_atomic::admission::{Left, Visit};
 use weft_fabric::{Fabric, Head, Operation, SharedBytes, Sink, SyncKey};
 
@@ -59,14 +59,14 @@ fn revokes_only_after(owner: &mut Shm, token: Token, leave: impl FnOnce()) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             owner.revoke(token);
-            returned.store(true, Std::SeqCst);
+            returned.store(true, Ordering::SeqCst);
         });
         // Several times its patience.
         std::thread::sleep(Duration::from_millis(100));
-        assert!(!returned.load(Std::SeqCst), "it has not waited");
+        assert!(!returned.load(Ordering::SeqCst), "it has not waited");
         leave();
     });
-    assert!(returned.load(Std::SeqCst));
+    assert!(returned.load(Ordering::SeqCst));
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn the_dead_are_not_waited_for_and_leave_a_sound_record() {
     let mut memory = vec![0; 8];
     for uses in [Uses::Many, Uses::Once] {
         let token = grant(&mut owner, &mut memory, None, uses);
-        let dead = stay(&segment, 2, token, Access::Write).expect("granted");
-        std::mem::forget(dead);
+        let dead = stay(&segment, 2, token, Access::Write);
+        assert!(dead.is_some(), "granted; it never leaves");
         watch.tell_of_death(2, 9);
         // Its word is there before anybody has heard of it.
         owner.revoke(token);

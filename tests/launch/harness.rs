@@ -23,9 +23,12 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 /// The variable by which all processes of a job are found, whatever they do to their parents.
 const MARK: &str = "LAUNCH_TEST_MARK";
 
-/// The command.
+/// The command, which cargo builds for the tests of its package.
 pub fn weft() -> PathBuf {
-    env!("CARGO_BIN_EXE_weft").into()
+    match option_env!("CARGO_BIN_EXE_weft") {
+        Some(path) => path.into(),
+        None => panic!("a test of another package names the command itself: Job::of"),
+    }
 }
 
 /// The helper program. Cargo builds it with the tests, unless only one of them was asked for.

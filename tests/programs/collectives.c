@@ -174,6 +174,8 @@ int main(int argc, char **argv) {
     struct { double value; int rank; } mine = {(me * 5) % 7, me}, least;
     MPI_Allreduce(&mine, &least, 1, MPI_DOUBLE_INT, MPI_MINLOC, MPI_COMM_WORLD);
     CHECK(least.value == 0 && least.rank == 0);
+    free(lengths);
+    free(places);
     check_done("collectives");
     return 0;
 }

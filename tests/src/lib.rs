@@ -2,15 +2,20 @@
 //! a limit of time.
 //!
 //! The installation is laid out once for a test program (`cargo xtask dist`); the C programs are built
-//! into a folder of the target directory.
+//! into a folder of the target directory. Under [`sanitizer`] it is another installation.
 
 #![forbid(unsafe_code)]
 
+pub mod sanitizer;
+
+use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+
+use sanitizer::Sanitizer;
 
 /// The folder of the workspace.
 #[must_use]
@@ -27,6 +32,9 @@ pub fn root() -> PathBuf {
 /// If it cannot be built: nothing can be tested then.
 pub fn installation() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(watched) = Sanitizer::of_this_run() {
+        return &watched.prefix;
+    }
     PREFIX.get_or_init(|| {
         let made = Command::new(env!("CARGO"))
             .args(["run", "--quiet", "--package", "xtask", "--", "dist"])
@@ -75,19 +83,33 @@ pub fn build(source: &str, flags: &[&str]) -> PathBuf {
     } else {
         name
     });
-    let output = tool("mpicc")
-        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"])
-        .arg(root().join(source))
-        .args(flags)
-        .arg("-o")
-        .arg(&program)
-        .output()
-        .expect("mpicc can be started");
-    assert!(
-        output.status.success(),
-        "mpicc {source}:\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let compile = |arguments: &[&OsStr], more: &[String], into: &Path| {
+        let output = tool("mpicc")
+            .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"])
+            .args(arguments)
+            .args(more)
+            .args(flags)
+            .arg("-o")
+            .arg(into)
+            .output()
+            .expect("mpicc can be started");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "mpicc {source}:\n{said}");
+    };
+    let file = root().join(source);
+    match Sanitizer::of_this_run() {
+        // Two steps: the compiler would link a run-time library of its own.
+        Some(watched) => {
+            let object = program.with_extension("o");
+            compile(
+                &["-c".as_ref(), file.as_ref()],
+                &watched.compiling(),
+                &object,
+            );
+            compile(&[object.as_ref()], &watched.linking(), &program);
+        }
+        None => compile(&[file.as_ref()], &[], &program),
+    }
     built.push((key, program.clone()));
     program
 }
@@ -181,4 +203,27 @@ pub fn mpiexec(ranks: u32, program: &Path, arguments: &[&str]) -> Ended {
         .arg(program)
         .args(arguments);
     run(&mut command, Duration::from_secs(60))
+}
+
+/// Seeds of a random test: `WEFT_SEED` alone, or the first `WEFT_SEEDS`, or as many as it usually takes:
+/// fewer where a sanitizer watches.
+///
+/// # Panics
+/// If a variable is no number.
+#[must_use]
+pub fn seeds(usual: u64) -> std::ops::Range<u64> {
+    let number = |name: &str| -> Option<u64> {
+        let text = std::env::var(name).ok()?;
+        let wrong = |_| panic!("{name}: a number was expected, not {text:?}");
+        Some(text.parse().unwrap_or_else(wrong))
+    };
+    match number("WEFT_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => {
+            0..number("WEFT_SEEDS").unwrap_or(match Sanitizer::of_this_run() {
+                Some(_) => usual.div_ceil(4),
+                None => usual,
+            })
+        }
+    }
 }

@@ -1,0 +1,131 @@
+//! Ranks of a job under traffic are stopped, continued and killed at any moment, `MPI_Init` and
+//! `MPI_Finalize` included.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use weft_tests::{build, installation, seeds};
+
+use crate::Playing;
+use crate::harness::{Job, Running, signal};
+
+/// Pairs of ranks exchange data; see `traffic.c`.
+const RANKS: u32 = 6;
+
+/// Milliseconds within which the signals of one job are sent: about as long as it runs.
+const SPAN: u64 = 120;
+
+/// The processes of the ranks that are there by now.
+fn processes(job: &Running) -> BTreeMap<u32, u32> {
+    let rank = |id: &u32| -> Option<u32> {
+        let environment = fs::read(format!("/proc/{id}/environ")).ok()?;
+        let mut variables = environment.split(|byte| *byte == 0);
+        let value = variables.find_map(|one| one.strip_prefix(b"WEFT_RANK="))?;
+        std::str::from_utf8(value).ok()?.parse().ok()
+    };
+    let ids = job.ranks().into_iter();
+    ids.filter_map(|id| Some((rank(&id)?, id))).collect()
+}
+
+/// A job under random signals; the ranks that were killed. At most `kills` are.
+fn attack(job: &Running, random: &mut StdRng, kills: usize) -> Vec<u32> {
+    let mut killed = Vec::new();
+    let mut stopped: Vec<u32> = Vec::new();
+    for _ in 0..12 {
+        sleep(Duration::from_micros(
+            random.random_range(0..SPAN * 1000 / 12),
+        ));
+        let there = processes(job);
+        let Some((&rank, &id)) = there.iter().nth(random.random_range(0..RANKS as usize)) else {
+            continue;
+        };
+        match random.random_range(0..3) {
+            0 if killed.len() < kills && !killed.contains(&rank) => {
+                signal(id, libc::SIGKILL);
+                killed.push(rank);
+            }
+            1 => {
+                signal(id, libc::SIGSTOP);
+                stopped.push(id);
+            }
+            _ => {
+                for id in stopped.drain(..) {
+                    signal(id, libc::SIGCONT);
+                }
+            }
+        }
+    }
+    for id in stopped {
+        signal(id, libc::SIGCONT);
+    }
+    killed
+}
+
+/// Plays one seed.
+fn play(seed: u64, kills: usize, options: &[&str]) {
+    let program = build("tests/attacks/traffic.c", &[]);
+    let mut random = StdRng::seed_from_u64(seed);
+    let rounds = random.random_range(200..1500).to_string();
+    let mut command = Command::new(installation().join("bin/mpiexec"));
+    command.args(["-n", &RANKS.to_string()]).args(options);
+    command.arg(program).arg(rounds);
+    let mut job = Job::of(command).start();
+    let killed = attack(&job, &mut random, kills);
+    let ended = job.end();
+    let left = job.left();
+    let context = format!("seed {seed}, killed {killed:?}: {ended:?}");
+    assert!(left.is_empty(), "{context}: {left:?} are left");
+    for rank in (0..RANKS).filter(|rank| !killed.contains(rank)) {
+        let has = |what: &str| ended.out.contains(&format!("rank {rank}: {what}\n"));
+        let bereft = killed.contains(&(rank ^ 1));
+        assert!(
+            has("done") || bereft && has("lost its partner"),
+            "rank {rank} has not come to its end; {context}"
+        );
+    }
+    assert!(
+        !killed.is_empty() || !ended.error.contains("without all others"),
+        "{context}"
+    );
+    // Who had come to its end before is not missed.
+    let codes: &[i32] = if killed.is_empty() {
+        &[0]
+    } else {
+        &[0, 128 + 9]
+    };
+    let code = ended.code().expect("it ended by itself");
+    assert!(codes.contains(&code), "{context}");
+}
+
+#[test]
+fn whoever_is_killed_only_its_partner_misses_it() {
+    for seed in seeds(20) {
+        let test = "whoever_is_killed_only_its_partner_misses_it";
+        let _playing = Playing { test, seed };
+        play(seed, 2, &["--on-death=report"]);
+    }
+}
+
+#[test]
+fn whoever_is_stopped_is_waited_for() {
+    for seed in seeds(8) {
+        let test = "whoever_is_stopped_is_waited_for";
+        let _playing = Playing { test, seed };
+        play(seed, 0, &[]);
+    }
+}
+
+/// Over TCP nobody is told of a death whom it never met, so nobody is killed here.
+#[test]
+fn whoever_is_stopped_is_waited_for_between_hosts() {
+    for seed in seeds(6) {
+        let test = "whoever_is_stopped_is_waited_for_between_hosts";
+        let _playing = Playing { test, seed };
+        play(seed, 0, &["--fabric", "tcp"]);
+    }
+}

@@ -57,22 +57,26 @@ pub fn lay_out(prefix: Option<&Path>) -> Result<PathBuf> {
         bail!("cargo build --release ended badly ({status})");
     }
     let built = target.join("release");
+    arrange(&prefix, &built.join("weft"), &built.join("libmpi_abi.so"))?;
+    Ok(prefix)
+}
+
+/// Lays out an installation of this command and this library, and of what is in the tree.
+pub fn arrange(prefix: &Path, program: &Path, library: &Path) -> Result<()> {
+    let root = root()?;
     for folder in ["bin", "lib", "include", "share/weft/examples"] {
         fs::create_dir_all(prefix.join(folder))
             .with_context(|| format!("cannot make {}", prefix.join(folder).display()))?;
     }
-    put(&built.join("weft"), &prefix.join("bin/weft"))?;
+    put(program, &prefix.join("bin/weft"))?;
     for name in NAMES {
         link("weft", &prefix.join("bin").join(name))?;
     }
-    put(
-        &built.join("libmpi_abi.so"),
-        &prefix.join("lib/libmpi_abi.so.1"),
-    )?;
+    put(library, &prefix.join("lib/libmpi_abi.so.1"))?;
     link("libmpi_abi.so.1", &prefix.join("lib/libmpi_abi.so"))?;
     copy_tree(&root.join("crates/abi/include"), &prefix.join("include"))?;
     copy_tree(&root.join("examples"), &prefix.join("share/weft/examples"))?;
-    Ok(prefix)
+    Ok(())
 }
 
 /// The cargo that called this program, or the one on the path, as if called from a shell.

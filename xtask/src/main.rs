@@ -3,10 +3,13 @@
 mod codegen;
 mod components;
 mod dist;
+mod fuzz;
 mod layers;
 mod models;
 mod mpi4py;
+mod nightly;
 mod peers;
+mod sanitize;
 mod test;
 
 use clap::{Parser, Subcommand};
@@ -24,6 +27,8 @@ enum Chore {
     Codegen(codegen::Arguments),
     /// Builds Weft in release and lays it out with bin, lib, include.
     Dist(dist::Arguments),
+    /// Runs the fuzz targets, each for some seconds.
+    Fuzz(fuzz::Arguments),
     /// Checks that the rooms depend on each other in one direction only.
     Layers,
     /// Checks the models of protocols with Spin, and that each finds the mistake it is there for.
@@ -32,6 +37,8 @@ enum Chore {
     Mpi4py(mpi4py::Arguments),
     /// Installs MPICH and Open MPI under target/peers, to be measured beside Weft.
     Peers(peers::Arguments),
+    /// Runs the C programs of the tests with a library that a sanitizer watches.
+    Sanitize(sanitize::Arguments),
     /// Installs what the tests need and runs all of them.
     Test(test::Arguments),
 }
@@ -40,10 +47,12 @@ fn main() -> std::process::ExitCode {
     let outcome = match Arguments::parse().chore {
         Chore::Codegen(arguments) => codegen::run(&arguments),
         Chore::Dist(arguments) => dist::run(&arguments),
+        Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Layers => layers::check(),
         Chore::Models => models::check(),
         Chore::Mpi4py(arguments) => mpi4py::run(&arguments),
         Chore::Peers(arguments) => peers::run(&arguments),
+        Chore::Sanitize(arguments) => sanitize::run(&arguments),
         Chore::Test(arguments) => test::run(&arguments),
     };
     match outcome {

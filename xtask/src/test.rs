@@ -2,6 +2,9 @@
 //!
 //! A step that cannot run here (Miri without its component) is skipped and says why; one that fails
 //! does not keep the next from running. The last line has the counts.
+//!
+//! With `--long` the same steps take longer: random tests have more seeds, mpi4py's suite runs with more numbers
+//! of ranks, and the fuzz targets run for some minutes. That is for a night, or before a release.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::layers::root;
+use crate::nightly::{self, quietly};
 
 /// What to run.
 #[derive(clap::Args)]
@@ -18,6 +22,9 @@ pub struct Arguments {
     /// The names of the steps.
     #[arg(long)]
     list: bool,
+    /// Takes hours: more seeds, more numbers of ranks, and fuzzing.
+    #[arg(long)]
+    long: bool,
 }
 
 /// A step: its name and its command line.
@@ -25,8 +32,22 @@ struct Step {
     name: &'static str,
     line: &'static str,
     environment: &'static [(&'static str, &'static str)],
+    /// What differs with `--long`.
+    long: Long,
     /// Whether it can run here; if not, why.
     possible: fn() -> Result<(), String>,
+}
+
+/// How a step is longer.
+enum Long {
+    /// It is the same.
+    Same,
+    /// These variables are set besides.
+    With(&'static [(&'static str, &'static str)]),
+    /// This is its command line.
+    Line(&'static str),
+    /// It is there with `--long` only.
+    Only,
 }
 
 impl Step {
@@ -35,7 +56,24 @@ impl Step {
             name,
             line,
             environment: &[],
+            long: Long::Same,
             possible: || Ok(()),
+        }
+    }
+
+    /// Its command line.
+    const fn line(&self, long: bool) -> &'static str {
+        match self.long {
+            Long::Line(line) if long => line,
+            _ => self.line,
+        }
+    }
+
+    /// Variables besides its own.
+    const fn more(&self, long: bool) -> &'static [(&'static str, &'static str)] {
+        match self.long {
+            Long::With(more) if long => more,
+            _ => &[],
         }
     }
 }
@@ -60,10 +98,13 @@ const STEPS: &[Step] = &[
         )
     },
     Step::new("installation", "cargo xtask dist"),
-    Step::new(
-        "unit and system tests",
-        "cargo test --workspace --no-fail-fast",
-    ),
+    Step {
+        long: Long::With(&[("WEFT_SEEDS", "2000"), ("PROPTEST_CASES", "20000")]),
+        ..Step::new(
+            "unit and system tests",
+            "cargo test --workspace --no-fail-fast",
+        )
+    },
     Step {
         // Its own folder, because another value of RUSTFLAGS builds everything anew.
         environment: &[
@@ -85,13 +126,30 @@ const STEPS: &[Step] = &[
             ("MIRIFLAGS", "-Zmiri-disable-isolation"),
             ("PROPTEST_CASES", "4"),
         ],
-        possible: miri,
+        possible: nightly::with_miri,
         ..Step::new(
             "miri",
             "cargo +nightly miri test -p weft-atomic -p weft-pool -p weft-matching --lib",
         )
     },
-    Step::new("mpi4py", "cargo xtask mpi4py"),
+    Step {
+        possible: nightly::installed,
+        ..Step::new("address sanitizer", "cargo xtask sanitize address")
+    },
+    Step {
+        possible: nightly::with_source,
+        ..Step::new("thread sanitizer", "cargo xtask sanitize thread")
+    },
+    Step {
+        // One alone, and the fewest that are neither a pair nor a power of two.
+        long: Long::Line("cargo xtask mpi4py --ranks 1,2,3,4"),
+        ..Step::new("mpi4py", "cargo xtask mpi4py --ranks 1,3")
+    },
+    Step {
+        possible: nightly::installed,
+        long: Long::Only,
+        ..Step::new("fuzz", "cargo xtask fuzz 300")
+    },
 ];
 
 /// Runs all steps; all failures are listed at the end.
@@ -102,7 +160,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             .as_ref()
             .is_none_or(|only| step.name.contains(only.as_str()))
     };
-    let steps: Vec<&Step> = STEPS.iter().filter(wanted).collect();
+    let now = |step: &&Step| arguments.long || !matches!(step.long, Long::Only);
+    let steps: Vec<&Step> = STEPS.iter().filter(now).filter(wanted).collect();
     if steps.is_empty() {
         let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
         bail!(
@@ -113,7 +172,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.list {
         steps
             .iter()
-            .for_each(|step| println!("{:<22} {}", step.name, step.line));
+            .for_each(|step| println!("{:<22} {}", step.name, step.line(arguments.long)));
         return Ok(());
     }
     prepare()?;
@@ -121,14 +180,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let (mut passed, mut skipped) = (0, 0);
     let mut lines = Vec::new();
     for step in steps {
-        println!("\n== {}: {}", step.name, step.line);
+        println!("\n== {}: {}", step.name, step.line(arguments.long));
         let begun = Instant::now();
         let outcome = match (step.possible)() {
             Err(reason) => {
                 skipped += 1;
                 format!("skipped: {reason}")
             }
-            Ok(()) if succeeds(step)? => {
+            Ok(()) if succeeds(step, arguments.long)? => {
                 passed += 1;
                 "passed".to_string()
             }
@@ -157,14 +216,15 @@ fn summary(name: &str, took: Duration, outcome: &str) -> String {
     format!("{name:<22} {:>6.1} s  {outcome}", took.as_secs_f64())
 }
 
-fn succeeds(step: &Step) -> Result<bool> {
-    let mut words = step.line.split(' ');
+fn succeeds(step: &Step, long: bool) -> Result<bool> {
+    let mut words = step.line(long).split(' ');
     let program = words.next().context("a step without a program")?;
     let mut command = Command::new(program);
     crate::dist::from_shell(&mut command);
     let status = command
         .args(words)
         .envs(step.environment.iter().copied())
+        .envs(step.more(long).iter().copied())
         .current_dir(root()?)
         .stdin(Stdio::null())
         .status()
@@ -239,39 +299,4 @@ fn useful() {
     if let Err(error) = crate::peers::launcher() {
         println!("no launcher of MPICH: jobs under it will not be tested: {error:#}");
     }
-}
-
-/// Miri needs a nightly compiler and its component.
-fn miri() -> Result<(), String> {
-    if quietly("cargo", &["+nightly", "miri", "--version"]) {
-        return Ok(());
-    }
-    if !quietly("cargo", &["+nightly", "--version"]) {
-        return Err("there is no nightly toolchain (rustup toolchain install nightly)".into());
-    }
-    if quietly(
-        "rustup",
-        &[
-            "component",
-            "add",
-            "--toolchain",
-            "nightly",
-            "miri",
-            "rust-src",
-        ],
-    ) {
-        return Ok(());
-    }
-    Err("rustup component add --toolchain nightly miri does not succeed".into())
-}
-
-/// Whether a command succeeds; what it prints is not shown.
-fn quietly(program: &str, arguments: &[&str]) -> bool {
-    Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
 }

@@ -25,9 +25,10 @@ const MARK: &str = "LAUNCH_TEST_MARK";
 
 /// The command, which cargo builds for the tests of its package.
 pub fn weft() -> PathBuf {
-    option_env!("CARGO_BIN_EXE_weft")
-        .expect("a test of another package names the command itself: Job::of")
-        .into()
+    match option_env!("CARGO_BIN_EXE_weft") {
+        Some(path) => path.into(),
+        None => panic!("a test of another package names the command itself: Job::of"),
+    }
 }
 
 /// The helper program. Cargo builds it with the tests, unless only one of them was asked for.

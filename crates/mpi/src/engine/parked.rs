@@ -182,6 +182,8 @@ impl Parked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Arc, mpsc};
+    use weft_atomic::{AtomicBool, Ordering};
 
     /// Whoever waits longest among the threads.
     fn first(parked: &Parked) -> u32 {
@@ -214,15 +216,23 @@ mod tests {
             ..Default::default()
         };
         let runtime = weft_fiber::Runtime::new(config).expect("memory");
+        // Fibers that have not ended: where one runs is asked when it is called.
+        let over = Arc::new(AtomicBool::new(false));
         let on = |worker| {
-            weft_fiber::Builder::new()
+            let (tell, told) = mpsc::channel();
+            let over = Arc::clone(&over);
+            let fiber = weft_fiber::Builder::new()
                 .worker(worker)
-                .spawn_on(&runtime, Waiter::current)
-                .expect("memory")
-                .join()
-                .expect("no panic")
+                .spawn_on(&runtime, move || {
+                    tell.send(Waiter::current()).expect("it is awaited");
+                    while !over.load(Ordering::Relaxed) {
+                        weft_fiber::yield_now();
+                    }
+                })
+                .expect("memory");
+            (told.recv().expect("it tells"), fiber)
         };
-        let (left, right) = (on(0), on(1));
+        let ((left, one), (right, other)) = (on(0), on(1));
         assert_ne!(left.worker(), right.worker());
         let mut parked = Parked::default();
         let called = |parked: &Parked| -> Vec<Option<WorkerId>> {
@@ -245,5 +255,7 @@ mod tests {
         parked.call(None);
         assert_eq!(called(&parked).len(), 1);
         assert!(!parked.any_rests());
+        over.store(true, Ordering::Relaxed);
+        [one, other].map(|fiber| fiber.join().expect("no panic"));
     }
 }

@@ -31,7 +31,7 @@ use weft_net::measure::Measured;
 
 /// What a run needs to measure.
 pub struct Harness<'a> {
-    /// The implementations, in the order of [`Participants`].
+    /// The implementations, in the order of the participants.
     pub implementations: &'a [Implementation],
     /// Processors that the run may use.
     pub cores: usize,
@@ -39,7 +39,7 @@ pub struct Harness<'a> {
     pub effort: Effort,
     /// Seed of the order of turns.
     pub seed: u64,
-    /// The programs of components, in the order of [`Participants`].
+    /// The programs of components, in the order of the participants.
     pub programs: Vec<Program>,
     pool: Pool,
     /// Those who attack a job, and whom.

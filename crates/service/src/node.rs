@@ -335,7 +335,10 @@ impl Node {
         self.block(
             |core, fabric, start| core.portal_begin(fabric, id, input, region, true, start),
             |core, fabric, start| core.portal_poll(fabric, id, start),
-            |core, fabric| core.portal_abandon(fabric, id),
+            // A world that unwinds its ranks moves nothing any more.
+            |core, fabric| {
+                let _ = core.portal_abandon(fabric, id);
+            },
         )
     }
 
@@ -372,7 +375,10 @@ impl Node {
         self.block(
             |core, _, _| core.portal_begin_wait(id),
             |core, fabric, start| core.portal_poll(fabric, id, start),
-            |core, fabric| core.portal_abandon(fabric, id),
+            // A world that unwinds its ranks moves nothing any more.
+            |core, fabric| {
+                let _ = core.portal_abandon(fabric, id);
+            },
         )
     }
 

@@ -224,8 +224,13 @@ impl Client {
     /// Writes the request for a transfer that has begun, and waits for its end.
     fn ask_and_wait(&self, id: i32, ask: impl FnOnce() -> Result<()>) -> Result<usize> {
         if let Err(error) = ask() {
-            self.node
+            let abandoned = self
+                .node
                 .with(|core, fabric| core.portal_abandon(fabric, id));
+            if !abandoned {
+                // A server may have offered before it was asked; then the value is on its way.
+                let _ = self.node.portal_wait(id);
+            }
             return Err(error);
         }
         self.node.portal_wait(id)

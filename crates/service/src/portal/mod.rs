@@ -302,4 +302,27 @@ mod tests {
         let ended = core.portal_poll(&fabric, id, 0).expect("it has ended");
         assert_eq!(ended.expect_err("it was lost").code(), Code::NodeLost);
     }
+
+    #[test]
+    fn a_transfer_that_the_fabric_moves_is_not_abandoned() {
+        let mut fabric = Local::group(2).into_iter().next().expect("two");
+        let mut core = Core::new(&fabric);
+        let id = core.portal_create(0, 5).expect("free");
+        core.portal_allow(id, 1, 0).expect("there is such a node");
+        let operation = Operation(GUEST_OPERATION | 7);
+        let mut transfer = Transfer::new(Region::EMPTY, false);
+        transfer.step = Step::Moving(operation);
+        core.portals.ends.get(id).expect("live").transfer = Some(transfer);
+
+        assert!(!core.portal_abandon(&mut fabric, id));
+        assert_eq!(
+            core.portal_poll(&fabric, id, 0),
+            None,
+            "its memory is in use"
+        );
+        core.portals.moved(operation, Ok(()));
+        core.settle_portals(&mut fabric);
+        assert_eq!(core.portal_poll(&fabric, id, 0), Some(Ok(0)));
+        assert!(core.portal_abandon(&mut fabric, id), "there is none");
+    }
 }

@@ -297,10 +297,14 @@ impl Core {
         Some(result)
     }
 
-    /// The operation of an id will not be waited for: nothing may reach its memory any more.
-    pub(crate) fn portal_abandon(&mut self, fabric: &mut dyn Fabric, id: i32) {
+    /// The operation of an id will not be waited for: nothing may reach its memory any more. False if the fabric
+    /// moves its bytes already, which cannot be taken back: it has to be waited for all the same.
+    #[must_use = "memory that the fabric still moves must not be given up"]
+    pub(crate) fn portal_abandon(&mut self, fabric: &mut dyn Fabric, id: i32) -> bool {
         if let Ok(end) = self.portals.ends.get(id)
-            && let Some(transfer) = end.transfer.take()
+            && let Some(transfer) = end
+                .transfer
+                .take_if(|transfer| !matches!(transfer.step, Step::Moving(_)))
         {
             let granted = match transfer.step {
                 Step::Granted(token) => Some(token),
@@ -313,5 +317,7 @@ impl Core {
                 reader.allowed = None;
             }
         }
+        let end = self.portals.ends.get(id);
+        end.is_ok_and(|end| end.transfer.is_none())
     }
 }

@@ -187,6 +187,7 @@ impl Scene {
             cross_memory: Use::Off,
             kernel_fences: Use::Off,
             assist: Use::Off,
+            ..Options::default()
         };
         let segment = self.segment.clone();
         let mut endpoint = Shm::join(segment, me as u32, &options).expect("joins");
@@ -347,7 +348,7 @@ impl Scene {
     fn tell_partly(&self, telling: Telling, rank: u32) {
         let header = self.segment.header();
         let seats = self.segment.shape().ranks;
-        header.presence.leave(rank);
+        header.run_states.leave(rank);
         if telling != Telling::WithoutMarking {
             for seat in 0..seats {
                 news::recover(self.segment.control(seat), seats as usize);

@@ -170,6 +170,7 @@ impl Scene {
             cross_memory: Use::Off,
             kernel_fences: Use::Off,
             assist: Use::Off,
+            ..Options::default()
         };
         let seat = self.segment.seat_of(rank);
         let joined = Shm::join(self.segment.clone(), seat, &options);
@@ -269,7 +270,7 @@ impl Scene {
         let asleep = self
             .segment
             .header()
-            .presence
+            .run_states
             .awake(self.segment.shape().ranks);
         if asleep != 0 {
             return Err(format!("{asleep} are counted as awake, {alive} sleep"));

@@ -79,6 +79,20 @@ impl Buffer {
                 return Ok(Self::Flat(unsafe { Region::new(start, bytes) }));
             }
         }
+        // SAFETY: the caller's promise.
+        unsafe { Self::checked_with_gaps(address, count, datatype) }
+    }
+
+    /// The rest of [`checked`](Self::checked), out of the way of what most calls need.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(never)]
+    unsafe fn checked_with_gaps(
+        address: *mut u8,
+        count: usize,
+        datatype: &Arc<Datatype>,
+    ) -> Result<Self> {
         check_reach(address, count, datatype)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { Self::new(address, count, datatype) })

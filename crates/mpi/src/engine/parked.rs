@@ -256,6 +256,8 @@ mod tests {
         assert_eq!(called(&parked).len(), 1);
         assert!(!parked.any_rests());
         over.store(true, Ordering::Relaxed);
-        [one, other].map(|fiber| fiber.join().expect("no panic"));
+        for fiber in [one, other] {
+            fiber.join().expect("no panic");
+        }
     }
 }

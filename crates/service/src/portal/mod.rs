@@ -276,16 +276,23 @@ mod tests {
     use weft_fabric::{FabricError, GUEST_OPERATION, Peer};
     use weft_fabric_local::Local;
 
-    #[test]
-    fn a_transfer_that_the_fabric_moves_outlives_the_loss_of_its_node() {
-        let mut fabric = Local::group(2).into_iter().next().expect("two");
+    const OPERATION: Operation = Operation(GUEST_OPERATION | 7);
+
+    /// A node whose input, of this id, reads by [`OPERATION`] of the fabric.
+    fn moving() -> (Local, Core, i32) {
+        let fabric = Local::group(2).into_iter().next().expect("two");
         let mut core = Core::new(&fabric);
         let id = core.portal_create(0, 5).expect("free");
         core.portal_allow(id, 1, 0).expect("there is such a node");
-        let operation = Operation(GUEST_OPERATION | 7);
         let mut transfer = Transfer::new(Region::EMPTY, false);
-        transfer.step = Step::Moving(operation);
+        transfer.step = Step::Moving(OPERATION);
         core.portals.ends.get(id).expect("live").transfer = Some(transfer);
+        (fabric, core, id)
+    }
+
+    #[test]
+    fn a_transfer_that_the_fabric_moves_outlives_the_loss_of_its_node() {
+        let (mut fabric, mut core, id) = moving();
 
         core.portals.lose(&mut fabric, 1, &lost(1, "it has left"));
         assert_eq!(
@@ -297,7 +304,7 @@ mod tests {
         let peer = Peer(1);
         let reason = "it has left".into();
         let failed = Err(FabricError::PeerLost { peer, reason });
-        core.portals.moved(operation, failed);
+        core.portals.moved(OPERATION, failed);
         core.settle_portals(&mut fabric);
         let ended = core.portal_poll(&fabric, id, 0).expect("it has ended");
         assert_eq!(ended.expect_err("it was lost").code(), Code::NodeLost);
@@ -305,14 +312,7 @@ mod tests {
 
     #[test]
     fn a_transfer_that_the_fabric_moves_is_not_abandoned() {
-        let mut fabric = Local::group(2).into_iter().next().expect("two");
-        let mut core = Core::new(&fabric);
-        let id = core.portal_create(0, 5).expect("free");
-        core.portal_allow(id, 1, 0).expect("there is such a node");
-        let operation = Operation(GUEST_OPERATION | 7);
-        let mut transfer = Transfer::new(Region::EMPTY, false);
-        transfer.step = Step::Moving(operation);
-        core.portals.ends.get(id).expect("live").transfer = Some(transfer);
+        let (mut fabric, mut core, id) = moving();
 
         assert!(!core.portal_abandon(&mut fabric, id));
         assert_eq!(
@@ -320,7 +320,7 @@ mod tests {
             None,
             "its memory is in use"
         );
-        core.portals.moved(operation, Ok(()));
+        core.portals.moved(OPERATION, Ok(()));
         core.settle_portals(&mut fabric);
         assert_eq!(core.portal_poll(&fabric, id, 0), Some(Ok(0)));
         assert!(core.portal_abandon(&mut fabric, id), "there is none");

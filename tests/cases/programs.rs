@@ -75,6 +75,13 @@ fn a_server_that_is_killed_is_started_anew_and_nothing_hangs() {
         .expect("starts");
     let out = job.stdout.take().expect("piped");
     let out = std::thread::spawn(move || std::io::read_to_string(out));
+    let told = |said: &str| {
+        (1..17)
+            .filter(|client| said.contains(&format!("client {client}: node 0 is lost: ")))
+            .count()
+    };
+    // It is killed at least twice, and until half of its clients have met a death: how soon they are
+    // there, and how soon they are done, is the machine's affair.
     let (mut said, mut killed) = (String::new(), 0);
     for line in BufReader::new(job.stderr.take().expect("piped")).lines() {
         let line = line.expect("text");
@@ -83,13 +90,16 @@ fn a_server_that_is_killed_is_started_anew_and_nothing_hangs() {
             "weft: rank 0 killed by signal 9 (SIGKILL); started anew as process ",
         ];
         let number = server.iter().find_map(|start| line.strip_prefix(start));
-        if let (Some(number), true) = (number, killed < 2) {
+        let wanted = killed < 2 || (killed < 12 && told(&said) < 8);
+        if let (Some(number), true) = (number, wanted) {
             killed += 1;
             let number = number.split(':').next().unwrap_or(number).to_owned();
+            let patience = Duration::from_millis(200 * (killed - 1).max(1));
             std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(200));
+                std::thread::sleep(patience);
+                // It may have served all of them meanwhile and ended.
                 let killed = Command::new("kill").args(["-9", &number]).status();
-                assert!(killed.expect("kill exists").success(), "it serves still");
+                killed.expect("kill exists");
             });
         }
         said += &line;
@@ -103,10 +113,8 @@ fn a_server_that_is_killed_is_started_anew_and_nothing_hangs() {
         16,
         "{out}"
     );
-    let told =
-        (1..17).filter(|client| said.contains(&format!("client {client}: node 0 is lost: ")));
     // One that is quick may have finished before.
-    assert!(told.count() >= 8, "{said}");
+    assert!(told(&said) >= 8, "{said}");
 }
 
 /// With `report` the others are told and end as they like; the exit code is that of the death.

@@ -27,7 +27,7 @@ impl Sink for Seen {
     fn message(&mut self, _: Peer, head: &Head, _: SharedBytes<'_>) {
         self.0.push(*head);
     }
-    fn moved(&mut self, _: Operation, _: Result<()>) {}
+    fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
     fn lost(&mut self, _: Peer, _: &str) {}
     fn signalled(&mut self, _: Peer, _: SyncKey) {}
 }

@@ -27,7 +27,7 @@ impl Sink for Reader {
         assert!(from.0 == 1, "a message from {from}");
         self.bytes += data.to_vec().len() as u64;
     }
-    fn moved(&mut self, _: Operation, _: Result<()>) {}
+    fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
     fn lost(&mut self, _: Peer, _: &str) {
         self.lost += 1;
     }

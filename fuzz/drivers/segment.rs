@@ -37,7 +37,7 @@ impl Sink for Reader {
             .map(|byte| u64::from(*byte))
             .sum::<u64>();
     }
-    fn moved(&mut self, _: Operation, _: Result<()>) {}
+    fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
     fn lost(&mut self, _: Peer, _: &str) {}
     fn signalled(&mut self, _: Peer, _: SyncKey) {}
 }

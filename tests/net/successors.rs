@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use weft_net::broker;
 use weft_net::socket::Network;
-use weft_sys::event::{Bell, Ear};
+use weft_sys::event::{EventFd, EventWaiter};
 use weft_sys::{Mapping, MemoryFile, descriptor};
 
 use super::{TWO, Up};
@@ -61,8 +61,8 @@ fn linger(numbers: &str) {
     // As `Role::Client` says: board, ear, two regions, memory and bell of two channels; the connection.
     assert_eq!(all.len(), 9);
     let connection = std::os::unix::net::UnixStream::from(all.pop().expect("the connection"));
-    let bells = [all.remove(7), all.remove(5)].map(Bell::adopt);
-    let ear = Ear::adopt(all.remove(1));
+    let bells = [all.remove(7), all.remove(5)].map(EventFd::adopt);
+    let ear = EventWaiter::adopt(all.remove(1));
     let memory: Vec<Mapping> = all
         .into_iter()
         .map(|file| {
@@ -115,7 +115,7 @@ fn linger(numbers: &str) {
                             there.store(word, Ordering::Relaxed);
                         }
                         for _ in 0..50 {
-                            bells.iter().for_each(Bell::ring);
+                            bells.iter().for_each(EventFd::ring);
                         }
                     }
                     let soon = weft_sys::clock::monotonic() + 1_000;

@@ -30,7 +30,7 @@ pub trait Machine {
     /// The calling process has written. Ends it by unwinding, if it is to end there.
     fn after_write(&'static self, place: &'static Location<'static>);
     /// The calling process lets others go first.
-    fn give_way(&'static self);
+    fn yield_core(&'static self);
     /// The futex: sleeps while the word holds this.
     fn wait(&'static self, word: &AtomicU32, expected: u32) -> Woken;
     /// The futex: wakes all who sleep at the word.

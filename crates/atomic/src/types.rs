@@ -57,7 +57,7 @@ pub fn spin_loop() {
 pub fn yield_now() {
     #[cfg(fault_points)]
     if let Some(machine) = shared::machine() {
-        return machine.give_way();
+        return machine.yield_core();
     }
     base::thread::yield_now();
 }

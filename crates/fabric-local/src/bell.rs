@@ -107,8 +107,8 @@ impl Bell for LocalBell {
         }
     }
 
-    fn give_way(&self) -> bool {
-        cores::give_way();
+    fn yield_core(&self) -> bool {
+        cores::yield_core();
         true
     }
 }

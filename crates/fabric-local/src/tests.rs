@@ -4,7 +4,7 @@ mod broken;
 
 use super::*;
 use weft_fabric::conformance::{Event, Inbox, Scene, Wrapped, boxed};
-use weft_fabric::fault::{Faulty, Hardship};
+use weft_fabric::fault::{FaultInjector, FaultPlan};
 use weft_fabric::trace::{self, Log, Traced};
 
 fn group(count: usize) -> Vec<Box<dyn Fabric>> {
@@ -12,7 +12,7 @@ fn group(count: usize) -> Vec<Box<dyn Fabric>> {
 }
 
 fn faulty(inner: Box<dyn Fabric>) -> Box<dyn Fabric> {
-    Box::new(Faulty::new(inner, Hardship::new(1)))
+    Box::new(FaultInjector::new(inner, FaultPlan::new(1)))
 }
 
 fn traced(inner: Box<dyn Fabric>) -> Box<dyn Fabric> {
@@ -67,12 +67,12 @@ fn a_trace_tells_what_happened_in_order() {
 
 #[test]
 fn faults_refuse_and_look_away_as_often_as_said() {
-    let hardship = Hardship {
+    let hardship = FaultPlan {
         seed: 3,
         refuse: 500,
         blind: 500,
     };
-    let mut fabric = Faulty::new(Local::group(1).remove(0), hardship);
+    let mut fabric = FaultInjector::new(Local::group(1).remove(0), hardship);
     let mut refused = 0;
     for _ in 0..400 {
         refused += u32::from(fabric.signal(Peer(0), SyncKey(1)) == Ok(Posted::Retry));

@@ -41,7 +41,7 @@ impl Sink for Count {
         data.copy_to(&mut self.buffer);
         self.messages += 1;
     }
-    fn moved(&mut self, _: Operation, result: Result<()>) {
+    fn transfer_completed(&mut self, _: Operation, result: Result<()>) {
         result.expect("the transfer is granted");
         self.moved += 1;
     }

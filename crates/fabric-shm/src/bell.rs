@@ -121,7 +121,7 @@ impl Bell for ShmBell {
         }
     }
 
-    fn give_way(&self) -> bool {
+    fn yield_core(&self) -> bool {
         std::thread::yield_now();
         true
     }

@@ -349,7 +349,7 @@ impl Shm {
             OUTSIDE => Err(Refusal::Outside.error(from, asked.offset, length)),
             _ => Err(Refusal::NotGranted.error(from, asked.offset, length)),
         };
-        sink.moved(asked.operation, result);
+        sink.transfer_completed(asked.operation, result);
         true
     }
 
@@ -417,7 +417,7 @@ impl Shm {
         };
         for operation in ended {
             let reason = reason.to_owned();
-            sink.moved(operation, Err(FabricError::PeerLost { peer, reason }));
+            sink.transfer_completed(operation, Err(FabricError::PeerLost { peer, reason }));
         }
     }
 }

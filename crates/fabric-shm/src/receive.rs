@@ -244,7 +244,7 @@ mod tests {
         fn message(&mut self, _: Peer, _: &Head, data: SharedBytes<'_>) {
             let _ = data.to_vec();
         }
-        fn moved(&mut self, _: Operation, _: Result<()>) {}
+        fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
         fn lost(&mut self, _: Peer, _: &str) {
             self.lost += 1;
         }

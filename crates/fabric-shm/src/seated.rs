@@ -130,8 +130,8 @@ impl Sink for Translated<'_> {
         }
     }
 
-    fn moved(&mut self, operation: Operation, result: Result<()>) {
-        self.sink.moved(operation, result);
+    fn transfer_completed(&mut self, operation: Operation, result: Result<()>) {
+        self.sink.transfer_completed(operation, result);
     }
 
     fn lost(&mut self, seat: Peer, reason: &str) {
@@ -336,7 +336,7 @@ mod tests {
         fn message(&mut self, from: Peer, head: &Head, _: SharedBytes<'_>) {
             self.0.push(format!("{} of {from}", head[0]));
         }
-        fn moved(&mut self, _: Operation, _: Result<()>) {}
+        fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
         fn lost(&mut self, peer: Peer, reason: &str) {
             self.0.push(format!("lost {peer}: {reason}"));
         }

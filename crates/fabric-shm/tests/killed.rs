@@ -71,7 +71,7 @@ mod killed {
                 process::signal(process::id(), self.signal).expect("signals itself");
             }
         }
-        fn give_way(&'static self) {
+        fn yield_core(&'static self) {
             std::thread::yield_now();
         }
         fn wait(&'static self, word: &AtomicU32, expected: u32) -> Woken {

@@ -112,7 +112,7 @@ impl Bell for Handle {
         Load { awake: 0, cores: 1 }
     }
 
-    fn give_way(&self) -> bool {
+    fn yield_core(&self) -> bool {
         // Sleeping is how others get the baton.
         false
     }
@@ -161,7 +161,9 @@ impl Fabric for SimEndpoint {
                     sink.signalled(from, key);
                 }
                 Found::Room => {}
-                Found::Moved(operation, result) => sink.moved(operation, result),
+                Found::TransferCompleted(operation, result) => {
+                    sink.transfer_completed(operation, result)
+                }
                 Found::Lost(peer, reason) => sink.lost(peer, reason),
             }
         }

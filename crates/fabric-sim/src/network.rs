@@ -325,8 +325,8 @@ impl Network {
                 operation,
                 asked,
                 lent,
-            } => Found::Moved(operation, self.copy(&asked, lent)),
-            News::Failed { operation, error } => Found::Moved(operation, Err(error)),
+            } => Found::TransferCompleted(operation, self.copy(&asked, lent)),
+            News::Failed { operation, error } => Found::TransferCompleted(operation, Err(error)),
             News::Lost { peer, reason } => {
                 if self.rank(me).lost.insert(peer, reason).is_some() {
                     // Out of reach, and dead as well.

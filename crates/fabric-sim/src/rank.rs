@@ -50,7 +50,7 @@ pub(crate) enum Found {
         key: SyncKey,
     },
     Room,
-    Moved(Operation, Result<()>),
+    TransferCompleted(Operation, Result<()>),
     Lost(Peer, &'static str),
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use std::time::Duration;
 use weft_fabric::conformance::{Inbox, Part, Player, Stage, Wrapped, boxed};
-use weft_fabric::fault::{Faulty, Hardship};
+use weft_fabric::fault::{FaultInjector, FaultPlan};
 use weft_fabric::trace::{Log, Traced};
 use weft_fabric::{Fabric, Peer, Posted, SyncKey};
 
@@ -51,7 +51,7 @@ weft_fabric::conformance!(
     Wrapped {
         inner: Simulated(|count| Config::new(count, 5)),
         wrap: |inner| -> Box<dyn Fabric> {
-            let faulty = Faulty::new(inner, Hardship::new(2));
+            let faulty = FaultInjector::new(inner, FaultPlan::new(2));
             Box::new(Traced::new(faulty, Log::new(100)))
         }
     }

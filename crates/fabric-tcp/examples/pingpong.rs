@@ -36,7 +36,7 @@ impl Sink for Count {
         self.token = u64::from_le_bytes(head[..8].try_into().unwrap_or_default());
         self.messages += 1;
     }
-    fn moved(&mut self, _: Operation, result: Result<()>) {
+    fn transfer_completed(&mut self, _: Operation, result: Result<()>) {
         assert_eq!(result, Ok(()));
         self.moved += 1;
     }

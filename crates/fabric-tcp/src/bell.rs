@@ -252,13 +252,13 @@ impl Bell for TcpBell {
         self.load
     }
 
-    fn give_way(&self) -> bool {
+    fn yield_core(&self) -> bool {
         std::thread::yield_now();
         true
     }
 
     /// A look is a system call.
-    fn stride(&self) -> u32 {
+    fn polls_per_clock_read(&self) -> u32 {
         8
     }
 }

@@ -272,7 +272,7 @@ impl<S: Stream> Session<S> {
             link.divert(Way::Offered, number);
             link.divert(Way::Got, gone.taker.unwrap_or_default());
             let refused = FabricError::NotGranted { peer: from };
-            sink.moved(asked.operation, Err(refused));
+            sink.transfer_completed(asked.operation, Err(refused));
         }
     }
 
@@ -283,7 +283,7 @@ impl<S: Stream> Session<S> {
         {
             let operation: Operation = asked.operation;
             self.gets.remove(&transfer);
-            sink.moved(operation, Ok(()));
+            sink.transfer_completed(operation, Ok(()));
         }
     }
 }

@@ -304,7 +304,7 @@ impl<S: Stream> Session<S> {
             Outcome::Done => Ok(()),
             outcome => Err(refusal(outcome, from, asked.offset, length)),
         };
-        sink.moved(asked.operation, result);
+        sink.transfer_completed(asked.operation, result);
         Ok(())
     }
 }

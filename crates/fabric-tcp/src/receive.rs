@@ -130,7 +130,7 @@ impl<N: Network> Tcp<N> {
         }
         let mut count = 0;
         for (operation, result) in std::mem::take(&mut self.ended) {
-            sink.moved(operation, result);
+            sink.transfer_completed(operation, result);
             count += 1;
         }
         for peer in std::mem::take(&mut self.losses) {
@@ -433,7 +433,12 @@ impl<N: Network> Drop for Tcp<N> {
         struct Nobody;
         impl Sink for Nobody {
             fn message(&mut self, _: Peer, _: &weft_fabric::Head, _: SharedBytes<'_>) {}
-            fn moved(&mut self, _: weft_fabric::Operation, _: weft_fabric::Result<()>) {}
+            fn transfer_completed(
+                &mut self,
+                _: weft_fabric::Operation,
+                _: weft_fabric::Result<()>,
+            ) {
+            }
             fn lost(&mut self, _: Peer, _: &str) {}
             fn signalled(&mut self, _: Peer, _: SyncKey) {}
         }

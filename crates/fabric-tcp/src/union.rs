@@ -149,9 +149,9 @@ impl Sink for Renamed<'_> {
         self.sink.message(self.places.global(from), head, data);
     }
 
-    fn moved(&mut self, operation: Operation, result: Result<()>) {
+    fn transfer_completed(&mut self, operation: Operation, result: Result<()>) {
         self.sink
-            .moved(operation, result.map_err(|error| self.places.error(error)));
+            .transfer_completed(operation, result.map_err(|error| self.places.error(error)));
     }
 
     fn lost(&mut self, peer: Peer, reason: &str) {
@@ -487,11 +487,11 @@ impl Bell for UnionBell {
         self.local.load()
     }
 
-    fn give_way(&self) -> bool {
-        self.local.give_way()
+    fn yield_core(&self) -> bool {
+        self.local.yield_core()
     }
 
-    fn stride(&self) -> u32 {
-        self.remote.stride()
+    fn polls_per_clock_read(&self) -> u32 {
+        self.remote.polls_per_clock_read()
     }
 }

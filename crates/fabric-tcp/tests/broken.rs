@@ -265,7 +265,10 @@ fn a_peer_that_is_gone_is_lost_with_its_transfers() {
     assert!(reason.contains(&cards[1].host), "{reason}");
     if asked == Ok(Posted::Pending) {
         left.poll(&mut ear, 8);
-        let ended = ear.inbox.moved(Operation(7)).expect("it has ended");
+        let ended = ear
+            .inbox
+            .transfer_completed(Operation(7))
+            .expect("it has ended");
         assert!(ended.is_err(), "{ended:?}");
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Both keep the promises that sleepers rely on. After a refusal the next look that looks says that
 //! something moved. After either, the next wait returns at once, and whoever sleeps already is rung.
-//! So a layer that hangs on a [`Faulty`] fabric would hang on a sound one some day.
+//! So a layer that hangs on a [`FaultInjector`] fabric would hang on a sound one some day.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::{
 
 /// How hard life is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hardship {
+pub struct FaultPlan {
     /// Decides when. Each rank draws lots of its own.
     pub seed: u64,
     /// Of a thousand posts, so many are refused.
@@ -30,7 +30,7 @@ pub struct Hardship {
     pub blind: u32,
 }
 
-impl Hardship {
+impl FaultPlan {
     /// Refuses a fifth, looks away a fifth of the time.
     #[must_use]
     pub fn new(seed: u64) -> Self {
@@ -43,19 +43,19 @@ impl Hardship {
 }
 
 /// A fabric with hardship.
-pub struct Faulty<F> {
+pub struct FaultInjector<F> {
     inner: F,
-    hardship: Hardship,
+    hardship: FaultPlan,
     lots: u64,
     bell: Arc<FaultyBell>,
     /// A post was refused: the next look says that there is room.
     room: bool,
 }
 
-impl<F: Fabric> Faulty<F> {
+impl<F: Fabric> FaultInjector<F> {
     /// Wraps `inner`.
     #[must_use]
-    pub fn new(inner: F, hardship: Hardship) -> Self {
+    pub fn new(inner: F, hardship: FaultPlan) -> Self {
         let bell = Arc::new(FaultyBell {
             inner: inner.bell(),
             owed: AtomicBool::new(false),
@@ -126,16 +126,16 @@ impl Bell for FaultyBell {
         self.inner.load()
     }
 
-    fn give_way(&self) -> bool {
-        self.inner.give_way()
+    fn yield_core(&self) -> bool {
+        self.inner.yield_core()
     }
 
-    fn stride(&self) -> u32 {
-        self.inner.stride()
+    fn polls_per_clock_read(&self) -> u32 {
+        self.inner.polls_per_clock_read()
     }
 }
 
-impl<F: Fabric> Fabric for Faulty<F> {
+impl<F: Fabric> Fabric for FaultInjector<F> {
     fn me(&self) -> Peer {
         self.inner.me()
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            mailbox: try_send ──► poll → Sink::message      small, in order per sender, credits
-//!   peer ──  portal:  grant ─ token ─► get / put → Sink::moved   bulk, only where its owner granted
+//!   peer ──  portal:  grant ─ token ─► get / put → Sink::transfer_completed   bulk, only where its owner granted
 //!            sync:    signal ──► signals(from, key)           counted, never lost, no data
 //!            bell:    prepare · look again · wait             sleep until any of them has news
 //! ```
@@ -30,11 +30,11 @@
 
 mod boxed;
 pub mod conformance;
+mod contention;
 pub mod fault;
 mod guest;
 mod signals;
 pub mod trace;
-mod turns;
 pub mod waiting;
 
 use std::fmt;
@@ -75,7 +75,7 @@ pub type Head = [u8; HEAD];
 pub enum Posted {
     /// Done, and the caller's memory is free again. No completion will follow.
     Done,
-    /// Under way: exactly one [`Sink::moved`] with the given operation will follow; the caller's
+    /// Under way: exactly one [`Sink::transfer_completed`] with the given operation will follow; the caller's
     /// memory stays in use until then.
     Pending,
     /// Refused before any side effect: out of credit. Post again after the next progress.
@@ -165,7 +165,7 @@ impl std::error::Error for FabricError {}
 /// Outcome of a fabric call.
 pub type Result<T> = std::result::Result<T, FabricError>;
 
-/// Names a transfer of the caller; comes back in [`Sink::moved`]. Its meaning belongs to the caller.
+/// Names a transfer of the caller; comes back in [`Sink::transfer_completed`]. Its meaning belongs to the caller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Operation(pub u64);
 
@@ -238,7 +238,7 @@ pub trait Sink {
     /// changed by the peer while being read: read each once.
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>);
     /// A transfer that had answered [`Posted::Pending`] has ended.
-    fn moved(&mut self, operation: Operation, result: Result<()>);
+    fn transfer_completed(&mut self, operation: Operation, result: Result<()>);
     /// A peer has died or is out of reach. Said once; nothing of it arrives after.
     fn lost(&mut self, peer: Peer, reason: &str);
     /// Signals have arrived (they are counted already).
@@ -306,7 +306,7 @@ pub trait Fabric: Send {
     ///
     /// # Errors
     /// [`FabricError::NotGranted`], [`FabricError::OutsideGrant`], [`FabricError::PeerLost`], at once
-    /// or by [`Sink::moved`].
+    /// or by [`Sink::transfer_completed`].
     fn get(
         &mut self,
         from: Peer,
@@ -377,9 +377,9 @@ pub trait Bell: Send + Sync {
     fn load(&self) -> Load;
     /// Gives the core to somebody else who wants it, if the fabric knows how; true if it is worth
     /// calling again.
-    fn give_way(&self) -> bool;
+    fn yield_core(&self) -> bool;
     /// How many looks take a few microseconds together: so often a spinning waiter looks at the clock.
-    fn stride(&self) -> u32 {
-        waiting::STRIDE
+    fn polls_per_clock_read(&self) -> u32 {
+        waiting::POLLS_PER_CLOCK_READ
     }
 }

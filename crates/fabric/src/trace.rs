@@ -97,8 +97,8 @@ pub enum Event {
         /// Bytes of data.
         bytes: usize,
     },
-    /// [`Sink::moved`].
-    Moved {
+    /// [`Sink::transfer_completed`].
+    TransferCompleted {
         /// Which transfer.
         operation: Operation,
         /// How it ended.
@@ -187,7 +187,7 @@ impl fmt::Display for Event {
                 write!(out, "took {count} signals of {from}, key {:#x}", key.0)
             }
             Self::Message { from, bytes } => write!(out, "message from {from}, {bytes} bytes"),
-            Self::Moved { operation, result } => {
+            Self::TransferCompleted { operation, result } => {
                 write!(out, "operation {} ended: {}", operation.0, Said(result))
             }
             Self::Lost { peer } => write!(out, "peer {peer} is lost"),
@@ -302,13 +302,13 @@ impl Sink for Listening<'_> {
         self.sink.message(from, head, data);
     }
 
-    fn moved(&mut self, operation: Operation, result: Result<()>) {
+    fn transfer_completed(&mut self, operation: Operation, result: Result<()>) {
         let copy = result.clone();
-        self.heard.push(Event::Moved {
+        self.heard.push(Event::TransferCompleted {
             operation,
             result: copy,
         });
-        self.sink.moved(operation, result);
+        self.sink.transfer_completed(operation, result);
     }
 
     fn lost(&mut self, peer: Peer, reason: &str) {

@@ -11,10 +11,10 @@
 //! | awake ≤ cores | spin [`SPIN`], now and then giving way, then sleep; at once if a program outside of the job took the core |
 //! | awake ≤ 2 · cores | give way to the others: after [`YIELDS`] turns of theirs or [`SPIN`], sleep |
 //! | more | give way: after [`CROWD_YIELDS`] turns or [`SPIN`], sleep |
-//! | the last give-way was no turn of anybody | spin as if awake ≤ cores, and give way ever more rarely |
+//! | the last yield was no turn of anybody | spin as if awake ≤ cores, and give way ever more rarely |
 //!
 //! The count is not to be trusted upward: who is awake may leave its core alone, for it waits for something
-//! that is not ours. Whether somebody wants this core is learnt from giving it away, in `turns`.
+//! that is not ours. Whether somebody wants this core is learnt from giving it away, in `contention`.
 //!
 //! To give way costs a change of processes, about 2 µs, in which others write what is waited for; to
 //! sleep and be woken costs five of them. In a crowd that all hear one another (an exchange, a barrier)
@@ -23,7 +23,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::turns::{Machine, Real};
+use crate::contention::{Machine, Real};
 use crate::{Bell, Load};
 
 /// How long to spin on a core that nobody else wants. A waker pays 12–14 µs and the sleeper 15–35 µs
@@ -31,14 +31,14 @@ use crate::{Bell, Load};
 /// program free of it, and costs a rank that is idle for good a fifth of a millisecond.
 pub const SPIN: Duration = Duration::from_micros(200);
 
-/// A stride of looks takes a microsecond or two. One that took this long was interrupted by somebody
+/// So many looks take a microsecond or two. One that took this long was interrupted by somebody
 /// else on this core, who wants it more than a spinning waiter.
 const INTERRUPTED: Duration = Duration::from_micros(150);
 
-/// Turns of others before sleeping.
+/// Times that others ran before it sleeps.
 pub const YIELDS: u32 = 20;
 
-/// Turns of others before sleeping in a crowd. Seventeen ranks on two cores, one interleaved run:
+/// Times that others ran before it sleeps in a crowd. Seventeen ranks on two cores, one interleaved run:
 /// exchanges of 16 small messages 960 µs with none, 146 with five, 121 with twenty; the same of 4 KiB by
 /// portal 6200, 3380, 2660 with ten, 3840 with twenty; chains of 16 such transfers there and back 470, 610,
 /// 830, 1360.
@@ -50,8 +50,8 @@ pub const CROWD_YIELDS: u32 = 10;
 const FREE: u32 = 16;
 
 /// Looks between two looks at the clock and at the load, where a look is a few loads. See
-/// [`Bell::stride`].
-pub const STRIDE: u32 = 128;
+/// [`Bell::polls_per_clock_read`].
+pub const POLLS_PER_CLOCK_READ: u32 = 128;
 
 /// What to do before the next look.
 #[must_use]
@@ -107,9 +107,9 @@ impl Waiting {
     #[inline]
     fn step_on(&mut self, bell: &dyn Bell, machine: &impl Machine) -> Step {
         self.looks += 1;
-        if self.looks < self.next && !(self.looks == 1 && Self::is_vain(bell, machine)) {
+        if self.looks < self.next && !(self.looks == 1 && Self::is_idle(bell, machine)) {
             // No pause instruction at first: it takes as long as a message does.
-            if self.looks > STRIDE {
+            if self.looks > POLLS_PER_CLOCK_READ {
                 std::hint::spin_loop();
             }
             return Step::Look;
@@ -120,9 +120,9 @@ impl Waiting {
     /// Whether nothing can come while this core is not given to others: time is virtual, or somebody
     /// who is awake has no core.
     #[inline]
-    fn is_vain(bell: &dyn Bell, machine: &impl Machine) -> bool {
+    fn is_idle(bell: &dyn Bell, machine: &impl Machine) -> bool {
         let Load { awake, cores } = bell.load();
-        awake == 0 || awake > cores && machine.turns().wanted()
+        awake == 0 || awake > cores && machine.contention().wanted()
     }
 
     #[cold]
@@ -131,17 +131,17 @@ impl Waiting {
         if load.awake == 0 {
             Step::Sleep
         } else if load.awake > load.cores {
-            self.give_way(bell, machine, load)
+            self.yield_core(bell, machine, load)
         } else {
             self.spin(bell, machine)
         }
     }
 
     /// More are awake than there are cores.
-    fn give_way(&mut self, bell: &dyn Bell, machine: &impl Machine, load: Load) -> Step {
-        let mut turns = machine.turns();
-        let free = turns.longer(FREE).min(bell.stride());
-        if !turns.wanted() && self.looks < free {
+    fn yield_core(&mut self, bell: &dyn Bell, machine: &impl Machine, load: Load) -> Step {
+        let mut contention = machine.contention();
+        let free = contention.longer(FREE).min(bell.polls_per_clock_read());
+        if !contention.wanted() && self.looks < free {
             self.next = free;
             return Step::Look;
         }
@@ -152,32 +152,32 @@ impl Waiting {
         };
         let before = machine.now();
         let since = *self.since.get_or_insert(before);
-        if self.turns >= patience || before.duration_since(since) >= SPIN || !bell.give_way() {
+        if self.turns >= patience || before.duration_since(since) >= SPIN || !bell.yield_core() {
             return Step::Sleep;
         }
-        let turn = turns.tell(machine.now().duration_since(before), || machine.count());
-        machine.remember(turns);
+        let turn = contention.tell(machine.now().duration_since(before), || machine.count());
+        machine.remember(contention);
         self.turns += u32::from(turn);
         // After a turn of others comes one look, and then this question again.
         self.next = self.looks
             + if turn {
                 1
             } else {
-                turns.longer(FREE).min(bell.stride())
+                contention.longer(FREE).min(bell.polls_per_clock_read())
             };
         Step::Look
     }
 
     /// There is a core for everybody who is awake.
     fn spin(&mut self, bell: &dyn Bell, machine: &impl Machine) -> Step {
-        let stride = bell.stride();
-        self.next = self.looks + stride;
-        if self.looks < stride {
+        let polls_per_clock_read = bell.polls_per_clock_read();
+        self.next = self.looks + polls_per_clock_read;
+        if self.looks < polls_per_clock_read {
             return Step::Look;
         }
         // Two ranks may stand on one core while another core is free, or a program outside of the job
         // may want this one: asking costs a sixth of a microsecond, not asking a time slice.
-        bell.give_way();
+        bell.yield_core();
         let now = machine.now();
         let since = *self.since.get_or_insert(now);
         let interrupted = self
@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
     use crate::Ticket;
-    use crate::turns::Turns;
+    use crate::contention::Contention;
 
     /// What a look, a system call, and a turn of another take on the simulated machine.
     const LOOK: u64 = 10;
@@ -218,7 +218,7 @@ mod tests {
         nanoseconds: u64,
         given: u64,
         count: u64,
-        turns: Turns,
+        contention: Contention,
     }
 
     impl Simulated {
@@ -232,7 +232,7 @@ mod tests {
                     nanoseconds: 0,
                     given: 0,
                     count: 0,
-                    turns: Turns::UNKNOWN,
+                    contention: Contention::UNKNOWN,
                 }),
             }
         }
@@ -271,7 +271,7 @@ mod tests {
         fn load(&self) -> Load {
             self.load
         }
-        fn give_way(&self) -> bool {
+        fn yield_core(&self) -> bool {
             let mut state = self.state();
             state.given += 1;
             state.count += u64::from(self.others > 0);
@@ -287,11 +287,11 @@ mod tests {
         fn count(&self) -> u64 {
             self.state().count
         }
-        fn turns(&self) -> Turns {
-            self.state().turns
+        fn contention(&self) -> Contention {
+            self.state().contention
         }
-        fn remember(&self, turns: Turns) {
-            self.state().turns = turns;
+        fn remember(&self, contention: Contention) {
+            self.state().contention = contention;
         }
     }
 

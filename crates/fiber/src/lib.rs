@@ -52,8 +52,8 @@ compile_error!("weft-fiber switches contexts by hand on x86-64 only; see src/swi
 
 mod completion;
 mod incarnation;
+mod parker;
 mod runnable;
-mod seat;
 
 #[cfg(not(loom))]
 mod fiber;
@@ -85,7 +85,7 @@ pub use self::{
     runtime::{Config, Guard, Order, Runtime},
     spawn::{Builder, JoinHandle, spawn},
     stack::{LARGEST_STACK, SMALLEST_STACK},
-    waiter::{Sitter, Waiter, WorkerId, park, park_at_once, sleep_elsewhere},
+    waiter::{ParkedThread, Waiter, WorkerId, park, park_at_once, sleep_elsewhere},
     worker::{current, current_worker, is_fiber, others_runnable, yield_in_place, yield_now},
 };
 

@@ -1,4 +1,4 @@
-//! Who waits, as a value: a thread, a fiber, or a task of an asynchronous executor.
+//! Waiter: the value that stands for whoever waits: a thread, a fiber, or a task of an asynchronous executor.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -6,18 +6,18 @@ use std::task::Waker;
 use weft_sys::Futex;
 
 use crate::fiber::Fiber;
-use crate::seat::{Seat, TURNS};
+use crate::parker::{Parker, YIELDS};
 use crate::worker;
 
 static FUTEX: Futex = Futex::private();
 
 thread_local! {
-    static SEAT: Arc<Seat> = Arc::new(Seat::new());
+    static PARKER: Arc<Parker> = Arc::new(Parker::new());
 }
 
 /// A thread that is no fiber.
 #[derive(Clone, Debug)]
-pub struct Sitter(Arc<Seat>);
+pub struct ParkedThread(Arc<Parker>);
 
 /// A worker among all of the process: those of one runtime differ, and those of different runtimes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +31,7 @@ pub struct WorkerId {
 #[derive(Clone, Debug)]
 pub enum Waiter {
     /// A thread. It lets others run for a moment, then sleeps on a futex of its own.
-    Thread(Sitter),
+    Thread(ParkedThread),
     /// A fiber: the worker runs others meanwhile.
     Fiber(Fiber),
     /// A task of some executor.
@@ -44,10 +44,11 @@ impl Waiter {
     pub fn current() -> Self {
         match worker::current() {
             Some(fiber) => Self::Fiber(fiber),
-            // A thread that is being torn down gets a seat that nobody sits on: it does not sleep.
-            None => Self::Thread(Sitter(
-                SEAT.try_with(Arc::clone)
-                    .unwrap_or_else(|_| Arc::new(Seat::new())),
+            // A thread that is being torn down gets a parker that nobody parks on: it does not sleep.
+            None => Self::Thread(ParkedThread(
+                PARKER
+                    .try_with(Arc::clone)
+                    .unwrap_or_else(|_| Arc::new(Parker::new())),
             )),
         }
     }
@@ -71,7 +72,7 @@ impl Waiter {
     #[inline]
     pub fn wake(self) {
         match self {
-            Self::Thread(Sitter(seat)) => seat.wake(&FUTEX),
+            Self::Thread(ParkedThread(parker)) => parker.wake(&FUTEX),
             Self::Fiber(fiber) => fiber.signal(),
             Self::Task(waker) => waker.wake(),
         }
@@ -81,7 +82,7 @@ impl Waiter {
     #[inline]
     pub fn wake_by_ref(&self) {
         match self {
-            Self::Thread(Sitter(seat)) => seat.wake(&FUTEX),
+            Self::Thread(ParkedThread(parker)) => parker.wake(&FUTEX),
             Self::Fiber(fiber) => fiber.signal(),
             Self::Task(waker) => waker.wake_by_ref(),
         }
@@ -93,20 +94,20 @@ impl Waiter {
 /// [the crate's page](crate).
 #[inline]
 pub fn park() {
-    park_after(TURNS);
+    park_after(YIELDS);
 }
 
-/// As [`park`]; a thread sleeps at once. For a crowd of threads, whose turns take longer than a wake-up.
+/// As [`park`]; a thread sleeps at once. For a crowd of threads, whose yields take longer than a wake-up.
 #[inline]
 pub fn park_at_once() {
     park_after(0);
 }
 
 #[inline]
-fn park_after(turns: u32) {
+fn park_after(yields: u32) {
     if !worker::park() {
-        let sat = SEAT.try_with(|seat| seat.park(turns, &FUTEX));
-        if sat.is_err() {
+        let parked = PARKER.try_with(|parker| parker.park(yields, &FUTEX));
+        if parked.is_err() {
             std::thread::yield_now();
         }
     }

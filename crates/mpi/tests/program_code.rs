@@ -317,7 +317,7 @@ struct Silent;
 
 impl Sink for Silent {
     fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {}
-    fn moved(&mut self, _: Operation, _: Result<()>) {}
+    fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
     fn lost(&mut self, _: Peer, _: &str) {}
     fn signalled(&mut self, _: Peer, _: SyncKey) {}
 }

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 use weft_sys::descriptor::{self, Carries};
-use weft_sys::event::Bell;
+use weft_sys::event::EventFd;
 use weft_sys::passing;
 
 use crate::buffers::Buffers;
@@ -120,7 +120,7 @@ impl Orders {
         Ok(match serde_json::from_slice(text)? {
             Order::Channel { port, end, epoch } => {
                 let memory = ChannelMemory::adopt(next()?, end.capacity)?;
-                let bell = Bell::adopt(next()?);
+                let bell = EventFd::adopt(next()?);
                 let channel = NewChannel {
                     memory,
                     bell: (!self.silent).then_some(bell),
@@ -148,7 +148,7 @@ pub(crate) enum Received {
 /// A channel in the place of another.
 pub(crate) struct NewChannel {
     memory: ChannelMemory,
-    bell: Option<Bell>,
+    bell: Option<EventFd>,
     end: End,
     epoch: u32,
     region: Option<OwnedFd>,

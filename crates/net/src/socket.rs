@@ -28,7 +28,7 @@ use std::time::Duration;
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::{tcp, udp};
 use smoltcp::wire::{IpAddress, IpEndpoint};
-use weft_sys::event::Ear;
+use weft_sys::event::EventWaiter;
 use weft_sys::poll::{self, Entry, Interest};
 use weft_sys::{clock, random};
 
@@ -46,7 +46,7 @@ pub struct Network {
 
 struct Inner {
     stack: Stack,
-    ear: Ear,
+    ear: EventWaiter,
     next_port: u16,
     /// Keeps the place, and ends with the system; `None` where there is no broker.
     place: Option<UnixStream>,

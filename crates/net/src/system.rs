@@ -23,7 +23,7 @@ pub use threads::Threads;
 use std::io;
 
 use weft_sys::MemoryFile;
-use weft_sys::event::{Bell, Ear};
+use weft_sys::event::{EventFd, EventWaiter};
 
 use crate::board::{self, Board};
 use crate::buffers::BufferMemory;
@@ -59,9 +59,9 @@ pub enum Id {
 struct Seat {
     board_file: MemoryFile,
     board: Board,
-    ear: Ear,
+    ear: EventWaiter,
     /// The broker's bell.
-    bell: Bell,
+    bell: EventFd,
     /// How it is given other memory, if it ever is.
     orders: Option<OrderPair>,
     /// An order could not be sent: whatever it acknowledges, it works with memory of the past until it is
@@ -72,7 +72,7 @@ struct Seat {
 impl Seat {
     fn new(name: &str, takes_orders: bool) -> io::Result<Self> {
         let board_file = board::create(&format!("weft-board-{name}"))?;
-        let (ear, bell) = (Ear::new()?, Bell::new()?);
+        let (ear, bell) = (EventWaiter::new()?, EventFd::new()?);
         ear.hear(&bell)?;
         Ok(Self {
             board: Board::adopt(board_file.share()?.into_descriptor())?,
@@ -98,9 +98,9 @@ pub struct Renewed {
 struct Link {
     memory: ChannelMemory,
     /// Rings the source.
-    source_bell: Bell,
+    source_bell: EventFd,
     /// Rings the sink.
-    sink_bell: Bell,
+    sink_bell: EventFd,
     source: (Id, usize),
     sink: (Id, usize),
     generation: u32,
@@ -208,8 +208,8 @@ impl System {
     ) -> io::Result<()> {
         let link = Link {
             memory: self.channel(source.0, sink.0, size)?,
-            source_bell: Bell::new()?,
-            sink_bell: Bell::new()?,
+            source_bell: EventFd::new()?,
+            sink_bell: EventFd::new()?,
             source,
             sink,
             generation: 0,

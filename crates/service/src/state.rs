@@ -229,8 +229,8 @@ impl Sink for Core {
         self.refused += u64::from(!accepted);
     }
 
-    fn moved(&mut self, operation: Operation, result: weft_fabric::Result<()>) {
-        self.portals.moved(operation, result);
+    fn transfer_completed(&mut self, operation: Operation, result: weft_fabric::Result<()>) {
+        self.portals.transfer_completed(operation, result);
     }
 
     fn lost(&mut self, peer: Peer, reason: &str) {

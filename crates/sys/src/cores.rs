@@ -125,7 +125,7 @@ pub fn current() -> Option<usize> {
 }
 
 /// Lets another runnable thread of this core run.
-pub fn give_way() {
+pub fn yield_core() {
     // SAFETY: takes nothing and cannot fail on Linux.
     unsafe { libc::sched_yield() };
 }

@@ -1,6 +1,6 @@
 //! Bells and ears: how components that do not trust each other wake one another.
 //!
-//! A [`Bell`] is an event counter of the kernel (`eventfd`), an [`Ear`] a set (`epoll`) in which bells
+//! A [`EventFd`] is an event counter of the kernel (`eventfd`), an [`EventWaiter`] a set (`epoll`) in which bells
 //! and other descriptors lie. Who may ring holds the bell, who is woken holds the ear with the bell
 //! in it, *and not the bell*. So:
 //!
@@ -20,9 +20,9 @@ use crate::error::{check, failed, last_errno};
 
 /// Wakes whoever has it in its ear.
 #[derive(Debug)]
-pub struct Bell(OwnedFd);
+pub struct EventFd(OwnedFd);
 
-impl Bell {
+impl EventFd {
     /// A bell that nobody hears yet.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl Bell {
     }
 
     /// Takes back all rings so far; true if there were any. For a bell that its own side hears: who
-    /// hears by an [`Ear`] has no need of it.
+    /// hears by an [`EventWaiter`] has no need of it.
     #[must_use]
     pub fn silence(&self) -> bool {
         let mut count = 0u64;
@@ -73,7 +73,7 @@ impl Bell {
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for EventFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -81,9 +81,9 @@ impl AsFd for Bell {
 
 /// Sleeps until one of its bells rings, or one of its other descriptors is ready.
 #[derive(Debug)]
-pub struct Ear(OwnedFd);
+pub struct EventWaiter(OwnedFd);
 
-impl Ear {
+impl EventWaiter {
     /// An ear that hears nothing.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl Ear {
     ///
     /// # Errors
     /// If it is heard already, or the kernel refuses.
-    pub fn hear(&self, bell: &Bell) -> io::Result<()> {
+    pub fn hear(&self, bell: &EventFd) -> io::Result<()> {
         self.add(bell, libc::EPOLLIN as u32 | libc::EPOLLET as u32)
     }
 
@@ -125,7 +125,7 @@ impl Ear {
     ///
     /// # Errors
     /// If it is not heard.
-    pub fn forget(&self, bell: &Bell) -> io::Result<()> {
+    pub fn forget(&self, bell: &EventFd) -> io::Result<()> {
         let number = bell.as_fd().as_raw_fd();
         // SAFETY: both descriptors are open; no event is needed to take one away.
         let removed = unsafe {
@@ -211,7 +211,7 @@ impl Ear {
     }
 }
 
-impl AsFd for Ear {
+impl AsFd for EventWaiter {
     /// Readable when something is heard.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
@@ -224,7 +224,7 @@ mod tests {
     use crate::poll::{Entry, Interest, wait};
     use std::time::Duration;
 
-    fn heard(ear: &Ear) -> bool {
+    fn heard(ear: &EventWaiter) -> bool {
         let now = [Entry::new(ear, Interest::Read)];
         let mut now = now;
         wait(&mut now, Some(Duration::ZERO)).expect("polls") == 1
@@ -232,7 +232,10 @@ mod tests {
 
     #[test]
     fn each_ringing_is_heard_once_and_the_listener_needs_no_bell() {
-        let (bell, ear) = (Bell::new().expect("made"), Ear::new().expect("made"));
+        let (bell, ear) = (
+            EventFd::new().expect("made"),
+            EventWaiter::new().expect("made"),
+        );
         let ringer = bell.share().expect("shared");
         ear.hear(&bell).expect("heard");
         drop(bell);
@@ -247,7 +250,10 @@ mod tests {
 
     #[test]
     fn a_bell_that_is_forgotten_wakes_nobody_whoever_holds_it() {
-        let (bell, ear) = (Bell::new().expect("made"), Ear::new().expect("made"));
+        let (bell, ear) = (
+            EventFd::new().expect("made"),
+            EventWaiter::new().expect("made"),
+        );
         let held = bell.share().expect("shared");
         ear.hear(&bell).expect("heard");
         held.ring();
@@ -261,7 +267,10 @@ mod tests {
 
     #[test]
     fn a_deadline_ends_the_sleep() {
-        let (bell, ear) = (Bell::new().expect("made"), Ear::new().expect("made"));
+        let (bell, ear) = (
+            EventFd::new().expect("made"),
+            EventWaiter::new().expect("made"),
+        );
         ear.hear(&bell).expect("heard");
         let end = clock::deadline_after(Duration::from_millis(3));
         while clock::monotonic() < end {

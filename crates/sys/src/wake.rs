@@ -5,12 +5,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-use crate::event::Bell;
+use crate::event::EventFd;
 
 /// A waker of tasks that makes a descriptor readable.
 #[derive(Debug)]
 pub struct EventWaker {
-    bell: Bell,
+    bell: EventFd,
 }
 
 impl EventWaker {
@@ -19,7 +19,9 @@ impl EventWaker {
     /// # Errors
     /// If there are no more descriptors.
     pub fn new() -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self { bell: Bell::new()? }))
+        Ok(Arc::new(Self {
+            bell: EventFd::new()?,
+        }))
     }
 
     /// The waker to poll futures with.

@@ -75,8 +75,8 @@ impl Sink for Hands<'_> {
         }
     }
 
-    fn moved(&mut self, operation: Operation, result: Result<()>) {
-        self.sink.moved(operation, result);
+    fn transfer_completed(&mut self, operation: Operation, result: Result<()>) {
+        self.sink.transfer_completed(operation, result);
     }
 
     fn lost(&mut self, peer: Peer, reason: &str) {

@@ -448,7 +448,7 @@ impl Machine for Simulated {
         }
     }
 
-    fn give_way(&'static self) {
+    fn yield_core(&'static self) {
         self.step(1);
     }
 

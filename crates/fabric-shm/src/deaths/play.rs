@@ -138,7 +138,7 @@ impl Sink for Ear<'_> {
         }
     }
 
-    fn moved(&mut self, operation: Operation, result: Result<()>) {
+    fn transfer_completed(&mut self, operation: Operation, result: Result<()>) {
         self.scene
             .machine
             .tell(|| format!("{operation:?} has ended: {result:?}"));

@@ -132,7 +132,7 @@ impl Sink for Ear<'_> {
         };
     }
 
-    fn moved(&mut self, _: Operation, _: Result<()>) {}
+    fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
 
     fn lost(&mut self, peer: Peer, reason: &str) {
         self.scene

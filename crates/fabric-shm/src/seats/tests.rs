@@ -38,7 +38,7 @@ impl Sink for Heard {
     fn message(&mut self, from: Peer, head: &Head, _: SharedBytes<'_>) {
         self.0.push(format!("{} of {from}", head[0]));
     }
-    fn moved(&mut self, _: Operation, _: Result<()>) {}
+    fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
     fn lost(&mut self, peer: Peer, _: &str) {
         self.0.push(format!("lost {peer}"));
     }

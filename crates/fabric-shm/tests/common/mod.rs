@@ -20,7 +20,7 @@ impl Sink for Inbox {
         let number = u64::from_le_bytes(head[..8].try_into().expect("eight bytes"));
         self.messages.push((from, number, data.to_vec()));
     }
-    fn moved(&mut self, operation: Operation, result: Result<()>) {
+    fn transfer_completed(&mut self, operation: Operation, result: Result<()>) {
         self.moved.push((operation, result));
     }
     fn lost(&mut self, peer: Peer, reason: &str) {

@@ -175,7 +175,7 @@ impl Bell for Simulated {
         Load { awake: 0, cores: 1 }
     }
 
-    fn give_way(&self) -> bool {
+    fn yield_core(&self) -> bool {
         false
     }
 }

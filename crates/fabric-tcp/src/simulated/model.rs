@@ -66,7 +66,7 @@ impl Item {
 pub enum Event {
     Item(Peer, Item),
     Spoilt(Peer, String),
-    Moved(Operation, FabricResult<()>),
+    TransferCompleted(Operation, FabricResult<()>),
     Lost(Peer, String),
 }
 
@@ -92,8 +92,9 @@ impl Sink for Ear {
         self.events.push(event);
     }
 
-    fn moved(&mut self, operation: Operation, result: FabricResult<()>) {
-        self.events.push(Event::Moved(operation, result));
+    fn transfer_completed(&mut self, operation: Operation, result: FabricResult<()>) {
+        self.events
+            .push(Event::TransferCompleted(operation, result));
     }
 
     fn lost(&mut self, peer: Peer, reason: &str) {
@@ -229,7 +230,9 @@ impl Model {
                 }
             }
             Event::Spoilt(from, what) => return Err(format!("rank {me} got of {from:?}: {what}")),
-            Event::Moved(operation, result) => self.moved(me, operation.0 as usize, result)?,
+            Event::TransferCompleted(operation, result) => {
+                self.transfer_completed(me, operation.0 as usize, result)?
+            }
             Event::Lost(peer, reason) => {
                 let peer = peer.index();
                 if told(&self.lost, peer) {
@@ -244,7 +247,12 @@ impl Model {
         Ok(())
     }
 
-    pub fn moved(&mut self, me: usize, operation: usize, result: FabricResult<()>) -> Wrong {
+    pub fn transfer_completed(
+        &mut self,
+        me: usize,
+        operation: usize,
+        result: FabricResult<()>,
+    ) -> Wrong {
         let Some(transfer) = self
             .transfers
             .get_mut(operation)

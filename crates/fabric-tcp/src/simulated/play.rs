@@ -479,7 +479,8 @@ impl Play {
             None => Ok(()),
             Some(outcome) => {
                 let well = outcome.is_ok();
-                self.model.moved(asker, operation.0 as usize, outcome)?;
+                self.model
+                    .transfer_completed(asker, operation.0 as usize, outcome)?;
                 match well {
                     true => self.thank(operation.0 as usize),
                     false => Ok(()),
@@ -516,7 +517,7 @@ impl Play {
                 self.hear(number);
             }
             let over = match event {
-                Event::Moved(operation, Ok(())) => Some(operation.0 as usize),
+                Event::TransferCompleted(operation, Ok(())) => Some(operation.0 as usize),
                 _ => None,
             };
             self.model.take(rank, event)?;

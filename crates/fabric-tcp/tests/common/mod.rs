@@ -163,8 +163,8 @@ impl weft_fabric::Sink for Ear {
     ) {
         weft_fabric::Sink::message(&mut self.inbox, from, head, data);
     }
-    fn moved(&mut self, operation: Operation, result: weft_fabric::Result<()>) {
-        weft_fabric::Sink::moved(&mut self.inbox, operation, result);
+    fn transfer_completed(&mut self, operation: Operation, result: weft_fabric::Result<()>) {
+        weft_fabric::Sink::transfer_completed(&mut self.inbox, operation, result);
     }
     fn lost(&mut self, peer: Peer, reason: &str) {
         assert_eq!(self.lost, None, "{peer} is lost twice");

@@ -17,7 +17,7 @@ pub enum Event {
         data: Vec<u8>,
     },
     /// The end of a transfer.
-    Moved(Operation, Result<()>),
+    TransferCompleted(Operation, Result<()>),
     /// A peer was lost.
     Lost(Peer),
     /// A signal.
@@ -42,8 +42,9 @@ impl Sink for Inbox {
         });
     }
 
-    fn moved(&mut self, operation: Operation, result: Result<()>) {
-        self.events.push(Event::Moved(operation, result));
+    fn transfer_completed(&mut self, operation: Operation, result: Result<()>) {
+        self.events
+            .push(Event::TransferCompleted(operation, result));
     }
 
     fn lost(&mut self, peer: Peer, _reason: &str) {
@@ -83,9 +84,9 @@ impl Inbox {
     /// # Panics
     /// If it ended twice.
     #[must_use]
-    pub fn moved(&self, operation: Operation) -> Option<Result<()>> {
+    pub fn transfer_completed(&self, operation: Operation) -> Option<Result<()>> {
         let mut ends = self.events.iter().filter_map(|event| match event {
-            Event::Moved(of, result) if *of == operation => Some(result.clone()),
+            Event::TransferCompleted(of, result) if *of == operation => Some(result.clone()),
             _ => None,
         });
         let end = ends.next();

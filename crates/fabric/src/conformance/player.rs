@@ -148,9 +148,9 @@ impl Player {
         match answer {
             Some(Ok(Posted::Pending)) => {
                 self.repeat("the end of a transfer", |player| {
-                    player.inbox.moved(operation).is_some()
+                    player.inbox.transfer_completed(operation).is_some()
                 });
-                self.inbox.moved(operation).expect("just seen")
+                self.inbox.transfer_completed(operation).expect("just seen")
             }
             Some(Err(error)) => Err(error),
             _ => Ok(()),

@@ -668,7 +668,9 @@ pub fn many_transfers_are_under_way_at_once(stage: &dyn Stage) {
     }
     scene.settle();
     for (rank, operation, answer, ..) in &running {
-        let told = scene.inboxes[*rank].moved(*operation).is_some();
+        let told = scene.inboxes[*rank]
+            .transfer_completed(*operation)
+            .is_some();
         assert_eq!(
             told,
             answer.is_none(),

@@ -195,7 +195,7 @@ impl Scene {
         let Some(answer) = answer else {
             return self.ended(rank, operation);
         };
-        let seen = self.inboxes[rank].moved(operation);
+        let seen = self.inboxes[rank].transfer_completed(operation);
         assert_eq!(seen, None, "a transfer that ended at once ends once");
         answer
     }
@@ -209,9 +209,11 @@ impl Scene {
     /// If it does not end.
     pub fn ended(&mut self, rank: usize, operation: Operation) -> Result<()> {
         self.until("the end of a transfer", |scene| {
-            scene.inboxes[rank].moved(operation).is_some()
+            scene.inboxes[rank].transfer_completed(operation).is_some()
         });
-        self.inboxes[rank].moved(operation).expect("just seen")
+        self.inboxes[rank]
+            .transfer_completed(operation)
+            .expect("just seen")
     }
 }
 

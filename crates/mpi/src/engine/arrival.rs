@@ -23,7 +23,7 @@ impl Sink for Core {
         }
     }
 
-    fn moved(&mut self, operation: Operation, result: weft_fabric::Result<()>) {
+    fn transfer_completed(&mut self, operation: Operation, result: weft_fabric::Result<()>) {
         let Some(place) = self
             .pulling
             .iter()
@@ -31,7 +31,7 @@ impl Sink for Core {
         else {
             if let Some(guest) = &mut self.guest {
                 self.guest_called = true;
-                guest.moved(operation, result);
+                guest.transfer_completed(operation, result);
             }
             return;
         };

@@ -18,7 +18,7 @@ pub const BULK: usize = 4096;
 #[derive(Clone, Debug)]
 pub enum Found {
     Message(Peer, Head, Vec<u8>),
-    Moved(Operation, Result<()>),
+    TransferCompleted(Operation, Result<()>),
     Lost(Peer),
     Signalled(Peer, SyncKey),
 }
@@ -100,13 +100,13 @@ impl Script {
     pub fn finish(&self, get: Get, bytes: &[u8]) -> Found {
         get.into.copy_from_slice(&bytes[..get.into.len()]);
         self.drop_get(get);
-        Found::Moved(get.operation, Ok(()))
+        Found::TransferCompleted(get.operation, Ok(()))
     }
 
     /// The sender of a get is lost: nothing moves any more.
     pub fn fail(&self, get: Get) -> Found {
         self.drop_get(get);
-        Found::Moved(get.operation, Err(lost(get.from)))
+        Found::TransferCompleted(get.operation, Err(lost(get.from)))
     }
 
     fn drop_get(&self, get: Get) {
@@ -122,7 +122,7 @@ impl Script {
         };
         let moved = state.gets.drain(..).map(|get| {
             get.into.copy_from_slice(&vec![value; get.into.len()]);
-            Found::Moved(get.operation, Ok(()))
+            Found::TransferCompleted(get.operation, Ok(()))
         });
         moved.collect()
     }
@@ -193,7 +193,9 @@ impl Fabric for Scripted {
                 Found::Message(from, head, data) => {
                     sink.message(from, &head, SharedBytes::of(&data));
                 }
-                Found::Moved(operation, result) => sink.moved(operation, result),
+                Found::TransferCompleted(operation, result) => {
+                    sink.transfer_completed(operation, result)
+                }
                 Found::Lost(peer) => {
                     self.endpoint.0.state().lost.push(peer);
                     sink.lost(peer, "the script says so");
@@ -288,7 +290,7 @@ impl Bell for NoBell {
         Load { awake: 0, cores: 1 }
     }
 
-    fn give_way(&self) -> bool {
+    fn yield_core(&self) -> bool {
         false
     }
 }

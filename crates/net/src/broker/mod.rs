@@ -249,7 +249,7 @@ impl Broker {
                 // A client need not behave; what is dead itself is renewed in its own turn.
                 while self.is_alive(id) && !self.system.has_followed(id) && clock::monotonic() < end
                 {
-                    weft_sys::cores::give_way();
+                    weft_sys::cores::yield_core();
                 }
             }
         }

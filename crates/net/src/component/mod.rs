@@ -30,7 +30,7 @@ pub use tx_mux::TxMux;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use weft_sys::event::Ear;
+use weft_sys::event::EventWaiter;
 use weft_sys::{clock, cores};
 
 use crate::board::Board;
@@ -117,7 +117,7 @@ pub struct Runner {
     /// What runs.
     pub component: Box<dyn Component>,
     /// Where its neighbours ring.
-    pub ear: Ear,
+    pub ear: EventWaiter,
     /// Where it is told to stop.
     pub board: Board,
 }
@@ -145,7 +145,7 @@ impl Runner {
                 now = clock::monotonic();
                 steps += 1;
                 if self.component.is_ahead() {
-                    cores::give_way();
+                    cores::yield_core();
                 }
                 if steps.is_multiple_of(1024) {
                     self.board.set_time(clock::thread_time());

@@ -122,7 +122,7 @@ pub(super) fn on_virtual(setting: &Setting, length: Duration) -> io::Result<Meas
     let tap = Tap::virtual_wire(Shape::default(), Box::new(generator));
     let threads = Threads::start(system, tap)?;
     let before = clocks(Some(&threads));
-    let bell = weft_sys::event::Ear::new()?;
+    let bell = weft_sys::event::EventWaiter::new()?;
     // What comes after the load has ended is no throughput.
     let end = began + u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
     while clock::monotonic() < end {

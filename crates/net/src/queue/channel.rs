@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use weft_sys::event::Bell;
+use weft_sys::event::EventFd;
 use weft_sys::{Mapping, MemoryFile};
 
 use super::ring::{Place, Words};
@@ -99,7 +99,7 @@ impl ChannelMemory {
     ///
     /// # Errors
     /// If the memory cannot be mapped.
-    pub fn source(&self, generation: u32, limit: u32, bell: Option<Bell>) -> io::Result<Source> {
+    pub fn source(&self, generation: u32, limit: u32, bell: Option<EventFd>) -> io::Result<Source> {
         let [used, free] = self.places()?;
         Ok(Source {
             used: Producer::new(used, generation, limit),
@@ -112,7 +112,7 @@ impl ChannelMemory {
     ///
     /// # Errors
     /// If the memory cannot be mapped.
-    pub fn sink(&self, generation: u32, bell: Option<Bell>) -> io::Result<Sink> {
+    pub fn sink(&self, generation: u32, bell: Option<EventFd>) -> io::Result<Sink> {
         let [used, free] = self.places()?;
         Ok(Sink {
             used: Consumer::new(used, generation),
@@ -133,7 +133,7 @@ pub struct Source {
     /// Empty buffers back from it.
     pub free: Consumer,
     /// The sink's bell; `None` where both sides run in turn in one thread.
-    bell: Option<Bell>,
+    bell: Option<EventFd>,
 }
 
 impl Source {
@@ -181,7 +181,7 @@ pub struct Sink {
     /// Empty buffers back to it.
     pub free: Producer,
     /// The source's bell.
-    bell: Option<Bell>,
+    bell: Option<EventFd>,
 }
 
 impl Sink {
@@ -227,15 +227,18 @@ impl Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_sys::event::Ear;
+    use weft_sys::event::EventWaiter;
 
     #[test]
     fn buffers_go_round_between_two_mappings_and_bells_wake() {
         let memory = ChannelMemory::create("weft-test", 16).expect("memory files exist here");
         let theirs = memory.share().expect("descriptors are left");
         let theirs = ChannelMemory::adopt(theirs, 16).expect("it is the same");
-        let (to_sink, to_source) = (Bell::new().expect("made"), Bell::new().expect("made"));
-        let (sink_ear, source_ear) = (Ear::new().expect("made"), Ear::new().expect("made"));
+        let (to_sink, to_source) = (EventFd::new().expect("made"), EventFd::new().expect("made"));
+        let (sink_ear, source_ear) = (
+            EventWaiter::new().expect("made"),
+            EventWaiter::new().expect("made"),
+        );
         // Bells are kept by whoever built the system: a bell that is closed takes a ring along that
         // was not heard yet.
         let _kept = (

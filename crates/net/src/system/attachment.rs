@@ -10,7 +10,7 @@
 
 use std::io;
 
-use weft_sys::event::Bell;
+use weft_sys::event::EventFd;
 
 use super::{Id, Link, Seat, System};
 use crate::buffers::BufferMemory;
@@ -22,8 +22,8 @@ struct NewLink {
     /// Which one.
     place: usize,
     memory: ChannelMemory,
-    source_bell: Bell,
-    sink_bell: Bell,
+    source_bell: EventFd,
+    sink_bell: EventFd,
 }
 
 /// Everything that is made anew.
@@ -83,8 +83,8 @@ impl System {
             let link = NewLink {
                 place,
                 memory: self.channel(old.source.0, old.sink.0, old.memory.capacity())?,
-                source_bell: Bell::new()?,
-                sink_bell: Bell::new()?,
+                source_bell: EventFd::new()?,
+                sink_bell: EventFd::new()?,
             };
             // A bell that nobody else has leaves an ear when it is dropped.
             for (owner, bell) in [
@@ -171,7 +171,7 @@ fn channel_of<'l>(
     link: &'l Link,
     fresh: Option<&'l NewLink>,
     is_source: bool,
-) -> (&'l ChannelMemory, &'l Bell) {
+) -> (&'l ChannelMemory, &'l EventFd) {
     match (fresh, is_source) {
         (Some(fresh), true) => (&fresh.memory, &fresh.sink_bell),
         (Some(fresh), false) => (&fresh.memory, &fresh.source_bell),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use weft_sys::MemoryFile;
 use weft_sys::clock;
-use weft_sys::event::{Bell, Ear};
+use weft_sys::event::{EventFd, EventWaiter};
 use weft_sys::packet::PacketSocket;
 use weft_sys::tap::TapDevice;
 
@@ -348,8 +348,8 @@ impl Taker {
         Buffers::adopt_card(self.next()?, false)
     }
 
-    fn bell(&mut self) -> io::Result<Option<Bell>> {
-        let bell = Bell::adopt(self.next()?);
+    fn bell(&mut self) -> io::Result<Option<EventFd>> {
+        let bell = EventFd::adopt(self.next()?);
         Ok((!self.silent).then_some(bell))
     }
 
@@ -377,7 +377,7 @@ impl Grant {
             silent: self.silent,
         };
         let board = Board::adopt(taker.next()?)?;
-        let ear = Ear::adopt(taker.next()?);
+        let ear = EventWaiter::adopt(taker.next()?);
         let mut orders = match self.role {
             Role::RxMux { .. } | Role::Client { .. } | Role::Driver { tx: None, .. } => None,
             _ => Some(Orders::adopt(taker.next()?, taker.silent)),
@@ -465,7 +465,7 @@ impl Grant {
     ///
     /// # Errors
     /// If it is the grant of another component, or something cannot be mapped.
-    pub fn into_port(self) -> io::Result<(Port, Ear, usize)> {
+    pub fn into_port(self) -> io::Result<(Port, EventWaiter, usize)> {
         let Role::Client { index, rx, tx, .. } = self.role else {
             return Err(io::Error::other("this is not the grant of a client"));
         };
@@ -474,7 +474,7 @@ impl Grant {
             silent: self.silent,
         };
         let board = Board::adopt(taker.next()?)?;
-        let ear = Ear::adopt(taker.next()?);
+        let ear = EventWaiter::adopt(taker.next()?);
         Ok((build_port(&mut taker, &board, rx, tx)?, ear, index))
     }
 }

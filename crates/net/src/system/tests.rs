@@ -404,7 +404,7 @@ fn inodes(grant: &Grant) -> Vec<u64> {
     memory.map(|place| all[place]).to_vec()
 }
 
-fn is_awake(ear: &Ear) -> bool {
+fn is_awake(ear: &EventWaiter) -> bool {
     use weft_sys::poll::{Entry, Interest, wait};
     let mut entries = [Entry::new(ear, Interest::Read)];
     wait(&mut entries, Some(Duration::ZERO)).expect("polls") == 1
@@ -444,9 +444,9 @@ fn a_successor_is_given_nothing_that_its_predecessor_had() {
         assert_eq!(ears(&system), []);
         let bells = |grant: Grant| {
             let mut all = grant.descriptors.into_iter();
-            [5, 1].map(|skip| Bell::adopt(all.nth(skip).expect("a bell")))
+            [5, 1].map(|skip| EventFd::adopt(all.nth(skip).expect("a bell")))
         };
-        let old_ear = Ear::adopt(old.descriptors[1].try_clone().expect("left"));
+        let old_ear = EventWaiter::adopt(old.descriptors[1].try_clone().expect("left"));
         for bell in bells(old) {
             bell.ring();
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weft_sys::clock;
 use weft_sys::cores;
-use weft_sys::event::Ear;
+use weft_sys::event::EventWaiter;
 
 use super::{Id, PHASES, System, Tap};
 use crate::component::{Fused, Runner};
@@ -115,7 +115,7 @@ impl Threads {
                     if clock::monotonic() > end {
                         return Err(io::Error::other(format!("{neighbour:?} does not follow")));
                     }
-                    cores::give_way();
+                    cores::yield_core();
                 }
             }
         }
@@ -167,7 +167,7 @@ fn fuse(mut runners: Vec<Runner>) -> io::Result<Runner> {
     {
         return Ok(runner);
     }
-    let ear = Ear::new()?;
+    let ear = EventWaiter::new()?;
     let board = runners[0].board.clone();
     let mut components = Vec::new();
     for runner in runners {

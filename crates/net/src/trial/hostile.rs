@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use weft_atomic::Ordering;
-use weft_sys::event::Bell;
+use weft_sys::event::EventFd;
 use weft_sys::{Mapping, MemoryFile, clock};
 
 use super::{arrived, flow, pass, rate, threads};
@@ -33,13 +33,13 @@ impl Noise {
 }
 
 /// Both channels of a client, each with the bell of the other side.
-fn channels(system: &System, client: usize) -> io::Result<Vec<(Mapping, Bell)>> {
+fn channels(system: &System, client: usize) -> io::Result<Vec<(Mapping, EventFd)>> {
     let grant = system.grant(Id::Client(client))?;
     // Board, ear, two regions; then memory and bell of each channel.
     let mut rest = grant.descriptors.into_iter().skip(4);
     let mut all = Vec::new();
     while let (Some(memory), Some(bell)) = (rest.next(), rest.next()) {
-        all.push((MemoryFile::adopt(memory)?.map()?, Bell::adopt(bell)));
+        all.push((MemoryFile::adopt(memory)?.map()?, EventFd::adopt(bell)));
     }
     Ok(all)
 }
@@ -75,7 +75,7 @@ fn scribble(memory: &Mapping, receives: bool, noise: u64) {
 }
 
 /// All words, and all bells among them.
-fn strike(channels: &[(Mapping, Bell)], noise: &mut Noise) {
+fn strike(channels: &[(Mapping, EventFd)], noise: &mut Noise) {
     for _ in 0..WORDS / BATCH {
         for _ in 0..BATCH {
             let word = noise.next();
@@ -86,7 +86,7 @@ fn strike(channels: &[(Mapping, Bell)], noise: &mut Noise) {
             bell.ring();
         }
         // So that those who read are among the words, and not after them.
-        weft_sys::cores::give_way();
+        weft_sys::cores::yield_core();
     }
 }
 

@@ -19,7 +19,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use weft_sys::clock;
-use weft_sys::event::Ear;
+use weft_sys::event::EventWaiter;
 
 use crate::broker::Start;
 use crate::client::Work;
@@ -56,7 +56,7 @@ pub fn run(trial: Trial, start: Start) -> io::Result<()> {
 /// Lets so much time pass.
 fn pass(length: Duration) -> io::Result<()> {
     let end = clock::deadline_after(length);
-    let nobody = Ear::new()?;
+    let nobody = EventWaiter::new()?;
     while clock::monotonic() < end {
         nobody.wait(Some(end))?;
     }

@@ -295,7 +295,7 @@ impl Place {
                     assert!(clock::monotonic() < end, "nothing arrived");
                     self.tx.flush(clock::monotonic());
                     while self.tx.completed(clock::monotonic()).is_some() {}
-                    weft_sys::cores::give_way();
+                    weft_sys::cores::yield_core();
                 }
             }
         }
@@ -469,7 +469,7 @@ fn both_directions_at_once(place: Place) {
                     rx.flush();
                     // What has no descriptor is asked again: its far end may be late.
                     match (rx.descriptor().is_some(), rx.deadline()) {
-                        (false, None) => weft_sys::cores::give_way(),
+                        (false, None) => weft_sys::cores::yield_core(),
                         _ => wait(&*rx),
                     }
                 }
@@ -526,7 +526,7 @@ fn both_directions_at_once(place: Place) {
     while !receiver.is_finished() {
         assert!(clock::monotonic() < end, "the receiver has not got all");
         far.send(&frame(0, 300));
-        weft_sys::cores::give_way();
+        weft_sys::cores::yield_core();
     }
     receiver.join().expect("all came");
     sender.join().expect("all left");

@@ -96,7 +96,11 @@ impl Portals {
     }
 
     /// A transfer of the fabric has ended.
-    pub(crate) fn moved(&mut self, operation: Operation, result: weft_fabric::Result<()>) {
+    pub(crate) fn transfer_completed(
+        &mut self,
+        operation: Operation,
+        result: weft_fabric::Result<()>,
+    ) {
         let found = self.ends.all().find_map(|(id, end)| {
             let transfer = end.transfer.as_mut()?;
             (transfer.step == Step::Moving(operation)).then_some((id, transfer))

@@ -304,7 +304,7 @@ mod tests {
         let peer = Peer(1);
         let reason = "it has left".into();
         let failed = Err(FabricError::PeerLost { peer, reason });
-        core.portals.moved(OPERATION, failed);
+        core.portals.transfer_completed(OPERATION, failed);
         core.settle_portals(&mut fabric);
         let ended = core.portal_poll(&fabric, id, 0).expect("it has ended");
         assert_eq!(ended.expect_err("it was lost").code(), Code::NodeLost);
@@ -320,7 +320,7 @@ mod tests {
             None,
             "its memory is in use"
         );
-        core.portals.moved(OPERATION, Ok(()));
+        core.portals.transfer_completed(OPERATION, Ok(()));
         core.settle_portals(&mut fabric);
         assert_eq!(core.portal_poll(&fabric, id, 0), Some(Ok(0)));
         assert!(core.portal_abandon(&mut fabric, id), "there is none");

@@ -12,7 +12,7 @@ struct Deaf;
 
 impl Sink for Deaf {
     fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {}
-    fn moved(&mut self, _: Operation, _: weft_fabric::Result<()>) {}
+    fn transfer_completed(&mut self, _: Operation, _: weft_fabric::Result<()>) {}
     fn lost(&mut self, _: Peer, _: &str) {}
     fn signalled(&mut self, _: Peer, _: SyncKey) {}
 }

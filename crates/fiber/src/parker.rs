@@ -1,4 +1,4 @@
-//! Where a thread that is no fiber waits: one word.
+//! Parker: the one word on which a thread that is not a fiber waits.
 //!
 //! ```text
 //!            park                       wake
@@ -12,7 +12,7 @@
 //!
 //! # Why no wake-up is lost
 //! All changes of the word are exchanges, so they have one order. A wake-up stays until a park takes it.
-//! What the waker wrote before is seen after the park that took it (Release, Acquire: SYNC seat.word).
+//! What the waker wrote before is seen after the park that took it (Release, Acquire: SYNC parker.word).
 
 use weft_atomic::{AtomicU32, Kernel, Ordering, yield_now};
 
@@ -20,17 +20,17 @@ const EMPTY: u32 = 0;
 const ASLEEP: u32 = 1;
 const WOKEN: u32 = 2;
 
-/// How often others may run before the thread sleeps. A turn takes half a microsecond when nobody wants
+/// How often the thread yields its core before it sleeps. A yield takes half a microsecond when nobody wants
 /// the core, so this is about what a sleep and a wake-up cost.
-pub(crate) const TURNS: u32 = if cfg!(loom) { 1 } else { 30 };
+pub(crate) const YIELDS: u32 = if cfg!(loom) { 1 } else { 30 };
 
 /// See the module page. One thread parks, any may wake it.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Parker {
     word: AtomicU32,
 }
 
-impl Seat {
+impl Parker {
     pub(crate) fn new() -> Self {
         Self {
             word: AtomicU32::new(EMPTY),
@@ -40,15 +40,15 @@ impl Seat {
     /// Has the thread look again: ends its park, or the next one if it is not parked.
     #[inline]
     pub(crate) fn wake(&self, kernel: &impl Kernel) {
-        // Release: SYNC seat.word.
+        // Release: SYNC parker.word.
         if self.word.swap(WOKEN, Ordering::AcqRel) == ASLEEP {
             kernel.wake(&self.word, 1);
         }
     }
 
-    /// Waits until woken, asleep after so many turns of others. May return early.
-    pub(crate) fn park(&self, turns: u32, kernel: &impl Kernel) {
-        for _ in 0..turns {
+    /// Waits until woken, asleep after so many yields of the core. May return early.
+    pub(crate) fn park(&self, yields: u32, kernel: &impl Kernel) {
+        for _ in 0..yields {
             if self.word.load(Ordering::Relaxed) == WOKEN {
                 break;
             }
@@ -62,7 +62,7 @@ impl Seat {
         {
             let _ = kernel.wait(&self.word, ASLEEP, None);
         }
-        // Acquire: SYNC seat.word.
+        // Acquire: SYNC parker.word.
         self.word.swap(EMPTY, Ordering::AcqRel);
     }
 }
@@ -75,36 +75,36 @@ mod tests {
 
     #[test]
     fn a_wake_up_before_the_park_ends_it() {
-        let (seat, futex) = (Seat::new(), Futex::private());
-        seat.wake(&futex);
-        seat.wake(&futex);
-        seat.park(TURNS, &futex);
-        assert_eq!(seat.word.load(Ordering::Relaxed), EMPTY);
+        let (parker, futex) = (Parker::new(), Futex::private());
+        parker.wake(&futex);
+        parker.wake(&futex);
+        parker.park(YIELDS, &futex);
+        assert_eq!(parker.word.load(Ordering::Relaxed), EMPTY);
     }
 
     #[test]
-    fn two_threads_take_turns() {
+    fn two_threads_alternate() {
         let rounds = 2_000;
         let table = Arc::new((
-            [Seat::new(), Seat::new()],
+            [Parker::new(), Parker::new()],
             Futex::private(),
             weft_atomic::AtomicU32::new(0),
         ));
-        let play = |me: u32, table: Arc<([Seat; 2], Futex, weft_atomic::AtomicU32)>| {
+        let play = |me: u32, table: Arc<([Parker; 2], Futex, weft_atomic::AtomicU32)>| {
             move || {
-                let (seats, futex, turn) = &*table;
+                let (parkers, futex, turn) = &*table;
                 for _ in 0..rounds {
                     while turn.load(Ordering::Relaxed) % 2 != me {
-                        seats[me as usize].park(TURNS, futex);
+                        parkers[me as usize].park(YIELDS, futex);
                     }
                     turn.fetch_add(1, Ordering::Relaxed);
-                    seats[1 - me as usize].wake(futex);
+                    parkers[1 - me as usize].wake(futex);
                 }
             }
         };
         let other = std::thread::spawn(play(1, table.clone()));
         play(0, table.clone())();
-        other.join().expect("it got all its turns");
+        other.join().expect("it has ended");
         assert_eq!(table.2.load(Ordering::Relaxed), 2 * rounds);
     }
 }
@@ -141,7 +141,7 @@ mod models {
         builder.preemption_bound = Some(3);
         builder.check(|| {
             let scene = Arc::new((
-                Seat::new(),
+                Parker::new(),
                 Park(Mutex::new(()), Condvar::new()),
                 [AtomicU32::new(0), AtomicU32::new(0)],
             ));
@@ -159,7 +159,7 @@ mod models {
                 .iter()
                 .any(|condition| condition.load(Ordering::Relaxed) == 0)
             {
-                scene.0.park(TURNS, &scene.1);
+                scene.0.park(YIELDS, &scene.1);
             }
             for waker in wakers {
                 waker.join().unwrap();

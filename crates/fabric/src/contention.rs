@@ -1,6 +1,6 @@
 //! Whether somebody else wants this core: learnt from giving it away.
 //!
-//! A give-way during which nobody else ran is *vain* and takes as long as a system call; a *turn* of
+//! A yield during which nobody else ran is *idle* and takes as long as a system call; a *turn* of
 //! another process takes at least four times that. The kernel counts turns exactly, but asking it costs
 //! as much as the call again, so length decides, and the count is read now and then to prove it. What
 //! a call takes is learnt: it may be five times longer from one second to the next.
@@ -13,38 +13,38 @@ use std::time::{Duration, Instant};
 
 use weft_sys::usage;
 
-/// A give-way shorter than so many calls was vain.
-const VAIN: u32 = 2;
+/// A yield shorter than so many calls was idle.
+const IDLE: u32 = 2;
 
 /// What a call takes until it is known, in nanoseconds: no machine is faster.
 const CALL: u32 = 100;
 
-/// After so many give-ways that were told by their length the next two are proven.
+/// After so many yields that were told by their length the next two are proven.
 const UNPROVEN: u8 = 16;
 
-/// More vain give-ways in a row than this say no more.
+/// More idle yields in a row than this say no more.
 const CALM: u8 = 8;
 
 thread_local! {
-    static TURNS: Cell<Turns> = const { Cell::new(Turns::UNKNOWN) };
+    static CONTENTION: Cell<Contention> = const { Cell::new(Contention::UNKNOWN) };
 }
 
 /// What one thread knows of its core.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turns {
+pub(crate) struct Contention {
     /// How many times in a row nobody wanted it, up to [`CALM`].
-    vain: u8,
+    idle: u8,
     /// Give-ways told by their length since the count was read.
     unproven: u8,
-    /// Nanoseconds of a vain give-way.
+    /// Nanoseconds of a idle yield.
     call: u32,
-    /// The kernel's count after the last give-way, if it was read.
+    /// The kernel's count after the last yield, if it was read.
     count: Option<u64>,
 }
 
-impl Turns {
+impl Contention {
     pub const UNKNOWN: Self = Self {
-        vain: 0,
+        idle: 0,
         unproven: 0,
         call: CALL,
         count: None,
@@ -52,19 +52,19 @@ impl Turns {
 
     /// Whether somebody wanted the core the last time.
     pub fn wanted(self) -> bool {
-        self.vain == 0
+        self.idle == 0
     }
 
     /// What is doubled for each time in a row that nobody did.
     pub fn longer(self, base: u32) -> u32 {
-        base << self.vain
+        base << self.idle
     }
 
-    /// A give-way took so long; `count` reads how often the core was taken from this thread. Answers
+    /// A yield took so long; `count` reads how often the core was taken from this thread. Answers
     /// whether it was a turn of somebody else.
     pub fn tell(&mut self, took: Duration, count: impl FnOnce() -> u64) -> bool {
         let took = u32::try_from(took.as_nanos()).unwrap_or(u32::MAX).max(1);
-        let short = took < self.call.saturating_mul(VAIN);
+        let short = took < self.call.saturating_mul(IDLE);
         let before = self.count.take();
         let turn = if before.is_none() && self.unproven < UNPROVEN {
             self.unproven += 1;
@@ -79,13 +79,13 @@ impl Turns {
         };
         self.call = match (turn, short) {
             (true, false) => self.call,
-            (true, true) => took / (2 * VAIN),
+            (true, true) => took / (2 * IDLE),
             // Slowly upward: an interrupt is no part of a call.
             (false, true) => took.min(self.call + self.call / 8),
             (false, false) => took.min(self.call.saturating_mul(2)),
         }
         .max(1);
-        self.vain = if turn { 0 } else { CALM.min(self.vain + 1) };
+        self.idle = if turn { 0 } else { CALM.min(self.idle + 1) };
         turn
     }
 }
@@ -95,8 +95,8 @@ pub(crate) trait Machine {
     fn now(&self) -> Instant;
     /// How often the core was taken from this thread.
     fn count(&self) -> u64;
-    fn turns(&self) -> Turns;
-    fn remember(&self, turns: Turns);
+    fn contention(&self) -> Contention;
+    fn remember(&self, contention: Contention);
 }
 
 /// The machine this runs on.
@@ -115,13 +115,13 @@ impl Machine for Real {
 
     // Not inlined: a fiber that waits may go on in another thread, whose own core is meant then.
     #[inline(never)]
-    fn turns(&self) -> Turns {
-        TURNS.get()
+    fn contention(&self) -> Contention {
+        CONTENTION.get()
     }
 
     #[inline(never)]
-    fn remember(&self, turns: Turns) {
-        TURNS.set(turns);
+    fn remember(&self, contention: Contention) {
+        CONTENTION.set(contention);
     }
 }
 
@@ -138,46 +138,46 @@ mod tests {
 
     impl Core {
         /// Gives way; whether it was taken for a turn.
-        fn give_way(&mut self, turns: &mut Turns, wanted: bool) -> bool {
+        fn yield_core(&mut self, contention: &mut Contention, wanted: bool) -> bool {
             self.count += u64::from(wanted);
             let took = self.call * if wanted { 4 } else { 1 };
-            turns.tell(Duration::from_nanos(took), || {
+            contention.tell(Duration::from_nanos(took), || {
                 self.read += 1;
                 self.count
             })
         }
     }
 
-    /// How many of `times` give-ways are taken for what they are not.
-    fn wrong(core: &mut Core, turns: &mut Turns, wanted: bool, times: usize) -> usize {
+    /// How many of `times` yields are taken for what they are not.
+    fn wrong(core: &mut Core, contention: &mut Contention, wanted: bool, times: usize) -> usize {
         (0..times)
-            .filter(|_| core.give_way(turns, wanted) != wanted)
+            .filter(|_| core.yield_core(contention, wanted) != wanted)
             .count()
     }
 
     #[test]
-    fn turns_are_told_whatever_a_call_takes() {
+    fn contention_is_told_whatever_a_call_takes() {
         for call in [80, 160, 450, 1100, 2500] {
             let mut core = Core {
                 call,
                 count: 0,
                 read: 0,
             };
-            let mut turns = Turns::UNKNOWN;
+            let mut contention = Contention::UNKNOWN;
             // At first it is not known what a call takes.
-            wrong(&mut core, &mut turns, false, 40);
+            wrong(&mut core, &mut contention, false, 40);
             assert_eq!(
-                wrong(&mut core, &mut turns, true, 500),
+                wrong(&mut core, &mut contention, true, 500),
                 0,
                 "turns of {call} ns"
             );
-            assert!(turns.wanted());
+            assert!(contention.wanted());
             assert_eq!(
-                wrong(&mut core, &mut turns, false, 500),
+                wrong(&mut core, &mut contention, false, 500),
                 0,
                 "calls of {call} ns"
             );
-            assert!(!turns.wanted());
+            assert!(!contention.wanted());
             assert!(core.read < 150, "asked {} times", core.read);
         }
     }
@@ -189,17 +189,21 @@ mod tests {
             count: 0,
             read: 0,
         };
-        let mut turns = Turns::UNKNOWN;
-        wrong(&mut core, &mut turns, false, 10);
+        let mut contention = Contention::UNKNOWN;
+        wrong(&mut core, &mut contention, false, 10);
         for call in [160 * 5, 160, 400, 160, 160 * 20, 160] {
             for wanted in [false, true] {
                 core.call = call;
-                let learning = wrong(&mut core, &mut turns, wanted, 100);
+                let learning = wrong(&mut core, &mut contention, wanted, 100);
                 assert!(
                     learning <= 2 * usize::from(UNPROVEN),
                     "{learning} until {call} ns were learnt"
                 );
-                assert_eq!(wrong(&mut core, &mut turns, wanted, 100), 0, "{call} ns");
+                assert_eq!(
+                    wrong(&mut core, &mut contention, wanted, 100),
+                    0,
+                    "{call} ns"
+                );
             }
         }
     }
@@ -212,8 +216,12 @@ mod tests {
                 count: 0,
                 read: 0,
             };
-            let mut turns = Turns::UNKNOWN;
-            assert_eq!(wrong(&mut core, &mut turns, true, 1000), 0, "{call} ns");
+            let mut contention = Contention::UNKNOWN;
+            assert_eq!(
+                wrong(&mut core, &mut contention, true, 1000),
+                0,
+                "{call} ns"
+            );
         }
     }
 
@@ -224,14 +232,14 @@ mod tests {
             count: 0,
             read: 0,
         };
-        let mut turns = Turns::UNKNOWN;
-        wrong(&mut core, &mut turns, false, 20);
-        let calm = turns.longer(1);
+        let mut contention = Contention::UNKNOWN;
+        wrong(&mut core, &mut contention, false, 20);
+        let calm = contention.longer(1);
         assert!(
-            turns.tell(Duration::from_micros(30), || 0),
+            contention.tell(Duration::from_micros(30), || 0),
             "passes for a turn"
         );
-        assert_eq!(wrong(&mut core, &mut turns, false, 20), 0);
-        assert_eq!(turns.longer(1), calm);
+        assert_eq!(wrong(&mut core, &mut contention, false, 20), 0);
+        assert_eq!(contention.longer(1), calm);
     }
 }

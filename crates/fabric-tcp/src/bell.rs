@@ -21,7 +21,7 @@ const MODE: FenceMode = FenceMode::Symmetric;
 
 /// What an event of the descriptor is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum About {
+pub enum EventSource {
     /// The bell itself.
     Ring,
     /// Somebody calls.
@@ -32,7 +32,7 @@ pub enum About {
     Peer(u32),
 }
 
-impl About {
+impl EventSource {
     pub(crate) fn data(self) -> EventData {
         let (kind, index) = match self {
             Self::Ring => (0, 0),
@@ -90,7 +90,7 @@ impl TcpBell {
             },
             load,
         };
-        bell.watch(&bell.kernel.event, About::Ring, false)?;
+        bell.watch(&bell.kernel.event, EventSource::Ring, false)?;
         Ok(bell)
     }
 
@@ -119,12 +119,12 @@ impl TcpBell {
 }
 
 impl Watch<OwnedFd> for TcpBell {
-    fn watch(&self, what: &OwnedFd, about: About, room: bool) -> std::io::Result<()> {
+    fn watch(&self, what: &OwnedFd, about: EventSource, room: bool) -> std::io::Result<()> {
         let epoll = &self.kernel.epoll;
         Ok(epoll::add(epoll, what, about.data(), flags(room))?)
     }
 
-    fn rewatch(&self, what: &OwnedFd, about: About, room: bool) -> std::io::Result<()> {
+    fn rewatch(&self, what: &OwnedFd, about: EventSource, room: bool) -> std::io::Result<()> {
         let epoll = &self.kernel.epoll;
         Ok(epoll::modify(epoll, what, about.data(), flags(room))?)
     }

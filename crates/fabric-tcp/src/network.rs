@@ -17,8 +17,8 @@ use weft_secure::Source;
 use weft_sys::clock;
 use weft_sys::socket::{self, NotAccepted, Part};
 
-use crate::bell::{About, TcpBell};
-use crate::meeting::{prepare, stream};
+use crate::bell::{EventSource, TcpBell};
+use crate::connect::{prepare, stream};
 
 /// One end of a connection: bytes in order, both ways, until it breaks. Nothing here waits.
 pub trait Stream: Send {
@@ -56,13 +56,13 @@ pub trait Watch<S>: Bell {
     ///
     /// # Errors
     /// If the system refuses.
-    fn watch(&self, what: &S, about: About, room: bool) -> io::Result<()>;
+    fn watch(&self, what: &S, about: EventSource, room: bool) -> io::Result<()>;
 
     /// Watches it for something else.
     ///
     /// # Errors
     /// If the system refuses.
-    fn rewatch(&self, what: &S, about: About, room: bool) -> io::Result<()>;
+    fn rewatch(&self, what: &S, about: EventSource, room: bool) -> io::Result<()>;
 
     /// Watches it no more. It stays open.
     fn unwatch(&self, what: &S);
@@ -129,7 +129,7 @@ impl Stream for OwnedFd {
     }
 
     fn fit(&self) {
-        crate::meeting::fit(self);
+        crate::connect::fit(self);
     }
 
     fn is_connected(&self) -> Result<bool, Errno> {

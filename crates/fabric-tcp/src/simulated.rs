@@ -11,7 +11,7 @@
 //!
 //! # What is replaced
 //! The kernel and the wire alone: streams, listening, the events of the descriptor, the clock. Real are the
-//! meeting with its handshakes, the records of encryption, choosing, acknowledging, resending and portals.
+//! connect with its handshakes, the records of encryption, select, acknowledging, resending and portals.
 //! Simulated streams do what TCP does, not how: bytes arrive in order or not at all; those that were handed over
 //! and not delivered are lost with the connection; what has been delivered can be read also after a reset; a side
 //! may learn late that its connection is gone; and what the other host has not got counts as unacknowledged.
@@ -37,7 +37,7 @@ use weft_fabric::{Bell, Load, Region, Ticket};
 use weft_secure::Source;
 use weft_sys::socket::{NotAccepted, Part};
 
-use crate::bell::About;
+use crate::bell::EventSource;
 use crate::network::{Network, Stream, Watch};
 use world::{Id, World};
 
@@ -118,12 +118,12 @@ impl Network for Simulated {
 }
 
 impl Watch<SimulatedStream> for Simulated {
-    fn watch(&self, what: &SimulatedStream, about: About, room: bool) -> io::Result<()> {
+    fn watch(&self, what: &SimulatedStream, about: EventSource, room: bool) -> io::Result<()> {
         self.world().watch(self.node, what.id, about, room);
         Ok(())
     }
 
-    fn rewatch(&self, what: &SimulatedStream, about: About, room: bool) -> io::Result<()> {
+    fn rewatch(&self, what: &SimulatedStream, about: EventSource, room: bool) -> io::Result<()> {
         self.watch(what, about, room)
     }
 

@@ -167,7 +167,7 @@ impl<N: Network> Tcp<N> {
             self.candidates.remove(number);
         }
         match &self.sessions[peer as usize] {
-            Some(session) if session.parting => self.leave(peer),
+            Some(session) if session.goodbye_received => self.leave(peer),
             _ => self.mark_lost(peer, reason.to_owned()),
         }
     }
@@ -183,7 +183,7 @@ impl<N: Network> Tcp<N> {
             if let Some(candidate) = self.candidates.remove(number)
                 && candidate.offer.is_none()
             {
-                self.strangers.count(Refusal::Slow);
+                self.refusals.count(Refusal::Slow);
             }
         }
         for peer in self.dialing.clone() {
@@ -208,7 +208,7 @@ impl<N: Network> Tcp<N> {
                 if session.link.is_none() && self.candidates.numbers(answers).is_empty() {
                     let reason = self.unreachable(peer);
                     self.give_up(peer, &reason);
-                    self.stirred += 1;
+                    self.progressed += 1;
                     continue;
                 }
             }

@@ -37,10 +37,9 @@ mod sockets;
 
 use weft_secure::{EvictionPolicy, Handshake, Heard, Source};
 
-use crate::bell::EventSource;
 use crate::endpoint::Tcp;
 use crate::link::Link;
-use crate::network::{Network, Watch};
+use crate::network::{EventSource, Network, Poller};
 use crate::wire::Hello;
 
 pub(crate) use select::generation_of;

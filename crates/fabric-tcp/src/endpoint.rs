@@ -12,11 +12,11 @@ use weft_fabric::{
 };
 use weft_secure::{Key, Refusals};
 
-use crate::bell::{EventSource, TcpBell};
+use crate::bell::TcpBell;
 use crate::card::{Card, Listen, Offer};
 use crate::connect::Candidates;
 use crate::grants::Grants;
-use crate::network::{Kernel, Network, Watch};
+use crate::network::{EventSource, Kernel, Network, Poller};
 use crate::outgoing::Pumped;
 use crate::session::{Presence, Session};
 use crate::wire::{DATA, FrameKind};

@@ -6,13 +6,11 @@
 
 use std::time::Duration;
 
-use rustix::event::epoll::Event;
 use weft_fabric::{Fabric, FabricError, Peer, SharedBytes, Sink, SyncKey};
 
-use crate::bell::EventSource;
 use crate::endpoint::{Own, Tcp};
 use crate::link::{Found, Link, Read};
-use crate::network::{Network, Stream, Watch};
+use crate::network::{EventSource, Network, Poller, Stream};
 use crate::session::{ACKNOWLEDGE, CHUNK_UNACKED, Presence, Session};
 use crate::wire::{self, Ask, End, FrameKind, HEADER, Header, Malformed, Offer};
 
@@ -21,9 +19,6 @@ const FEW: usize = 2;
 
 /// Looks between two that ask for everything.
 const STRIDE: u32 = 16;
-
-/// Events that one look takes.
-const EVENTS: usize = 32;
 
 /// How long a rank that leaves tries to hand over what it has promised to send.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -87,23 +82,19 @@ impl<N: Network> Tcp<N> {
     }
 
     fn look_at_all(&mut self, sink: &mut dyn Sink, share: usize) -> usize {
-        let mut events = [const { EMPTY }; EVENTS];
         let bell = self.bell.clone();
         let mut found = 0;
-        for event in bell.look(&mut events) {
-            match EventSource::of(event) {
-                EventSource::Ring => {}
-                EventSource::Listener(index) => self.accept(index),
-                EventSource::Candidate(number) => self.attend(number),
-                EventSource::Peer(peer) => {
-                    let flags = event.flags;
-                    if flags.contains(rustix::event::epoll::EventFlags::OUT) {
-                        self.unblock(peer);
-                    }
-                    found += self.receive(peer, sink, share);
+        bell.poll(|ready| match ready.source {
+            EventSource::Bell => {}
+            EventSource::Listener(index) => self.accept(index),
+            EventSource::Candidate(number) => self.attend(number),
+            EventSource::Peer(peer) => {
+                if ready.writable {
+                    self.unblock(peer);
                 }
+                found += self.receive(peer, sink, share);
             }
-        }
+        });
         found
     }
 
@@ -386,11 +377,6 @@ impl<N: Network> Tcp<N> {
 
 const MALFORMED: &str =
     "it sent bytes that are no frame, or a frame that does not fit what was asked";
-
-const EMPTY: Event = Event {
-    flags: rustix::event::epoll::EventFlags::empty(),
-    data: rustix::event::epoll::EventData::new_u64(0),
-};
 
 impl<S: Stream> Session<S> {
     /// A counted frame begins: takes its acknowledgement.

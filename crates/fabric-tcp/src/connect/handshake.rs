@@ -9,10 +9,9 @@ use weft_sys::socket::{NotAccepted, Part};
 
 use super::select::uncounted;
 use super::{Candidate, Stage};
-use crate::bell::EventSource;
 use crate::endpoint::Tcp;
 use crate::link::Link;
-use crate::network::{Network, Stream, Watch};
+use crate::network::{EventSource, Network, Poller, Stream};
 use crate::session::{Presence, Session};
 use crate::wire::{FrameKind, Hello};
 
@@ -170,7 +169,7 @@ impl<N: Network> Tcp<N> {
             }
             Err(error) => {
                 self.progressed += 1;
-                self.failed(peer, offer, candidate.place, error);
+                self.failed(peer, offer, candidate.place, &error);
                 return;
             }
         }
@@ -270,7 +269,7 @@ impl<N: Network> Tcp<N> {
             if accepted {
                 self.refusals.count(Refusal::Malformed);
             } else if let (Some(peer), Some(offer)) = (candidate.peer, candidate.offer) {
-                self.failed(peer, offer, candidate.place, Errno::ADDRNOTAVAIL);
+                self.failed(peer, offer, candidate.place, &Errno::ADDRNOTAVAIL.into());
             }
             return;
         };

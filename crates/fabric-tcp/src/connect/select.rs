@@ -4,10 +4,9 @@
 use weft_secure::Refusal;
 
 use super::{Candidate, Stage};
-use crate::bell::EventSource;
 use crate::endpoint::Tcp;
 use crate::link::{Found, Link, Read};
-use crate::network::{Network, Stream, Watch};
+use crate::network::{EventSource, Network, Poller, Stream};
 use crate::session::Presence;
 use crate::wire::{FrameKind, HEADER, Header};
 

@@ -55,22 +55,25 @@ mod connect;
 mod endpoint;
 mod grants;
 mod link;
+mod loopback;
 mod network;
-mod offer;
+mod opening;
 mod outgoing;
+mod peers;
 mod portal;
-mod receive;
 mod ring;
 mod session;
 #[cfg(test)]
 mod simulated;
+mod sockets;
 mod union;
 pub mod wire;
 
 pub use bell::TcpBell;
 pub use card::{Card, CardError, LONGEST, Listen, Offer};
-pub use endpoint::{Config, Opening, Tcp};
+pub use endpoint::Tcp;
 pub use network::Kernel;
+pub use opening::{Config, Opening};
 pub use union::{Places, Union};
 
 #[cfg(test)]

@@ -32,7 +32,8 @@ use weft_fabric::{
 use weft_sys::clock;
 
 use crate::bell::TcpBell;
-use crate::endpoint::{Tcp, system};
+use crate::endpoint::Tcp;
+use crate::opening::system;
 
 /// Looks at shared memory between two at sockets, at most, while nothing comes from these.
 const RARELY: u32 = 32;

@@ -14,7 +14,8 @@ use super::model::{Ear, Event, Item};
 use super::world::{Id, Route, World};
 use super::{Simulated, locked};
 use crate::card::{Card, Offer};
-use crate::endpoint::{Config, Listener, Tcp};
+use crate::endpoint::Tcp;
+use crate::opening::Config;
 
 const MS: u64 = 1_000_000;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -63,9 +64,7 @@ impl Crowd {
             };
             let mut config = Config::new(node as u32, ranks as u32, key.clone());
             (config.patience, config.connect) = (PATIENCE, PATIENCE);
-            let listens = (node == 0).then(|| Listener {
-                socket: system.stream(Id::Listener(0, 0)),
-            });
+            let listens = (node == 0).then(|| system.stream(Id::Listener(0, 0)));
             let host = format!("host{node}");
             let listens = listens.into_iter().collect();
             let all = cards.clone();

@@ -14,8 +14,10 @@ use super::model::{Ear, Event, Item, LONGEST, Model, Wrong, bytes};
 use super::world::{Id, Route, World};
 use super::{Simulated, locked};
 use crate::card::{Card, Offer};
-use crate::endpoint::{Config, Listener, Tcp};
-use crate::session::{ACKNOWLEDGE, Presence};
+use crate::endpoint::Tcp;
+use crate::opening::Config;
+use crate::outgoing::ACKNOWLEDGE;
+use crate::session::Inspection;
 use crate::wire::DATA;
 
 /// Longer than all cuts and stalls together, but for those that are for good.
@@ -177,9 +179,7 @@ impl Play {
                 let mut config = Config::new(node as u32, ranks as u32, key.clone());
                 (config.seal, config.patience, config.connect) = (seal, PATIENCE, PATIENCE);
                 let listeners = (0..listeners[node])
-                    .map(|one| Listener {
-                        socket: system.stream(Id::Listener(node, one)),
-                    })
+                    .map(|one| system.stream(Id::Listener(node, one)))
                     .collect();
                 let host = cards[node].host.clone();
                 Tcp::over(
@@ -306,7 +306,7 @@ impl Play {
         let length = match self.lots.random_range(0..8) {
             0 => self
                 .lots
-                .random_range(crate::wire::CHUNK..=crate::offer::AHEAD),
+                .random_range(crate::wire::CHUNK..=crate::portal::offers::AHEAD),
             _ => self.length(LONGEST),
         };
         self.numbers += 1;
@@ -648,57 +648,52 @@ impl Play {
         }
     }
 
+    /// What a rank shares with a peer, if it does.
+    fn shared(&self, rank: usize, peer: usize) -> Option<Inspection> {
+        self.fabrics[rank].as_ref()?.inspect(peer)
+    }
+
+    /// All pairs of ranks, each both ways.
+    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let ranks = self.ranks();
+        (0..ranks).flat_map(move |rank| (0..ranks).map(move |peer| (rank, peer)))
+    }
+
     /// Sides that are at rest agree, and hold nothing that they need not hold.
     fn agreed(&self) -> Wrong {
-        for (rank, fabric) in self.fabrics.iter().enumerate() {
-            let Some(fabric) = fabric else { continue };
-            for (peer, session) in fabric.sessions.iter().enumerate() {
-                let Some(session) = session
-                    .as_ref()
-                    .filter(|session| session.presence == Presence::Here)
-                else {
-                    continue;
-                };
-                let said = |what: &str| Err(format!("rank {rank} at rest: {what} rank {peer}"));
-                if !session.out.is_flushed() {
-                    return said("something is to be sent to");
-                }
-                if !session.gets.is_empty()
-                    || !session.puts.is_empty()
-                    || !session.incoming_puts.is_empty()
-                {
-                    return said("transfers are under way with");
-                }
-                let other = self.fabrics[peer]
-                    .as_ref()
-                    .and_then(|it| it.sessions[rank].as_ref());
-                let Some(other) = other.filter(|other| other.presence == Presence::Here) else {
-                    continue;
-                };
-                let (sent, kept) = session.out.held();
-                if sent != other.processed {
-                    return Err(format!(
-                        "rank {rank} has sent {sent} frames, rank {peer} has processed {}",
-                        other.processed
-                    ));
-                }
-                if kept > other.unacked_bytes {
-                    return Err(format!(
-                        "rank {rank} keeps {kept} bytes, rank {peer} owes an acknowledgement of {}",
-                        other.unacked_bytes
-                    ));
-                }
-                if other.unacked_bytes >= ACKNOWLEDGE {
-                    return Err(format!(
-                        "rank {peer} owes an acknowledgement of {} bytes",
-                        other.unacked_bytes
-                    ));
-                }
-                if session.generation != other.generation
-                    || session.generation > 0 && session.is_live() != other.is_live()
-                {
-                    return Err(format!("ranks {rank} and {peer} do not share a connection"));
-                }
+        let present = |rank, peer| self.shared(rank, peer).filter(|it| it.present);
+        for (rank, peer) in self.pairs() {
+            let Some(it) = present(rank, peer) else {
+                continue;
+            };
+            let said = |what: &str| Err(format!("rank {rank} at rest: {what} rank {peer}"));
+            if !it.flushed {
+                return said("something is to be sent to");
+            }
+            if it.transfers != [0; 3] {
+                return said("transfers are under way with");
+            }
+            let Some(other) = present(peer, rank) else {
+                continue;
+            };
+            let (sent, kept) = it.held;
+            if sent != other.processed {
+                return Err(format!(
+                    "rank {rank} has sent {sent} frames, rank {peer} has processed {}",
+                    other.processed
+                ));
+            }
+            let unacked = other.unacked_bytes;
+            if kept > unacked {
+                return Err(format!(
+                    "rank {rank} keeps {kept} bytes, rank {peer} has not acknowledged {unacked}"
+                ));
+            }
+            if unacked >= ACKNOWLEDGE {
+                return Err(format!("rank {peer} has not acknowledged {unacked} bytes"));
+            }
+            if it.generation != other.generation || it.generation > 0 && it.live != other.live {
+                return Err(format!("ranks {rank} and {peer} do not share a connection"));
             }
         }
         Ok(())
@@ -706,20 +701,9 @@ impl Play {
 
     /// What the sides have come to, for the eye.
     fn show(&self) {
-        for (rank, fabric) in self.fabrics.iter().enumerate() {
-            let sessions = fabric
-                .iter()
-                .flat_map(|fabric| fabric.sessions.iter().enumerate());
-            for (peer, session) in sessions {
-                let Some(it) = session else { continue };
-                self.note(|| {
-                    format!(
-                        "rank {rank} with {peer}: generation {}, live {}, link {}, dialing {}, goodbye_received {}, goodbye_sent {}, {:?}, \
-                         processed {}, unacked_bytes {}, sent and kept {:?}, flushed {}, gets {}, puts {}, incoming_puts {}",
-                        it.generation, it.is_live(), it.link.is_some(), it.dialing.is_some(), it.goodbye_received, it.goodbye_sent, it.presence,
-                        it.processed, it.unacked_bytes, it.out.held(), it.out.is_flushed(), it.gets.len(), it.puts.len(), it.incoming_puts.len()
-                    )
-                });
+        for (rank, peer) in self.pairs() {
+            if let Some(it) = self.shared(rank, peer) {
+                self.note(|| format!("rank {rank} with {peer}: {it:?}"));
             }
         }
     }
@@ -738,13 +722,8 @@ impl Play {
         let Some(fabric) = &mut self.fabrics[rank] else {
             return Ok(());
         };
-        let spoken: Vec<usize> = (0..fabric.sessions.len())
-            .filter(|peer| {
-                fabric.sessions[*peer]
-                    .as_ref()
-                    .is_some_and(|session| session.generation > 0)
-            })
-            .collect();
+        let reached = |peer: &usize| fabric.inspect(*peer).is_some_and(|it| it.generation > 0);
+        let spoken: Vec<usize> = (0..fabric.peers() as usize).filter(reached).collect();
         fabric.farewell();
         self.note(|| format!("rank {rank} says goodbye and leaves"));
         self.leaving = Some(rank);
@@ -753,9 +732,7 @@ impl Play {
             handed = match &mut play.fabrics[rank] {
                 Some(fabric) => {
                     // What the peers want from its memory ends with it.
-                    for session in fabric.sessions.iter_mut().flatten() {
-                        session.out.cancel(|_| true);
-                    }
+                    fabric.stop_serving();
                     fabric.is_flushed()
                 }
                 None => true,
@@ -769,14 +746,8 @@ impl Play {
         }
         // Who has said goodbye itself is not waited for.
         let mut spoken = spoken;
-        if let Some(fabric) = &self.fabrics[rank] {
-            let goodbye_received = |peer: &usize| {
-                fabric.sessions[*peer]
-                    .as_ref()
-                    .is_some_and(|session| session.goodbye_received)
-            };
-            spoken.retain(|peer| !goodbye_received(peer));
-        }
+        let shared = |peer: usize| self.shared(rank, peer);
+        spoken.retain(|peer| !shared(*peer).is_some_and(|it| it.goodbye_received));
         self.end(rank);
         self.settle(|_| false)?;
         for peer in spoken {
@@ -841,13 +812,11 @@ impl Play {
             .iter()
             .filter(|one| one.outcome == Some(Ok(())))
             .count();
-        let sessions = self
-            .fabrics
-            .iter()
-            .flatten()
-            .flat_map(|fabric| fabric.sessions.iter().flatten());
-        tally.generations += sessions
-            .map(|session| session.generation.saturating_sub(1))
+        let shared = self
+            .pairs()
+            .filter_map(|(rank, peer)| self.shared(rank, peer));
+        tally.generations += shared
+            .map(|it| it.generation.saturating_sub(1))
             .sum::<u32>();
         Ok(())
     }

@@ -20,6 +20,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `addresses` | where ranks can be reached |
 //! | `candidates` | connections that are not chosen yet |
 //! | `listeners` | the sockets at which this rank is called |
 //! | `dial` | attempts to reach peers: when they are made, when they are over, what came of them |
@@ -29,6 +30,7 @@
 //!
 //! The connector knows the [peers](crate::peers), who do not know it: what they need of it they answer.
 
+mod addresses;
 mod candidates;
 mod dial;
 mod handshake;
@@ -44,13 +46,14 @@ use weft_secure::{Channel, EvictionPolicy, Refusal, Refusals, SILENT, Source};
 use weft_sys::socket::{NotAccepted, is_exhausted};
 
 use crate::card::{Card, Offer};
+use crate::config::Config;
 use crate::link::{Failure, Found, Link, Read};
 use crate::network::{EventSource, Network, Poller, Stream};
-use crate::opening::Config;
 use crate::peers::Peers;
 use crate::session::life::{Broke, Unreachable};
 use crate::session::{Sent, Session};
 use crate::wire::{self, FrameKind, Header};
+use addresses::Addresses;
 use candidates::{Call, Candidate, Candidates, Stage};
 use dial::Dials;
 use handshake::{Advance, Authenticating, Identity};
@@ -74,10 +77,7 @@ pub struct Connector<N: Network> {
     network: N,
     bell: Arc<N::Bell>,
     config: Config,
-    /// The host of this rank, for people.
-    host: String,
-    /// Where all ranks can be reached, by rank.
-    cards: Vec<Card>,
+    addresses: Addresses,
     identity: Identity,
     listeners: Listeners<N>,
     candidates: Candidates<N::Stream>,
@@ -105,6 +105,7 @@ impl<N: Network> Connector<N> {
             listeners: Listeners::new(listeners, bell.clone())?,
             identity: Identity::new(config.me, config.peers, config.key.clone(), config.seal),
             candidates: Candidates::new(EvictionPolicy::new()),
+            addresses: Addresses::new(config.me, host, cards),
             dials: Dials::default(),
             refusals: Arc::default(),
             due: u64::MAX,
@@ -112,8 +113,6 @@ impl<N: Network> Connector<N> {
             network,
             bell,
             config,
-            host,
-            cards,
         })
     }
 
@@ -129,7 +128,7 @@ impl<N: Network> Connector<N> {
 
     /// Where this rank can be reached.
     pub fn offers(&self) -> &[Offer] {
-        &self.cards[self.config.me as usize].offers
+        self.addresses.own()
     }
 
     /// Whether connections are sealed.
@@ -222,7 +221,7 @@ impl<N: Network> Connector<N> {
         let calls = self.candidates.iter().map(|one| &one.call);
         let to_it = calls.filter(|call| call.peer == Some(peer));
         let busy: Vec<usize> = to_it.filter_map(|call| call.offer).collect();
-        let offers = self.cards[peer as usize].offers.clone();
+        let offers = self.addresses.of(peer).to_vec();
         for (index, offer) in offers.iter().enumerate() {
             if busy.contains(&index) {
                 continue;
@@ -272,13 +271,10 @@ impl<N: Network> Connector<N> {
         let Some(session) = peers.get(peer) else {
             return;
         };
-        let card = &self.cards[peer as usize];
-        if dial.shows_the_end(offer, session.agreed(), card.offers.len()) {
+        let offers = self.addresses.of(peer).len();
+        if dial.shows_the_end(offer, session.agreed(), offers) {
             let reason = match dial.broken() {
-                Some(broken) => format!(
-                    "its process on host {} has ended ({broken}; then {address}: connection refused)",
-                    card.host
-                ),
+                Some(broken) => self.addresses.ended(peer, broken, address),
                 None => self.unreachable(peer),
             };
             self.give_up(peer, reason, peers);
@@ -287,30 +283,8 @@ impl<N: Network> Connector<N> {
 
     /// What was tried, as a sentence.
     fn unreachable(&self, peer: u32) -> String {
-        let card = &self.cards[peer as usize];
-        let mut text = format!(
-            "rank {peer} on host {} cannot be reached from rank {} on host {}",
-            card.host, self.config.me, self.host
-        );
-        if let Some(dial) = self.dials.get(peer) {
-            if let Some(broken) = dial.broken() {
-                text += &format!(" any more ({broken})");
-            }
-            let waited = dial.lasts(self.network.now()) as f64 / 1e9;
-            text += &format!(", tried for {waited:.1} s");
-            for (index, offer) in card.offers.iter().enumerate() {
-                match dial.failure(index) {
-                    Some(failure) => text += &format!("; {failure}"),
-                    None => {
-                        text += &format!("; {} ({}): no answer", offer.address, offer.interface);
-                    }
-                }
-            }
-        }
-        if card.offers.is_empty() {
-            text += "; it has no address that others could use";
-        }
-        text + "; check that the hosts reach each other there (ping, firewall)"
+        let dial = self.dials.get(peer);
+        self.addresses.unreachable(peer, dial, self.network.now())
     }
 
     /// Attempts to reach the peer have come to their end.
@@ -715,12 +689,8 @@ impl<N: Network> Connector<N> {
             Broke::Over | Broke::Away => {}
             Broke::Left => self.settle(peer),
             Broke::Lost => {
-                let reason = format!(
-                    "host {} has not answered for {} s ({})",
-                    self.cards[peer as usize].host,
-                    self.config.patience.as_secs(),
-                    failure.what
-                );
+                let seconds = self.config.patience.as_secs();
+                let reason = self.addresses.silent(peer, seconds, &failure.what);
                 self.lose(peer, reason, peers);
             }
             Broke::Redial => {

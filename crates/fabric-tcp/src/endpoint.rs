@@ -19,14 +19,15 @@ use weft_fabric::{
     Bell, Fabric, FabricError, HEAD, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
     SharedBytes, SignalTable, Sink, SyncKey, Token, Uses,
 };
-use weft_secure::{Key, Refusals};
+use weft_secure::Refusals;
 
 use crate::bell::TcpBell;
-use crate::card::{Card, Listen, Offer};
+use crate::card::{Card, Offer};
+use crate::config::Config;
 use crate::connect::Connector;
+use crate::errors::system;
 use crate::loopback::Loopback;
 use crate::network::{EventSource, Kernel, Network, Poller};
-use crate::opening::{Config, Opening, system};
 use crate::peers::Peers;
 use crate::portal::Portal;
 use crate::portal::transfers::Asking;
@@ -87,29 +88,6 @@ impl<N: Network> Tcp<N> {
 }
 
 impl Tcp {
-    /// All endpoints of a job over loopback in this process, for threads and tests.
-    ///
-    /// # Errors
-    /// If the system refuses sockets.
-    pub fn group(count: u32, change: impl Fn(&mut Config)) -> Result<Vec<Self>> {
-        let key = Key::random().map_err(|error| system("no key", error))?;
-        let openings: Result<Vec<_>> = (0..count)
-            .map(|rank| {
-                let mut config = Config::new(rank, count, key.clone());
-                config.listen = Listen::Loopback;
-                config.neighbours = count;
-                change(&mut config);
-                Opening::new(config)
-            })
-            .collect();
-        let openings = openings?;
-        let cards: Vec<_> = openings.iter().map(|one| one.card().clone()).collect();
-        openings
-            .into_iter()
-            .map(|one| one.join(cards.clone()))
-            .collect()
-    }
-
     /// Where this rank can be reached.
     #[must_use]
     pub fn offers(&self) -> &[Offer] {

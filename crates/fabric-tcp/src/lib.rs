@@ -51,8 +51,10 @@
 
 mod bell;
 mod card;
+mod config;
 mod connect;
 mod endpoint;
+mod errors;
 mod grants;
 mod link;
 mod loopback;
@@ -71,9 +73,10 @@ pub mod wire;
 
 pub use bell::TcpBell;
 pub use card::{Card, CardError, LONGEST, Listen, Offer};
+pub use config::Config;
 pub use endpoint::Tcp;
 pub use network::Kernel;
-pub use opening::{Config, Opening};
+pub use opening::Opening;
 pub use union::{Places, Union};
 
 #[cfg(test)]

@@ -1,72 +1,23 @@
 //! Opening: an endpoint that listens already, before it knows where the others are.
 
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 use weft_fabric::{FabricError, Load, Result};
 use weft_secure::Key;
 
 use crate::bell::TcpBell;
 use crate::card::{Card, Listen, Offer};
+use crate::config::Config;
 use crate::endpoint::Tcp;
+use crate::errors::system;
 use crate::network::Kernel;
 use crate::sockets::listen;
-
-/// How long a first connection may take.
-const CONNECT: Duration = Duration::from_millis(4500);
-
-/// How long a broken connection is tried to be mended, unless the job says otherwise.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What a rank must know to be reached and to reach the others.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Who this is.
-    pub me: u32,
-    /// How many there are.
-    pub peers: u32,
-    /// What all members know and nobody else.
-    pub key: Key,
-    /// Whether the data is protected too.
-    pub seal: bool,
-    /// Which addresses to listen at.
-    pub listen: Listen,
-    /// How long a peer may be out of reach before it is given up: a shorter break is survived.
-    pub patience: Duration,
-    /// How long the first connection to a peer may take before it is an error.
-    pub connect: Duration,
-    /// Ranks on this host, for deciding whether to spin.
-    pub neighbours: u32,
-}
-
-impl Config {
-    /// The usual values for this member of a job of so many.
-    #[must_use]
-    pub fn new(me: u32, peers: u32, key: Key) -> Self {
-        Self {
-            me,
-            peers,
-            key,
-            seal: false,
-            listen: Listen::default(),
-            patience: PATIENCE,
-            connect: CONNECT,
-            neighbours: 1,
-        }
-    }
-}
 
 /// An endpoint that listens already but does not know where the others are.
 pub struct Opening {
     config: Config,
     listeners: Vec<OwnedFd>,
     card: Card,
-}
-
-pub(crate) fn system(what: &str, error: impl std::fmt::Display) -> FabricError {
-    FabricError::System {
-        what: format!("{what}: {error}"),
-    }
 }
 
 impl Opening {
@@ -157,4 +108,29 @@ fn host_name() -> String {
         .nodename()
         .to_string_lossy()
         .into_owned()
+}
+
+impl Tcp {
+    /// All endpoints of a job over loopback in this process, for threads and tests.
+    ///
+    /// # Errors
+    /// If the system refuses sockets.
+    pub fn group(count: u32, change: impl Fn(&mut Config)) -> Result<Vec<Self>> {
+        let key = Key::random().map_err(|error| system("no key", error))?;
+        let openings: Result<Vec<_>> = (0..count)
+            .map(|rank| {
+                let mut config = Config::new(rank, count, key.clone());
+                config.listen = Listen::Loopback;
+                config.neighbours = count;
+                change(&mut config);
+                Opening::new(config)
+            })
+            .collect();
+        let openings = openings?;
+        let cards: Vec<_> = openings.iter().map(|one| one.card().clone()).collect();
+        openings
+            .into_iter()
+            .map(|one| one.join(cards.clone()))
+            .collect()
+    }
 }

@@ -33,7 +33,7 @@ use weft_sys::clock;
 
 use crate::bell::TcpBell;
 use crate::endpoint::Tcp;
-use crate::opening::system;
+use crate::errors::system;
 
 /// Looks at shared memory between two at sockets, at most, while nothing comes from these.
 const RARELY: u32 = 32;

@@ -14,8 +14,8 @@ use super::model::{Ear, Event, Item};
 use super::world::{Id, Route, World};
 use super::{Simulated, locked};
 use crate::card::{Card, Offer};
+use crate::config::Config;
 use crate::endpoint::Tcp;
-use crate::opening::Config;
 
 const MS: u64 = 1_000_000;
 const PATIENCE: Duration = Duration::from_secs(20);

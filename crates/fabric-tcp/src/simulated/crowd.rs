@@ -10,8 +10,9 @@ use weft_fabric::{Fabric, Peer, Posted};
 use weft_secure::{Key, Refusal};
 use weft_sys::socket::Part;
 
-use super::model::{Ear, Event, Item};
-use super::world::{Id, Route, World};
+use super::conditions::Route;
+use super::model::{Event, Item, Recorder};
+use super::world::{Id, World};
 use super::{Simulated, locked};
 use crate::card::{Card, Offer};
 use crate::config::Config;
@@ -42,8 +43,8 @@ impl Crowd {
         listeners[0] = 1;
         let mut world = World::new(seed, &listeners);
         // The path is another matter: a network of one place, nothing is cut.
-        (world.weather.latency, world.weather.jitter) = (50_000, 20_000);
-        (world.weather.doomed, world.weather.cuts) = (0, 0);
+        (world.conditions.latency, world.conditions.jitter) = (50_000, 20_000);
+        (world.conditions.doomed, world.conditions.cuts) = (0, 0);
         let at = SocketAddr::from(([10, 0, 0, 1], 1000));
         world.routes.insert(at, Route::To(0, 0));
         let world = Arc::new(Mutex::new(world));
@@ -111,10 +112,10 @@ impl Crowd {
     }
 
     fn look(&mut self, rank: usize) {
-        let mut ear = Ear::default();
-        self.ranks[rank].poll(&mut ear, 64);
+        let mut recorder = Recorder::default();
+        self.ranks[rank].poll(&mut recorder, 64);
         let now = self.now();
-        for event in ear.events {
+        for event in recorder.events {
             match event {
                 Event::Item(from, _) if rank == 0 => {
                     self.heard.entry(from.index()).or_insert(now);

@@ -72,11 +72,11 @@ pub enum Event {
 
 /// Keeps what it is told, and checks the bytes.
 #[derive(Default, Debug)]
-pub struct Ear {
+pub struct Recorder {
     pub events: Vec<Event>,
 }
 
-impl Sink for Ear {
+impl Sink for Recorder {
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
         let number = crate::wire::u64_at(head, 0) as usize;
         let length = crate::wire::u64_at(head, 8) as usize;

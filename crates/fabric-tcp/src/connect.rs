@@ -778,11 +778,11 @@ mod tests {
 
     /// Somebody who connects and says nothing must not make each look of the job a look at everything.
     #[test]
-    fn a_stranger_is_not_expected_and_a_peer_is() {
+    fn an_unauthenticated_connection_is_not_expected_and_a_peer_is() {
         let mut pair = Tcp::group(2, |_| ()).expect("loopback is there");
         let mut sinks = [Inbox::default(), Inbox::default()];
         let address = pair[1].offers()[0].address;
-        let stranger = std::net::TcpStream::connect(address).expect("rank 1 listens");
+        let intruder = std::net::TcpStream::connect(address).expect("rank 1 listens");
         let listener = &mut pair[1];
         while listener.connector().is_quiet() {
             listener.poll(&mut sinks[1], 16);
@@ -801,11 +801,11 @@ mod tests {
                 one.poll(sink, 16);
             }
         }
-        // The call has become the connection; the stranger is there yet, and counted when it goes.
+        // The call has become the connection; the intruder is there yet, and counted when it goes.
         let listener = &mut pair[1];
         assert!(!listener.connector().candidates.has_expected());
         assert_eq!(unauthenticated(listener), 1);
-        drop(stranger);
+        drop(intruder);
         while !listener.connector().is_quiet() {
             listener.poll(&mut sinks[1], 16);
         }

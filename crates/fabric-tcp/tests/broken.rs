@@ -182,8 +182,8 @@ fn what_cannot_be_reached_is_named() {
 fn who_does_not_know_the_key_is_named() {
     let openings = openings(|config| config.connect = Duration::from_millis(300));
     let cards = openings.each_ref().map(|one| one.card().clone());
-    let stranger = Proxy::new(cards[1].offers[0].address, Harm::Slam);
-    let wrong = with_offers(&cards[1], vec![offer("eth7", stranger.address)]);
+    let intruder = Proxy::new(cards[1].offers[0].address, Harm::Slam);
+    let wrong = with_offers(&cards[1], vec![offer("eth7", intruder.address)]);
     let mut pair = join(openings, [vec![cards[0].clone(), wrong], cards.to_vec()]);
     let mut recorders = [Recorder::default(), Recorder::default()];
     let sent = pair[0].try_send(Peer(1), &[0; HEAD], b"lost");
@@ -194,7 +194,7 @@ fn who_does_not_know_the_key_is_named() {
     let reason = recorders[0].lost.clone().expect("just seen");
     let said = format!(
         "{} (eth7): it left before it had proved the key",
-        stranger.address
+        intruder.address
     );
     assert!(reason.contains(&said), "'{said}' is not in: {reason}");
 }

@@ -1,4 +1,4 @@
-//! Addresses that do not work cost little: in virtual time, where a bound means something.
+//! Decoys: addresses that do not work cost little, in virtual time, where a bound means something.
 
 use super::locked;
 use super::play::Play;

@@ -138,7 +138,7 @@ fn talk(fabric: Box<dyn weft_fabric::Fabric>, ends: &AtomicBool) {
 }
 
 #[test]
-fn ten_thousand_strangers_change_nothing() {
+fn ten_thousand_intruders_change_nothing() {
     let openings = openings(|_| ());
     let cards = openings.each_ref().map(|one| one.card().clone());
     let addresses = cards.each_ref().map(|card| card.offers[0].address);
@@ -230,7 +230,7 @@ fn members_get_in_while_a_flood_lasts() {
     });
     let rate = made as f64 / start.elapsed().as_secs_f64();
     println!(
-        "{made} connections of strangers, {rate:.0} a second; members: {took:.1?}; {}",
+        "{made} connections of intruders, {rate:.0} a second; members: {took:.1?}; {}",
         ranks[0].refusals()
     );
     assert_eq!(took.len(), MEMBERS as usize, "not all members got in");
@@ -267,8 +267,8 @@ fn without_descriptors() {
     let mut pair = Tcp::group(2, |_| ()).expect("loopback is there");
     let to = listening_at(&pair);
     // Who calls has its descriptor before they are all gone.
-    let strangers: Vec<TcpStream> = (0..5).filter_map(|_| connect(to)).collect();
-    assert_eq!(strangers.len(), 5);
+    let intruders: Vec<TcpStream> = (0..5).filter_map(|_| connect(to)).collect();
+    assert_eq!(intruders.len(), 5);
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let mut few = limit;
     few.current = Some(64);

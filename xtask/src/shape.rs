@@ -2,6 +2,7 @@
 //! list is for whoever reads and decides.
 
 mod circles;
+mod pages;
 mod structs;
 mod words;
 
@@ -38,7 +39,7 @@ const LINES: usize = 600;
 pub fn run(arguments: &Arguments) -> Result<()> {
     let root = root()?;
     let words = words::Words::read(&root)?;
-    let mut signs: [(&str, Vec<String>); 5] = [
+    let mut signs: [(&str, Vec<String>); 6] = [
         ("circles of three files or more", Vec::new()),
         (
             "types whose fields other files see, and that are not plain data",
@@ -47,13 +48,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         ("types of more than a dozen fields", Vec::new()),
         ("files of more than 600 lines", Vec::new()),
         ("names that tables/words.toml replaces", Vec::new()),
+        ("module pages that do not begin with a noun", Vec::new()),
     ];
     for room in Rooms::read(&root)?.order {
         if arguments.room.as_ref().is_some_and(|only| *only != room) {
             continue;
         }
         let read = read(&root.join("crates").join(&room).join("src"))?;
-        let [circles, open, wide, long, named] = &mut signs;
+        let [circles, open, wide, long, named, pages] = &mut signs;
         circles.1.extend(
             circles::of(&read)
                 .iter()
@@ -83,9 +85,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             if source.lines > LINES {
                 long.1.push(format!("{} has {} lines", at(1), source.lines));
             }
+            pages.1.extend(
+                pages::not_a_noun(&source.syntax)
+                    .map(|beginning| format!("{} {beginning} …", at(1))),
+            );
             named.1.extend(
                 words
-                    .in_file(&source.syntax)
+                    .in_file(&room, &source.syntax)
                     .into_iter()
                     .map(|(line, name, instead)| format!("{} {name}: {instead}", at(line))),
             );

@@ -9,7 +9,7 @@
 mod installation;
 mod job;
 mod lists;
-#[path = "../../../tests/launch/network.rs"]
+#[path = "../../tests/launch/network.rs"]
 mod network;
 mod record;
 mod session;

@@ -32,6 +32,7 @@ mod boxed;
 pub mod conformance;
 mod contention;
 pub mod fault;
+pub mod grants;
 mod guest;
 mod signals;
 pub mod trace;

@@ -34,6 +34,7 @@ mod contention;
 pub mod fault;
 pub mod grants;
 mod guest;
+mod membership;
 mod signals;
 pub mod trace;
 pub mod waiting;
@@ -43,6 +44,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use guest::{GUEST_KEY, GUEST_OPERATION, Guest};
+pub use membership::Membership;
 pub use signals::SignalTable;
 pub use weft_sys::span::{Region, SharedBytes};
 

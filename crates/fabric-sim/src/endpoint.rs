@@ -143,6 +143,10 @@ impl Bell for Handle {
         // Sleeping is how others get the baton.
         false
     }
+
+    fn polls_per_clock_read(&self) -> u32 {
+        weft_fabric::waiting::POLLS_PER_CLOCK_READ
+    }
 }
 
 impl Fabric for SimEndpoint {
@@ -264,6 +268,13 @@ impl Fabric for SimEndpoint {
     fn forget(&mut self, key: SyncKey) {
         self.signals.forget(key);
     }
+
+    /// What was taken for sending is the network's: it arrives whether or not its sender has ended.
+    fn is_flushed(&mut self) -> bool {
+        true
+    }
+
+    fn farewell(&mut self) {}
 }
 
 impl Drop for SimEndpoint {

@@ -178,4 +178,8 @@ impl Bell for Simulated {
     fn yield_core(&self) -> bool {
         false
     }
+
+    fn polls_per_clock_read(&self) -> u32 {
+        weft_fabric::waiting::POLLS_PER_CLOCK_READ
+    }
 }

@@ -7,7 +7,7 @@ use weft_fabric::Region;
 use weft_mpi::{Buffer, Comm, Datatype};
 
 use super::too_wide;
-use crate::args::{CountOut, Form, InOut, Number, Place, text_of};
+use crate::args::{BufferArgument, CountOut, Form, InOut, Number, text_of};
 use crate::check;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
@@ -96,7 +96,7 @@ fn check_representation(datarep: &CStr) -> Checked<()> {
 
 pub unsafe fn pack_external<P: Number>(
     datarep: &CStr,
-    inbuf: Place,
+    inbuf: BufferArgument,
     outbuf: *mut c_void,
     outsize: usize,
     mut position: InOut<P>,
@@ -115,7 +115,7 @@ pub unsafe fn unpack_external<P: Number>(
     inbuf: *const c_void,
     insize: usize,
     mut position: InOut<P>,
-    outbuf: Place,
+    outbuf: BufferArgument,
     _form: Form,
 ) -> Checked<()> {
     check_representation(datarep)?;

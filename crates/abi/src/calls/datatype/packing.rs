@@ -32,7 +32,7 @@ unsafe fn packed<P: Number>(
         ));
     }
     let start = check::bytes(position.get().wide(), "position")?;
-    // SAFETY: the caller's promise.
+    // SAFETY: `size` bytes may be read and written at `address` until the call returns, as `packed` asks.
     Ok((unsafe { Region::new(address.cast(), size) }, start))
 }
 
@@ -50,7 +50,7 @@ pub unsafe fn pack<P: Number>(
     _comm: &Arc<Comm>,
     _form: Form,
 ) -> Checked<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `outbuf` has `outsize` bytes (MPI 5.0, section 5.2, `MPI_Pack`).
     let (region, start) = unsafe { packed(outbuf, outsize, &position, "outbuf")? };
     let end = weft_mpi::datatype::pack(&inbuf, &region, start)?;
     moved(&mut position, end)
@@ -64,7 +64,7 @@ pub unsafe fn unpack<P: Number>(
     _comm: &Arc<Comm>,
     _form: Form,
 ) -> Checked<()> {
-    // SAFETY: the caller's promise; unpacking only reads.
+    // SAFETY: `inbuf` has `insize` bytes (MPI 5.0, section 5.2, `MPI_Unpack`); unpacking only reads them.
     let (region, start) = unsafe { packed(inbuf.cast_mut(), insize, &position, "inbuf")? };
     let end = weft_mpi::datatype::unpack(&region, start, &outbuf)?;
     moved(&mut position, end)
@@ -104,7 +104,7 @@ pub unsafe fn pack_external<P: Number>(
 ) -> Checked<()> {
     check_representation(datarep)?;
     let (count, datatype) = inbuf.elements()?;
-    // SAFETY: the caller's promise.
+    // SAFETY: `outbuf` has `outsize` bytes (MPI 5.0, section 5.3, `MPI_Pack_external`).
     let (region, start) = unsafe { packed(outbuf, outsize, &position, "outbuf")? };
     let end = weft_mpi::datatype::pack_external(&inbuf.buffer()?, count, datatype, &region, start)?;
     moved(&mut position, end)
@@ -120,7 +120,7 @@ pub unsafe fn unpack_external<P: Number>(
 ) -> Checked<()> {
     check_representation(datarep)?;
     let (count, datatype) = outbuf.elements()?;
-    // SAFETY: the caller's promise; unpacking only reads.
+    // SAFETY: `inbuf` has `insize` bytes (MPI 5.0, section 5.3, `MPI_Unpack_external`); unpacking only reads them.
     let (region, start) = unsafe { packed(inbuf.cast_mut(), insize, &position, "inbuf")? };
     let end =
         weft_mpi::datatype::unpack_external(&region, start, &outbuf.buffer()?, count, datatype)?;

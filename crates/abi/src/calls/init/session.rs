@@ -78,7 +78,8 @@ pub fn session_get_nth_pset(
         })?;
     let room = check::length(pset_len.get().into(), "pset_len")?;
     if room > 0 {
-        // SAFETY: the caller passes room for `pset_len` bytes; null is refused.
+        // SAFETY: `pset_name` has room for `pset_len` bytes (MPI 5.0, section 11.3, `MPI_Session_get_nth_pset`); null
+        // is refused.
         unsafe { check::text_out(pset_name, "pset_name")? }.set(name, room);
     }
     pset_len.set(name.len() as c_int + 1);

@@ -33,7 +33,7 @@ impl Owner {
     }
 
     fn of_session(session: &SessionObject) -> Self {
-        Self::Session(session.handle.load(weft_atomic::Ordering::Relaxed))
+        Self::Session(session.handle().0)
     }
 }
 

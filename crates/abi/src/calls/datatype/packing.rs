@@ -36,7 +36,7 @@ unsafe fn packed<P: Number>(
     Ok((unsafe { Region::new(address.cast(), size) }, start))
 }
 
-fn moved<P: Number>(position: &mut InOut<P>, end: usize) -> Checked<()> {
+fn advance<P: Number>(position: &mut InOut<P>, end: usize) -> Checked<()> {
     let end = end as i64;
     position.set(P::narrow(end).ok_or_else(|| too_wide(end))?);
     Ok(())
@@ -53,7 +53,7 @@ pub unsafe fn pack<P: Number>(
     // SAFETY: `outbuf` has `outsize` bytes (MPI 5.0, section 5.2, `MPI_Pack`).
     let (region, start) = unsafe { packed(outbuf, outsize, &position, "outbuf")? };
     let end = weft_mpi::datatype::pack(&inbuf, &region, start)?;
-    moved(&mut position, end)
+    advance(&mut position, end)
 }
 
 pub unsafe fn unpack<P: Number>(
@@ -67,7 +67,7 @@ pub unsafe fn unpack<P: Number>(
     // SAFETY: `inbuf` has `insize` bytes (MPI 5.0, section 5.2, `MPI_Unpack`); unpacking only reads them.
     let (region, start) = unsafe { packed(inbuf.cast_mut(), insize, &position, "inbuf")? };
     let end = weft_mpi::datatype::unpack(&region, start, &outbuf)?;
-    moved(&mut position, end)
+    advance(&mut position, end)
 }
 
 pub fn pack_size(
@@ -107,7 +107,7 @@ pub unsafe fn pack_external<P: Number>(
     // SAFETY: `outbuf` has `outsize` bytes (MPI 5.0, section 5.3, `MPI_Pack_external`).
     let (region, start) = unsafe { packed(outbuf, outsize, &position, "outbuf")? };
     let end = weft_mpi::datatype::pack_external(&inbuf.buffer()?, count, datatype, &region, start)?;
-    moved(&mut position, end)
+    advance(&mut position, end)
 }
 
 pub unsafe fn unpack_external<P: Number>(
@@ -124,7 +124,7 @@ pub unsafe fn unpack_external<P: Number>(
     let (region, start) = unsafe { packed(inbuf.cast_mut(), insize, &position, "inbuf")? };
     let end =
         weft_mpi::datatype::unpack_external(&region, start, &outbuf.buffer()?, count, datatype)?;
-    moved(&mut position, end)
+    advance(&mut position, end)
 }
 
 pub fn pack_external_size(

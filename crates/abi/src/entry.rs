@@ -146,11 +146,13 @@ impl Owner {
                 None => Self::itself(),
             },
             Scope::CommAt(address) if !address.is_null() => {
-                // SAFETY: the caller passes the address of its handle, or null.
+                // SAFETY: the entry point was given the address of a communicator's handle (INOUT parameter); it is
+                // not null.
                 Self::of_comm(unsafe { *address })
             }
             Scope::RequestAt(address) if !address.is_null() => {
-                // SAFETY: the caller passes the address of its handle, or null.
+                // SAFETY: the entry point was given the address of a request's handle (INOUT parameter); it is not
+                // null.
                 let request = unsafe { *address };
                 match state::context_of(request) {
                     Some(context) => Self::of_context(context),

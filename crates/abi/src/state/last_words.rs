@@ -68,7 +68,7 @@ pub fn flush_if_ready() {
 /// Flushes standard output and standard error if no other thread uses them, however long it takes to
 /// write.
 pub fn flush() {
-    // SAFETY: as above.
+    // SAFETY: the streams of the C library exist as long as the process.
     unsafe {
         flush_stream(stdout, libc::STDOUT_FILENO, false);
         flush_stream(stderr, libc::STDERR_FILENO, false);
@@ -78,7 +78,8 @@ pub fn flush() {
 /// # Safety
 /// The stream is one of the C library's own.
 unsafe fn flush_stream(stream: *mut libc::FILE, descriptor: c_int, only_if_ready: bool) {
-    // SAFETY: the caller's promise. The lock is taken before the stream is looked at, and may be taken
+    // SAFETY: the stream is null or one of the C library's own, which exist as long as the process. The lock is taken
+    // before the stream is looked at, and may be taken
     // twice by one thread, which `fflush` does.
     unsafe {
         if stream.is_null() || ftrylockfile(stream) != 0 {

@@ -2,14 +2,10 @@
 //! the call of its name, in both forms; `cargo xtask codegen` finds it here. Entry points have checked
 //! what one argument can say alone; calls check what depends on several.
 
-pub(crate) mod collectives;
-
 pub mod abi;
 pub mod attribute;
 pub mod buffering;
 pub mod coll;
-pub mod coll_nonblocking;
-pub mod coll_persistent;
 pub mod comm;
 pub mod convert;
 pub mod datatype;

@@ -25,7 +25,7 @@ use weft_atomic::table::{GENERATION_BITS, INDEX_BITS, Table};
 /// Kinds of objects. Zero is none, so that no object is below 2^26.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum ObjectKind {
     Comm = 1,
     Group = 2,
     Datatype = 3,
@@ -40,14 +40,14 @@ const KIND_SHIFT: u32 = INDEX_BITS + GENERATION_BITS;
 
 /// Packs a handle.
 #[inline]
-pub const fn pack(kind: Kind, index: u32, generation: u32) -> usize {
+pub const fn pack(kind: ObjectKind, index: u32, generation: u32) -> usize {
     let generation = generation & ((1 << GENERATION_BITS) - 1);
     ((kind as u32) << KIND_SHIFT | generation << INDEX_BITS | index) as usize
 }
 
 /// Index and generation of a handle of a kind; `None` for anything else.
 #[inline]
-pub const fn unpack(kind: Kind, handle: usize) -> Option<(u32, u32)> {
+pub const fn unpack(kind: ObjectKind, handle: usize) -> Option<(u32, u32)> {
     if handle >> KIND_SHIFT != kind as usize {
         return None;
     }
@@ -61,7 +61,7 @@ pub const fn unpack(kind: Kind, handle: usize) -> Option<(u32, u32)> {
 /// An object that stands in a table of its own.
 pub trait Object: Sized + 'static {
     /// Its kind.
-    const KIND: Kind;
+    const KIND: ObjectKind;
     /// Its table.
     fn table() -> &'static Table<Self>;
 }
@@ -69,7 +69,7 @@ pub trait Object: Sized + 'static {
 macro_rules! objects {
     ($($object:ty => $kind:ident;)*) => {$(
         impl Object for $object {
-            const KIND: Kind = Kind::$kind;
+            const KIND: ObjectKind = ObjectKind::$kind;
             #[inline]
             fn table() -> &'static Table<Self> {
                 static TABLE: Table<$object> = Table::new();
@@ -115,27 +115,27 @@ mod tests {
     #[test]
     fn handles_fit_31_bits_and_stay_clear_of_the_constants() {
         let largest = pack(
-            Kind::Session,
+            ObjectKind::Session,
             (1 << INDEX_BITS) - 1,
             (1 << GENERATION_BITS) - 1,
         );
-        let smallest = pack(Kind::Comm, 0, 0);
+        let smallest = pack(ObjectKind::Comm, 0, 0);
         assert!(
             smallest >= 4096 && largest < 1 << 30,
             "{smallest:#x} to {largest:#x}"
         );
         assert_eq!(
-            unpack(Kind::Session, largest),
+            unpack(ObjectKind::Session, largest),
             Some(((1 << INDEX_BITS) - 1, (1 << GENERATION_BITS) - 1))
         );
-        assert_eq!(unpack(Kind::Comm, largest), None);
+        assert_eq!(unpack(ObjectKind::Comm, largest), None);
         assert_eq!(
-            unpack(Kind::Comm, 0x101),
+            unpack(ObjectKind::Comm, 0x101),
             None,
             "a predefined handle is no object"
         );
         assert_eq!(
-            unpack(Kind::Comm, smallest | 1 << 40),
+            unpack(ObjectKind::Comm, smallest | 1 << 40),
             None,
             "a pointer is no handle"
         );

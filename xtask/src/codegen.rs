@@ -1,7 +1,7 @@
-//! `cargo xtask codegen`: from the tables of `tables/` to the files that ship.
+//! Code generator, `cargo xtask codegen`: from the tables of `tables/` to the files that ship.
 //!
 //! ```text
-//!   tables/*.toml ──table──► Function, Constant, …
+//!   tables/*.toml ──table──► Function, Constant, …      (collective: three functions of one row)
 //!                              ├─header──────► crates/abi/include/mpi.h
 //!                              ├─constants───► crates/abi/src/generated/constants.rs
 //!                              ├─entries─────► crates/abi/src/generated/<group>.rs   (forms: one per kind)
@@ -13,6 +13,7 @@
 //! is implemented when `crates/abi/src/calls/<group>.rs` has a function of its name ([`calls`]).
 
 mod calls;
+mod collective;
 mod constants;
 mod coverage;
 mod declaration;
@@ -64,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         .into_iter()
         .chain(entries::files(&tables, &calls)?)
     {
-        let path = root.join("crates/abi/src/generated").join(name);
+        let path = root.join("crates/abi/src").join(name);
         files.push((path, formatted(&text)?));
     }
     if arguments.check {

@@ -72,7 +72,7 @@ impl Harness<'_> {
                 let start = weft_net::command::start();
                 let known = self.measured.entry(format!("{setting:?}")).or_default();
                 if known.len() <= cell.samples.len() {
-                    known.push(weft_net::measure::measure(setting, limit, &start)?);
+                    known.push(weft_net_testbed::measure::measure(setting, limit, &start)?);
                 }
                 Ok(vec![metric.of(&known[cell.samples.len()])])
             }

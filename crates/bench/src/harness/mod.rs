@@ -27,7 +27,7 @@ use anyhow::Result;
 use indicatif::ProgressBar;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-use weft_net::measure::Measured;
+use weft_net_testbed::measure::Measured;
 
 /// What a run needs to measure.
 pub struct Harness<'a> {

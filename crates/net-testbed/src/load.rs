@@ -1,5 +1,5 @@
-//! The load generator over ordinary sockets: the flows of [`crate::wire::Generator`], sent from the
-//! host's own stack, for a veth or a real network.
+//! The load generator over ordinary sockets: flows sent from the host's own stack, for a veth or a real
+//! network. [`Generator`](crate::Generator) sends the same flows from the far end of a virtual wire.
 //!
 //! What is due goes in one system call, and what has come is taken in one. The time in a datagram is
 //! that at which it was due, so a generator that is late shows as latency, not as a lower load.
@@ -8,37 +8,34 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
+use weft_net::plan::{self, ECHO_PORT, UNASKED_PORT};
 use weft_sys::datagram::{BATCH, Batch};
 use weft_sys::poll::{self, Entry, Interest};
 use weft_sys::{clock, cores};
 
-use crate::plan::{self, ECHO_PORT, UNASKED_PORT};
-use crate::wire::{FILL, Flow, FlowReport, Pattern, interval, write_payload};
+use crate::flow::Flow;
+use crate::payload::{self, FILL};
+use crate::report::FlowReport;
 
 struct Running {
     flow: Flow,
     to: SocketAddrV4,
     socket: UdpSocket,
     next: u64,
-    last: u64,
 }
 
 impl Running {
     /// Takes what has come; true if anything.
-    fn receive(&mut self, batch: &mut Batch, began: u64, report: &mut FlowReport) -> bool {
+    fn receive(&self, batch: &mut Batch, began: u64, report: &mut FlowReport) -> bool {
         // An error is that of an earlier send, to a client that is not up: that datagram is lost.
         let count = batch.receive(&self.socket).unwrap_or(0);
         if count == 0 {
             return false;
         }
         let now = clock::monotonic();
-        let bytes = (report.bytes, report.unasked_bytes);
-        for place in 0..count {
-            report.count(batch.datagram(place).0, now, &mut self.last);
-        }
-        if now - began > self.flow.until {
-            // Replies, but no throughput: the load has ended.
-            (report.bytes, report.unasked_bytes) = bytes;
+        let in_load = now - began <= self.flow.until;
+        for index in 0..count {
+            report.count_arrival(batch.datagram(index).0, now, in_load);
         }
         true
     }
@@ -46,20 +43,15 @@ impl Running {
     /// Sends what is due; true if anything.
     fn send(&mut self, batch: &mut Batch, began: u64, report: &mut FlowReport) -> bool {
         let passed = clock::monotonic() - began;
-        let length = self.flow.payload.clamp(24, 1472);
+        let length = self.flow.payload();
         let mut count = 0;
         while self.next <= passed && self.next < self.flow.until && count < BATCH {
-            let payload = batch.prepare(count, length);
-            payload[24..].fill(FILL);
-            write_payload(payload, report.sent, began + self.next);
-            report.sent += 1;
+            let bytes = batch.prepare(count, length);
+            bytes[payload::SMALLEST..].fill(FILL);
+            payload::write(bytes, report.sent(), began + self.next);
+            report.count_sent();
             count += 1;
-            let group = match self.flow.pattern {
-                Pattern::Steady => 1,
-                Pattern::Bursts(size) => u64::from(size.max(1)),
-            };
-            let due = report.sent / group * group;
-            self.next = self.flow.from + (due as f64 * interval(&self.flow)) as u64;
+            self.next = self.flow.due(report.sent());
         }
         if count > 0 {
             // What the host's own queue has no room for is lost as any other.
@@ -91,8 +83,7 @@ pub fn run(
             flow: *flow,
             to,
             socket,
-            next: if flow.bits == 0 { u64::MAX } else { flow.from },
-            last: 0,
+            next: flow.first(),
         });
     }
     let unasked = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, UNASKED_PORT)).ok();
@@ -124,7 +115,7 @@ pub fn run(
         }
         let left = end.saturating_sub(now - began);
         if soonest == u64::MAX && left == 0 {
-            let complete = reports.iter().all(|report| report.replies >= report.sent);
+            let complete = reports.iter().all(|report| report.lost() == 0);
             if complete || now.saturating_sub(heard) > patience {
                 return Ok(reports);
             }
@@ -152,12 +143,11 @@ fn count_unasked(
     reports: &mut [FlowReport],
 ) -> bool {
     let count = batch.receive(socket).unwrap_or(0);
-    for place in 0..count {
-        let (payload, from) = batch.datagram(place);
+    for index in 0..count {
+        let (bytes, from) = batch.datagram(index);
         let flow = running.iter().position(|flow| flow.to == from);
-        if let Some(report) = flow.and_then(|place| reports.get_mut(place)) {
-            report.unasked += 1;
-            report.unasked_bytes += payload.len() as u64;
+        if let Some(report) = flow.and_then(|flow| reports.get_mut(flow)) {
+            report.count_unasked(bytes.len());
         }
     }
     count > 0
@@ -206,6 +196,7 @@ pub fn client_address(client: usize) -> SocketAddrV4 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::Pattern;
 
     #[test]
     fn replies_of_a_plain_echo_are_counted() {
@@ -232,8 +223,8 @@ mod tests {
         };
         let to = |_| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
         let reports = run(&[flow], to, Duration::from_secs(10)).expect("runs");
-        assert_eq!((reports[0].sent, reports[0].replies), (50, 50));
-        assert_eq!(reports[0].corrupt, 0);
+        assert_eq!((reports[0].sent(), reports[0].replies()), (50, 50));
+        assert_eq!(reports[0].corrupt(), 0);
         server.join().expect("ends");
     }
 }

@@ -1,4 +1,4 @@
-//! Whose processor time a measurement counts, and how.
+//! Processor time of a measurement: whose is counted, and how.
 //!
 //! Times of tasks are those of the scheduler, exact to the microsecond: what runs beside the
 //! measurement is not in them. What a core was busy with anything follows from the time that the

@@ -4,7 +4,6 @@ mod access;
 #[cfg(test)]
 mod conformance;
 mod device;
-mod generator;
 mod packet;
 mod veth;
 mod virtual_wire;
@@ -12,8 +11,6 @@ mod xdp;
 
 pub use access::{Access, Plug, PlugKind};
 pub use device::{DeviceRx, DeviceTx, TapPlace};
-pub(crate) use generator::{FILL, interval, write_payload};
-pub use generator::{Flow, FlowReport, Generator, Pattern, Reports};
 pub use packet::{PacketRx, PacketTx};
 pub use veth::{HOST, NEAR, Veth};
 pub use virtual_wire::{Far, Shape, VirtualRx, VirtualTx, virtual_wire};

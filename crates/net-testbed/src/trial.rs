@@ -15,17 +15,18 @@ mod kills;
 mod shares;
 
 use std::io;
-use std::sync::PoisonError;
 use std::time::Duration;
 
+use weft_net::broker::Start;
+use weft_net::client::Work;
+use weft_net::description::Description;
+use weft_net::system::{Id, System, Tap, Threads};
+use weft_net::wire::Shape;
 use weft_sys::clock;
 use weft_sys::event::EventWaiter;
 
-use crate::broker::Start;
-use crate::client::Work;
-use crate::description::Description;
-use crate::system::{Id, System, Tap, Threads};
-use crate::wire::{Flow, Generator, Pattern, Reports, Shape};
+use crate::flow::Flow;
+use crate::generator::{Generator, Reports};
 
 /// What is tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -63,25 +64,6 @@ fn pass(length: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Payload bytes that have come back from each client, or were sent by it.
-fn arrived(reports: &Reports) -> Vec<u64> {
-    let reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
-    let all = reports.iter();
-    all.map(|report| report.bytes + report.unasked_bytes)
-        .collect()
-}
-
-fn flow(client: usize, megabits: u64) -> Flow {
-    Flow {
-        client,
-        bits: megabits * 1_000_000,
-        payload: 1472,
-        from: 0,
-        until: u64::MAX,
-        pattern: Pattern::Steady,
-    }
-}
-
 /// A system of these clients as threads, on a virtual wire of so many Mbit/s with this load at its far
 /// end.
 fn threads(
@@ -102,17 +84,21 @@ fn threads(
 
 /// Mbit/s of one client over a second.
 fn rate(reports: &Reports, client: usize) -> io::Result<f64> {
-    let (before, began) = (arrived(reports)[client], clock::monotonic());
+    let (before, began) = (reports.throughput_bytes()[client], clock::monotonic());
     pass(Duration::from_secs(1))?;
     let passed = (clock::monotonic() - began) as f64 / 1e9;
-    Ok((arrived(reports)[client] - before) as f64 * 8e-6 / passed)
+    Ok((reports.throughput_bytes()[client] - before) as f64 * 8e-6 / passed)
 }
 
 /// A second with both clients, a second with B's memory taken and nothing returned, in turn.
 fn hoarder() -> io::Result<()> {
     const ROUNDS: usize = 3;
     let description = Description::of(&[Work::Echo; 2]);
-    let (mut threads, reports) = threads(description, 1_000, &[flow(0, 300), flow(1, 300)])?;
+    let (mut threads, reports) = threads(
+        description,
+        1_000,
+        &[Flow::steady(0, 300), Flow::steady(1, 300)],
+    )?;
     pass(Duration::from_millis(200))?;
     say!("A and B are asked for 300 Mbit/s each. B takes its buffers and returns none.");
     say!("          B serves  B hoards  Mbit/s of A");

@@ -1,19 +1,19 @@
-//! Ten million hostile words: indices and descriptors, near the truth and far from it, written into all
+//! The trial of a hostile client: ten million words, indices and descriptors, near the truth and far from it, written into all
 //! that client B may write, while A is served; then as many into what B had, while its successor is.
 
 use std::io;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use weft_atomic::Ordering;
+use weft_net::client::Work;
+use weft_net::description::Description;
+use weft_net::system::{Id, System};
 use weft_sys::event::EventFd;
 use weft_sys::{Mapping, MemoryFile, clock};
 
-use super::{arrived, flow, pass, rate, threads};
-use crate::client::Work;
-use crate::description::Description;
-use crate::system::{Id, System};
-use crate::wire::Reports;
+use super::{pass, rate, threads};
+use crate::flow::Flow;
+use crate::generator::Reports;
 
 const WORDS: u64 = 10_000_000;
 
@@ -93,7 +93,7 @@ fn strike(channels: &[(Mapping, EventFd)], noise: &mut Noise) {
 /// Mbit/s of each client since then.
 fn since(reports: &Reports, before: &[u64], began: u64) -> Vec<f64> {
     let seconds = (clock::monotonic() - began) as f64 / 1e9;
-    let pairs = arrived(reports).into_iter().zip(before);
+    let pairs = reports.throughput_bytes().into_iter().zip(before);
     pairs
         .map(|(now, before)| (now - before) as f64 * 8e-6 / seconds)
         .collect()
@@ -108,8 +108,8 @@ fn faults(system: &System) -> u64 {
 
 /// Replies of A that were corrupt, and out of order.
 fn mistakes_of_a(reports: &Reports) -> (u64, u64) {
-    let reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
-    (reports[0].corrupt, reports[0].reordered)
+    let reports = reports.lock();
+    (reports[0].corrupt(), reports[0].reordered())
 }
 
 pub(super) fn run() -> io::Result<()> {
@@ -117,15 +117,16 @@ pub(super) fn run() -> io::Result<()> {
         "A and B are asked for 200 Mbit/s each. B writes {WORDS} hostile words into its queues."
     );
     for driver in [false, true] {
+        let flows = [0, 1].map(|client| Flow::steady(client, 200));
         let mut description = Description::of(&[Work::Echo; 2]);
         description.clients[1].driver = driver;
-        let (mut threads, reports) = threads(description, 1_000, &[flow(0, 200), flow(1, 200)])?;
+        let (mut threads, reports) = threads(description, 1_000, &flows)?;
         pass(Duration::from_millis(200))?;
         let usual = rate(&reports, 0)?;
         threads.kill(Id::Client(1))?;
         let channels = channels(&threads.system, 1)?;
         let mut noise = Noise(44);
-        let (before, began) = (arrived(&reports), clock::monotonic());
+        let (before, began) = (reports.throughput_bytes(), clock::monotonic());
         strike(&channels, &mut noise);
         let beside = since(&reports, &before, began)[0];
         let mistakes = mistakes_of_a(&reports);
@@ -144,7 +145,7 @@ pub(super) fn run() -> io::Result<()> {
         threads.restart(Id::Client(1), None)?;
         pass(Duration::from_millis(200))?;
         let known = self::faults(&threads.system);
-        let (before, began) = (arrived(&reports), clock::monotonic());
+        let (before, began) = (reports.throughput_bytes(), clock::monotonic());
         strike(&channels, &mut noise);
         let rates = since(&reports, &before, began);
         super::say!(

@@ -1,17 +1,18 @@
-//! Each component killed in turn, as a process on a veth, while a client is under load: for how long it
+//! The trial of deaths: each component killed in turn, as a process on a veth, while a client is under load: for how long it
 //! did not answer, and what was lost.
 
 use std::io;
 use std::net::UdpSocket;
 use std::time::Duration;
 
+use weft_net::broker::{self, Answer, Broker, Question, Start, Status};
+use weft_net::description::Description;
 use weft_sys::poll::{self, Entry, Interest};
 use weft_sys::process::{self, SIGKILL};
 use weft_sys::{clock, netns::NetworkNamespace};
 
-use crate::broker::{self, Answer, Broker, Question, Start, Status};
 use crate::load;
-use crate::wire::{FILL, write_payload};
+use crate::payload::{self, FILL};
 
 /// Nanoseconds between two datagrams: 59 Mbit/s.
 const INTERVAL: u64 = 200_000;
@@ -33,8 +34,7 @@ work = { kind = "echo" }
 pub(super) fn run(start: Start) -> io::Result<()> {
     let name = format!("trial-{}", process::id());
     let description =
-        crate::description::Description::parse(&format!("name = \"{name}\"{DESCRIPTION}"))
-            .map_err(io::Error::other)?;
+        Description::parse(&format!("name = \"{name}\"{DESCRIPTION}")).map_err(io::Error::other)?;
     let mut system = Broker::up(description, start)?;
     std::thread::scope(|scope| {
         let serving = scope.spawn(move || system.serve());
@@ -66,7 +66,7 @@ struct Seen {
 /// Datagrams to client A at a steady rate for so long, then a pause until the last reply.
 fn watch(socket: &UdpSocket, length: Duration, mut first: impl FnMut()) -> io::Result<Seen> {
     let mut seen = Seen::default();
-    let mut payload = vec![FILL; 1472];
+    let mut bytes = vec![FILL; payload::LARGEST];
     let mut buffer = [0; 2048];
     let began = clock::monotonic();
     let ends = began + u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
@@ -84,8 +84,8 @@ fn watch(socket: &UdpSocket, length: Duration, mut first: impl FnMut()) -> io::R
         }
         let due = began + seen.sent * INTERVAL;
         if now < ends && now >= due {
-            write_payload(&mut payload, seen.sent, now);
-            let _ = socket.send(&payload);
+            payload::write(&mut bytes, seen.sent, now);
+            let _ = socket.send(&bytes);
             seen.sent += 1;
         }
         while socket.recv(&mut buffer).is_ok() {

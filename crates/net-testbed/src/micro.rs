@@ -1,14 +1,13 @@
-//! The smallest parts measured alone: a queue, a policy.
+//! Micro-benchmarks of the datapath: a queue, a policy, each alone.
 
 use std::hint::{black_box, spin_loop};
 use std::io;
 use std::sync::Barrier;
 use std::time::Instant;
 
+use weft_net::policy::{Backlog, CLIENTS, Choice, Order, Turn};
+use weft_net::queue::{ChannelMemory, Descriptor};
 use weft_sys::cores;
-
-use crate::policy::{Backlog, CLIENTS, Choice, Order, Turn};
-use crate::queue::{ChannelMemory, Descriptor};
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,20 +4,21 @@
 //! from the far end of a virtual wire, or through a veth from the host's own stack.
 
 mod clocks;
-mod grounds;
+mod testbed;
 
 pub use clocks::IdleTimes;
 
 use std::io;
 use std::time::Duration;
 
-use crate::broker::Start;
-use crate::description::Description;
-use crate::wire::FlowReport;
+use weft_net::broker::Start;
+use weft_net::description::Description;
 
-/// On which wire, and against what.
+use crate::report::FlowReport;
+
+/// The testbed of a measurement: on which wire, and against what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ground {
+pub enum Testbed {
     /// The virtual wire of 1 Gbit/s. Not for a system of processes: the generator would count in the
     /// driver's process.
     Virtual,
@@ -35,7 +36,7 @@ pub struct Setting {
     /// Mbit/s of payload towards each client, in order.
     pub rates: Vec<u64>,
     /// Where.
-    pub ground: Ground,
+    pub testbed: Testbed,
     /// The system (or the plain program) on core 0 alone, the generator on core 1: so that neither is
     /// moved to where the other is. On a veth only.
     pub apart: bool,
@@ -64,7 +65,7 @@ impl Measured {
     #[must_use]
     pub fn rate(&self, client: usize) -> f64 {
         let report = &self.reports[client];
-        (report.bytes + report.unasked_bytes) as f64 * 8e-6 / self.seconds
+        report.throughput_bytes() as f64 * 8e-6 / self.seconds
     }
 
     /// Mbit/s of payload that a client got; 0 where only replies are known.
@@ -77,7 +78,10 @@ impl Measured {
     /// A quantile of the round trips of a client, in µs.
     #[must_use]
     pub fn round_trip(&self, client: usize, quantile: f64) -> f64 {
-        self.reports[client].times.value_at_quantile(quantile) as f64 / 1e3
+        self.reports[client]
+            .round_trips()
+            .value_at_quantile(quantile) as f64
+            / 1e3
     }
 
     /// Processor time of the components in per cent of one core. The generator at the far end of a
@@ -95,7 +99,7 @@ impl Measured {
         let packets: u64 = self
             .reports
             .iter()
-            .map(|report| report.replies + report.unasked)
+            .map(|report| report.replies() + report.unasked())
             .sum();
         1e6 * self.all / packets as f64
     }
@@ -103,8 +107,8 @@ impl Measured {
     /// Packets sent that did not come back, in per cent.
     #[must_use]
     pub fn lost(&self) -> f64 {
-        let sent: u64 = self.reports.iter().map(|report| report.sent).sum();
-        let replies: u64 = self.reports.iter().map(|report| report.replies).sum();
+        let sent: u64 = self.reports.iter().map(FlowReport::sent).sum();
+        let replies: u64 = self.reports.iter().map(FlowReport::replies).sum();
         100.0 * sent.saturating_sub(replies) as f64 / sent.max(1) as f64
     }
 }
@@ -114,53 +118,53 @@ impl Measured {
 /// # Errors
 /// If the system cannot be started, or a privilege for a veth is missing; it says which.
 pub fn measure(setting: &Setting, length: Duration, start: &Start) -> io::Result<Measured> {
-    use crate::description::Run::Processes;
-    match (setting.ground, setting.description.run) {
-        (Ground::Virtual, Processes) => Err(io::Error::new(
+    use weft_net::description::Run::Processes;
+    match (setting.testbed, setting.description.run) {
+        (Testbed::Virtual, Processes) => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "the counts of a virtual wire stay in the driver's process: measure processes on a veth, \
              or write run = \"threads\"",
         )),
-        (Ground::Virtual, _) => grounds::on_virtual(setting, length),
-        (Ground::Veth, Processes) => grounds::on_processes(setting, length, start),
-        (Ground::Veth, _) => grounds::on_veth(setting, length),
-        (Ground::Sockets, _) => grounds::on_sockets(setting, length),
+        (Testbed::Virtual, _) => testbed::on_virtual(setting, length),
+        (Testbed::Veth, Processes) => testbed::on_processes(setting, length, start),
+        (Testbed::Veth, _) => testbed::on_veth(setting, length),
+        (Testbed::Sockets, _) => testbed::on_sockets(setting, length),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Work;
-    use crate::description::Run;
+    use weft_net::client::Work;
+    use weft_net::description::Run;
 
     #[test]
-    fn every_ground_answers_or_says_what_it_lacks() {
+    fn every_testbed_answers_or_says_what_it_lacks() {
         // No process is started here: tests/net measures systems of processes.
         let start = Start {
             program: "/nowhere".into(),
             words: Vec::new(),
         };
-        for ground in [Ground::Virtual, Ground::Veth, Ground::Sockets] {
+        for testbed in [Testbed::Virtual, Testbed::Veth, Testbed::Sockets] {
             for run in [Run::Threads, Run::Fused] {
                 let mut description = Description::of(&[Work::Echo; 2]);
                 description.run = run;
                 let setting = Setting {
                     description,
                     rates: vec![20, 10],
-                    ground,
+                    testbed,
                     apart: false,
                 };
                 match measure(&setting, Duration::from_millis(100), &start) {
                     Ok(found) => {
                         for client in 0..2 {
                             let report = &found.reports[client];
-                            assert!(report.sent > 50, "{ground:?} {run:?} {report:?}");
+                            assert!(report.sent() > 50, "{testbed:?} {run:?} {report:?}");
                             assert!(
-                                report.replies * 2 > report.sent,
-                                "{ground:?} {run:?} {report:?}"
+                                report.replies() * 2 > report.sent(),
+                                "{testbed:?} {run:?} {report:?}"
                             );
-                            assert_eq!(report.corrupt, 0);
+                            assert_eq!(report.corrupt(), 0);
                             assert!(
                                 found.round_trip(client, 0.5) > 0.0 && found.rate(client) > 0.0
                             );
@@ -169,7 +173,7 @@ mod tests {
                     }
                     Err(error) => {
                         let text = error.to_string();
-                        assert!(ground != Ground::Virtual, "{text}");
+                        assert!(testbed != Testbed::Virtual, "{text}");
                         assert!(text.contains("CAP_") || text.contains("ip"), "{text}");
                     }
                 }

@@ -69,7 +69,26 @@ pub trait Component: Send {
 }
 
 /// Several components that run in turn, as one.
-pub struct Fused(pub Vec<Box<dyn Component>>);
+#[derive(Default)]
+pub struct Fused(Vec<Box<dyn Component>>);
+
+impl Fused {
+    /// Runs this one too, after all others.
+    pub fn push(&mut self, component: Box<dyn Component>) {
+        self.0.push(component);
+    }
+
+    /// Runs the last one no longer.
+    pub fn pop(&mut self) -> Option<Box<dyn Component>> {
+        self.0.pop()
+    }
+}
+
+impl From<Vec<Box<dyn Component>>> for Fused {
+    fn from(components: Vec<Box<dyn Component>>) -> Self {
+        Self(components)
+    }
+}
 
 impl Component for Fused {
     fn step(&mut self, now: u64) -> bool {

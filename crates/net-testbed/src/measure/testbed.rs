@@ -1,32 +1,27 @@
-//! Where a system is measured: what is set up, and what is taken down after it.
+//! Testbeds: what is set up for a measurement, and taken down after it.
 
 use std::io;
 use std::net::UdpSocket;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use weft_atomic::{AtomicU64, Ordering};
+use weft_net::broker::{self, Answer, Broker, Question, Start};
+use weft_net::description::{Description, WireDescription};
+use weft_net::system::{Id, System, Tap, Threads};
+use weft_net::wire::{Access, Shape, Veth};
 use weft_sys::netns::NetworkNamespace;
 use weft_sys::{clock, cores};
 
 use super::clocks::Clocks;
 use super::{Measured, Setting};
-use crate::broker::{self, Answer, Broker, Question, Start};
-use crate::description::{Description, WireDescription};
+use crate::flow::Flow;
+use crate::generator::Generator;
 use crate::load;
-use crate::system::{Id, System, Tap, Threads};
-use crate::wire::{Access, Flow, FlowReport, Generator, Pattern, Shape, Veth};
+use crate::report::FlowReport;
 
 fn flows(rates: &[u64], length: Duration) -> Vec<Flow> {
     let until = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
-    let flow = |(client, &megabits): (usize, &u64)| Flow {
-        client,
-        bits: megabits * 1_000_000,
-        payload: 1472,
-        from: 0,
-        until,
-        pattern: Pattern::Steady,
-    };
+    let flow = |(client, &megabits)| Flow::steady(client, megabits).ending_at(until);
     rates.iter().enumerate().map(flow).collect()
 }
 
@@ -122,19 +117,16 @@ pub(super) fn on_virtual(setting: &Setting, length: Duration) -> io::Result<Meas
     let tap = Tap::virtual_wire(Shape::default(), Box::new(generator));
     let threads = Threads::start(system, tap)?;
     let before = clocks(Some(&threads));
-    let bell = weft_sys::event::EventWaiter::new()?;
+    let nobody = weft_sys::event::EventWaiter::new()?;
     // What comes after the load has ended is no throughput.
     let end = began + u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
     while clock::monotonic() < end {
-        bell.wait(Some(end))?;
+        nobody.wait(Some(end))?;
     }
     let after = clocks(Some(&threads));
     let names = names(&threads);
     threads.stop()?;
-    let reports = reports
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone();
+    let reports = reports.lock().clone();
     Ok(difference(
         &before,
         &after,
@@ -229,7 +221,7 @@ fn warm_up(namespace: &NetworkNamespace, rates: &[u64]) -> io::Result<()> {
         let reports = namespace.run(|| load::run(&flows, load::client_address, patience))?;
         if reports
             .iter()
-            .all(|report| report.replies + report.unasked > 0)
+            .all(|report| report.replies() + report.unasked() > 0)
         {
             return Ok(());
         }

@@ -25,7 +25,7 @@ mod status;
 pub use callers::{CALL, CALLS};
 pub use line::{Heard, LONGEST, Line};
 pub use messages::{Answer, ClientStatus, ComponentStatus, Question, Status, ask, attach};
-pub use process::{Start, component_main};
+pub use process::{FarEnd, Start, component_main};
 
 use std::collections::HashMap;
 use std::io;
@@ -40,11 +40,11 @@ use weft_sys::{clock, descriptor, process as processes};
 
 use crate::description::{Description, DriverThreads, WireDescription};
 use crate::system::{Id, PHASES, System, card_buffers};
-use crate::wire::{Access, Flow, HOST, NEAR, Pattern, TapPlace, Veth};
+use crate::wire::{Access, HOST, NEAR, TapPlace, Veth};
 use callers::{CallNumber, Callers, Turn};
 use journal::Journal;
 use places::{Pending, Place};
-use process::{Running, TapMessage};
+use process::{Running, TapMessage, VirtualWire};
 use restarts::Restarts;
 
 /// A running system of processes.
@@ -200,19 +200,10 @@ impl Broker {
             return Ok(TapMessage::None);
         }
         Ok(match &self.wire {
-            Wire::Virtual(bits) => {
-                let clients = 0..self.system.description.clients.len();
-                let flow = |client| Flow {
-                    client,
-                    // A steady trickle, so that something can be seen.
-                    bits: 10_000_000,
-                    payload: 1472,
-                    from: 0,
-                    until: u64::MAX,
-                    pattern: Pattern::Steady,
-                };
-                TapMessage::Virtual(*bits, clients.map(flow).collect())
-            }
+            Wire::Virtual(bits) => TapMessage::Virtual(VirtualWire {
+                bits: *bits,
+                clients: self.system.description.clients.len(),
+            }),
             Wire::Real(real) if id == Id::TxDriver => {
                 TapMessage::Plug(real.access.sending_plug(&real.name)?)
             }

@@ -1,15 +1,17 @@
-//! The policy changed in the running system, four times, among clients that always have a frame.
+//! The trial of policies: changed in the running system, four times, among clients that always have a frame.
 
 use std::io;
 use std::time::Duration;
 
+use weft_net::client::Work;
+use weft_net::description::Description;
+use weft_net::policy::Order;
+use weft_net::system::Id;
 use weft_sys::clock;
 
-use super::{arrived, flow, pass, threads};
-use crate::client::Work;
-use crate::description::Description;
-use crate::policy::Order;
-use crate::system::Id;
+use super::{pass, threads};
+use crate::flow::Flow;
+use crate::report::FlowReport;
 
 /// Weights and limits of a second. A limit counts whole frames.
 struct Phase {
@@ -46,7 +48,7 @@ pub(super) fn run() -> io::Result<()> {
     let usual = Work::TransmitInitiated { bits: 60_000_000 };
     let hog = Work::TransmitInitiated { bits: 500_000_000 };
     let description = Description::of(&[usual, usual, usual, hog]);
-    let flows: Vec<_> = (0..4).map(|client| flow(client, 0)).collect();
+    let flows: Vec<_> = (0..4).map(|client| Flow::steady(client, 0)).collect();
     let (mut threads, reports) = threads(description, 50, &flows)?;
     super::say!("A, B, C send 60 Mbit/s, D tries 500; the wire carries 50.");
     let mut choice = threads.system.description.choice();
@@ -56,10 +58,11 @@ pub(super) fn run() -> io::Result<()> {
         choice.limits = vec![0, 0, 0, phase.limit_of_hog];
         threads.system.set_policy(&choice);
         pass(Duration::from_millis(200))?;
-        let (before, began) = (arrived(&reports), clock::monotonic());
+        let (before, began) = (reports.throughput_bytes(), clock::monotonic());
         pass(Duration::from_secs(1))?;
         let seconds = (clock::monotonic() - began) as f64 / 1e9;
-        let rates: Vec<f64> = arrived(&reports)
+        let rates: Vec<f64> = reports
+            .throughput_bytes()
             .iter()
             .zip(&before)
             .map(|(now, before)| (now - before) as f64 * 8e-6 / seconds)
@@ -95,12 +98,7 @@ pub(super) fn run() -> io::Result<()> {
     let taken: u64 = counters.iter().map(|one| one.frames).sum();
     let faults: u64 = counters.iter().map(|one| one.faults + one.reclaimed).sum();
     // Each client asks for the far end's address by a frame that is no datagram.
-    let datagrams: u64 = {
-        let reports = reports
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        reports.iter().map(|report| report.unasked).sum()
-    };
+    let datagrams: u64 = reports.lock().iter().map(FlowReport::unasked).sum();
     let driven = threads.system.board(Id::Driver).counters(1).frames;
     let others = driven.saturating_sub(datagrams);
     super::say!(

@@ -11,7 +11,7 @@
 //!
 //! # What is replaced
 //! The kernel and the wire alone: streams, listening, the events of the descriptor, the clock. Real are the
-//! meeting with its handshakes, the records of encryption, choosing, acknowledging, resending and portals.
+//! connect with its handshakes, the records of encryption, select, acknowledging, resending and portals.
 //! Simulated streams do what TCP does, not how: bytes arrive in order or not at all; those that were handed over
 //! and not delivered are lost with the connection; what has been delivered can be read also after a reset; a side
 //! may learn late that its connection is gone; and what the other host has not got counts as unacknowledged.
@@ -31,14 +31,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::event::epoll::{Event, EventData, EventFlags};
-use rustix::io::Errno;
 use weft_fabric::{Bell, Load, Region, Ticket};
 use weft_secure::Source;
 use weft_sys::socket::{NotAccepted, Part};
 
-use crate::bell::About;
-use crate::network::{Network, Stream, Watch};
+use crate::network::{EVENTS, EventSource, Network, Poller, Readiness, Stream};
 use world::{Id, World};
 
 /// The world, as one rank sees it.
@@ -86,8 +83,8 @@ impl Stream for SimulatedStream {
     /// Buffers are as the seed says.
     fn fit(&self) {}
 
-    fn is_connected(&self) -> Result<bool, Errno> {
-        locked(&self.world).is_connected(self.id)
+    fn is_connected(&self) -> io::Result<bool> {
+        Ok(locked(&self.world).is_connected(self.id)?)
     }
 }
 
@@ -105,7 +102,7 @@ impl Network for Simulated {
         self.world().now()
     }
 
-    fn connect(&self, address: &SocketAddr, _: Duration) -> Result<SimulatedStream, Errno> {
+    fn connect(&self, address: &SocketAddr, _: Duration) -> io::Result<SimulatedStream> {
         let id = self.world().connect(self.node, address)?;
         Ok(self.stream(id))
     }
@@ -117,31 +114,23 @@ impl Network for Simulated {
     }
 }
 
-impl Watch<SimulatedStream> for Simulated {
-    fn watch(&self, what: &SimulatedStream, about: About, room: bool) -> io::Result<()> {
-        self.world().watch(self.node, what.id, about, room);
+impl Poller<SimulatedStream> for Simulated {
+    fn watch(&self, stream: &SimulatedStream, source: EventSource, room: bool) -> io::Result<()> {
+        self.world().watch(self.node, stream.id, source, room);
         Ok(())
     }
 
-    fn rewatch(&self, what: &SimulatedStream, about: About, room: bool) -> io::Result<()> {
-        self.watch(what, about, room)
+    fn rewatch(&self, stream: &SimulatedStream, source: EventSource, room: bool) -> io::Result<()> {
+        self.watch(stream, source, room)
     }
 
-    fn unwatch(&self, what: &SimulatedStream) {
-        self.world().unwatch(self.node, what.id);
+    fn unwatch(&self, stream: &SimulatedStream) {
+        self.world().unwatch(self.node, stream.id);
     }
 
-    fn look<'a>(&self, events: &'a mut [Event]) -> &'a [Event] {
+    fn poll(&self, report: impl FnMut(Readiness)) {
         let ready = self.world().ready(self.node);
-        let count = ready.len().min(events.len());
-        for (event, (about, readable, room)) in events.iter_mut().zip(ready) {
-            let mut flags = EventFlags::empty();
-            flags.set(EventFlags::IN, readable);
-            flags.set(EventFlags::OUT, room);
-            let data: EventData = about.data();
-            *event = Event { flags, data };
-        }
-        &events[..count]
+        ready.into_iter().take(EVENTS).for_each(report);
     }
 
     fn set_due(&self, due: u64) {

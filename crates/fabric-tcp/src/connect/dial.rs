@@ -1,12 +1,13 @@
 //! The one who calls: all addresses of a peer at once, again after pauses, until the set time is over.
 
-use rustix::io::Errno;
+use std::io;
+
 use weft_secure::{Refusal, Source};
 use weft_sys::socket::is_exhausted;
 
 use super::{Candidate, Stage};
 use crate::endpoint::Tcp;
-use crate::network::{Network, Watch};
+use crate::network::{Network, Poller};
 use crate::session::Dialing;
 
 /// Pauses between attempts to reach a peer, in nanoseconds.
@@ -60,8 +61,8 @@ impl<N: Network> Tcp<N> {
             let place = format!("{} ({})", offer.address, offer.interface);
             let mut called = self.network.connect(&offer.address, self.config.patience);
             // No stranger has a descriptor that a member needs.
-            if let Err(error) = called
-                && is_exhausted(error.raw_os_error())
+            if let Err(error) = &called
+                && is_exhausted(weft_sys::error::errno(error).unwrap_or(0))
                 && self.make_room()
             {
                 called = self.network.connect(&offer.address, self.config.patience);
@@ -69,7 +70,7 @@ impl<N: Network> Tcp<N> {
             let socket = match called {
                 Ok(socket) => socket,
                 Err(error) => {
-                    self.failed(peer, index, place, error);
+                    self.failed(peer, index, place, &error);
                     continue;
                 }
             };
@@ -97,9 +98,9 @@ impl<N: Network> Tcp<N> {
     }
 
     /// An address of a peer did not work, this time.
-    pub(super) fn failed(&mut self, peer: u32, offer: usize, place: String, error: Errno) {
-        let refused = error == Errno::CONNREFUSED;
-        let text = format!("{place}: {}", std::io::Error::from(error));
+    pub(super) fn failed(&mut self, peer: u32, offer: usize, place: String, error: &io::Error) {
+        let refused = error.kind() == io::ErrorKind::ConnectionRefused;
+        let text = format!("{place}: {error}");
         self.note_failure(peer, offer, text, refused);
         let Some(session) = &mut self.sessions[peer as usize] else {
             return;
@@ -167,7 +168,7 @@ impl<N: Network> Tcp<N> {
             self.candidates.remove(number);
         }
         match &self.sessions[peer as usize] {
-            Some(session) if session.parting => self.leave(peer),
+            Some(session) if session.goodbye_received => self.leave(peer),
             _ => self.mark_lost(peer, reason.to_owned()),
         }
     }
@@ -183,7 +184,7 @@ impl<N: Network> Tcp<N> {
             if let Some(candidate) = self.candidates.remove(number)
                 && candidate.offer.is_none()
             {
-                self.strangers.count(Refusal::Slow);
+                self.refusals.count(Refusal::Slow);
             }
         }
         for peer in self.dialing.clone() {
@@ -208,7 +209,7 @@ impl<N: Network> Tcp<N> {
                 if session.link.is_none() && self.candidates.numbers(answers).is_empty() {
                     let reason = self.unreachable(peer);
                     self.give_up(peer, &reason);
-                    self.stirred += 1;
+                    self.progressed += 1;
                     continue;
                 }
             }

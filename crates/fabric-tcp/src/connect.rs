@@ -20,30 +20,29 @@
 //!
 //! Nothing is read from a connection but the handshake, of fixed size, before the key is proved.
 //! Connections that do not come to that within ten seconds are dropped, and some earlier when there are too
-//! many: [`weft_secure::Admission`] says which. All are counted. When the process has no descriptor left, those
+//! many: [`weft_secure::EvictionPolicy`] says which. All are counted. When the process has no descriptor left, those
 //! of strangers go first, then nobody is accepted for a while.
 //!
 //! | file | what |
 //! |---|---|
 //! | `sockets` | sockets as connections need them |
-//! | `calling` | the one who calls: attempts, pauses, what is said when all fail |
-//! | `proving` | the one who is called, and the handshake |
-//! | `choosing` | which connection is taken, and what follows when it breaks |
+//! | `dial` | the one who calls: attempts, pauses, what is said when all fail |
+//! | `handshake` | the one who is called, and the handshake |
+//! | `select` | which connection is taken, and what follows when it breaks |
 
-mod calling;
-mod choosing;
-mod proving;
+mod dial;
+mod handshake;
+mod select;
 mod sockets;
 
-use weft_secure::{Admission, Handshake, Heard, Source};
+use weft_secure::{EvictionPolicy, Handshake, Heard, Source};
 
-use crate::bell::About;
 use crate::endpoint::Tcp;
 use crate::link::Link;
-use crate::network::{Network, Watch};
+use crate::network::{EventSource, Network, Poller};
 use crate::wire::Hello;
 
-pub(crate) use choosing::generation_of;
+pub(crate) use select::generation_of;
 pub(crate) use sockets::{fit, is_silence, listen, prepare, stream};
 
 /// A connection that is not chosen yet.
@@ -82,7 +81,7 @@ pub(crate) struct Candidates<S> {
     /// What members have said first: who says it again is a recording.
     heard: Heard,
     /// Draws who has to go when there are too many.
-    pub admission: Admission,
+    pub eviction: EvictionPolicy,
     /// No descriptor was left: when to accept again.
     rests_until: Option<u64>,
 }
@@ -95,7 +94,7 @@ impl<S> Default for Candidates<S> {
             expected: 0,
             due: u64::MAX,
             heard: Heard::default(),
-            admission: Admission::new(),
+            eviction: EvictionPolicy::new(),
             rests_until: None,
         }
     }
@@ -206,7 +205,7 @@ impl<N: Network> Tcp<N> {
         let Some(Some(candidate)) = self.candidates.all.get(number as usize) else {
             return;
         };
-        let about = About::Candidate(number);
+        let about = EventSource::Candidate(number);
         let watched = match &candidate.stage {
             Stage::Connecting(socket) => self.bell.watch(socket, about, room),
             Stage::Shaking(socket, ..) => self.bell.watch(socket, about, room),
@@ -255,6 +254,6 @@ mod tests {
         while !listener.candidates.is_quiet() {
             listener.poll(&mut sinks[1], 16);
         }
-        assert_eq!(listener.strangers.all(), 1);
+        assert_eq!(listener.refusals.all(), 1);
     }
 }

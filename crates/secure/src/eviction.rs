@@ -1,6 +1,6 @@
-//! Which connections are kept when more than enough have not proved the key.
+//! Eviction policy: which unauthenticated connection is closed when too many wait.
 //!
-//! Whoever has no key can connect faster than members do, and need not say anything. What tells them apart
+//! Whoever has no key can connect faster than members do, and need not send anything. What tells them apart
 //! is how far they come:
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //! An *answered* one has said what only a member can say first (or has repeated it); no number of silent
 //! ones takes its place. A member is *silent* for no longer than its first message takes to come, since it
 //! says that as soon as it is connected. When there are too many of a kind, one of the older half goes: of
-//! those there that come from the [`Source`] that has most of them, one drawn by lot.
+//! those there that come from the [`Source`] that has most of them, one drawn at random.
 //!
 //! # What is guaranteed
 //! * Each stays until [`SILENT`]` / 2` more have come after it: at 10,000 a second for 12.8 ms. Whoever accepts
@@ -46,14 +46,15 @@ impl Source {
     }
 }
 
-/// Draws who has to go, by lots that nobody else can foresee.
+/// Chooses which connection is closed, by random draws that nobody else can foresee.
 #[derive(Debug)]
-pub struct Admission {
-    lots: u64,
+pub struct EvictionPolicy {
+    /// State of the generator, xorshift64*; never 0.
+    state: u64,
 }
 
-impl Admission {
-    /// With lots from the kernel's generator.
+impl EvictionPolicy {
+    /// Seeded by the kernel's generator.
     #[must_use]
     pub fn new() -> Self {
         // Without random bytes nobody proves a key either: any number does.
@@ -61,13 +62,14 @@ impl Admission {
         Self::seeded(seed)
     }
 
-    /// With lots that this number decides, for tests.
+    /// Seeded by this number, for tests: the same draws each time.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
-        Self { lots: seed | 1 }
+        Self { state: seed | 1 }
     }
 
-    /// Who of these goes, given by number and source, the oldest first. `None` if there is none.
+    /// Which of these connections is closed; they are given by number and source, the oldest first. `None` if
+    /// there is none.
     pub fn victim<I: Copy>(&mut self, waiting: &[(I, Source)]) -> Option<I> {
         let older = &waiting[..waiting.len().div_ceil(2)];
         let mut sources: Vec<Source> = older.iter().map(|(_, source)| *source).collect();
@@ -80,21 +82,21 @@ impl Admission {
             .collect();
         let of_them = |one: &&(I, Source)| heaviest.binary_search(&one.1).is_ok();
         let drawn: Vec<I> = older.iter().filter(of_them).map(|one| one.0).collect();
-        drawn.get(self.lot(drawn.len())).copied()
+        drawn.get(self.below(drawn.len())).copied()
     }
 
-    /// A number below `of`.
-    fn lot(&mut self, of: usize) -> usize {
+    /// A random number below `of`; 0 if `of` is.
+    fn below(&mut self, of: usize) -> usize {
         // xorshift64*, of which the high half is good.
-        self.lots ^= self.lots >> 12;
-        self.lots ^= self.lots << 25;
-        self.lots ^= self.lots >> 27;
-        let high = self.lots.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32;
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        let high = self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32;
         ((high * of as u64) >> 32) as usize
     }
 }
 
-impl Default for Admission {
+impl Default for EvictionPolicy {
     fn default() -> Self {
         Self::new()
     }
@@ -120,15 +122,15 @@ mod tests {
 
     #[test]
     fn one_of_the_older_half_from_the_heaviest_source_goes() {
-        let mut admission = Admission::seeded(7);
-        assert_eq!(admission.victim::<usize>(&[]), None);
+        let mut policy = EvictionPolicy::seeded(7);
+        assert_eq!(policy.victim::<usize>(&[]), None);
         let mut seen = [0; 12];
         // 0 and 1 are alone; of the others of one source, 2 to 5 are of the older half.
         let waiting: Vec<_> = (0..12)
             .map(|number| (number, host((number as u32).min(2))))
             .collect();
         for _ in 0..1000 {
-            seen[admission.victim(&waiting).expect("there are some")] += 1;
+            seen[policy.victim(&waiting).expect("there are some")] += 1;
         }
         assert!(seen[2..6].iter().all(|count| *count > 100), "{seen:?}");
         assert_eq!(seen[2..6].iter().sum::<u32>(), 1000);
@@ -136,50 +138,48 @@ mod tests {
         let waiting: Vec<_> = (0..12)
             .map(|number| (number, host(number as u32)))
             .collect();
-        let victims: Vec<_> = (0..1000)
-            .filter_map(|_| admission.victim(&waiting))
-            .collect();
+        let victims: Vec<_> = (0..1000).filter_map(|_| policy.victim(&waiting)).collect();
         assert!((0..6).all(|number| victims.contains(&number)));
         assert!(victims.iter().all(|number| *number < 6));
     }
 
-    /// One who has connected in the model, in microseconds.
+    /// A connection in the model; times in microseconds.
     #[derive(Clone, Copy)]
-    struct Guest {
+    struct Connection {
         number: usize,
         source: Source,
         /// When the first message of a member comes; `None`: never.
         speaks: Option<u64>,
     }
 
-    /// 10,000 strangers a second for a second, from so many hosts, and a member each 7 ms from host 0, which
+    /// 10,000 connections of non-members a second for a second, from so many hosts, and a member each 7 ms from host 0, which
     /// says its first message so long after it was accepted. Answers how many of the members went.
     fn flood(seed: u64, hosts: u32, delay: u64) -> usize {
-        let mut admission = Admission::seeded(seed);
-        let mut silent: Vec<Guest> = Vec::new();
+        let mut policy = EvictionPolicy::seeded(seed);
+        let mut silent: Vec<Connection> = Vec::new();
         let mut lost = 0;
         for step in 0..10_000 {
             let now = step * 100;
             silent.retain(|guest| guest.speaks.is_none_or(|when| when > now));
-            let stranger = Guest {
+            let intruder = Connection {
                 number: 2 * step as usize,
                 source: host(step as u32 % hosts),
                 speaks: None,
             };
-            let member = Guest {
-                number: stranger.number + 1,
+            let member = Connection {
+                number: intruder.number + 1,
                 source: host(0),
                 speaks: Some(now + delay),
             };
             let comes = step % 70 == 0;
-            for guest in [Some(stranger), comes.then_some(member)]
+            for guest in [Some(intruder), comes.then_some(member)]
                 .into_iter()
                 .flatten()
             {
                 if silent.len() == SILENT {
                     let waiting: Vec<_> =
                         silent.iter().map(|one| (one.number, one.source)).collect();
-                    let victim = admission.victim(&waiting).expect("there are many");
+                    let victim = policy.victim(&waiting).expect("there are many");
                     silent.retain(|one| one.number != victim);
                     lost += victim % 2;
                 }
@@ -189,7 +189,7 @@ mod tests {
         lost
     }
 
-    /// The bound of the page, for any seed: up to 12 ms behind 10,000 strangers a second no member goes.
+    /// The bound of the page, for any seed: up to 12 ms behind 10,000 connections a second no member goes.
     #[test]
     fn a_member_that_speaks_in_time_outlasts_any_flood() {
         for seed in 0..5 {

@@ -4,12 +4,11 @@
 use weft_secure::Refusal;
 
 use super::{Candidate, Stage};
-use crate::bell::About;
 use crate::endpoint::Tcp;
 use crate::link::{Found, Link, Read};
-use crate::network::{Network, Stream, Watch};
+use crate::network::{EventSource, Network, Poller, Stream};
 use crate::session::Presence;
-use crate::wire::{HEADER, Header, Kind};
+use crate::wire::{FrameKind, HEADER, Header};
 
 impl<N: Network> Tcp<N> {
     /// Sends what a waiting candidate has to say.
@@ -83,7 +82,7 @@ impl<N: Network> Tcp<N> {
         };
         session.generation += 1;
         session.agreed = candidate.offer.or(session.agreed);
-        link.urgent = uncounted(Kind::Select, session.generation, session.processed);
+        link.urgent = uncounted(FrameKind::Select, session.generation, session.processed);
         if !self.install(peer, link) {
             return;
         }
@@ -92,7 +91,9 @@ impl<N: Network> Tcp<N> {
 
     /// From now on this connection is the one with a peer. False, and it is broken, if it cannot be watched.
     fn install(&mut self, peer: u32, link: Box<Link<N::Stream>>) -> bool {
-        let watched = self.bell.rewatch(&link.socket, About::Peer(peer), false);
+        let watched = self
+            .bell
+            .rewatch(&link.socket, EventSource::Peer(peer), false);
         if let Some(session) = &mut self.sessions[peer as usize] {
             session.link = Some(link);
             session.presence = Presence::Here;
@@ -117,10 +118,10 @@ impl<N: Network> Tcp<N> {
         };
         match link.read() {
             Ok(Read::Nothing) => {}
-            Ok(Read::Some { .. }) => self.stirred += 1,
+            Ok(Read::Some { .. }) => self.progressed += 1,
             Ok(Read::Closed) | Err(_) => {
                 // The other side has taken another one, or is gone; whoever needs one calls again.
-                self.stirred += 1;
+                self.progressed += 1;
                 if let Some(offer) = candidate.offer {
                     let text = format!("{}: closed by the other side", candidate.place);
                     self.note_failure(peer, offer, text, false);
@@ -138,21 +139,21 @@ impl<N: Network> Tcp<N> {
                 let generation = generation_of(&link, &header);
                 link.consume(&header);
                 match header.kind {
-                    Kind::Resume if self.decides(peer) && candidate.generation == u32::MAX => {
+                    FrameKind::Resume if self.decides(peer) && candidate.generation == u32::MAX => {
                         candidate.generation = generation;
                         candidate.stage = Stage::Waiting(link);
                         self.keep(number, candidate);
                         self.decide(peer);
                     }
-                    Kind::Select if !self.decides(peer) => {
+                    FrameKind::Select if !self.decides(peer) => {
                         self.adopt(peer, candidate.offer, link, generation, header.processed);
                     }
-                    _ => self.strangers.count(Refusal::Malformed),
+                    _ => self.refusals.count(Refusal::Malformed),
                 }
                 self.missed(Some(peer));
             }
             _ => {
-                self.strangers.count(Refusal::Malformed);
+                self.refusals.count(Refusal::Malformed);
                 self.missed(Some(peer));
             }
         }
@@ -180,7 +181,7 @@ impl<N: Network> Tcp<N> {
         }
         session.generation = generation;
         session.agreed = offer.or(session.agreed);
-        link.urgent = uncounted(Kind::Resume, generation, session.processed);
+        link.urgent = uncounted(FrameKind::Resume, generation, session.processed);
         link.confirmed = true;
         if !self.install(peer, link) {
             return;
@@ -197,7 +198,7 @@ impl<N: Network> Tcp<N> {
         for number in self.candidates.numbers(|one| one.peer == Some(peer)) {
             self.candidates.remove(number);
         }
-        self.stirred += 1;
+        self.progressed += 1;
         self.set_due();
     }
 
@@ -219,7 +220,7 @@ impl<N: Network> Tcp<N> {
     /// `silent`: its host has answered nothing for the set time, so there is no patience left.
     #[cold]
     pub(crate) fn break_link(&mut self, peer: u32, what: &str, silent: bool) {
-        self.stirred += 1;
+        self.progressed += 1;
         self.drop_link(peer);
         let Some(session) = &mut self.sessions[peer as usize] else {
             return;
@@ -227,11 +228,11 @@ impl<N: Network> Tcp<N> {
         if session.presence == Presence::Left {
             return;
         }
-        if session.parting && silent {
+        if session.goodbye_received && silent {
             self.leave(peer);
             return;
         }
-        if session.parting && session.is_at_rest() {
+        if session.goodbye_received && session.is_at_rest() {
             // It may have ended. If it goes on, it calls; if we do, a post does.
             session.presence = Presence::Away;
             return;
@@ -261,7 +262,7 @@ pub(crate) fn generation_of<S: Stream>(link: &Link<S>, header: &Header) -> u32 {
 }
 
 /// A frame that is not counted.
-pub(super) fn uncounted(kind: Kind, generation: u32, processed: u64) -> Vec<u8> {
+pub(super) fn uncounted(kind: FrameKind, generation: u32, processed: u64) -> Vec<u8> {
     let header = Header {
         kind,
         length: 4,

@@ -1,4 +1,4 @@
-//! Who was turned away, counted by reason: a job says at its end that somebody tried.
+//! Refused connections, counted by reason: a job says at its end that somebody tried.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum Refusal {
     /// It closed the connection before it had proved anything.
     Gone,
     /// Too many were in the middle of a handshake, and it was its turn to go: see
-    /// [`Admission`](crate::Admission).
+    /// [`EvictionPolicy`](crate::EvictionPolicy).
     Crowded,
     /// Bytes were fed to a handshake that had ended.
     Over,
@@ -52,13 +52,13 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// How many were turned away, by reason. Shared by all that accept for one process.
+/// How many connections were turned away, by reason. Shared by all that accept for one process.
 #[derive(Debug, Default)]
-pub struct Strangers {
+pub struct Refusals {
     counts: [AtomicU64; Refusal::ALL.len()],
 }
 
-impl Strangers {
+impl Refusals {
     /// One more.
     pub fn count(&self, refusal: Refusal) {
         self.counts[refusal as usize].fetch_add(1, Ordering::Relaxed);
@@ -77,7 +77,7 @@ impl Strangers {
     }
 }
 
-impl fmt::Display for Strangers {
+impl fmt::Display for Refusals {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} connections were turned away", self.all())?;
         let mut separator = ": ";
@@ -98,13 +98,13 @@ mod tests {
 
     #[test]
     fn each_reason_is_counted_and_said() {
-        let strangers = Strangers::default();
-        strangers.count(Refusal::WrongKey);
-        strangers.count(Refusal::WrongKey);
-        strangers.count(Refusal::Slow);
-        assert_eq!(strangers.all(), 3);
-        assert_eq!(strangers.of(Refusal::WrongKey), 2);
-        let said = strangers.to_string();
+        let refusals = Refusals::default();
+        refusals.count(Refusal::WrongKey);
+        refusals.count(Refusal::WrongKey);
+        refusals.count(Refusal::Slow);
+        assert_eq!(refusals.all(), 3);
+        assert_eq!(refusals.of(Refusal::WrongKey), 2);
+        let said = refusals.to_string();
         assert!(
             said.contains("2 because it does not know the key"),
             "{said}"

@@ -7,14 +7,13 @@ use weft_secure::{Channel, FIRST, Handshake, Refusal, SILENT, Source, Step};
 use weft_sys::Region;
 use weft_sys::socket::{NotAccepted, Part};
 
-use super::choosing::uncounted;
+use super::select::uncounted;
 use super::{Candidate, Stage};
-use crate::bell::About;
 use crate::endpoint::Tcp;
 use crate::link::Link;
-use crate::network::{Network, Stream, Watch};
+use crate::network::{EventSource, Network, Poller, Stream};
 use crate::session::{Presence, Session};
-use crate::wire::{Hello, Kind};
+use crate::wire::{FrameKind, Hello};
 
 /// How long somebody who has connected may take to prove the key, while we look.
 const PROOF: Duration = Duration::from_secs(10);
@@ -40,7 +39,7 @@ impl<N: Network> Tcp<N> {
                 Err(NotAccepted::Nobody) => break,
                 Err(NotAccepted::Lost) => continue,
                 Err(NotAccepted::Exhausted) => {
-                    self.stirred += 1;
+                    self.progressed += 1;
                     if self.make_room() {
                         continue;
                     }
@@ -48,7 +47,7 @@ impl<N: Network> Tcp<N> {
                     break;
                 }
             };
-            self.stirred += 1;
+            self.progressed += 1;
             let callers = self.callers();
             if self.candidates.waiting(false).count() >= SILENT.max(callers) {
                 self.drop_one(false);
@@ -105,14 +104,14 @@ impl<N: Network> Tcp<N> {
                 .into_iter()
                 .map(|(number, one)| (number, one.source))
                 .collect();
-            let Some(victim) = self.candidates.admission.victim(&waiting) else {
+            let Some(victim) = self.candidates.eviction.victim(&waiting) else {
                 return false;
             };
             self.attend(victim);
             let same = |(number, _): (u32, &Candidate<N::Stream>)| number == victim;
             if self.candidates.waiting(answered).any(same) {
                 self.candidates.remove(victim);
-                self.strangers.count(Refusal::Crowded);
+                self.refusals.count(Refusal::Crowded);
                 return true;
             }
             // It was refused and is gone, or has come further.
@@ -144,7 +143,7 @@ impl<N: Network> Tcp<N> {
         self.candidates.rests_until = None;
         let mut watched = true;
         for (index, listener) in self.listeners.iter().enumerate() {
-            let about = About::Listener(index as u32);
+            let about = EventSource::Listener(index as u32);
             watched &= self.bell.watch(&listener.socket, about, false).is_ok();
         }
         if !watched {
@@ -169,12 +168,12 @@ impl<N: Network> Tcp<N> {
                 return;
             }
             Err(error) => {
-                self.stirred += 1;
-                self.failed(peer, offer, candidate.place, error);
+                self.progressed += 1;
+                self.failed(peer, offer, candidate.place, &error);
                 return;
             }
         }
-        self.stirred += 1;
+        self.progressed += 1;
         let hello = self.hello(peer).emit();
         let mut handshake = Handshake::initiator(&self.config.key, self.purpose, &hello);
         let out = handshake.take_outgoing();
@@ -191,12 +190,12 @@ impl<N: Network> Tcp<N> {
         let called = candidate.peer.zip(candidate.offer);
         let place = candidate.place.clone();
         let refuse = |fabric: &mut Self, refusal: Refusal| {
-            fabric.stirred += 1;
+            fabric.progressed += 1;
             match called {
                 Some((peer, offer)) => {
                     fabric.note_failure(peer, offer, format!("{place}: {refusal}"), false);
                 }
-                None => fabric.strangers.count(refusal),
+                None => fabric.refusals.count(refusal),
             }
         };
         let mut done = None;
@@ -220,7 +219,7 @@ impl<N: Network> Tcp<N> {
                 Ok(Some(count)) => count,
                 Err(_) => return refuse(self, Refusal::Gone),
             };
-            self.stirred += 1;
+            self.progressed += 1;
             match handshake.feed(&bytes[..count]) {
                 Err(refusal) => return refuse(self, refusal),
                 Ok((_, Step::More)) => out.extend(handshake.take_outgoing()),
@@ -239,7 +238,7 @@ impl<N: Network> Tcp<N> {
             None => {
                 // A connection that was called is watched for room until it is there.
                 if waited_for_room || !out.is_empty() {
-                    let about = About::Candidate(number);
+                    let about = EventSource::Candidate(number);
                     let _ = self.bell.rewatch(&socket, about, !out.is_empty());
                 }
                 candidate.stage = Stage::Shaking(socket, handshake, out);
@@ -268,9 +267,9 @@ impl<N: Network> Tcp<N> {
         let Some(hello) = hello else {
             // A member, but not the one: an address that means another process here.
             if accepted {
-                self.strangers.count(Refusal::Malformed);
+                self.refusals.count(Refusal::Malformed);
             } else if let (Some(peer), Some(offer)) = (candidate.peer, candidate.offer) {
-                self.failed(peer, offer, candidate.place, Errno::ADDRNOTAVAIL);
+                self.failed(peer, offer, candidate.place, &Errno::ADDRNOTAVAIL.into());
             }
             return;
         };
@@ -294,11 +293,11 @@ impl<N: Network> Tcp<N> {
         let mut link = Box::new(Link::new(socket, channel, self.config.seal));
         let _ = self
             .bell
-            .rewatch(&link.socket, About::Candidate(number), false);
+            .rewatch(&link.socket, EventSource::Candidate(number), false);
         if !self.decides(peer) {
             if accepted {
                 // Only we know which connection we have last used: the caller is told first of all.
-                link.urgent = uncounted(Kind::Resume, self.hello(peer).generation, 0);
+                link.urgent = uncounted(FrameKind::Resume, self.hello(peer).generation, 0);
             }
             candidate.stage = Stage::Waiting(link);
             self.keep(number, candidate);

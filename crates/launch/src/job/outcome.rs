@@ -1,8 +1,67 @@
-//! How a job ended: who failed first, the exit code, the last line.
+//! Outcome of a job: the failure that counts, the exit code, the last line.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
+
+use crate::{exit_status, signals};
+
+/// Why a job did not end well, as far as is known: empty while nothing has failed.
+///
+/// The first failure counts, whatever follows from it.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    failure: Option<Failure>,
+    /// The first death that did not end the job, of a rank that was not restarted.
+    survived: Option<Failure>,
+}
+
+impl Outcome {
+    /// Whether the job has failed.
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Notes a failure. The first counts; only the text of an abort is added to what the segment told
+    /// before.
+    pub fn fail(&mut self, failure: Failure) {
+        match (&mut self.failure, failure) {
+            (
+                Some(Failure::Aborted { rank, text, .. }),
+                Failure::Aborted {
+                    rank: same,
+                    text: more,
+                    ..
+                },
+            ) if *rank == same && text.is_empty() => {
+                *text = more;
+            }
+            (Some(_), _) => {}
+            (none, failure) => *none = Some(failure),
+        }
+    }
+
+    /// Notes a death that does not end the job: it gives the exit code if nothing else fails.
+    pub fn survive(&mut self, failure: Failure) {
+        self.survived.get_or_insert(failure);
+    }
+
+    /// The rank at fault, if it is one.
+    pub fn rank_at_fault(&self) -> Option<u32> {
+        self.failure.as_ref().and_then(Failure::rank)
+    }
+
+    /// The exit code of the launcher.
+    pub fn code(&self) -> u8 {
+        let counts = self.failure.as_ref().or(self.survived.as_ref());
+        counts.map_or(0, Failure::code)
+    }
+
+    /// The last line, if the job has failed; see [`Failure::line`].
+    pub fn line(&self, host: Option<&str>, ended: usize) -> Option<String> {
+        Some(self.failure.as_ref()?.line(host, ended))
+    }
+}
 
 /// What ended a job before all ranks had ended well.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,9 +109,9 @@ pub enum Progress {
 
 impl Failure {
     /// The exit code of the launcher.
-    pub fn code(&self) -> u8 {
+    fn code(&self) -> u8 {
         match self {
-            Self::Ended { status, .. } => code_of(*status),
+            Self::Ended { status, .. } => exit_status::code(*status),
             Self::NotFinalised { .. }
             | Self::NotInitialised { .. }
             | Self::NotReady { .. }
@@ -65,12 +124,12 @@ impl Failure {
             },
             Self::NotStarted { .. } => 126,
             Self::Timeout { .. } => 124,
-            Self::Signal { signal } => by_signal(*signal),
+            Self::Signal { signal } => exit_status::code_of_signal(*signal),
         }
     }
 
     /// The rank at fault, if it is one.
-    pub fn rank(&self) -> Option<u32> {
+    fn rank(&self) -> Option<u32> {
         match self {
             Self::Ended { rank, .. }
             | Self::NotFinalised { rank }
@@ -96,7 +155,7 @@ impl Failure {
 
     /// The last line, without the end of the line. `host` is where the rank at fault ran, if that is
     /// worth saying; `ended` other ranks were ended because of it.
-    pub fn line(&self, host: Option<&str>, ended: usize) -> String {
+    fn line(&self, host: Option<&str>, ended: usize) -> String {
         let on = host.map_or(String::new(), |host| format!(" on {host}"));
         let others = match ended {
             0 => String::new(),
@@ -109,8 +168,8 @@ impl Failure {
                 status,
                 progress,
             } => {
-                let how = how(*status);
-                let place = match progress {
+                let how = exit_status::describe(*status);
+                let when = match progress {
                     Progress::Before => "",
                     Progress::Within => " before MPI_Finalize",
                     Progress::After => " after MPI_Finalize",
@@ -121,7 +180,7 @@ impl Failure {
                     }
                     _ => "",
                 };
-                format!("weft: rank {rank}{on} failed first: {how}{place}{others}{hint}")
+                format!("weft: rank {rank}{on} failed first: {how}{when}{others}{hint}")
             }
             Self::NotFinalised { rank } => format!(
                 "weft: rank {rank}{on} failed first: exited with code 0 after MPI_Init, but without \
@@ -176,7 +235,7 @@ impl Failure {
                     .replace(&format!("; {ended} other ranks were ended"), " and were ended")
             }
             Self::Signal { signal } => {
-                let name = name(*signal);
+                let name = signals::name(*signal);
                 let ranks = match ended {
                     0 => String::new(),
                     1 => "; 1 rank was ended".into(),
@@ -200,54 +259,6 @@ fn list(ranks: &[u32]) -> String {
         [only] => format!("rank {only} was"),
         _ => format!("ranks {}{more} were", shown.join(", ")),
     }
-}
-
-/// "exited with code 3", "killed by signal 11 (SIGSEGV)".
-pub fn how(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exited with code {code}"),
-        (None, Some(signal)) => format!("killed by signal {signal} ({})", name(signal)),
-        (None, None) => format!("ended with status {status}"),
-    }
-}
-
-/// The code by which a shell would tell this end.
-pub fn code_of(status: ExitStatus) -> u8 {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => u8::try_from(code).unwrap_or(1),
-        (None, Some(signal)) => by_signal(signal),
-        (None, None) => 1,
-    }
-}
-
-fn by_signal(signal: i32) -> u8 {
-    u8::try_from(128 + signal).unwrap_or(255)
-}
-
-/// The name of a signal.
-pub fn name(signal: i32) -> String {
-    let name = match signal {
-        libc::SIGHUP => "SIGHUP",
-        libc::SIGINT => "SIGINT",
-        libc::SIGQUIT => "SIGQUIT",
-        libc::SIGILL => "SIGILL",
-        libc::SIGTRAP => "SIGTRAP",
-        libc::SIGABRT => "SIGABRT",
-        libc::SIGBUS => "SIGBUS",
-        libc::SIGFPE => "SIGFPE",
-        libc::SIGKILL => "SIGKILL",
-        libc::SIGUSR1 => "SIGUSR1",
-        libc::SIGSEGV => "SIGSEGV",
-        libc::SIGUSR2 => "SIGUSR2",
-        libc::SIGPIPE => "SIGPIPE",
-        libc::SIGALRM => "SIGALRM",
-        libc::SIGTERM => "SIGTERM",
-        libc::SIGXCPU => "SIGXCPU",
-        libc::SIGXFSZ => "SIGXFSZ",
-        libc::SIGSYS => "SIGSYS",
-        other => return format!("signal {other}"),
-    };
-    name.into()
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Where output goes: standard output or standard error of the launcher, or both if they are the same.
+//! Standard stream of the launcher that output goes to: standard output, standard error, or both if they
+//! are the same.
 //!
 //! Writing never waits: a reader that is slow must not keep us from noticing that a rank has died. The
 //! descriptor is shared with whoever started us, so its mode is left alone; instead one asks whether
@@ -21,9 +22,9 @@ const TURN: usize = 256 << 10;
 /// From so many waiting bytes on, ranks have to wait.
 const FULL: usize = 256 << 10;
 
-/// One place that output goes to.
+/// Standard output or standard error, and what waits to be written there.
 #[derive(Debug)]
-pub struct Sink {
+pub struct StandardStream {
     file: File,
     waiting: Vec<u8>,
     /// How much of `waiting` has been written.
@@ -35,7 +36,7 @@ pub struct Sink {
     fresh: bool,
 }
 
-impl Sink {
+impl StandardStream {
     /// Writes to what this descriptor is.
     ///
     /// # Errors
@@ -130,7 +131,7 @@ impl Sink {
     }
 }
 
-impl AsFd for Sink {
+impl AsFd for StandardStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -145,14 +146,14 @@ mod tests {
     #[test]
     fn a_full_pipe_does_not_hold_us_up() {
         let (reader, writer) = descriptor::pipe().expect("descriptors are left");
-        let mut sink = Sink::new(writer.as_fd()).expect("duplicates");
+        let mut stream = StandardStream::new(writer.as_fd()).expect("duplicates");
         drop(writer);
         let text: Vec<u8> = (0..500_000u32).map(|index| (index % 251) as u8).collect();
-        sink.push(&text);
-        assert!(sink.is_full());
-        sink.write();
+        stream.push(&text);
+        assert!(stream.is_full());
+        stream.write();
         assert!(
-            !sink.is_empty(),
+            !stream.is_empty(),
             "a pipe does not take half a million bytes"
         );
         let mut reader = File::from(reader);
@@ -161,21 +162,21 @@ mod tests {
         while heard.len() < text.len() {
             let count = reader.read(&mut some).expect("readable");
             heard.extend_from_slice(&some[..count]);
-            sink.write();
+            stream.write();
         }
-        assert!(heard == text && sink.is_empty());
+        assert!(heard == text && stream.is_empty());
     }
 
     #[test]
     fn a_reader_that_is_gone_is_noticed() {
         let (reader, writer) = descriptor::pipe().expect("descriptors are left");
-        let mut sink = Sink::new(writer.as_fd()).expect("duplicates");
-        sink.push(b"x");
+        let mut stream = StandardStream::new(writer.as_fd()).expect("duplicates");
+        stream.push(b"x");
         drop(reader);
-        sink.write();
-        assert!(sink.is_broken() && sink.is_empty());
-        sink.push(b"y");
-        assert!(sink.is_empty());
+        stream.write();
+        assert!(stream.is_broken() && stream.is_empty());
+        stream.push(b"y");
+        assert!(stream.is_empty());
     }
 
     #[test]
@@ -183,9 +184,9 @@ mod tests {
         let (one, other) = descriptor::pipe().expect("descriptors are left");
         let (third, _fourth) = descriptor::pipe().expect("descriptors are left");
         assert!(
-            Sink::same(one.as_fd(), other.as_fd()),
+            StandardStream::same(one.as_fd(), other.as_fd()),
             "two ends of one pipe"
         );
-        assert!(!Sink::same(one.as_fd(), third.as_fd()));
+        assert!(!StandardStream::same(one.as_fd(), third.as_fd()));
     }
 }

@@ -1,6 +1,8 @@
-//! Which host gets which ranks.
+//! Mapping of ranks to hosts: which hosts a job has (its allocation), and which of its ranks each gets.
 
 use std::ffi::OsString;
+
+use crate::bootstrap::name_of_this_host;
 
 /// A host as the user named it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -11,20 +13,20 @@ pub struct HostSlots {
     pub slots: Option<u32>,
 }
 
-/// Where the ranks of a job come from.
+/// The hosts that a job has for its ranks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Place {
-    /// All run on this host, below this process.
+pub enum Allocation {
+    /// This host alone: all ranks run below this process.
     #[default]
-    Here,
-    /// They are started on these hosts, each reached by a command.
-    Hosts {
+    ThisHost,
+    /// These hosts, each reached by a command that starts an agent there.
+    Started {
         /// The hosts, in the order of their ranks.
         hosts: Vec<HostSlots>,
         /// The words before the name of a host: `ssh -x`, for example.
         command: Vec<OsString>,
     },
-    /// They are brought in by `weft join` through a port here.
+    /// Those that `weft join` brings in, through a port here.
     Joined {
         /// Where to listen, `ADDRESS:PORT`.
         listen: String,
@@ -71,6 +73,13 @@ impl HostSlots {
             slots,
         })
     }
+}
+
+/// Whether a host is this one, so that no command is needed to reach it.
+pub(crate) fn is_here(name: &str) -> bool {
+    let ours = name_of_this_host();
+    let short = ours.split('.').next().unwrap_or("");
+    ["localhost", "127.0.0.1", "::1", &*ours, short].contains(&name)
 }
 
 /// How many ranks these hosts take if nobody says how many; `None` if one of them does not say.

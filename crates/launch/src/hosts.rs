@@ -32,11 +32,12 @@
 //! | [`agent`] | the other side |
 //! | [`join`] | `weft join`, `weft agent` |
 
-pub(crate) mod agent;
+mod agent;
 pub(crate) mod agents;
+mod handshake;
 pub mod join;
-pub(crate) mod link;
+mod join_listener;
+mod link;
 pub mod message;
-pub mod place;
 pub mod protocol;
-pub(crate) mod reception;
+pub(crate) mod token;

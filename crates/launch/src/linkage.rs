@@ -1,5 +1,5 @@
-//! Which MPI library a program was linked with, read from its file: a program of another implementation
-//! would run under this launcher as many copies of rank 0, each believing that it is alone.
+//! Linkage of a program: the MPI library that it was linked with, read from its file. A program of another
+//! implementation would run under this launcher as many copies of rank 0, each believing that it is alone.
 //!
 //! Only what stands in the program itself is seen; a script that loads MPI later is not looked into.
 
@@ -39,18 +39,24 @@ fn needed(file: &File) -> Option<Vec<String>> {
         file.read_exact_at(&mut bytes, at).ok()?;
         Some(bytes)
     };
-    let header = read(0, 64)?;
+    let file_header = read(0, 64)?;
     // 64 bits, little-endian: what this launcher runs on.
-    if header[..6] != *b"\x7fELF\x02\x01" {
+    if file_header[..6] != *b"\x7fELF\x02\x01" {
         return None;
     }
-    let (table, size, count) = (long(&header, 32)?, short(&header, 54)?, short(&header, 56)?);
+    let (table, size, count) = (
+        long(&file_header, 32)?,
+        short(&file_header, 54)?,
+        short(&file_header, 56)?,
+    );
     let entries = read(table, u64::from(size) * u64::from(count))?;
-    let parts: Vec<Part> = entries
+    let headers: Vec<ProgramHeader> = entries
         .chunks_exact(usize::from(size.max(56)))
-        .filter_map(Part::parse)
+        .filter_map(ProgramHeader::parse)
         .collect();
-    let dynamic = parts.iter().find(|part| part.kind == Part::DYNAMIC)?;
+    let dynamic = headers
+        .iter()
+        .find(|header| header.kind == ProgramHeader::DYNAMIC)?;
     let records = read(dynamic.offset, dynamic.length)?;
     let records = records.chunks_exact(16);
     let pairs: Vec<(u64, u64)> = records
@@ -60,12 +66,12 @@ fn needed(file: &File) -> Option<Vec<String>> {
     let value = |wanted| Some(pairs.iter().find(|(tag, _)| *tag == wanted)?.1);
     let (address, length) = (value(5)?, value(10)?);
     // The names are told by where they will be in memory.
-    let loaded = |part: &&Part| {
-        part.kind == Part::LOAD
-            && (part.address..part.address.saturating_add(part.length)).contains(&address)
+    let loaded = |header: &&ProgramHeader| {
+        header.kind == ProgramHeader::LOAD
+            && (header.address..header.address.saturating_add(header.length)).contains(&address)
     };
-    let part = parts.iter().find(loaded)?;
-    let names = read(part.offset.checked_add(address - part.address)?, length)?;
+    let header = headers.iter().find(loaded)?;
+    let names = read(header.offset.checked_add(address - header.address)?, length)?;
     let name = |at: u64| -> Option<String> {
         let rest = names.get(usize::try_from(at).ok()?..)?;
         let end = rest.iter().position(|&byte| byte == 0)?;
@@ -75,15 +81,15 @@ fn needed(file: &File) -> Option<Vec<String>> {
     Some(wanted.filter_map(|(_, at)| name(*at)).collect())
 }
 
-/// One row of the program header.
-struct Part {
+/// One row of the table of program headers.
+struct ProgramHeader {
     kind: u32,
     offset: u64,
     address: u64,
     length: u64,
 }
 
-impl Part {
+impl ProgramHeader {
     const LOAD: u32 = 1;
     const DYNAMIC: u32 = 2;
 

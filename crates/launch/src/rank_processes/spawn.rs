@@ -1,4 +1,4 @@
-//! Starting the ranks.
+//! Start of a rank: its process, and the descriptors that tie it to its launcher.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -10,15 +10,15 @@ use std::process::{Command, Stdio};
 use weft_sys::descriptor::{self, Carries};
 use weft_sys::{process, signal};
 
-use super::supervisor::HANDLED;
 use crate::bootstrap::Names;
 use crate::plan::Program;
+use crate::signals::HANDLED;
 
-/// A rank that was started, and our ends of what it has.
-pub struct Started {
-    /// Its process.
+/// A process that was started for a rank, and our ends of what it has.
+pub struct Spawned {
+    /// Its id.
     pub process: u32,
-    /// What it tells us.
+    /// The socket over which it tells and asks.
     pub control: OwnedFd,
     /// Never written to: closes when we end, and ends the rank then.
     pub lifeline: OwnedFd,
@@ -26,25 +26,28 @@ pub struct Started {
     pub outputs: Option<[File; 2]>,
 }
 
-/// The place of a rank in its job.
+/// The numbers of a rank, as its process is told them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seat {
+pub struct RankNumbers {
+    /// In the job, from 0.
     pub rank: u32,
+    /// How many ranks the job has.
     pub size: u32,
-    /// Among those of this host.
+    /// Among the ranks of this host, from 0.
     pub local_rank: u32,
+    /// How many ranks this host has.
     pub local_size: u32,
-    /// Which of the programs it runs.
+    /// Which of the programs it runs, from 0.
     pub appnum: u32,
 }
 
-/// What the ranks that a process starts have in common.
+/// Starts ranks. As long as it lives the segment is open to whatever is started.
 pub struct Spawner<'a> {
     memory: &'a OwnedFd,
     /// Says to whatever is started below a rank that a job of ours is above it.
     job: OsString,
-    /// The only rank writes where we do: nothing needs to be sorted.
-    straight: bool,
+    /// The ranks write where we do: there is only one, and nothing needs to be sorted.
+    direct: bool,
 }
 
 impl<'a> Spawner<'a> {
@@ -52,13 +55,13 @@ impl<'a> Spawner<'a> {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn new(memory: &'a OwnedFd, straight: bool) -> io::Result<Self> {
+    pub fn new(memory: &'a OwnedFd, direct: bool) -> io::Result<Self> {
         // All ranks inherit it under the same number; nobody else is started while it is open so.
         descriptor::set_close_on_exec(memory, false)?;
         Ok(Self {
             memory,
             job: process::id().to_string().into(),
-            straight,
+            direct,
         })
     }
 
@@ -67,8 +70,13 @@ impl<'a> Spawner<'a> {
     /// # Errors
     /// If there are no descriptors or processes left, or the program cannot be executed. The text names
     /// the file, and a remedy where there is one.
-    pub fn start(&mut self, seat: Seat, program: &Program, input: Stdio) -> io::Result<Started> {
-        self.start_it(seat, program, input).map_err(|error| {
+    pub fn start(
+        &mut self,
+        numbers: RankNumbers,
+        program: &Program,
+        input: Stdio,
+    ) -> io::Result<Spawned> {
+        self.spawn(numbers, program, input).map_err(|error| {
             let remedy = match weft_sys::error::errno(&error) {
                 Some(libc::EMFILE) => {
                     "; a rank takes four descriptors here: raise the limit (ulimit -n)"
@@ -81,7 +89,12 @@ impl<'a> Spawner<'a> {
         })
     }
 
-    fn start_it(&mut self, seat: Seat, program: &Program, input: Stdio) -> io::Result<Started> {
+    fn spawn(
+        &mut self,
+        numbers: RankNumbers,
+        program: &Program,
+        input: Stdio,
+    ) -> io::Result<Spawned> {
         let (control, its_control) = descriptor::socket_pair(Carries::Messages)?;
         descriptor::set_nonblocking(&control, true)?;
         let (its_lifeline, lifeline) = descriptor::pipe()?;
@@ -97,11 +110,11 @@ impl<'a> Spawner<'a> {
             .args(&program.words[1..])
             .env_clear()
             .envs(&program.environment)
-            .env(Names::RANK, seat.rank.to_string())
-            .env(Names::SIZE, seat.size.to_string())
-            .env(Names::LOCAL_RANK, seat.local_rank.to_string())
-            .env(Names::LOCAL_SIZE, seat.local_size.to_string())
-            .env(Names::APPNUM, seat.appnum.to_string())
+            .env(Names::RANK, numbers.rank.to_string())
+            .env(Names::SIZE, numbers.size.to_string())
+            .env(Names::LOCAL_RANK, numbers.local_rank.to_string())
+            .env(Names::LOCAL_SIZE, numbers.local_size.to_string())
+            .env(Names::APPNUM, numbers.appnum.to_string())
             .env(Names::JOB, &self.job)
             .env(Names::JOB_DESCRIPTOR, self.memory.as_raw_fd().to_string())
             .env(
@@ -114,7 +127,7 @@ impl<'a> Spawner<'a> {
             );
         command.stdin(input);
         let mut outputs = None;
-        if !self.straight {
+        if !self.direct {
             let (out, its_out) = descriptor::pipe()?;
             let (err, its_err) = descriptor::pipe()?;
             command.stdout(its_out).stderr(its_err);
@@ -126,7 +139,7 @@ impl<'a> Spawner<'a> {
         signal::unblock_in_child(&mut command, &HANDLED)?;
         process::child_dies_with_us(&mut command, process::SIGKILL);
         let child = command.spawn()?;
-        Ok(Started {
+        Ok(Spawned {
             process: child.id(),
             control,
             lifeline,

@@ -1,7 +1,16 @@
-//! The process that the user sees: terminal, signals, exit code; and the guard of the supervisor.
+//! Guard: a process that runs something in another process, and ends with it. Each of the two watches the
+//! other; whichever is killed, the other ends all that is below it.
+//!
+//! ```text
+//!   whoever started us ── guard ───────────────────── the guarded: supervisor or agent
+//!                           signals, terminal ──▶       own session, ranks
+//!                           ◀── exit code
+//!                           └─ liveness pipe: closes when the guard is gone ─┘
+//! ```
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Read, Write};
+mod terminal;
+
+use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -13,12 +22,10 @@ use weft_sys::process::{
 };
 use weft_sys::signal::{Signals, is_ignored};
 
-use super::{supervisor, verdict};
-use crate::options::Input;
-use crate::plan::Plan;
-use crate::tree;
+use crate::{exit_status, tree};
+use terminal::Terminal;
 
-/// What is handed on to the job.
+/// Handed on to the guarded process.
 const HANDED_ON: [i32; 8] = [
     SIGINT,
     SIGTERM,
@@ -30,23 +37,13 @@ const HANDED_ON: [i32; 8] = [
     SIGCONT,
 ];
 
-/// Runs the job of a plan; answers the exit code.
-///
-/// # Errors
-/// If the two processes cannot be made; nothing was started then.
-pub fn run(plan: &Plan) -> io::Result<u8> {
-    // From a terminal only its foreground may read, and the ranks are not that: we read for them.
-    let pump = plan.input == Input::First && io::stdin().is_terminal();
-    guarded(pump, |vitals, input| supervisor::run(plan, vitals, input))
-}
-
-/// Runs `job` in a process of its own, with a guard before it: us. Whichever of the two is killed, the
-/// other ends all that is below it. `job` is given a pipe that closes when the guard is gone and, if
-/// `pump`, one through which the guard passes on its standard input; it answers the exit code.
+/// Runs `job` in a process of its own, with a guard before it: us. `job` is given a pipe that closes when
+/// the guard is gone and, if `pump`, one through which the guard passes on its standard input; it answers
+/// the exit code.
 ///
 /// # Errors
 /// If the processes cannot be made; nothing was started then.
-pub fn guarded(pump: bool, job: impl FnOnce(OwnedFd, Option<OwnedFd>) -> u8) -> io::Result<u8> {
+pub fn run(pump: bool, job: impl FnOnce(OwnedFd, Option<OwnedFd>) -> u8) -> io::Result<u8> {
     // Children that we had before are not of the job. (A shell that started something and then became
     // us by `exec`.) They must not be mixed up with it: a child of ours, without children, does it all.
     if tree::has_children() {
@@ -76,14 +73,14 @@ fn signals() -> io::Result<Signals> {
 fn alone(pump: bool, job: impl FnOnce(OwnedFd, Option<OwnedFd>) -> u8) -> io::Result<u8> {
     process::adopt_orphans()?;
     let signals = signals()?;
-    let (vitals, ours) = descriptor::pipe()?;
+    let (liveness, ours) = descriptor::pipe()?;
     let (input, terminal) = match pump.then(descriptor::pipe).transpose()? {
         Some((reading, writing)) => (Some(reading), Some(writing)),
         None => (None, None),
     };
     match fork_alone()? {
         Fork::Parent { child } => {
-            drop((vitals, input));
+            drop((liveness, input));
             let terminal = terminal.map(Terminal::new).transpose()?;
             let code = Guard {
                 child,
@@ -98,7 +95,7 @@ fn alone(pump: bool, job: impl FnOnce(OwnedFd, Option<OwnedFd>) -> u8) -> io::Re
         Fork::Child => {
             drop((ours, terminal, signals));
             let _ = rustix::thread::set_name(c"weft-supervisor");
-            std::process::exit(job(vitals, input).into());
+            std::process::exit(job(liveness, input).into());
         }
     }
 }
@@ -167,74 +164,9 @@ impl Guard {
         if self.owns_all && status.code().is_none() {
             eprintln!(
                 "weft: the supervisor of the job was {}; all ranks were ended",
-                verdict::how(status)
+                exit_status::describe(status)
             );
         }
-        Ok(Some(verdict::code_of(status)))
+        Ok(Some(exit_status::code(status)))
     }
-}
-
-/// The terminal that we read for rank 0.
-struct Terminal {
-    standard_input: File,
-    to: File,
-    /// Read and not yet written.
-    held: Vec<u8>,
-}
-
-/// How often a job in the background looks whether it has come to the foreground.
-const LOOK: Duration = Duration::from_millis(500);
-
-impl Terminal {
-    fn new(to: OwnedFd) -> io::Result<Self> {
-        use std::os::fd::AsFd;
-        descriptor::set_nonblocking(&to, true)?;
-        Ok(Self {
-            standard_input: File::from(io::stdin().as_fd().try_clone_to_owned()?),
-            to: File::from(to),
-            held: Vec::new(),
-        })
-    }
-
-    /// Adds what to wait for; answers when to look again at the latest. Who reads a terminal from the
-    /// background is stopped, so nothing is read then.
-    fn entry<'a>(&'a self, entries: &mut Vec<Entry<'a>>) -> Option<Duration> {
-        if !self.held.is_empty() {
-            entries.push(Entry::new(&self.to, Interest::Write));
-            return None;
-        }
-        let foreground = rustix::termios::tcgetpgrp(&self.standard_input);
-        if foreground.is_ok_and(|group| group != rustix::process::getpgrp()) {
-            return Some(LOOK);
-        }
-        entries.push(Entry::new(&self.standard_input, Interest::Read));
-        None
-    }
-
-    /// Moves what is there. False at the end.
-    fn pump(&mut self) -> bool {
-        if self.held.is_empty() {
-            let mut bytes = [0; 4096];
-            match self.standard_input.read(&mut bytes) {
-                Ok(0) => return false,
-                Ok(count) => self.held.extend_from_slice(&bytes[..count]),
-                Err(error) => return retry(&error),
-            }
-        }
-        match self.to.write(&self.held) {
-            Ok(count) => {
-                self.held.drain(..count);
-                true
-            }
-            // Rank 0 has closed its input: nobody wants it.
-            Err(error) => retry(&error),
-        }
-    }
-}
-
-fn retry(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
-    )
 }

@@ -1,6 +1,6 @@
-//! The port through which `weft join` comes in.
+//! Join listener: the port through which `weft join` comes in.
 //!
-//! Who connects is nobody until it has proved the token: each has a short time for it, none delays another,
+//! Who connects is a candidate until it has proved the token: each has a short time for it, none delays another,
 //! and of too many [`EvictionPolicy`] says who goes. When no descriptor is left, nobody is let in for a while.
 
 use std::io;
@@ -12,7 +12,8 @@ use weft_secure::{Channel, EvictionPolicy, Key, SILENT, Source};
 use weft_sys::poll::{Entry, Interest};
 use weft_sys::socket::NotAccepted;
 
-use super::link::{Link, Meeting, Streams};
+use super::handshake::LinkHandshake;
+use super::link::{Link, Streams};
 
 /// How long somebody may take to prove the token.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,30 +26,30 @@ const REST: Duration = Duration::from_millis(100);
 
 /// Somebody who has not proved the token.
 #[derive(Debug)]
-struct Guest {
+struct Candidate {
     /// In the order in which they came.
     number: u64,
     source: Source,
-    meeting: Meeting,
+    handshake: LinkHandshake,
 }
 
-/// A port, and those who have knocked.
+/// A port, and the candidates that have connected to it.
 #[derive(Debug)]
-pub struct Reception {
+pub struct JoinListener {
     listener: TcpListener,
     key: Key,
     /// Most members that may come at the same time.
     ranks: usize,
-    guests: Vec<Guest>,
-    met: Vec<(Meeting, Channel)>,
+    candidates: Vec<Candidate>,
+    /// They have, in this turn.
+    proved: Vec<(LinkHandshake, Channel)>,
     next: u64,
     eviction: EvictionPolicy,
     rests_until: Option<Instant>,
-    /// How many were turned away.
-    pub turned_away: u64,
+    turned_away: u64,
 }
 
-impl Reception {
+impl JoinListener {
     /// Listens there.
     ///
     /// # Errors
@@ -75,8 +76,8 @@ impl Reception {
             listener,
             key,
             ranks: ranks as usize,
-            guests: Vec::new(),
-            met: Vec::new(),
+            candidates: Vec::new(),
+            proved: Vec::new(),
             next: 0,
             eviction: EvictionPolicy::new(),
             rests_until: None,
@@ -90,7 +91,17 @@ impl Reception {
         address.map_or_else(|_| "?".into(), |address| address.to_string())
     }
 
-    /// What to wait for: first the port, then the guests.
+    /// How many were turned away.
+    pub fn turned_away(&self) -> u64 {
+        self.turned_away
+    }
+
+    /// Counts one more that is turned away, although it has proved the token.
+    pub fn note_turned_away(&mut self) {
+        self.turned_away += 1;
+    }
+
+    /// What to wait for: first the port, then the candidates.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         // Who waits keeps it readable, also while nobody can be let in.
         let interest = match self.rests_until {
@@ -98,23 +109,30 @@ impl Reception {
             Some(_) => Interest::Nothing,
         };
         let port = std::iter::once(Entry::new(&self.listener, interest));
-        port.chain(self.guests.iter().map(|guest| guest.meeting.reading()))
+        port.chain(
+            self.candidates
+                .iter()
+                .map(|candidate| candidate.handshake.reading()),
+        )
     }
 
     /// When the patience with somebody ends, or a rest.
     pub fn next_look(&self) -> Option<Instant> {
-        let guests = self.guests.iter().map(|guest| guest.meeting.deadline);
-        guests.chain(self.rests_until).min()
+        let candidates = self
+            .candidates
+            .iter()
+            .map(|candidate| candidate.handshake.deadline());
+        candidates.chain(self.rests_until).min()
     }
 
     /// Goes on with those who are ready (as [`entries`](Self::entries) counts them), and answers those
     /// who have proved the token.
     pub fn proceed(&mut self, ready: &[bool], now: Instant, silence: Duration) -> Vec<Link> {
-        for (index, guest) in std::mem::take(&mut self.guests).into_iter().enumerate() {
+        for (index, candidate) in std::mem::take(&mut self.candidates).into_iter().enumerate() {
             if ready.get(index + 1) == Some(&true) {
-                self.hear(guest, now);
+                self.hear(candidate, now);
             } else {
-                self.keep(guest, now);
+                self.keep(candidate, now);
             }
         }
         if self.rests_until.is_some_and(|until| now >= until) {
@@ -122,23 +140,24 @@ impl Reception {
         } else if ready.first() == Some(&true) {
             self.admit(now);
         }
-        let met = self.met.drain(..);
-        met.map(|(meeting, channel)| meeting.link(channel, silence))
+        let proved = self.proved.drain(..);
+        proved
+            .map(|(handshake, channel)| handshake.link(channel, silence))
             .collect()
     }
 
-    /// Goes on with a guest as far as what it has said leads.
-    fn hear(&mut self, mut guest: Guest, now: Instant) {
-        match guest.meeting.proceed() {
-            Ok(Some(channel)) => self.met.push((guest.meeting, channel)),
-            Ok(None) => self.keep(guest, now),
+    /// Goes on with a candidate as far as what it has said allows.
+    fn hear(&mut self, mut candidate: Candidate, now: Instant) {
+        match candidate.handshake.proceed() {
+            Ok(Some(channel)) => self.proved.push((candidate.handshake, channel)),
+            Ok(None) => self.keep(candidate, now),
             Err(_) => self.turned_away += 1,
         }
     }
 
-    fn keep(&mut self, guest: Guest, now: Instant) {
-        if now < guest.meeting.deadline {
-            self.guests.push(guest);
+    fn keep(&mut self, candidate: Candidate, now: Instant) {
+        if now < candidate.handshake.deadline() {
+            self.candidates.push(candidate);
         } else {
             self.turned_away += 1;
         }
@@ -167,19 +186,19 @@ impl Reception {
             let _ = stream.set_nodelay(true);
             let begun = Streams::one(OwnedFd::from(stream))
                 .map_err(Into::into)
-                .and_then(|streams| Meeting::expect(&self.key, streams, PATIENCE));
-            let Ok(meeting) = begun else {
+                .and_then(|streams| LinkHandshake::expect(&self.key, streams, PATIENCE));
+            let Ok(handshake) = begun else {
                 self.turned_away += 1;
                 continue;
             };
             self.next += 1;
-            let guest = Guest {
+            let candidate = Candidate {
                 number: self.next,
                 source: Source::of(from.ip()),
-                meeting,
+                handshake,
             };
             // Its first message is often here already.
-            self.hear(guest, now);
+            self.hear(candidate, now);
             if self.waiting(true).count() > SILENT + self.ranks {
                 self.drop_one(true, now);
             }
@@ -187,9 +206,9 @@ impl Reception {
     }
 
     /// Those whose first message was answered, or was not.
-    fn waiting(&self, answered: bool) -> impl Iterator<Item = &Guest> {
-        let guests = self.guests.iter();
-        guests.filter(move |guest| guest.meeting.is_answered() == answered)
+    fn waiting(&self, answered: bool) -> impl Iterator<Item = &Candidate> {
+        let candidates = self.candidates.iter();
+        candidates.filter(move |candidate| candidate.handshake.is_answered() == answered)
     }
 
     /// Drops one of them, after what it has said was heard. False: all were heard, and none is left.
@@ -197,21 +216,25 @@ impl Reception {
         loop {
             let mut waiting: Vec<_> = self
                 .waiting(answered)
-                .map(|guest| (guest.number, guest.source))
+                .map(|candidate| (candidate.number, candidate.source))
                 .collect();
             waiting.sort_unstable_by_key(|(number, _)| *number);
             let Some(victim) = self.eviction.victim(&waiting) else {
                 return false;
             };
-            let place = |guests: &[Guest]| guests.iter().position(|guest| guest.number == victim);
-            let Some(found) = place(&self.guests) else {
+            let position = |candidates: &[Candidate]| {
+                candidates
+                    .iter()
+                    .position(|candidate| candidate.number == victim)
+            };
+            let Some(found) = position(&self.candidates) else {
                 return false;
             };
-            let guest = self.guests.swap_remove(found);
-            self.hear(guest, now);
-            match place(&self.guests) {
-                Some(found) if self.guests[found].meeting.is_answered() == answered => {
-                    self.guests.swap_remove(found);
+            let candidate = self.candidates.swap_remove(found);
+            self.hear(candidate, now);
+            match position(&self.candidates) {
+                Some(found) if self.candidates[found].handshake.is_answered() == answered => {
+                    self.candidates.swap_remove(found);
                     self.turned_away += 1;
                     return true;
                 }
@@ -235,8 +258,8 @@ mod tests {
     #[test]
     fn who_knows_the_token_comes_in_past_any_number_of_strangers() {
         let key = Key::random().expect("random");
-        let mut reception = Reception::open("127.0.0.1:0", key.clone(), 4).expect("a port");
-        let address = reception.address();
+        let mut listener = JoinListener::open("127.0.0.1:0", key.clone(), 4).expect("a port");
+        let address = listener.address();
         let mut strangers: Vec<TcpStream> = (0..SILENT + 20)
             .map(|_| TcpStream::connect(&address).expect("listens"))
             .collect();
@@ -244,29 +267,29 @@ mod tests {
         let _ = strangers[71].write_all(&[7; 4096]);
         let member = std::thread::spawn(move || {
             let stream = TcpStream::connect(address).expect("listens");
-            Meeting::begin(&key, Streams::one(stream.into())?, LONG)?.wait(LONG)
+            LinkHandshake::begin(&key, Streams::one(stream.into())?, LONG)?.wait(LONG)
         });
         let mut met = Vec::new();
         while met.is_empty() {
-            let mut entries: Vec<_> = reception.entries().collect();
+            let mut entries: Vec<_> = listener.entries().collect();
             poll::wait(&mut entries, Some(LONG)).expect("polls");
             let ready: Vec<bool> = entries.iter().map(Entry::is_ready).collect();
             drop(entries);
-            met = reception.proceed(&ready, Instant::now(), LONG);
+            met = listener.proceed(&ready, Instant::now(), LONG);
         }
         assert!(member.join().expect("no panic").is_ok());
-        assert!(reception.turned_away > 10);
+        assert!(listener.turned_away > 10);
     }
 
     /// Goes on until nobody is ready; answers who has come in, and how often it went round.
-    fn attend(reception: &mut Reception, most: usize) -> (usize, usize) {
+    fn attend(listener: &mut JoinListener, most: usize) -> (usize, usize) {
         let mut met = 0;
         for turn in 0..most {
-            let mut entries: Vec<_> = reception.entries().collect();
+            let mut entries: Vec<_> = listener.entries().collect();
             let found = poll::wait(&mut entries, Some(Duration::from_millis(50))).expect("polls");
             let ready: Vec<bool> = entries.iter().map(Entry::is_ready).collect();
             drop(entries);
-            met += reception.proceed(&ready, Instant::now(), LONG).len();
+            met += listener.proceed(&ready, Instant::now(), LONG).len();
             if found == 0 {
                 return (met, turn);
             }
@@ -279,21 +302,21 @@ mod tests {
     fn members_do_not_push_each_other_out() {
         const MEMBERS: usize = 200;
         let key = Key::random().expect("random");
-        let mut reception = Reception::open("127.0.0.1:0", key.clone(), 200).expect("a port");
-        let address = reception.address();
-        let mut members: Vec<Meeting> = (0..MEMBERS)
+        let mut listener = JoinListener::open("127.0.0.1:0", key.clone(), 200).expect("a port");
+        let address = listener.address();
+        let mut members: Vec<LinkHandshake> = (0..MEMBERS)
             .map(|_| {
                 let stream = TcpStream::connect(&address).expect("listens");
                 let streams = Streams::one(stream.into()).expect("its mode is set");
-                Meeting::begin(&key, streams, LONG).expect("begins")
+                LinkHandshake::begin(&key, streams, LONG).expect("begins")
             })
             .collect();
-        assert_eq!(attend(&mut reception, 1000).0, 0);
-        let answers = members.iter_mut().map(Meeting::proceed);
+        assert_eq!(attend(&mut listener, 1000).0, 0);
+        let answers = members.iter_mut().map(LinkHandshake::proceed);
         let met = answers.filter(|answer| matches!(answer, Ok(Some(_))));
         assert_eq!(met.count(), MEMBERS);
-        assert_eq!(attend(&mut reception, 1000).0, MEMBERS);
-        assert_eq!(reception.turned_away, 0);
+        assert_eq!(attend(&mut listener, 1000).0, MEMBERS);
+        assert_eq!(listener.turned_away, 0);
     }
 
     /// What this test program is told when it is started as a child of itself.
@@ -306,7 +329,7 @@ mod tests {
             return without_descriptors();
         }
         let test =
-            "hosts::reception::tests::without_descriptors_nobody_is_let_in_and_nothing_spins";
+            "hosts::join_listener::tests::without_descriptors_nobody_is_let_in_and_nothing_spins";
         let us = std::env::current_exe().expect("this program");
         let child = std::process::Command::new(us)
             .args(["--exact", test, "--nocapture"])
@@ -320,8 +343,8 @@ mod tests {
     fn without_descriptors() {
         use rustix::process::{Resource, getrlimit, setrlimit};
         let key = Key::random().expect("random");
-        let mut reception = Reception::open("127.0.0.1:0", key.clone(), 4).expect("a port");
-        let address = reception.address();
+        let mut listener = JoinListener::open("127.0.0.1:0", key.clone(), 4).expect("a port");
+        let address = listener.address();
         let connect = || TcpStream::connect(&address).expect("listens");
         let waiting: Vec<TcpStream> = (0..3).map(|_| connect()).collect();
         let mut few = getrlimit(Resource::Nofile);
@@ -329,17 +352,17 @@ mod tests {
         setrlimit(Resource::Nofile, few).expect("less is allowed");
         let file = || std::fs::File::open("/dev/null").ok();
         let all: Vec<std::fs::File> = std::iter::from_fn(file).collect();
-        let (met, turns) = attend(&mut reception, 10_000);
+        let (met, turns) = attend(&mut listener, 10_000);
         assert_eq!(met, 0);
         assert!(turns < 100, "it went round {turns} times");
-        assert!(reception.next_look().is_some(), "somebody has to come back");
+        assert!(listener.next_look().is_some(), "somebody has to come back");
         eprintln!("rested after {turns} turns");
         drop((all, waiting));
         let stream = connect();
         let member = std::thread::spawn(move || {
-            Meeting::begin(&key, Streams::one(stream.into())?, LONG)?.wait(LONG)
+            LinkHandshake::begin(&key, Streams::one(stream.into())?, LONG)?.wait(LONG)
         });
-        let came = (0..200).any(|_| attend(&mut reception, 1).0 == 1);
+        let came = (0..200).any(|_| attend(&mut listener, 1).0 == 1);
         assert!(came && member.join().expect("no panic").is_ok());
     }
 
@@ -347,7 +370,7 @@ mod tests {
     fn what_is_no_address_of_ours_is_refused() {
         let key = Key::random().expect("random");
         for listen in ["192.0.2.1:0", "7000"] {
-            let error = Reception::open(listen, key.clone(), 4).expect_err(listen);
+            let error = JoinListener::open(listen, key.clone(), 4).expect_err(listen);
             assert!(error.to_string().contains("ADDRESS:PORT"), "{error}");
         }
     }

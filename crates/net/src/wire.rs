@@ -10,7 +10,7 @@ mod virtual_wire;
 mod xdp;
 
 pub use access::{Access, Plug, PlugKind};
-pub use device::{DeviceRx, DeviceTx, TapPlace};
+pub use device::{DeviceRx, DeviceTx, TapInterface};
 pub use packet::{PacketRx, PacketTx};
 pub use veth::{HOST, NEAR, Veth};
 pub use virtual_wire::{Far, Shape, VirtualRx, VirtualTx, virtual_wire};

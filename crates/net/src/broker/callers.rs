@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use weft_sys::passing::{self, Credentials};
-use weft_sys::poll::{Entry, Interest};
+use weft_sys::poll::{Interest, PollFd};
 
 use super::line::{Heard, LONGEST, Line};
 use super::messages::Answer;
@@ -104,19 +104,19 @@ impl<L: Listen> Callers<L> {
     }
 
     /// Adds what is to be waited for: one entry for the listener, one for each call.
-    pub(super) fn watch<'c>(&'c self, entries: &mut Vec<Entry<'c>>) {
+    pub(super) fn watch<'c>(&'c self, entries: &mut Vec<PollFd<'c>>) {
         let new = match self.paused {
             Some(_) => Interest::Nothing,
             None => Interest::Read,
         };
-        entries.push(Entry::new(&self.listener, new));
+        entries.push(PollFd::new(&self.listener, new));
         entries.extend(self.calls.iter().map(|call| {
             let interest = match call.state {
                 State::Asking(_) => Interest::Read,
                 State::Waiting => Interest::Nothing,
                 State::Answering { .. } => Interest::Write,
             };
-            Entry::new(&call.stream, interest)
+            PollFd::new(&call.stream, interest)
         }));
     }
 

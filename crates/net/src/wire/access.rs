@@ -12,7 +12,7 @@ use weft_sys::tap::TapDevice;
 use weft_sys::xdp::XdpSocket;
 
 use super::xdp::{XdpAccess, XdpPlug};
-use super::{TapPlace, Veth};
+use super::{TapInterface, Veth};
 use crate::description::WireDriver;
 
 /// An interface of the host that the system has to itself.
@@ -126,7 +126,7 @@ impl Access {
     ///
     /// # Errors
     /// If no descriptors are left.
-    pub fn to_tap(place: &TapPlace) -> io::Result<Self> {
+    pub fn to_tap(place: &TapInterface) -> io::Result<Self> {
         Ok(Self {
             way: Way::Tap(place.device.share()?),
             namespace: None,

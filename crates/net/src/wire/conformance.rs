@@ -8,7 +8,7 @@ use std::time::Duration;
 use weft_sys::clock;
 use weft_sys::netns::NetworkNamespace;
 use weft_sys::packet::{BATCH, PacketSocket};
-use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::poll::{self, Interest, PollFd};
 
 use super::*;
 use crate::buffers::{BufferMemory, Buffers, ROOM, SIZE};
@@ -193,7 +193,7 @@ fn place(kind: Kind) -> Option<Place> {
             }
         }
         Kind::Tap => {
-            let kept = match TapPlace::create() {
+            let kept = match TapInterface::create() {
                 Ok(kept) => kept,
                 Err(why) => {
                     eprintln!("{kind:?} left out: {why}");
@@ -230,7 +230,7 @@ fn wait(rx: &dyn RxWire) {
     let left = deadline.map(|at| Duration::from_nanos(at.saturating_sub(clock::monotonic())));
     match rx.descriptor() {
         Some(descriptor) => {
-            let mut entries = [Entry::new(&descriptor, Interest::Read)];
+            let mut entries = [PollFd::new(&descriptor, Interest::Read)];
             let found = poll::wait(&mut entries, Some(left.unwrap_or(LIMIT))).expect("polls");
             assert!(found > 0 || left.is_some(), "nothing was announced");
         }
@@ -327,7 +327,7 @@ fn nothing_is_announced_when_nothing_is_there(place: &mut Place) {
     while place.look().is_some() {}
     place.rx.flush();
     if let Some(descriptor) = place.rx.descriptor() {
-        let mut entries = [Entry::new(&descriptor, Interest::Read)];
+        let mut entries = [PollFd::new(&descriptor, Interest::Read)];
         let found = poll::wait(&mut entries, Some(Duration::ZERO)).expect("polls");
         assert_eq!(found, 0, "a driver would spin");
     } else {

@@ -14,15 +14,15 @@ use super::{RETRY, RxWire, TxWire, put_region};
 use crate::buffers::{Buffers, ROOM};
 use crate::queue::Descriptor;
 
-/// A network namespace without a name in which the far end of the wire is.
-pub struct TapPlace {
+/// A TAP interface in a network namespace without a name: the driver has its descriptor.
+pub struct TapInterface {
     /// Where programs that talk to the clients run.
     pub namespace: NetworkNamespace,
     /// The driver's end.
     pub device: TapDevice,
 }
 
-impl TapPlace {
+impl TapInterface {
     /// Makes it. Needs CAP_SYS_ADMIN, CAP_NET_ADMIN and the program `ip`.
     ///
     /// # Errors

@@ -106,7 +106,7 @@ fn the_policy_changes_live_without_losing_a_frame() {
     let mut before = Vec::new();
     loaded.run(300);
     loaded.rates(300, &mut before);
-    let mut choice = loaded.system().description.choice();
+    let mut choice = loaded.system().description().choice();
     for (order, weights, limits) in [
         (Order::RoundRobin, [1, 1, 1, 1], [0; 4]),
         (Order::Weighted, [4, 2, 1, 1], [0; 4]),

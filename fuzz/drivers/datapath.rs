@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weft_net::broker::{Answer, Heard, LONGEST, Line, Question};
+use weft_net::broker::{Answer, LONGEST, LineProgress, PartialLine, Question};
 use weft_net::client::Work;
 use weft_net::description::Description;
 use weft_net::plan;
@@ -38,20 +38,20 @@ fn line(script: &mut Script<'_>) {
     let tail = usize::from(script.byte());
     text.extend_from_slice(script.bytes(tail));
     let end = text.iter().position(|&byte| byte == b'\n');
-    let mut line = Line::default();
+    let mut line = PartialLine::default();
     let mut rest = &text[..];
     while !rest.is_empty() {
         let most = 1 + usize::from(script.short()) % 8_192;
         let (piece, others) = rest.split_at(most.min(rest.len()));
         rest = others;
-        match line.hear(piece) {
-            Heard::More => {}
-            Heard::Whole(heard) => {
+        match line.push(piece) {
+            LineProgress::Incomplete => {}
+            LineProgress::Whole(heard) => {
                 assert!(heard.len() <= LONGEST);
                 assert_eq!(heard, text[..end.expect("there was one")]);
                 return;
             }
-            Heard::TooLong => {
+            LineProgress::TooLong => {
                 assert!(end.unwrap_or(text.len()) > LONGEST);
                 return;
             }

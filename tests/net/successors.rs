@@ -1,4 +1,4 @@
-//! A client that is gone and left a process behind that holds all it had: descriptors, mappings, events, the
+//! Successors of a client that is gone and left a process behind that holds all it had: descriptors, mappings, events, the
 //! connection to the broker. Its successor's bytes do not reach that process, and nothing that it does
 //! reaches the successor or the components.
 
@@ -255,7 +255,7 @@ fn nor_behind_a_driver_alone() {
 fn one_that_gives_its_place_back_and_lives_on_sees_nothing() {
     let up = Up::start("kept", &format!("{TWO}[[client]]\nname = \"guest\"\n")).expect("up");
     let (capabilities, connection) = broker::attach(&up.name, "guest").expect("the place is free");
-    // Board, two regions, two channels.
+    // Control page, two regions, two channels.
     let all: Vec<_> = capabilities
         .into_parts()
         .1

@@ -1,4 +1,4 @@
-//! A whole system in one thread and in virtual time: every component in turn, the clock jumps to the next
+//! Simulation: a whole system in one thread and in virtual time: every component in turn, the clock jumps to the next
 //! deadline. The same input gives the same result.
 
 use std::io;

@@ -17,13 +17,13 @@ mod callers;
 mod journal;
 mod line;
 mod messages;
-mod places;
 mod process;
 mod restarts;
+mod slots;
 mod status;
 
 pub use callers::{CALL, CALLS};
-pub use line::{Heard, LONGEST, Line};
+pub use line::{LONGEST, LineProgress, PartialLine};
 pub use messages::{Answer, ClientStatus, ComponentStatus, Question, Status, ask, attach};
 pub use process::{FarEnd, Start, component_main};
 
@@ -43,9 +43,9 @@ use crate::system::{ComponentId, PHASES, System, card_buffers};
 use crate::wire::{Access, HOST, NEAR, TapInterface, Veth};
 use callers::{CallNumber, Callers, Turn};
 use journal::Journal;
-use places::{Pending, Place};
 use process::{Running, VirtualWire, WireMessage};
 use restarts::Restarts;
+use slots::{ClientSlot, PendingAttachment};
 
 /// A running system of processes.
 pub struct Broker {
@@ -56,9 +56,9 @@ pub struct Broker {
     lives: HashMap<ComponentId, Life>,
     restarts: HashMap<ComponentId, Restarts>,
     /// Places for programs that attach, by client; one that is free is not there.
-    places: HashMap<usize, Place>,
+    slots: HashMap<usize, ClientSlot>,
     /// Programs that get a place as soon as it is ready.
-    pending: Vec<Pending>,
+    pending: Vec<PendingAttachment>,
     callers: Callers<UnixListener>,
     journal: Journal,
 }
@@ -171,7 +171,7 @@ impl Broker {
         let mut broker = Self {
             lives: HashMap::new(),
             restarts: HashMap::new(),
-            places: HashMap::new(),
+            slots: HashMap::new(),
             pending: Vec::new(),
             callers: Callers::new(listener, processes::user()),
             journal: Journal::default(),
@@ -267,16 +267,16 @@ impl Broker {
                     self.say(format_args!("{error}; it goes on in 0.1 s"));
                     // Without descriptors this only sleeps.
                     let _ = poll::wait(&mut [], Some(Duration::from_nanos(RETRY)));
-                    Ready::default()
+                    Readiness::default()
                 }
             };
             for id in ready.ended {
                 self.note_end(id);
             }
             for client in ready.left {
-                self.places.insert(client, Place::Leaving);
+                self.slots.insert(client, ClientSlot::Leaving);
             }
-            self.clear_places();
+            self.clear_slots();
             self.start_again();
             let turn = self.callers.turn(&ready.callers, clock::monotonic());
             if self.answer_all(turn) {
@@ -287,8 +287,8 @@ impl Broker {
     }
 
     /// Waits for news, or until something is due.
-    fn wait(&self) -> io::Result<Ready> {
-        let mut ready = Ready::default();
+    fn wait(&self) -> io::Result<Readiness> {
+        let mut ready = Readiness::default();
         let mut entries = Vec::new();
         let mut components = Vec::new();
         for (id, life) in &self.lives {
@@ -298,8 +298,8 @@ impl Broker {
             }
         }
         let mut clients = Vec::new();
-        for (client, place) in &self.places {
-            if let Place::Taken(attached) = place {
+        for (client, slot) in &self.slots {
+            if let ClientSlot::Taken(attached) = slot {
                 attached.watch(&mut entries);
                 clients.resize(entries.len() - components.len(), *client);
             }
@@ -334,9 +334,9 @@ impl Broker {
             Life::Ended { due, .. } => Some(*due),
         });
         let leaving = self
-            .places
+            .slots
             .values()
-            .any(|place| matches!(place, Place::Leaving));
+            .any(|slot| matches!(slot, ClientSlot::Leaving));
         let pending = !self.pending.is_empty();
         ended
             .chain(self.callers.deadline())
@@ -447,7 +447,7 @@ impl Broker {
 
 /// Of whom there is news.
 #[derive(Default)]
-struct Ready {
+struct Readiness {
     /// Components that have ended.
     ended: Vec<ComponentId>,
     /// Clients whose program is gone.

@@ -7,7 +7,7 @@
 //!                          (policy)
 //! ```
 //!
-//! A component works until its queues are empty, then sleeps until a neighbour rings. Between two
+//! A component works until its queues are empty, then sleeps until a neighbour notifies it. Between two
 //! components lies one [`queue::channel`]. Buffers belong to whoever fills them, and come back to it.
 //!
 //! | who | maps | may write |

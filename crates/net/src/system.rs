@@ -432,7 +432,7 @@ impl System {
     }
 }
 
-/// Whether a channel goes to its next generation in this phase of a renewal.
+/// Whether a channel goes to its next generation in this phase of a reattachment.
 fn is_due(link: &Link, gone: ComponentId, phase: usize) -> bool {
     let to_copier = link.source.0 == ComponentId::RxMux;
     // Behind a client-side driver: who owns the buffers has all of them again, so whoever may still have some

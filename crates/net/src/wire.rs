@@ -1,4 +1,4 @@
-//! What the driver sees of a network: two rings of buffers, as a card has them.
+//! Wires: what the driver sees of a network, two rings of buffers, as a card has them.
 
 mod access;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A lifeline: a pipe whose writing end one process holds; when that process is gone, however it went,
+//! Lifeline: a pipe whose writing end one process holds; when that process is gone, however it went,
 //! the kernel ends those at the reading ends. A local socket over which the other side says nothing
 //! unasked is as good.
 //!

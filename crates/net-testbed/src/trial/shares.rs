@@ -1,4 +1,4 @@
-//! The trial of policies: changed in the running system, four times, among clients that always have a frame.
+//! The trial of policies: the policy is changed in the running system, four times, among clients that always have a frame.
 
 use std::io;
 use std::time::Duration;

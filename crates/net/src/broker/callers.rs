@@ -1,4 +1,4 @@
-//! Those who connect: who they are comes first, and nobody is waited for.
+//! Callers, who connect to the broker: who they are comes first, and nobody is waited for.
 //!
 //! ```text
 //!   accept ──another user──▶ refused, not a byte is read
@@ -18,7 +18,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use weft_sys::passing::{self, Credentials};
 use weft_sys::poll::{Interest, PollFd};
 
-use super::line::{Heard, LONGEST, Line};
+use super::line::{LONGEST, LineProgress, PartialLine};
 use super::messages::Answer;
 
 /// Calls of one user that are not answered, at most.
@@ -52,7 +52,7 @@ impl Listen for UnixListener {
 pub(super) struct CallNumber(u64);
 
 enum State {
-    Asking(Line),
+    Asking(PartialLine),
     /// The question was handed out.
     Waiting,
     Answering {
@@ -189,7 +189,7 @@ impl<L: Listen> Callers<L> {
             stream,
             user: who.user,
             until: now + CALL,
-            state: State::Asking(Line::default()),
+            state: State::Asking(PartialLine::default()),
         };
         self.next += 1;
         // Who asks properly has mostly done so by now.
@@ -252,14 +252,14 @@ impl Call {
                 for _ in 0..=LONGEST / piece.len() {
                     match (&self.stream).read(&mut piece) {
                         Ok(0) => return false,
-                        Ok(count) => match line.hear(&piece[..count]) {
-                            Heard::More => {}
-                            Heard::Whole(question) => {
+                        Ok(count) => match line.push(&piece[..count]) {
+                            LineProgress::Incomplete => {}
+                            LineProgress::Whole(question) => {
                                 questions.push((self.number, question));
                                 self.state = State::Waiting;
                                 return true;
                             }
-                            Heard::TooLong => {
+                            LineProgress::TooLong => {
                                 let refusal = Answer::Refused(format!(
                                     "a question has at most {LONGEST} bytes"
                                 ));

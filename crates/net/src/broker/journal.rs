@@ -1,4 +1,4 @@
-//! Sentences for whoever looks after the system, on standard error: the broker neither waits for a reader,
+//! Journal: sentences for whoever looks after the system, on standard error: the broker neither waits for a reader,
 //! nor ends because there is none, nor says more in a second than can be read.
 
 use std::fmt;

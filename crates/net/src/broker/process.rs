@@ -1,4 +1,4 @@
-//! A component as a process: started with one socket, over which its capabilities come.
+//! Process of a component: started with one socket, over which its capabilities come.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,4 +1,4 @@
-//! How everybody is.
+//! Status of a system: clients, components, policy.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -6,8 +6,8 @@ use weft_sys::netns::NetworkNamespace;
 use weft_sys::process as processes;
 
 use super::messages::{ClientStatus, ComponentStatus, Status};
-use super::places::Place;
 use super::restarts::Restarts;
+use super::slots::ClientSlot;
 use super::{Broker, Life, Wire};
 use crate::system::ComponentId;
 
@@ -46,7 +46,7 @@ impl Broker {
                 }
                 false => (0, 0),
             };
-            let attached = matches!(self.places.get(&index), Some(Place::Taken(_)));
+            let attached = matches!(self.slots.get(&index), Some(ClientSlot::Taken(_)));
             let runs = self
                 .lives
                 .get(&ComponentId::Client(index))

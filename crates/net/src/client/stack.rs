@@ -150,7 +150,7 @@ impl Stack {
     /// When the stack wants to be polled although nothing comes, in nanoseconds.
     pub fn poll_at(&mut self, now: u64) -> Option<u64> {
         if self.port.is_hungry() {
-            // What the sockets hold goes out when a buffer comes back, which rings.
+            // What the sockets hold goes out when a buffer comes back, which notifies.
             return None;
         }
         let at = self.interface.poll_at(instant(now), &self.sockets)?;

@@ -1,4 +1,4 @@
-//! A pair of rings with the events of both sides: all that two neighbours share beside the buffers.
+//! Channel: a pair of rings with the events of both sides: all that two neighbours share beside the buffers.
 
 use std::any::Any;
 use std::io;

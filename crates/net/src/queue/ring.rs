@@ -1,4 +1,4 @@
-//! One ring of descriptors in memory that two processes share and neither trusts.
+//! Ring of descriptors in memory that two processes share and neither trusts.
 //!
 //! ```text
 //!   shared:   tail │ head │ waiting │ slot 0 … slot capacity-1      (each group on lines of its own)
@@ -253,9 +253,9 @@ impl Producer {
         Ok(())
     }
 
-    /// Lets the consumer see all that was pushed. True: it waits, ring its bell.
+    /// Lets the consumer see all that was pushed. True: it waits, and is to be notified.
     #[inline]
-    #[must_use = "a consumer that waits and is not rung sleeps on"]
+    #[must_use = "a consumer that waits and is not notified sleeps on"]
     pub fn publish(&mut self) -> bool {
         if self.published == self.next {
             return false;
@@ -388,9 +388,9 @@ impl Consumer {
         }
     }
 
-    /// Asks to be rung when something comes, and looks once more: true if something is there
+    /// Asks to be notified when something comes, and looks once more: true if something is there
     /// already (then nothing was asked, do not sleep).
-    #[must_use = "with something in the queue there is no bell to wait for"]
+    #[must_use = "with something in the queue there is no event to wait for"]
     pub fn announce(&mut self) -> bool {
         let waiting = &self.memory.words().waiting;
         // W.

@@ -59,7 +59,7 @@ fn only_a_waiting_consumer_is_rung_and_once() {
     producer.push(number(2)).expect("there is room");
     assert!(producer.publish());
     producer.push(number(3)).expect("there is room");
-    assert!(!producer.publish(), "rung already");
+    assert!(!producer.publish(), "notified already");
 }
 
 #[test]

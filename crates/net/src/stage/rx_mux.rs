@@ -1,4 +1,4 @@
-//! The Rx multiplexer: whose frame is it?
+//! The Rx multiplexer: gives each frame to the client whose address it has.
 
 use std::io;
 

@@ -1,4 +1,5 @@
-//! The Tx multiplexer: whose frame is next. The [`Policy`] decides, this file keeps the books.
+//! The Tx multiplexer: sends the frames of all clients in the order that a [`Policy`] decides. This file keeps
+//! count of the buffers.
 
 use std::io;
 

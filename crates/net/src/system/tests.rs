@@ -28,7 +28,7 @@ fn inodes(capabilities: &Capabilities) -> Vec<u64> {
         let file = std::fs::File::from(descriptor.try_clone().expect("descriptors are left"));
         file.metadata().expect("it is open").ino()
     });
-    // ControlPage, ear, two regions, memory and bell of two channels: the others are not memory.
+    // Control page, waiter, two regions, memory and event of two channels: the others are not memory.
     let memory = [0, 2, 3, 4, 6];
     let all: Vec<u64> = all.collect();
     memory.map(|place| all[place]).to_vec()

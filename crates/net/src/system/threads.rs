@@ -1,4 +1,4 @@
-//! Threads of a system: its components in this process, or as one thread: for tests, for measuring, and where there
+//! Threads: a system whose components run in threads of this process, or in one. For tests, for measuring, and where there
 //! is no privilege.
 
 use std::io;

@@ -1,4 +1,4 @@
-//! A wire that is a descriptor (TAP): the other end is an interface of the host. One system call and
+//! TAP: a wire that is a descriptor: the other end is an interface of the host. One system call and
 //! one copy for each frame; no other privilege than to make it.
 
 use std::collections::VecDeque;

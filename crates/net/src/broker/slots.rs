@@ -1,4 +1,4 @@
-//! Places for programs that attach: who has one, for how long, and what must be done before the next.
+//! Client slots: the places for programs that attach. Who has one, for how long, and what must be done before the next.
 //!
 //! ```text
 //!   free ──capabilities──▶ taken ──its process or its connection ends──▶ leaving ──memory made anew──▶ free
@@ -23,8 +23,8 @@ use crate::system::ComponentId;
 /// How long a program waits for its place to be ready before it is told to come again, in nanoseconds.
 const READY: u64 = 3_000_000_000;
 
-/// A place that is not free.
-pub(super) enum Place {
+/// The place of a client that is not free.
+pub(super) enum ClientSlot {
     Taken(Attached),
     /// Its program is gone, and its memory is not replaced yet.
     Leaving,
@@ -45,7 +45,7 @@ impl Attached {
 }
 
 /// A program that asked for a place.
-pub(super) struct Pending {
+pub(super) struct PendingAttachment {
     number: CallNumber,
     client: usize,
     until: u64,
@@ -74,10 +74,10 @@ impl Broker {
                 places()
             ));
         }
-        if matches!(self.places.get(&client), Some(Place::Taken(_))) {
+        if matches!(self.slots.get(&client), Some(ClientSlot::Taken(_))) {
             return Err(taken(name));
         }
-        self.pending.push(Pending {
+        self.pending.push(PendingAttachment {
             number,
             client,
             until: clock::monotonic() + READY,
@@ -86,15 +86,15 @@ impl Broker {
     }
 
     /// Makes the memory of those who are gone anew. What cannot be made now is tried again.
-    pub(super) fn clear_places(&mut self) {
+    pub(super) fn clear_slots(&mut self) {
         let leaving: Vec<usize> = self
-            .places
+            .slots
             .iter()
-            .filter_map(|(&client, place)| matches!(place, Place::Leaving).then_some(client))
+            .filter_map(|(&client, slot)| matches!(slot, ClientSlot::Leaving).then_some(client))
             .collect();
         for client in leaving {
             match self.reattach(ComponentId::Client(client)) {
-                Ok(()) => _ = self.places.remove(&client),
+                Ok(()) => _ = self.slots.remove(&client),
                 Err(error) => {
                     let name = self.system.name(ComponentId::Client(client));
                     self.say(format_args!("the place {name} is not free yet: {error}"));
@@ -110,8 +110,8 @@ impl Broker {
                 continue;
             }
             let name = self.system.name(ComponentId::Client(pending.client));
-            let refusal = match self.places.get(&pending.client) {
-                Some(Place::Taken(_)) => taken(&name),
+            let refusal = match self.slots.get(&pending.client) {
+                Some(ClientSlot::Taken(_)) => taken(&name),
                 // No byte of the next one may go where the last one looks.
                 None if self.system.is_settled(pending.client) => match self.hand_out(&pending) {
                     Ok(()) => continue,
@@ -136,7 +136,7 @@ impl Broker {
     ///
     /// # Errors
     /// If nothing could be made to be given: the caller still waits for an answer.
-    fn hand_out(&mut self, pending: &Pending) -> io::Result<()> {
+    fn hand_out(&mut self, pending: &PendingAttachment) -> io::Result<()> {
         let capabilities = self
             .system
             .capabilities(ComponentId::Client(pending.client))?;
@@ -147,16 +147,16 @@ impl Broker {
             send_capabilities(&stream, capabilities)?;
             Ok(process)
         });
-        let place = match given {
-            Ok(process) => Place::Taken(Attached { stream, process }),
+        let slot = match given {
+            Ok(process) => ClientSlot::Taken(Attached { stream, process }),
             Err(error) => {
                 let name = self.system.name(ComponentId::Client(pending.client));
                 self.say(format_args!("the place {name} could not be given: {error}"));
                 // Some of it may have arrived.
-                Place::Leaving
+                ClientSlot::Leaving
             }
         };
-        self.places.insert(pending.client, place);
+        self.slots.insert(pending.client, slot);
         Ok(())
     }
 }

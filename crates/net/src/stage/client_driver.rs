@@ -2,9 +2,10 @@
 
 use std::io;
 
-use super::{BURST, Component};
-use crate::board::Station;
+use super::{BURST, Stage};
 use crate::buffers::SIZE;
+use crate::control::Counters;
+use crate::control::orders::Reattachment;
 use crate::queue::{Descriptor, Ledger, Sink, Source};
 
 /// Validates everything that one client writes before anybody whom others need sees it: a client that
@@ -14,7 +15,6 @@ use crate::queue::{Descriptor, Ledger, Sink, Source};
 /// Port 0 is the Rx copier, port 1 the client as receiver, port 2 the client as sender, port 3 the Tx
 /// copier or multiplexer.
 pub struct ClientDriver {
-    station: Station,
     copier: Option<Sink>,
     to_client: Option<Source>,
     from_client: Option<Sink>,
@@ -37,13 +37,11 @@ impl ClientDriver {
     /// to send from.
     #[must_use]
     pub fn new(
-        station: Station,
         (copier, to_client): (Sink, Source),
         (from_client, mux): (Sink, Source),
         buffers: (u32, u32),
     ) -> Self {
         Self {
-            station,
             copier: Some(copier),
             to_client: Some(to_client),
             from_client: Some(from_client),
@@ -54,57 +52,12 @@ impl ClientDriver {
         }
     }
 
-    #[cold]
-    fn follow(&mut self) {
-        let changes = self.station.board().changes();
-        let renewed = self.renew();
-        self.station.followed(changes, renewed);
-    }
-
-    fn renew(&mut self) -> io::Result<()> {
-        for renewal in self.station.renewals()? {
-            match renewal.port {
-                0 => {
-                    // The copier has all of its buffers again. The client is renewed along with it.
-                    self.copier = renewal.sink(self.copier.take())?;
-                    self.received = Ledger::new(self.buffers.0, SIZE);
-                }
-                1 => {
-                    self.to_client = renewal.source(self.to_client.take())?;
-                    let (copier, counters) = (&mut self.copier, &mut self.station.counters[1]);
-                    self.received.reclaim(CLIENT, |offset| {
-                        counters.reclaimed += 1;
-                        if let Some(copier) = copier {
-                            copier.give_back(Descriptor::empty(offset));
-                        }
-                    });
-                }
-                2 => {
-                    // The client has all of its buffers again. The multiplexer is renewed along with it.
-                    self.from_client = renewal.sink(self.from_client.take())?;
-                    self.sent = Ledger::new(self.buffers.1, SIZE);
-                }
-                _ => {
-                    self.mux = renewal.source(self.mux.take())?;
-                    let (client, counters) = (&mut self.from_client, &mut self.station.counters[3]);
-                    self.sent.reclaim(0, |offset| {
-                        counters.reclaimed += 1;
-                        if let Some(client) = client {
-                            client.give_back(Descriptor::empty(offset));
-                        }
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Frames to the client, empty buffers back.
-    fn receive(&mut self) -> bool {
+    fn receive(&mut self, counters: &mut [Counters]) -> bool {
         let (Some(copier), Some(client)) = (&mut self.copier, &mut self.to_client) else {
             return false;
         };
-        let [from_copier, counters, ..] = &mut self.station.counters[..] else {
+        let [from_copier, counters, ..] = counters else {
             return false;
         };
         let mut moved = false;
@@ -142,11 +95,11 @@ impl ClientDriver {
     }
 
     /// Frames from the client, empty buffers back.
-    fn send(&mut self) -> bool {
+    fn send(&mut self, counters: &mut [Counters]) -> bool {
         let (Some(client), Some(mux)) = (&mut self.from_client, &mut self.mux) else {
             return false;
         };
-        let [_, _, counters, from_mux] = &mut self.station.counters[..] else {
+        let [_, _, counters, from_mux] = counters else {
             return false;
         };
         let mut moved = false;
@@ -180,23 +133,54 @@ impl ClientDriver {
     }
 }
 
-impl Component for ClientDriver {
-    fn step(&mut self, _now: u64) -> bool {
-        if self.station.is_changed() {
-            self.follow();
+impl Stage for ClientDriver {
+    fn step(&mut self, _now: u64, counters: &mut [Counters]) -> bool {
+        self.receive(counters) | self.send(counters)
+    }
+
+    fn reattach(&mut self, change: Reattachment, counters: &mut [Counters]) -> io::Result<()> {
+        match change.port() {
+            0 => {
+                // The copier has all of its buffers again. The client is reattached along with it.
+                self.copier = change.sink(self.copier.take())?;
+                self.received = Ledger::new(self.buffers.0, SIZE);
+            }
+            1 => {
+                self.to_client = change.source(self.to_client.take())?;
+                let (copier, counters) = (&mut self.copier, &mut counters[1]);
+                self.received.reclaim(CLIENT, |offset| {
+                    counters.reclaimed += 1;
+                    if let Some(copier) = copier {
+                        copier.give_back(Descriptor::empty(offset));
+                    }
+                });
+            }
+            2 => {
+                // The client has all of its buffers again. The multiplexer is reattached along with it.
+                self.from_client = change.sink(self.from_client.take())?;
+                self.sent = Ledger::new(self.buffers.1, SIZE);
+            }
+            _ => {
+                self.mux = change.source(self.mux.take())?;
+                let (client, counters) = (&mut self.from_client, &mut counters[3]);
+                self.sent.reclaim(0, |offset| {
+                    counters.reclaimed += 1;
+                    if let Some(client) = client {
+                        client.give_back(Descriptor::empty(offset));
+                    }
+                });
+            }
         }
-        let moved = self.receive() | self.send();
-        self.station.show();
-        moved
+        Ok(())
     }
 
     fn announce(&mut self) -> bool {
-        let mut found = self.station.is_changed();
+        let mut found = false;
         if let (Some(copier), Some(client)) = (&mut self.copier, &mut self.to_client) {
             if client.used.room() > 0 {
                 found |= copier.used.announce();
             }
-            // The copier needs its buffers; a client without frames rings for nothing.
+            // The copier needs its buffers; a client without frames notifies for nothing.
             found |= client.free.announce();
         }
         if let (Some(client), Some(mux)) = (&mut self.from_client, &mut self.mux) {

@@ -1,14 +1,13 @@
-//! The Rx multiplexer: whose frame is it?
+//! The Rx multiplexer: gives each frame to the client whose address it has.
 
 use std::io;
 
-use super::{BURST, Component};
-use crate::board::Station;
+use super::{BURST, Stage};
 use crate::buffers::{Buffers, SIZE};
+use crate::control::Counters;
+use crate::control::orders::Reattachment;
+use crate::plan::Address;
 use crate::queue::{Descriptor, Ledger, Sink, Source};
-
-/// An Ethernet address.
-pub type Address = [u8; 6];
 
 /// Looks at the destination address: a client's goes to that client, broadcast and multicast (hence
 /// ARP) to all. A frame for a client whose queue is full is dropped here, so that limiting the queue
@@ -16,7 +15,6 @@ pub type Address = [u8; 6];
 ///
 /// Port 0 is the driver, port `1 + i` client `i`, party `i` of the ledger.
 pub struct RxMux {
-    station: Station,
     buffers: Buffers,
     driver: Option<Sink>,
     clients: Vec<Client>,
@@ -39,15 +37,9 @@ const HEADER: u16 = 14;
 impl RxMux {
     /// With the region of the driver (mapped for reading) and the clients in order.
     #[must_use]
-    pub fn new(
-        station: Station,
-        buffers: Buffers,
-        driver: Sink,
-        clients: Vec<(Address, Source)>,
-    ) -> Self {
+    pub fn new(buffers: Buffers, driver: Sink, clients: Vec<(Address, Source)>) -> Self {
         Self {
             ledger: Ledger::new(buffers.count(), SIZE),
-            station,
             buffers,
             driver: Some(driver),
             clients: clients
@@ -60,38 +52,14 @@ impl RxMux {
         }
     }
 
-    #[cold]
-    fn follow(&mut self) {
-        let changes = self.station.board().changes();
-        let renewed = self.renew();
-        self.station.followed(changes, renewed);
-    }
-
-    fn renew(&mut self) -> io::Result<()> {
-        for renewal in self.station.renewals()? {
-            let port = renewal.port;
-            if port == 0 {
-                // The driver takes all of its buffers back by itself. The channels to the copiers are
-                // renewed along with it or before.
-                self.driver = renewal.sink(self.driver.take())?;
-                self.ledger = Ledger::new(self.buffers.count(), SIZE);
-            } else if let Some(client) = self.clients.get_mut(port - 1) {
-                client.copier = renewal.source(client.copier.take())?;
-                let (driver, counters) = (&mut self.driver, &mut self.station.counters[port]);
-                self.ledger.reclaim(party(port - 1), |offset| {
-                    counters.reclaimed += 1;
-                    if let Some(driver) = driver {
-                        driver.give_back(Descriptor::empty(offset));
-                    }
-                });
-            }
-        }
-        Ok(())
-    }
-
     /// Gives a frame to one client; true if its queue took it.
-    fn deliver(&mut self, client: usize, descriptor: Descriptor) -> bool {
-        let counters = &mut self.station.counters[1 + client];
+    fn deliver(
+        &mut self,
+        client: usize,
+        descriptor: Descriptor,
+        counters: &mut [Counters],
+    ) -> bool {
+        let counters = &mut counters[1 + client];
         let Some(copier) = &mut self.clients[client].copier else {
             return false;
         };
@@ -110,9 +78,9 @@ impl RxMux {
         true
     }
 
-    fn route(&mut self, descriptor: Descriptor) {
+    fn route(&mut self, descriptor: Descriptor, counters: &mut [Counters]) {
         let Ok(_) = self.ledger.slot(descriptor) else {
-            self.station.counters[0].faults += 1;
+            counters[0].faults += 1;
             return;
         };
         let mut delivered = false;
@@ -120,19 +88,19 @@ impl RxMux {
             Some(address) if descriptor.length >= HEADER => {
                 if address[0] & 1 != 0 {
                     for client in 0..self.clients.len() {
-                        delivered |= self.deliver(client, descriptor);
+                        delivered |= self.deliver(client, descriptor, counters);
                     }
                 } else if let Some(client) = self
                     .clients
                     .iter()
                     .position(|client| client.address == address)
                 {
-                    delivered = self.deliver(client, descriptor);
+                    delivered = self.deliver(client, descriptor, counters);
                 } else {
-                    self.station.counters[0].unknown += 1;
+                    counters[0].unknown += 1;
                 }
             }
-            _ => self.station.counters[0].unknown += 1,
+            _ => counters[0].unknown += 1,
         }
         if !delivered && let Some(driver) = &mut self.driver {
             driver.give_back(descriptor);
@@ -140,11 +108,8 @@ impl RxMux {
     }
 }
 
-impl Component for RxMux {
-    fn step(&mut self, _now: u64) -> bool {
-        if self.station.is_changed() {
-            self.follow();
-        }
+impl Stage for RxMux {
+    fn step(&mut self, _now: u64, counters: &mut [Counters]) -> bool {
         let mut moved = false;
         for (index, client) in self.clients.iter_mut().enumerate() {
             let (Some(copier), Some(driver)) = (&mut client.copier, &mut self.driver) else {
@@ -157,7 +122,7 @@ impl Component for RxMux {
                         driver.give_back(descriptor);
                     }
                     Ok(false) => {}
-                    Err(_) => self.station.counters[1 + index].faults += 1,
+                    Err(_) => counters[1 + index].faults += 1,
                 }
             }
         }
@@ -166,7 +131,7 @@ impl Component for RxMux {
                 break;
             };
             moved = true;
-            self.route(descriptor);
+            self.route(descriptor, counters);
         }
         if moved {
             for client in &mut self.clients {
@@ -178,13 +143,32 @@ impl Component for RxMux {
         if let Some(driver) = &mut self.driver {
             driver.settle();
         }
-        self.station.show();
         moved
     }
 
     fn is_ahead(&mut self) -> bool {
         let mut copiers = self.clients.iter_mut();
         copiers.any(|client| client.copier.as_mut().is_some_and(Source::is_ahead))
+    }
+
+    fn reattach(&mut self, change: Reattachment, counters: &mut [Counters]) -> io::Result<()> {
+        let port = change.port();
+        if port == 0 {
+            // The driver takes all of its buffers back by itself. The channels to the copiers are
+            // reattached along with it or before.
+            self.driver = change.sink(self.driver.take())?;
+            self.ledger = Ledger::new(self.buffers.count(), SIZE);
+        } else if let Some(client) = self.clients.get_mut(port - 1) {
+            client.copier = change.source(client.copier.take())?;
+            let (driver, counters) = (&mut self.driver, &mut counters[port]);
+            self.ledger.reclaim(party(port - 1), |offset| {
+                counters.reclaimed += 1;
+                if let Some(driver) = driver {
+                    driver.give_back(Descriptor::empty(offset));
+                }
+            });
+        }
+        Ok(())
     }
 
     fn announce(&mut self) -> bool {
@@ -207,6 +191,6 @@ impl Component for RxMux {
                 }
             }
         }
-        found || self.station.is_changed()
+        found
     }
 }

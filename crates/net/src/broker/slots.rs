@@ -1,7 +1,7 @@
-//! Places for programs that attach: who has one, for how long, and what must be done before the next.
+//! Client slots: the places for programs that attach. Who has one, for how long, and what must be done before the next.
 //!
 //! ```text
-//!   free ──grant──▶ taken ──its process or its connection ends──▶ leaving ──memory made anew──▶ free
+//!   free ──capabilities──▶ taken ──its process or its connection ends──▶ leaving ──memory made anew──▶ free
 //! ```
 //!
 //! A place belongs to the process that connected. A child of it may have every descriptor and every mapping
@@ -11,20 +11,20 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 
-use weft_sys::poll::{Entry, Interest};
+use weft_sys::poll::{Interest, PollFd};
 use weft_sys::process::ProcessHandle;
 use weft_sys::{clock, passing};
 
 use super::Broker;
 use super::callers::CallNumber;
-use super::messages::{Answer, grant_message};
-use crate::system::Id;
+use super::messages::{Answer, send_capabilities};
+use crate::system::ComponentId;
 
 /// How long a program waits for its place to be ready before it is told to come again, in nanoseconds.
 const READY: u64 = 3_000_000_000;
 
-/// A place that is not free.
-pub(super) enum Place {
+/// The place of a client that is not free.
+pub(super) enum ClientSlot {
     Taken(Attached),
     /// Its program is gone, and its memory is not replaced yet.
     Leaving,
@@ -38,14 +38,14 @@ pub(super) struct Attached {
 
 impl Attached {
     /// Both tell its end: it has closed, said something that nobody asked for, or ended.
-    pub(super) fn watch<'a>(&'a self, entries: &mut Vec<Entry<'a>>) {
-        entries.push(Entry::new(&self.stream, Interest::Read));
-        entries.push(Entry::new(&self.process, Interest::Read));
+    pub(super) fn watch<'a>(&'a self, entries: &mut Vec<PollFd<'a>>) {
+        entries.push(PollFd::new(&self.stream, Interest::Read));
+        entries.push(PollFd::new(&self.process, Interest::Read));
     }
 }
 
 /// A program that asked for a place.
-pub(super) struct Pending {
+pub(super) struct PendingAttachment {
     number: CallNumber,
     client: usize,
     until: u64,
@@ -57,7 +57,7 @@ impl Broker {
     /// # Errors
     /// Why it cannot have it, and what to do.
     pub(super) fn ask_for_place(&mut self, number: CallNumber, name: &str) -> Result<(), String> {
-        let clients = &self.system.description.clients;
+        let clients = &self.system.description().clients;
         let places = || -> Vec<&str> {
             let free = clients.iter().filter(|client| client.work.is_none());
             free.map(|client| client.name.as_str()).collect()
@@ -74,10 +74,10 @@ impl Broker {
                 places()
             ));
         }
-        if matches!(self.places.get(&client), Some(Place::Taken(_))) {
+        if matches!(self.slots.get(&client), Some(ClientSlot::Taken(_))) {
             return Err(taken(name));
         }
-        self.pending.push(Pending {
+        self.pending.push(PendingAttachment {
             number,
             client,
             until: clock::monotonic() + READY,
@@ -86,17 +86,17 @@ impl Broker {
     }
 
     /// Makes the memory of those who are gone anew. What cannot be made now is tried again.
-    pub(super) fn clear_places(&mut self) {
+    pub(super) fn clear_slots(&mut self) {
         let leaving: Vec<usize> = self
-            .places
+            .slots
             .iter()
-            .filter_map(|(&client, place)| matches!(place, Place::Leaving).then_some(client))
+            .filter_map(|(&client, slot)| matches!(slot, ClientSlot::Leaving).then_some(client))
             .collect();
         for client in leaving {
-            match self.renew(Id::Client(client)) {
-                Ok(()) => _ = self.places.remove(&client),
+            match self.reattach(ComponentId::Client(client)) {
+                Ok(()) => _ = self.slots.remove(&client),
                 Err(error) => {
-                    let name = self.system.name(Id::Client(client));
+                    let name = self.system.name(ComponentId::Client(client));
                     self.say(format_args!("the place {name} is not free yet: {error}"));
                 }
             }
@@ -109,9 +109,9 @@ impl Broker {
             if !self.callers.is_waiting(pending.number) {
                 continue;
             }
-            let name = self.system.name(Id::Client(pending.client));
-            let refusal = match self.places.get(&pending.client) {
-                Some(Place::Taken(_)) => taken(&name),
+            let name = self.system.name(ComponentId::Client(pending.client));
+            let refusal = match self.slots.get(&pending.client) {
+                Some(ClientSlot::Taken(_)) => taken(&name),
                 // No byte of the next one may go where the last one looks.
                 None if self.system.is_settled(pending.client) => match self.hand_out(&pending) {
                     Ok(()) => continue,
@@ -132,29 +132,31 @@ impl Broker {
         }
     }
 
-    /// Gives a program its grant.
+    /// Gives a program its capabilities.
     ///
     /// # Errors
     /// If nothing could be made to be given: the caller still waits for an answer.
-    fn hand_out(&mut self, pending: &Pending) -> io::Result<()> {
-        let grant = self.system.grant(Id::Client(pending.client))?;
+    fn hand_out(&mut self, pending: &PendingAttachment) -> io::Result<()> {
+        let capabilities = self
+            .system
+            .capabilities(ComponentId::Client(pending.client))?;
         let Some(stream) = self.callers.release(pending.number) else {
             return Ok(());
         };
         let given = passing::peer_process(&stream).and_then(|process| {
-            grant_message(&stream, grant)?;
+            send_capabilities(&stream, capabilities)?;
             Ok(process)
         });
-        let place = match given {
-            Ok(process) => Place::Taken(Attached { stream, process }),
+        let slot = match given {
+            Ok(process) => ClientSlot::Taken(Attached { stream, process }),
             Err(error) => {
-                let name = self.system.name(Id::Client(pending.client));
+                let name = self.system.name(ComponentId::Client(pending.client));
                 self.say(format_args!("the place {name} could not be given: {error}"));
                 // Some of it may have arrived.
-                Place::Leaving
+                ClientSlot::Leaving
             }
         };
-        self.places.insert(pending.client, place);
+        self.slots.insert(pending.client, slot);
         Ok(())
     }
 }

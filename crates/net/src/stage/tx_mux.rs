@@ -1,11 +1,13 @@
-//! The Tx multiplexer: whose frame is next. The [`Policy`] decides, this file keeps the books.
+//! The Tx multiplexer: sends the frames of all clients in the order that a [`Policy`] decides. This file keeps
+//! count of the buffers.
 
 use std::io;
 
-use super::Component;
-use crate::board::Station;
+use super::Stage;
 use crate::buffers::SIZE;
-use crate::policy::{Backlog, Policy, Turn};
+use crate::control::Counters;
+use crate::control::orders::Reattachment;
+use crate::policy::{Backlog, Choice, Policy, Turn};
 use crate::queue::{Descriptor, Ledger, Sink, Source};
 
 /// Keeps the first frame of each client at hand, asks the policy, and lets at most `window` frames
@@ -13,12 +15,10 @@ use crate::queue::{Descriptor, Ledger, Sink, Source};
 ///
 /// It maps no buffers: it never looks at a frame. Port 0 is the driver, port `1 + i` client `i`.
 pub struct TxMux {
-    station: Station,
     driver: Option<Source>,
     clients: Vec<Client>,
     backlog: Backlog,
     policy: Box<dyn Policy>,
-    policy_version: u64,
     window: u32,
     in_flight: u32,
     deadline: Option<u64>,
@@ -43,19 +43,12 @@ const HEADER: u16 = 14;
 const PATIENCE: u32 = 64;
 
 impl TxMux {
-    /// With the clients in order, each with the number of buffers in its region, and of that region.
+    /// With the clients in order, each with the number of buffers in its region, and of that region. The
+    /// policy is the usual one until another is set.
     #[must_use]
-    pub fn new(
-        station: Station,
-        driver: Source,
-        clients: Vec<(Sink, u32, u32)>,
-        window: u32,
-    ) -> Self {
-        let (policy_version, choice) = station.board().policy();
+    pub fn new(driver: Source, clients: Vec<(Sink, u32, u32)>, window: u32) -> Self {
         Self {
-            policy: choice.build(),
-            policy_version,
-            station,
+            policy: Choice::default().build(),
             driver: Some(driver),
             clients: clients
                 .into_iter()
@@ -75,44 +68,13 @@ impl TxMux {
         }
     }
 
-    #[cold]
-    fn follow(&mut self) {
-        let changes = self.station.board().changes();
-        let renewed = self.renew();
-        let (version, choice) = self.station.board().policy();
-        if version != self.policy_version {
-            // The first frames stay where they are: a change of policy loses nothing.
-            self.policy_version = version;
-            self.policy = choice.build();
-        }
-        self.station.followed(changes, renewed);
-    }
-
-    fn renew(&mut self) -> io::Result<()> {
-        for renewal in self.station.renewals()? {
-            let port = renewal.port;
-            if port == 0 {
-                self.driver = renewal.source(self.driver.take())?;
-                self.take_back_all();
-            } else if let Some(client) = self.clients.get_mut(port - 1) {
-                client.epoch = renewal.epoch().unwrap_or(client.epoch);
-                client.sink = renewal.sink(client.sink.take())?;
-                self.station.counters[port].reclaimed += u64::from(client.held);
-                client.ledger = Ledger::new(client.buffers, SIZE);
-                client.held = 0;
-                self.backlog.clear(port - 1);
-            }
-        }
-        Ok(())
-    }
-
     /// What the driver had is lost; its buffers go back to their clients.
-    fn take_back_all(&mut self) {
+    fn take_back_all(&mut self, counters: &mut [Counters]) {
         self.in_flight = 0;
         for (index, client) in self.clients.iter_mut().enumerate() {
             let first = self.backlog.has(index).then_some(client.first);
             let (sink, held) = (&mut client.sink, &mut client.held);
-            let counters = &mut self.station.counters[1 + index];
+            let counters = &mut counters[1 + index];
             client.ledger.reclaim(0, |offset| {
                 if first.is_none_or(|first| first.offset != offset) {
                     *held -= 1;
@@ -131,7 +93,7 @@ impl TxMux {
 
     /// Puts the next valid frame of a client at hand; true if anything was taken from its queue.
     #[inline]
-    fn refill(&mut self, index: usize) -> bool {
+    fn refill(&mut self, index: usize, counters: &mut Counters) -> bool {
         let client = &mut self.clients[index];
         let Some(sink) = &mut client.sink else {
             return false;
@@ -141,7 +103,7 @@ impl TxMux {
                 return turn > 0;
             };
             if descriptor.length < HEADER || client.ledger.accept(descriptor).is_err() {
-                self.station.counters[1 + index].faults += 1;
+                counters.faults += 1;
                 continue;
             }
             client.held += 1;
@@ -153,17 +115,14 @@ impl TxMux {
     }
 }
 
-impl Component for TxMux {
-    fn step(&mut self, now: u64) -> bool {
-        if self.station.is_changed() {
-            self.follow();
-        }
+impl Stage for TxMux {
+    fn step(&mut self, now: u64, counters: &mut [Counters]) -> bool {
         let mut moved = false;
         while let Some(back) = self.driver.as_mut().and_then(|driver| driver.free.pop()) {
             moved = true;
             self.in_flight = self.in_flight.saturating_sub(1);
             let Some(client) = self.clients.get_mut(back.client()) else {
-                self.station.counters[0].faults += 1;
+                counters[0].faults += 1;
                 continue;
             };
             if back.is_of_epoch(client.epoch) && client.ledger.hand_back(back).is_ok() {
@@ -175,7 +134,7 @@ impl Component for TxMux {
         }
         for index in 0..self.clients.len() {
             if !self.backlog.has(index) {
-                moved |= self.refill(index);
+                moved |= self.refill(index, &mut counters[1 + index]);
             }
         }
         self.deadline = None;
@@ -199,11 +158,11 @@ impl Component for TxMux {
             }
             moved = true;
             self.in_flight += 1;
-            let counters = &mut self.station.counters[1 + index];
+            let counters = &mut counters[1 + index];
             counters.frames += 1;
             counters.bytes += u64::from(frame.length);
             self.backlog.clear(index);
-            self.refill(index);
+            self.refill(index, counters);
         }
         if let Some(driver) = &mut self.driver {
             driver.settle();
@@ -213,8 +172,28 @@ impl Component for TxMux {
                 sink.settle();
             }
         }
-        self.station.show();
         moved
+    }
+
+    fn reattach(&mut self, change: Reattachment, counters: &mut [Counters]) -> io::Result<()> {
+        let port = change.port();
+        if port == 0 {
+            self.driver = change.source(self.driver.take())?;
+            self.take_back_all(counters);
+        } else if let Some(client) = self.clients.get_mut(port - 1) {
+            client.epoch = change.epoch().unwrap_or(client.epoch);
+            client.sink = change.sink(client.sink.take())?;
+            counters[port].reclaimed += u64::from(client.held);
+            client.ledger = Ledger::new(client.buffers, SIZE);
+            client.held = 0;
+            self.backlog.clear(port - 1);
+        }
+        Ok(())
+    }
+
+    fn set_policy(&mut self, choice: &Choice) {
+        // The first frames stay where they are: a change of policy loses nothing.
+        self.policy = choice.build();
     }
 
     fn announce(&mut self) -> bool {
@@ -241,7 +220,7 @@ impl Component for TxMux {
                 }
             }
         }
-        found || self.station.is_changed()
+        found
     }
 
     fn deadline(&self) -> Option<u64> {

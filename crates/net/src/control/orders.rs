@@ -4,8 +4,8 @@
 //!   broker ──messages with descriptors──▶ component          (then the page says: generation n)
 //! ```
 //!
-//! Whatever a client could reach is given up with it: its two regions, its queues, its page, its ear and the
-//! bells that it rang. Its successor gets others, and so do the neighbours, over a pair of sockets that keeps
+//! Whatever a client could reach is given up with it: its two regions, its queues, its page, its waiter and the
+//! events that it notified. Its successor gets others, and so do the neighbours, over a pair of sockets that keeps
 //! messages whole. The broker never waits for a reader; a component whose socket is full is cut off, and
 //! replaced.
 
@@ -20,9 +20,9 @@ use weft_sys::passing;
 use crate::buffers::Buffers;
 use crate::queue::{ChannelMemory, Sink, Source};
 
-/// One end of a channel, as plain data: its memory and the other side's bell come as descriptors.
+/// One end of a channel, as plain data: its memory and the other side's event come as descriptors.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct End {
+pub struct ChannelEnd {
     pub(crate) capacity: u32,
     pub(crate) generation: u32,
     pub(crate) limit: u32,
@@ -32,8 +32,12 @@ pub struct End {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Another channel at a port, whose descriptors name buffers of the region with this number. Descriptors:
-    /// its memory, the other side's bell, and the region, if the component maps it.
-    Channel { port: usize, end: End, epoch: u32 },
+    /// its memory, the other side's event, and the region, if the component maps it.
+    Channel {
+        port: usize,
+        end: ChannelEnd,
+        epoch: u32,
+    },
     /// Frames of a client lie in another region from now on, the one with this number. Descriptor: the region.
     Region { client: usize, epoch: u32 },
 }
@@ -58,7 +62,7 @@ impl OrderPair {
         Ok(Self { sending, receiving })
     }
 
-    /// The component's end, for its grant.
+    /// The component's end, for its capabilities.
     pub(crate) fn share(&self) -> io::Result<OwnedFd> {
         self.receiving.try_clone()
     }
@@ -74,7 +78,7 @@ impl OrderPair {
 /// A component's end.
 pub struct Orders {
     socket: OwnedFd,
-    /// All neighbours run in turn in the same thread: nobody is to be rung.
+    /// All neighbours run in turn in the same thread: nobody is to be notified.
     silent: bool,
 }
 
@@ -82,7 +86,7 @@ pub struct Orders {
 const LONGEST: usize = 256;
 
 impl Orders {
-    /// The end that came with a grant.
+    /// The end that came with its capabilities.
     #[must_use]
     pub(crate) fn adopt(socket: OwnedFd, silent: bool) -> Self {
         Self { socket, silent }
@@ -120,10 +124,10 @@ impl Orders {
         Ok(match serde_json::from_slice(text)? {
             Order::Channel { port, end, epoch } => {
                 let memory = ChannelMemory::adopt(next()?, end.capacity)?;
-                let bell = EventFd::adopt(next()?);
+                let event = EventFd::adopt(next()?);
                 let channel = NewChannel {
                     memory,
-                    bell: (!self.silent).then_some(bell),
+                    event: (!self.silent).then_some(event),
                     end,
                     epoch,
                     region: descriptors.next(),
@@ -148,8 +152,8 @@ pub(crate) enum Received {
 /// A channel in the place of another.
 pub(crate) struct NewChannel {
     memory: ChannelMemory,
-    bell: Option<EventFd>,
-    end: End,
+    event: Option<EventFd>,
+    end: ChannelEnd,
     epoch: u32,
     region: Option<OwnedFd>,
 }
@@ -162,14 +166,24 @@ impl NewChannel {
 
 /// Another region that frames of a client are sent from.
 pub struct NewRegion {
-    /// The client.
-    pub client: usize,
-    /// Its number.
-    pub epoch: u32,
+    client: usize,
+    epoch: u32,
     descriptor: OwnedFd,
 }
 
 impl NewRegion {
+    /// The client.
+    #[must_use]
+    pub fn client(&self) -> usize {
+        self.client
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// Maps it for reading.
     ///
     /// # Errors
@@ -180,15 +194,13 @@ impl NewRegion {
 }
 
 /// What has become of the channel at a port.
-pub struct Renewal {
-    /// The port.
-    pub port: usize,
-    /// Its generation from now on.
-    pub generation: u32,
+pub struct Reattachment {
+    port: usize,
+    generation: u32,
     channel: Option<NewChannel>,
 }
 
-impl Renewal {
+impl Reattachment {
     pub(crate) fn new(port: usize, generation: u32) -> Self {
         Self {
             port,
@@ -197,7 +209,19 @@ impl Renewal {
         }
     }
 
-    /// Of several the last stays. The channel may have been renewed once more since it was sent, or the
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> usize {
+        self.port
+    }
+
+    /// The generation of its channel from now on.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Of several the last stays. The channel may have been reattached once more since it was sent, or the
     /// page be read before it said so.
     pub(crate) fn replace(&mut self, channel: NewChannel) {
         self.generation = self.generation.max(channel.end.generation);
@@ -231,9 +255,9 @@ impl Renewal {
     pub fn source(self, former: Option<Source>) -> io::Result<Option<Source>> {
         match self.channel {
             Some(NewChannel {
-                memory, bell, end, ..
-            }) => memory.source(self.generation, end.limit, bell).map(Some),
-            None => Ok(former.map(|end| end.renewed(self.generation))),
+                memory, event, end, ..
+            }) => memory.source(self.generation, end.limit, event).map(Some),
+            None => Ok(former.map(|end| end.reattach(self.generation))),
         }
     }
 
@@ -243,8 +267,8 @@ impl Renewal {
     /// If the memory cannot be mapped.
     pub fn sink(self, former: Option<Sink>) -> io::Result<Option<Sink>> {
         match self.channel {
-            Some(NewChannel { memory, bell, .. }) => memory.sink(self.generation, bell).map(Some),
-            None => Ok(former.map(|end| end.renewed(self.generation))),
+            Some(NewChannel { memory, event, .. }) => memory.sink(self.generation, event).map(Some),
+            None => Ok(former.map(|end| end.reattach(self.generation))),
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::io;
 
-use super::{BURST, Component, Pool};
-use crate::board::Station;
+use super::{BURST, Pool, Stage};
 use crate::buffers::{Buffers, SIZE};
+use crate::control::Counters;
+use crate::control::orders::Reattachment;
 use crate::queue::{Descriptor, Sink, Source};
 
 /// Copies each frame into memory that its client maps, and gives the card's buffer back at once: a
@@ -12,7 +13,6 @@ use crate::queue::{Descriptor, Sink, Source};
 ///
 /// Port 0 is the Rx multiplexer, port 1 the client (party 1).
 pub struct RxCopier {
-    station: Station,
     card: Buffers,
     own: Buffers,
     mux: Option<Sink>,
@@ -25,51 +25,23 @@ const CLIENT: u32 = 1;
 impl RxCopier {
     /// `card` is mapped for reading, `own` is shared with the client.
     #[must_use]
-    pub fn new(station: Station, card: Buffers, own: Buffers, mux: Sink, client: Source) -> Self {
+    pub fn new(card: Buffers, own: Buffers, mux: Sink, client: Source) -> Self {
         Self {
             pool: Pool::new(own.count(), SIZE),
-            station,
             card,
             own,
             mux: Some(mux),
             client: Some(client),
         }
     }
-
-    #[cold]
-    fn follow(&mut self) {
-        let changes = self.station.board().changes();
-        let renewed = self.renew();
-        self.station.followed(changes, renewed);
-    }
-
-    fn renew(&mut self) -> io::Result<()> {
-        for mut renewal in self.station.renewals()? {
-            if renewal.port == 0 {
-                self.mux = renewal.sink(self.mux.take())?;
-                continue;
-            }
-            let former = self.client.take();
-            self.station.counters[1].reclaimed += self.pool.reclaim(CLIENT);
-            if let Some(own) = renewal.region(true)? {
-                self.pool = Pool::new(own.count(), SIZE);
-                self.own = own;
-            }
-            self.client = renewal.source(former)?;
-        }
-        Ok(())
-    }
 }
 
-impl Component for RxCopier {
-    fn step(&mut self, _now: u64) -> bool {
-        if self.station.is_changed() {
-            self.follow();
-        }
+impl Stage for RxCopier {
+    fn step(&mut self, _now: u64, counters: &mut [Counters]) -> bool {
         let (Some(mux), Some(client)) = (&mut self.mux, &mut self.client) else {
             return false;
         };
-        let counters = &mut self.station.counters[1];
+        let counters = &mut counters[1];
         let mut moved = false;
         for _ in 0..BURST {
             let Some(frame) = mux.used.pop() else {
@@ -111,12 +83,26 @@ impl Component for RxCopier {
         }
         mux.settle();
         client.settle();
-        self.station.show();
         moved
     }
 
     fn is_ahead(&mut self) -> bool {
         self.client.as_mut().is_some_and(Source::is_ahead)
+    }
+
+    fn reattach(&mut self, mut change: Reattachment, counters: &mut [Counters]) -> io::Result<()> {
+        if change.port() == 0 {
+            self.mux = change.sink(self.mux.take())?;
+            return Ok(());
+        }
+        let former = self.client.take();
+        counters[1].reclaimed += self.pool.reclaim(CLIENT);
+        if let Some(own) = change.region(true)? {
+            self.pool = Pool::new(own.count(), SIZE);
+            self.own = own;
+        }
+        self.client = change.source(former)?;
+        Ok(())
     }
 
     fn announce(&mut self) -> bool {
@@ -125,6 +111,6 @@ impl Component for RxCopier {
             Some(mux) => mux.used.announce(),
             None => false,
         };
-        came || self.station.is_changed()
+        came
     }
 }

@@ -2,9 +2,10 @@
 
 use std::io;
 
-use super::{BURST, Component, Pool};
-use crate::board::Station;
+use super::{BURST, Pool, Stage};
 use crate::buffers::{Buffers, SIZE};
+use crate::control::Counters;
+use crate::control::orders::Reattachment;
 use crate::queue::{Descriptor, Ledger, Sink, Source};
 
 /// Copies each frame of its client into a region of its own and gives the client its buffer back at
@@ -12,7 +13,6 @@ use crate::queue::{Descriptor, Ledger, Sink, Source};
 ///
 /// Port 0 is the Tx multiplexer (party 1), port 1 the client.
 pub struct TxCopier {
-    station: Station,
     theirs: Buffers,
     own: Buffers,
     mux: Option<Source>,
@@ -26,48 +26,20 @@ const MUX: u32 = 1;
 impl TxCopier {
     /// `theirs` is the client's region, mapped for reading; `own` is mapped by the driver too.
     #[must_use]
-    pub fn new(station: Station, theirs: Buffers, own: Buffers, mux: Source, client: Sink) -> Self {
+    pub fn new(theirs: Buffers, own: Buffers, mux: Source, client: Sink) -> Self {
         Self {
             pool: Pool::new(own.count(), SIZE),
             ledger: Ledger::new(theirs.count(), SIZE),
-            station,
             theirs,
             own,
             mux: Some(mux),
             client: Some(client),
         }
     }
-
-    #[cold]
-    fn follow(&mut self) {
-        let changes = self.station.board().changes();
-        let renewed = self.renew();
-        self.station.followed(changes, renewed);
-    }
-
-    fn renew(&mut self) -> io::Result<()> {
-        for mut renewal in self.station.renewals()? {
-            if renewal.port == 0 {
-                self.mux = renewal.source(self.mux.take())?;
-                self.station.counters[0].reclaimed += self.pool.reclaim(MUX);
-                continue;
-            }
-            let former = self.client.take();
-            if let Some(theirs) = renewal.region(false)? {
-                self.ledger = Ledger::new(theirs.count(), SIZE);
-                self.theirs = theirs;
-            }
-            self.client = renewal.sink(former)?;
-        }
-        Ok(())
-    }
 }
 
-impl Component for TxCopier {
-    fn step(&mut self, _now: u64) -> bool {
-        if self.station.is_changed() {
-            self.follow();
-        }
+impl Stage for TxCopier {
+    fn step(&mut self, _now: u64, counters: &mut [Counters]) -> bool {
         let (Some(mux), Some(client)) = (&mut self.mux, &mut self.client) else {
             return false;
         };
@@ -75,9 +47,9 @@ impl Component for TxCopier {
         while let Some(back) = mux.free.pop() {
             moved = true;
             let fault = self.pool.take_back(back, MUX).is_err();
-            self.station.counters[0].faults += u64::from(fault);
+            counters[0].faults += u64::from(fault);
         }
-        let counters = &mut self.station.counters[1];
+        let counters = &mut counters[1];
         for _ in 0..BURST {
             if self.pool.is_empty() || mux.used.room() == 0 {
                 break;
@@ -114,12 +86,26 @@ impl Component for TxCopier {
         }
         mux.settle();
         client.settle();
-        self.station.show();
         moved
     }
 
     fn is_ahead(&mut self) -> bool {
         self.mux.as_mut().is_some_and(Source::is_ahead)
+    }
+
+    fn reattach(&mut self, mut change: Reattachment, counters: &mut [Counters]) -> io::Result<()> {
+        if change.port() == 0 {
+            self.mux = change.source(self.mux.take())?;
+            counters[0].reclaimed += self.pool.reclaim(MUX);
+            return Ok(());
+        }
+        let former = self.client.take();
+        if let Some(theirs) = change.region(false)? {
+            self.ledger = Ledger::new(theirs.count(), SIZE);
+            self.theirs = theirs;
+        }
+        self.client = change.sink(former)?;
+        Ok(())
     }
 
     fn announce(&mut self) -> bool {
@@ -131,6 +117,6 @@ impl Component for TxCopier {
         } else {
             client.used.announce()
         };
-        came || self.station.is_changed()
+        came
     }
 }

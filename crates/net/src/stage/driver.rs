@@ -4,15 +4,15 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::{BURST, Component, Pool};
-use crate::board::Station;
+use super::{BURST, Pool, Stage};
 use crate::buffers::SIZE;
+use crate::control::Counters;
+use crate::control::orders::{NewRegion, Reattachment};
 use crate::queue::{Descriptor, Ledger, Sink, Source};
 use crate::wire::{RxWire, TxWire};
 
 /// Receives: gives the wire empty buffers, passes full ones to the Rx multiplexer (party 1).
 pub struct RxDriver {
-    station: Station,
     wire: Box<dyn RxWire>,
     mux: Option<Source>,
     pool: Pool,
@@ -24,41 +24,22 @@ const MUX: u32 = 1;
 impl RxDriver {
     /// `mux` is port 0; the region has so many buffers.
     #[must_use]
-    pub fn new(station: Station, wire: Box<dyn RxWire>, mux: Source, buffers: u32) -> Self {
+    pub fn new(wire: Box<dyn RxWire>, mux: Source, buffers: u32) -> Self {
         Self {
-            station,
             wire,
             mux: Some(mux),
             pool: Pool::new(buffers, SIZE),
             deadline: None,
         }
     }
-
-    #[cold]
-    fn follow(&mut self) {
-        let changes = self.station.board().changes();
-        let renewed = self.renew();
-        self.station.followed(changes, renewed);
-    }
-
-    fn renew(&mut self) -> io::Result<()> {
-        for renewal in self.station.renewals()? {
-            self.mux = renewal.source(self.mux.take())?;
-            self.station.counters[0].reclaimed += self.pool.reclaim(MUX);
-        }
-        Ok(())
-    }
 }
 
-impl Component for RxDriver {
-    fn step(&mut self, now: u64) -> bool {
-        if self.station.is_changed() {
-            self.follow();
-        }
+impl Stage for RxDriver {
+    fn step(&mut self, now: u64, counters: &mut [Counters]) -> bool {
         let Some(mux) = &mut self.mux else {
             return false;
         };
-        let counters = &mut self.station.counters[0];
+        let counters = &mut counters[0];
         let mut moved = false;
         while let Some(descriptor) = mux.free.pop() {
             moved = true;
@@ -96,12 +77,17 @@ impl Component for RxDriver {
         mux.settle();
         counters.full = self.wire.missed();
         self.deadline = self.wire.deadline();
-        self.station.show();
         moved
     }
 
     fn is_ahead(&mut self) -> bool {
         self.mux.as_mut().is_some_and(Source::is_ahead)
+    }
+
+    fn reattach(&mut self, change: Reattachment, counters: &mut [Counters]) -> io::Result<()> {
+        self.mux = change.source(self.mux.take())?;
+        counters[0].reclaimed += self.pool.reclaim(MUX);
+        Ok(())
     }
 
     fn announce(&mut self) -> bool {
@@ -111,7 +97,7 @@ impl Component for RxDriver {
             Some(mux) if hungry => mux.free.announce(),
             _ => false,
         };
-        came || self.station.is_changed()
+        came
     }
 
     fn deadline(&self) -> Option<u64> {
@@ -125,7 +111,6 @@ impl Component for RxDriver {
 
 /// Transmits: takes frames from the Tx multiplexer in its order, gives the buffers back once sent.
 pub struct TxDriver {
-    station: Station,
     wire: Box<dyn TxWire>,
     mux: Option<Sink>,
     /// For each client: the region that its frames come from.
@@ -165,9 +150,8 @@ impl Sent {
 impl TxDriver {
     /// `mux` is port 0; frames come from regions of so many buffers each, with these numbers, by client.
     #[must_use]
-    pub fn new(station: Station, wire: Box<dyn TxWire>, mux: Sink, regions: &[(u32, u32)]) -> Self {
+    pub fn new(wire: Box<dyn TxWire>, mux: Sink, regions: &[(u32, u32)]) -> Self {
         Self {
-            station,
             wire,
             mux: Some(mux),
             regions: regions
@@ -178,52 +162,14 @@ impl TxDriver {
             deadline: None,
         }
     }
-
-    #[cold]
-    fn follow(&mut self) {
-        let changes = self.station.board().changes();
-        let renewed = self.renew();
-        self.station.followed(changes, renewed);
-    }
-
-    fn renew(&mut self) -> io::Result<()> {
-        for renewal in self.station.renewals()? {
-            self.mux = renewal.sink(self.mux.take())?;
-            self.waiting = None;
-            for region in &mut self.regions {
-                let mut reclaimed = 0;
-                region.ledger.reclaim(0, |_| reclaimed += 1);
-                self.station.counters[0].reclaimed += reclaimed;
-            }
-        }
-        for region in self.station.regions() {
-            let (client, epoch) = (region.client, region.epoch);
-            let Some(sent) = self.regions.get_mut(client) else {
-                continue;
-            };
-            let buffers = region.map()?;
-            *sent = Sent::new(buffers.count(), epoch);
-            self.wire.replace(client, buffers);
-            if let Some(frame) = self.waiting.take_if(|frame| frame.client() == client) {
-                self.station.counters[0].reclaimed += 1;
-                if let Some(mux) = &mut self.mux {
-                    mux.give_back(frame);
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
-impl Component for TxDriver {
-    fn step(&mut self, now: u64) -> bool {
-        if self.station.is_changed() {
-            self.follow();
-        }
+impl Stage for TxDriver {
+    fn step(&mut self, now: u64, counters: &mut [Counters]) -> bool {
         let Some(mux) = &mut self.mux else {
             return false;
         };
-        let counters = &mut self.station.counters[0];
+        let counters = &mut counters[0];
         let mut moved = false;
         while let Some(descriptor) = self.wire.completed(now) {
             moved = true;
@@ -277,8 +223,35 @@ impl Component for TxDriver {
         }
         mux.settle();
         self.deadline = self.wire.deadline();
-        self.station.show();
         moved
+    }
+
+    fn reattach(&mut self, change: Reattachment, counters: &mut [Counters]) -> io::Result<()> {
+        self.mux = change.sink(self.mux.take())?;
+        self.waiting = None;
+        for region in &mut self.regions {
+            let mut reclaimed = 0;
+            region.ledger.reclaim(0, |_| reclaimed += 1);
+            counters[0].reclaimed += reclaimed;
+        }
+        Ok(())
+    }
+
+    fn replace_region(&mut self, region: NewRegion, counters: &mut [Counters]) -> io::Result<()> {
+        let (client, epoch) = (region.client(), region.epoch());
+        let Some(sent) = self.regions.get_mut(client) else {
+            return Ok(());
+        };
+        let buffers = region.map()?;
+        *sent = Sent::new(buffers.count(), epoch);
+        self.wire.replace(client, buffers);
+        if let Some(frame) = self.waiting.take_if(|frame| frame.client() == client) {
+            counters[0].reclaimed += 1;
+            if let Some(mux) = &mut self.mux {
+                mux.give_back(frame);
+            }
+        }
+        Ok(())
     }
 
     fn announce(&mut self) -> bool {
@@ -286,7 +259,7 @@ impl Component for TxDriver {
             Some(mux) if self.waiting.is_none() => mux.used.announce(),
             _ => false,
         };
-        came || self.station.is_changed()
+        came
     }
 
     fn deadline(&self) -> Option<u64> {

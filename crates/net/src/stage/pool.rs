@@ -1,4 +1,4 @@
-//! The buffers of a region as their owner sees them: those at hand, and who has the others.
+//! Pool: the buffers of a region as their owner sees them: those at hand, and who has the others.
 
 use crate::queue::{Descriptor, Fault, Ledger};
 

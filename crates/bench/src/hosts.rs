@@ -5,7 +5,7 @@
 
 use crate::experiment::Formation;
 use crate::implementation::Implementation;
-use crate::job::timed;
+use crate::process::timed;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -117,12 +117,12 @@ impl Hosts {
 
     /// Forms a job on both hosts, in which each rank hears from each other, and lets it end; the time from
     /// the start to the end of its launcher.
-    pub fn form(&self, member: &Implementation, way: &Formation) -> Result<Duration> {
+    pub fn form(&self, implementation: &Implementation, formation: &Formation) -> Result<Duration> {
         let ranks = (2 * EACH).to_string();
-        let mut launcher = match way {
-            Formation::Join => return self.join(member),
+        let mut launcher = match formation {
+            Formation::Join => return self.join(implementation),
             Formation::Hosts => {
-                let mut command = self.on(0, member.tool("mpiexec"));
+                let mut command = self.on(0, implementation.tool("mpiexec"));
                 command
                     .arg("--launch-command")
                     .arg(self.reach())
@@ -140,18 +140,18 @@ impl Hosts {
             }
         };
         launcher.args(["-n", &ranks]);
-        if let Formation::HydraAlone(_) = way {
+        if let Formation::HydraAlone(_) = formation {
             launcher.arg("true");
         } else {
-            launcher.arg(member.program()).arg("form");
+            launcher.arg(implementation.program()).arg("form");
         }
         timed(launcher, LIMIT)
     }
 
     /// The head on one host; ranks are brought in from both, by people who come as soon as it does.
-    fn join(&self, member: &Implementation) -> Result<Duration> {
+    fn join(&self, implementation: &Implementation) -> Result<Duration> {
         let joiner = |host| {
-            let mut command = self.on(host, member.tool("weft"));
+            let mut command = self.on(host, implementation.tool("weft"));
             command
                 .args(["join", "--token-file"])
                 .arg(self.token())
@@ -160,7 +160,7 @@ impl Hosts {
                 .stderr(Stdio::null());
             command.spawn().context("cannot start weft join")
         };
-        let mut head = self.on(0, member.tool("mpiexec"));
+        let mut head = self.on(0, implementation.tool("mpiexec"));
         head.args([
             "-n",
             &(2 * EACH).to_string(),
@@ -169,7 +169,7 @@ impl Hosts {
             "--token-file",
         ])
         .arg(self.token())
-        .arg(member.program())
+        .arg(implementation.program())
         .arg("form");
         let mut joined = [joiner(0)?, joiner(1)?];
         let took = timed(head, LIMIT);

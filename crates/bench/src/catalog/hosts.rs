@@ -46,7 +46,7 @@ pub fn experiments() -> Vec<Experiment> {
                 "Data: back and forth each message is another one and each is looked at, in both runs; one way they are \
                  looked at after each sample. A job that ends, or delivers something else, fails the experiment.",
             ],
-            plan: strangers,
+            plan: intruders,
         },
         Experiment {
             id: "hosts-forming",
@@ -71,7 +71,7 @@ pub fn experiments() -> Vec<Experiment> {
     ]
 }
 
-fn strangers(participants: &Participants, effort: Effort) -> Plan {
+fn intruders(participants: &Participants, effort: Effort) -> Plan {
     let ours = participants
         .implementations
         .iter()
@@ -124,7 +124,7 @@ fn strangers(participants: &Participants, effort: Effort) -> Plan {
             most: effort.pick(20, 200),
             time: effort.pick(Duration::from_millis(900), Duration::from_secs(30)),
             turn: 1,
-            // Several of the strangers come in each sample, also when they are few.
+            // Several of the intruders come in each sample, also when they are few.
             sample: effort.pick(Duration::from_millis(50), Duration::from_millis(100)),
             launches: effort.pick(1, 4),
             ..budget(effort)
@@ -142,10 +142,10 @@ fn forming(participants: &Participants, effort: Effort) -> Plan {
         .iter()
         .find_map(|one| one.hydra.clone());
     for member in &participants.implementations {
-        let mut line = |role, subject: &str, variant: &str, way: Formation, less_launcher| {
+        let mut line = |role, subject: &str, variant: &str, formation: Formation, less_launcher| {
             let task = Task::Form {
                 implementation: member.index,
-                way,
+                formation,
                 less_launcher,
             };
             series.push(SeriesPlan {

@@ -1,4 +1,4 @@
-//! What is said on this host's network, overheard from the first byte: an attacker's recording.
+//! Tap: what is said on this host's network, overheard from the first byte, as an attacker records it.
 
 use anyhow::{Context, Result, bail};
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, recv, socket_with, sockopt};

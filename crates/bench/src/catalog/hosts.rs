@@ -77,7 +77,7 @@ fn intruders(participants: &Participants, effort: Effort) -> Plan {
         .iter()
         .find(|one| one.role == Role::Ours);
     let mut series = Vec::new();
-    if let Some((member, implementation)) = ours.and_then(|one| Some((one, one.network?))) {
+    if let Some((ours, implementation)) = ours.and_then(|one| Some((one, one.network?))) {
         let job = JobKey {
             implementation,
             ranks: 2,
@@ -110,7 +110,7 @@ fn intruders(participants: &Participants, effort: Effort) -> Plan {
                 };
                 series.push(SeriesPlan {
                     role: Role::Ours,
-                    subject: member.name.clone(),
+                    subject: ours.name.clone(),
                     variant: variant.into(),
                     panel: panel.into(),
                     cells: rates.into_iter().map(cell).collect(),
@@ -141,10 +141,10 @@ fn forming(participants: &Participants, effort: Effort) -> Plan {
         .implementations
         .iter()
         .find_map(|one| one.hydra.clone());
-    for member in &participants.implementations {
+    for implementation in &participants.implementations {
         let mut line = |role, subject: &str, variant: &str, formation: Formation, less_launcher| {
             let task = Task::Form {
-                implementation: member.index,
+                implementation: implementation.index,
                 formation,
                 less_launcher,
             };
@@ -156,7 +156,7 @@ fn forming(participants: &Participants, effort: Effort) -> Plan {
                 cells: vec![(0.0, task)],
             });
         };
-        let (role, name) = (member.role, &*member.name);
+        let (role, name) = (implementation.role, &*implementation.name);
         if role == Role::Ours {
             line(role, name, "join", Formation::Join, false);
             line(role, name, "hosts", Formation::Hosts, false);
@@ -165,7 +165,7 @@ fn forming(participants: &Participants, effort: Effort) -> Plan {
             continue;
         };
         // Hydra starts ranks of those who understand it: ours, and those it belongs to.
-        if role == Role::Ours || member.hydra.is_some() {
+        if role == Role::Ours || implementation.hydra.is_some() {
             line(
                 role,
                 name,

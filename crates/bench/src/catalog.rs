@@ -1,4 +1,4 @@
-//! Every experiment that the project has or owes, in the order of the page.
+//! Catalogue: every experiment that the project has or owes, in the order of the page.
 //!
 //! [`services`] holds part A, [`sources`] those of the other source documents, [`components`] those of single
 //! components, [`threads`] those of many threads in one rank, [`net`] those of the datapath,

@@ -1,4 +1,4 @@
-//! `weft bench`: finds the implementations, runs the experiments, writes results and page.
+//! Command `weft bench`: finds the implementations, runs the experiments, writes results and page.
 
 use crate::catalog;
 use crate::components;

@@ -1,4 +1,4 @@
-//! Two hosts that are network namespaces of this machine, and jobs that are formed across them.
+//! Hosts for measurements: two of them, that are network namespaces of this machine, and jobs that are formed across them.
 //!
 //! Each namespace belongs to a process of ours that waits for the end of its standard input: however this
 //! program ends, both end, and with them the namespaces and the line between them.
@@ -29,6 +29,9 @@ pub(crate) struct Hosts {
 
 impl Hosts {
     /// Makes them; refused without the right to make network namespaces.
+    ///
+    /// # Errors
+    /// If `unshare`, `ip` or `nsenter` is missing, or the right to make network namespaces.
     pub fn new() -> Result<Hosts> {
         let folder = tempfile::tempdir().context("no temporary folder")?;
         let mut hosts = Hosts {
@@ -117,6 +120,9 @@ impl Hosts {
 
     /// Forms a job on both hosts, in which each rank hears from each other, and lets it end; the time from
     /// the start to the end of its launcher.
+    ///
+    /// # Errors
+    /// If the launcher does not start, ends badly, or has not ended within a minute.
     pub fn form(&self, implementation: &Implementation, formation: &Formation) -> Result<Duration> {
         let ranks = (2 * EACH).to_string();
         let mut launcher = match formation {

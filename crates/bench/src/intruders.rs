@@ -25,6 +25,9 @@ use tap::Tap;
 use weft_secure::{FIRST, THIRD};
 
 /// Answers requests until standard input ends.
+///
+/// # Errors
+/// If standard input or output fails.
 pub(crate) fn serve() -> Result<()> {
     let mut tap = Some(Tap::begin());
     let mut recorded = Vec::new();

@@ -1,4 +1,4 @@
-//! The measuring harness: experiments as values, one harness, honest statistics, a page of plots.
+//! Benchmark of Weft and its peers: experiments as values, one harness, honest statistics, a page of plots.
 //!
 //! ```text
 //!  catalog ──> experiment ──> harness ──> results ──> report (index.html)

@@ -168,11 +168,17 @@ pub fn rounded(value: f64) -> f64 {
 
 impl Results {
     /// The results as text for `results.json`.
+    ///
+    /// # Errors
+    /// If the results hold what JSON cannot: a key that is no text. Measured results never do.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self).map(|text| text + "\n")
     }
 
     /// Reads what [`Results::to_json`] wrote.
+    ///
+    /// # Errors
+    /// If the text is no JSON, or a field is missing or of another type; it says where.
     pub fn from_json(text: &str) -> serde_json::Result<Results> {
         serde_json::from_str(text)
     }

@@ -1,4 +1,4 @@
-//! Jobs of several hosts: how quickly they are formed, and what strangers cost them.
+//! Experiments with jobs of several hosts: how quickly they are formed, and what hostile connections cost them.
 
 use super::budget;
 use crate::experiment::{

@@ -1,4 +1,4 @@
-//! Part A: the routines of the first source through mailboxes and portals, and over MPI.
+//! Experiments of part A: the routines of the first source through mailboxes and portals, and over MPI.
 
 use super::budget;
 use crate::device::Device;

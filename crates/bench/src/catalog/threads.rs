@@ -1,4 +1,4 @@
-//! Many threads a side, each with a tag of its own: the last two figures of part C.
+//! Experiments with many threads a side, each with a tag of its own: the last two figures of part C.
 
 use super::{budget, per_implementation, powers};
 use crate::experiment::{

@@ -35,6 +35,9 @@ pub(super) struct Tally {
 impl Attack {
     /// Begins to connect so many times a second to these ports in turn; to a port of its own if there is
     /// none. `recorded` is what a member once said there; empty: garbage is said in its place.
+    ///
+    /// # Errors
+    /// If no port is left for the intruders' own.
     pub fn begin(rate: u32, at: Vec<SocketAddr>, recorded: Vec<u8>) -> Result<Attack> {
         let own = if at.is_empty() {
             let listener = TcpListener::bind("127.0.0.1:0").context("no port is left")?;
@@ -72,6 +75,9 @@ impl Attack {
     }
 
     /// Ends it.
+    ///
+    /// # Errors
+    /// If the attacking thread panicked.
     pub fn end(self) -> Result<Tally> {
         self.stops.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();

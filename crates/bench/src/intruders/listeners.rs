@@ -8,6 +8,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 const LISTENS: &str = "0A";
 
 /// The addresses of version 4 at which a process listens.
+///
+/// # Errors
+/// If the process has ended, or belongs to another user: its files under `/proc` cannot be read.
 pub(crate) fn listeners(process: u32) -> Result<Vec<SocketAddr>> {
     let folder = format!("/proc/{process}/fd");
     let entries = std::fs::read_dir(&folder).with_context(|| format!("cannot read {folder}"))?;

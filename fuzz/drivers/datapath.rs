@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weft_net::broker::{Answer, Heard, LONGEST, Line, Question};
 use weft_net::client::Work;
-use weft_net::component::{Component, Fused};
 use weft_net::description::Description;
 use weft_net::plan;
 use weft_net::policy::{CLIENTS, Choice};
-use weft_net::system::{Grant, Id, PHASES, Role, System, Tap};
-use weft_net::wire::{Far, Flow, Generator, Pattern, Shape};
+use weft_net::system::{Grant, Id, PHASES, Role, System};
+use weft_net::wire::Far;
+use weft_net_testbed::simulation::Simulation;
+use weft_net_testbed::{Flow, Generator, Pattern};
 use weft_sys::{Mapping, MemoryFile};
 
 use super::script::Script;
@@ -107,7 +108,7 @@ fn question(text: &str) {
 /// Both clients are served under a policy of any numbers, or wait for a moment that it names.
 fn follow(choice: &Choice) {
     let mut scene = Scene::new(small(), None).expect("a small system can be made");
-    scene.system.set_policy(choice);
+    scene.simulation.system_mut().set_policy(choice);
     for number in 0..20 {
         scene.frame(echo(number % 2));
         scene.run(20_000);
@@ -164,12 +165,10 @@ impl Far for Wire {
     }
 }
 
-/// A whole system in one thread and in made-up time.
+/// A whole system in virtual time, whose wire and one of whose clients are played here.
 struct Scene {
-    system: System,
-    all: Fused,
+    simulation: Simulation,
     wire: Wire,
-    now: u64,
     /// Both channels of the client that is played here, if one is.
     channels: Vec<Mapping>,
 }
@@ -177,32 +176,16 @@ struct Scene {
 impl Scene {
     /// `absent`: this client is not there; its channels are ours to write.
     fn new(description: Description, absent: Option<usize>) -> Option<Self> {
-        let system = System::create(description).ok()?;
         let wire = Wire::default();
-        let shape = Shape {
-            moderation: 0,
-            ..Shape::default()
+        let absent = absent.map(Id::Client);
+        let simulation = Simulation::new(description, Box::new(wire.clone()), absent).ok()?;
+        let channels = match absent {
+            Some(id) => reached(simulation.system().grant(id).ok()?)?,
+            None => Vec::new(),
         };
-        let mut tap = Some(Tap::virtual_wire(shape, Box::new(wire.clone())));
-        let mut components: Vec<Box<dyn Component>> = Vec::new();
-        let mut channels = Vec::new();
-        for id in system.components() {
-            let mut grant = system.grant(id).ok()?;
-            grant.silent = true;
-            if let (Id::Client(client), Some(absent)) = (id, absent)
-                && client == absent
-            {
-                channels = reached(grant)?;
-                continue;
-            }
-            let tap = if id == Id::Driver { tap.take() } else { None };
-            components.push(grant.build(tap).ok()?.component);
-        }
         Some(Self {
-            system,
-            all: Fused(components),
+            simulation,
             wire,
-            now: 1_000_000,
             channels,
         })
     }
@@ -211,17 +194,18 @@ impl Scene {
     /// with those of the predecessor.
     fn succeed(&mut self, takes_new: bool) {
         for phase in 0..PHASES {
-            let renewed = self.system.renew(Id::Client(1), phase);
+            let renewed = self.simulation.system_mut().renew(Id::Client(1), phase);
             let renewed = renewed.expect("memory is left");
             assert!(renewed.cut_off.is_empty());
             self.run(1_000);
             for id in renewed.told {
-                assert!(self.system.has_followed(id), "{id:?}");
+                assert!(self.simulation.system().has_followed(id), "{id:?}");
             }
         }
         if takes_new {
             let grant = self
-                .system
+                .simulation
+                .system()
                 .grant(Id::Client(1))
                 .expect("descriptors are left");
             self.channels = reached(grant).expect("they can be mapped");
@@ -235,15 +219,14 @@ impl Scene {
 
     /// Lets so many nanoseconds pass. Each look must come to an end.
     fn run(&mut self, nanoseconds: u64) {
-        let end = self.now + nanoseconds;
-        while self.now < end {
+        let end = self.simulation.now() + nanoseconds;
+        while self.simulation.now() < end {
             let mut steps = 0;
-            while self.all.step(self.now) {
+            while self.simulation.step() {
                 steps += 1;
                 assert!(steps < 10_000, "it never comes to rest");
             }
-            let next = self.all.deadline().unwrap_or(end);
-            self.now = next.max(self.now + 1_000).min(end);
+            self.simulation.advance(end);
         }
     }
 }
@@ -298,7 +281,7 @@ fn scene(script: &mut Script<'_>) {
                 if script.byte().is_multiple_of(4) {
                     frame.truncate(usize::from(script.byte()));
                 }
-                generator.arrived(&frame, scene.now);
+                generator.arrived(&frame, scene.simulation.now());
                 if !frame.is_empty() {
                     scene.frame(frame);
                 }
@@ -308,7 +291,7 @@ fn scene(script: &mut Script<'_>) {
                 let mut frame = vec![0; length];
                 let given = script.bytes(length);
                 frame[..given.len()].copy_from_slice(given);
-                generator.arrived(&frame, scene.now);
+                generator.arrived(&frame, scene.simulation.now());
                 scene.frame(frame);
             }
             4..=6 => {

@@ -23,7 +23,7 @@ pub enum Device {
     /// A copy within one thread; ns per copy.
     Memcpy,
     /// A part of the datapath alone; ns per item or decision. The size is its batch, or its clients.
-    Datapath(weft_net::micro::Micro),
+    Datapath(weft_net_testbed::micro::Micro),
     /// Two pinned threads in turn: one writes a block anew, the other copies it into its own; ns one way.
     Handover,
 }

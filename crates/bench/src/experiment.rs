@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::results::{Chart, Role, Scale};
 use std::path::PathBuf;
 use std::time::Duration;
-use weft_net::measure::{Measured, Setting};
+use weft_net_testbed::measure::{Measured, Setting};
 
 /// How thoroughly a run measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

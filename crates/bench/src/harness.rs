@@ -29,7 +29,7 @@ use cell::Cell;
 use indicatif::ProgressBar;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-use weft_net::measure::Measured;
+use weft_net_testbed::measure::Measured;
 
 /// Measures experiments, one after the other, and keeps what they use: jobs, programs, hosts.
 pub struct Harness<'a> {

@@ -39,12 +39,6 @@ pub mod component;
 #[cfg(not(loom))]
 pub mod description;
 #[cfg(not(loom))]
-pub mod load;
-#[cfg(not(loom))]
-pub mod measure;
-#[cfg(not(loom))]
-pub mod micro;
-#[cfg(not(loom))]
 pub mod orders;
 #[cfg(not(loom))]
 pub mod plan;
@@ -54,7 +48,5 @@ pub mod policy;
 pub mod socket;
 #[cfg(not(loom))]
 pub mod system;
-#[cfg(not(loom))]
-pub mod trial;
 #[cfg(not(loom))]
 pub mod wire;

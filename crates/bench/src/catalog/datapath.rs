@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use weft_net::client::Work;
 use weft_net::description::{Description, Run, WireDescription, WireDriver};
-use weft_net::measure::{Ground, Setting};
-use weft_net::micro::Micro;
 use weft_net::policy::Order;
+use weft_net_testbed::measure::{Setting, Testbed};
+use weft_net_testbed::micro::Micro;
 
 use crate::device::Device;
 use crate::experiment::{
@@ -172,10 +172,10 @@ fn cost(_: &Participants, effort: Effort) -> Plan {
                 let setting = Box::new(Setting {
                     description: echo(2, run, driver),
                     rates: vec![rate / 2; 2],
-                    ground: if system.is_some() {
-                        Ground::Veth
+                    testbed: if system.is_some() {
+                        Testbed::Veth
                     } else {
-                        Ground::Sockets
+                        Testbed::Sockets
                     },
                     apart: true,
                 });
@@ -230,10 +230,10 @@ fn cost_clients(_: &Participants, effort: Effort) -> Plan {
             let setting = Box::new(Setting {
                 description,
                 rates: vec![400 / clients as u64; clients],
-                ground: if run.is_some() {
-                    Ground::Veth
+                testbed: if run.is_some() {
+                    Testbed::Veth
                 } else {
-                    Ground::Sockets
+                    Testbed::Sockets
                 },
                 apart: true,
             });
@@ -284,7 +284,7 @@ fn hogs(clients: usize) -> Setting {
             clients
         ]),
         rates: vec![0; clients],
-        ground: Ground::Virtual,
+        testbed: Testbed::Virtual,
         apart: false,
     }
 }

@@ -69,7 +69,7 @@ impl<'a> Harness<'a> {
                 let start = weft_net::command::start();
                 let known = self.measured.entry(format!("{setting:?}")).or_default();
                 if known.len() <= cell.taken() {
-                    known.push(weft_net::measure::measure(setting, limit, &start)?);
+                    known.push(weft_net_testbed::measure::measure(setting, limit, &start)?);
                 }
                 Ok(vec![metric.of(&known[cell.taken()])])
             }

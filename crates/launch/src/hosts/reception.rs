@@ -1,14 +1,14 @@
 //! The port through which `weft join` comes in.
 //!
 //! Who connects is nobody until it has proved the token: each has a short time for it, none delays another,
-//! and of too many [`Admission`] says who goes. When no descriptor is left, nobody is let in for a while.
+//! and of too many [`EvictionPolicy`] says who goes. When no descriptor is left, nobody is let in for a while.
 
 use std::io;
 use std::net::{TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use weft_secure::{Admission, Channel, Key, SILENT, Source};
+use weft_secure::{Channel, EvictionPolicy, Key, SILENT, Source};
 use weft_sys::poll::{Entry, Interest};
 use weft_sys::socket::NotAccepted;
 
@@ -42,7 +42,7 @@ pub struct Reception {
     guests: Vec<Guest>,
     met: Vec<(Meeting, Channel)>,
     next: u64,
-    admission: Admission,
+    eviction: EvictionPolicy,
     rests_until: Option<Instant>,
     /// How many were turned away.
     pub turned_away: u64,
@@ -78,7 +78,7 @@ impl Reception {
             guests: Vec::new(),
             met: Vec::new(),
             next: 0,
-            admission: Admission::new(),
+            eviction: EvictionPolicy::new(),
             rests_until: None,
             turned_away: 0,
         })
@@ -200,7 +200,7 @@ impl Reception {
                 .map(|guest| (guest.number, guest.source))
                 .collect();
             waiting.sort_unstable_by_key(|(number, _)| *number);
-            let Some(victim) = self.admission.victim(&waiting) else {
+            let Some(victim) = self.eviction.victim(&waiting) else {
                 return false;
             };
             let place = |guests: &[Guest]| guests.iter().position(|guest| guest.number == victim);

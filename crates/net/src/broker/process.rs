@@ -9,10 +9,10 @@ use std::process::{Child, Command, Stdio};
 use serde::{Deserialize, Serialize};
 use weft_sys::descriptor::{self, Carries};
 use weft_sys::process::{ProcessHandle, SIGKILL, child_dies_with_us};
-use weft_sys::{clock, cores, passing};
+use weft_sys::{cores, passing};
 
 use crate::system::{Grant, Role, Tap};
-use crate::wire::{Flow, Generator, Plug, PlugKind, Shape};
+use crate::wire::{Far, Plug, PlugKind, Shape};
 
 /// How a component is started: this program with these words, and the number of the socket.
 #[derive(Clone, Debug)]
@@ -26,16 +26,29 @@ pub struct Start {
 /// A wire on its way to a driver.
 pub(super) enum TapMessage {
     None,
-    /// Rate, and what the generator at the far end sends.
-    Virtual(u64, Vec<Flow>),
+    /// To be made by the driver itself.
+    Virtual(VirtualWire),
     Plug(Plug),
 }
+
+/// A virtual wire that a driver's process makes by itself.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(super) struct VirtualWire {
+    /// Bits per second.
+    pub(super) bits: u64,
+    /// Clients of the system, to whom its far end may send.
+    pub(super) clients: usize,
+}
+
+/// Makes what is at the far end of a virtual wire, for a system of so many clients, in the process of its
+/// driver.
+pub type FarEnd = fn(clients: usize) -> Box<dyn Far>;
 
 /// What goes before the descriptors.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Letter {
     pub(super) role: Role,
-    pub(super) virtual_wire: Option<(u64, Vec<Flow>)>,
+    pub(super) virtual_wire: Option<VirtualWire>,
     pub(super) core: Option<usize>,
     pub(super) nice: Option<i32>,
     /// How many descriptors follow; the last is this one, if there is one.
@@ -109,7 +122,7 @@ impl Running {
         };
         match tap {
             TapMessage::None => {}
-            TapMessage::Virtual(bits, flows) => letter.virtual_wire = Some((bits, flows)),
+            TapMessage::Virtual(wire) => letter.virtual_wire = Some(wire),
             TapMessage::Plug(plug) => {
                 let (kind, descriptor) = plug.into_parts();
                 descriptors.push(descriptor);
@@ -138,11 +151,11 @@ impl Running {
 }
 
 /// The whole life of a component's process: takes its grant from the socket under this number, and
-/// runs until it is told to stop.
+/// runs until it is told to stop. `far_end`: for the driver of a virtual wire.
 ///
 /// # Errors
 /// If the grant is not what the role needs, or the kernel refuses.
-pub fn component_main(number: i32) -> io::Result<()> {
+pub fn component_main(number: i32, far_end: FarEnd) -> io::Result<()> {
     let socket = descriptor::inherited(number)?;
     let (letter, mut descriptors) = receive(&socket)?;
     drop(socket);
@@ -158,14 +171,12 @@ pub fn component_main(number: i32) -> io::Result<()> {
             .ok_or_else(|| io::Error::other("the wire is missing from the grant"))?;
         Some(Tap::plug(Plug::adopt(kind, descriptor))?)
     } else {
-        letter.virtual_wire.map(|(bits, flows)| {
-            let (mut generator, _) = Generator::new(&flows);
-            generator.begin(clock::monotonic());
+        letter.virtual_wire.map(|wire| {
             let shape = Shape {
-                bits,
+                bits: wire.bits,
                 ..Shape::default()
             };
-            Tap::virtual_wire(shape, Box::new(generator))
+            Tap::virtual_wire(shape, far_end(wire.clients))
         })
     };
     let grant = Grant {

@@ -548,5 +548,5 @@ fn build_driver(
         let station = Station::at(board.clone(), halves.len(), generations, Some(orders));
         halves.push(Box::new(TxDriver::new(station, wire, mux, &counts)));
     }
-    Ok(Box::new(Fused(halves)))
+    Ok(Box::new(Fused::from(halves)))
 }

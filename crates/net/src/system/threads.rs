@@ -176,7 +176,7 @@ fn fuse(mut runners: Vec<Runner>) -> io::Result<Runner> {
         components.push(runner.component);
     }
     Ok(Runner {
-        component: Box::new(Fused(components)),
+        component: Box::new(Fused::from(components)),
         ear,
         board,
     })

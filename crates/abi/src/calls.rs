@@ -1,5 +1,6 @@
-//! The calls, written by hand: one module for each group of `tables/functions`. A public function is
-//! the call of its name, in both forms; `cargo xtask codegen` finds it here. Entry points have checked
+//! Calls, written by hand: one module for each group of `tables/functions`. A public function is the call
+//! of its name, in both forms (of a collective: the function that builds the schedule of all its forms);
+//! `cargo xtask codegen` finds it here. Entry points have checked
 //! what one argument can say alone; calls check what depends on several.
 
 pub mod abi;

@@ -1,4 +1,4 @@
-//! What every entry point does around its call: run it, and hand a fault to the error handler of the
+//! Entry to a call, and exit from it: runs the body of an entry point, and hands a fault to the error handler of the
 //! object concerned (MPI 5.0, section 9.3).
 //!
 //! A fault that belongs to no object goes to the handler of `MPI_COMM_SELF`. Without a handler set,

@@ -1,4 +1,4 @@
-//! The C face of fibers (`weft_fiber.h`): one runtime for the process, made when the first is started.
+//! Fibers for C (`weft_fiber.h`): one runtime for the process, made when the first is started.
 //!
 //! A name is the incarnation above the number: never 0, and never used again. Whoever joins or detaches a
 //! fiber claims it by its name, which succeeds once ([`JoinHandle::claim`]); all others are answered
@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use weft_fiber::{Builder, Config, Fiber, Guard, JoinHandle, Runtime};
 use weft_sys::error::keep_errno;
 
-use crate::{sentence, state};
+use crate::{last_error, state};
 
 /// The fibers of the process. A C program ends by `exit`, whatever its fibers do, so it is never dropped.
 static FIBERS: OnceLock<Runtime> = OnceLock::new();
@@ -37,7 +37,7 @@ type Answer = usize;
 
 #[cold]
 fn refuse(errno: c_int, text: impl Into<String>) -> c_int {
-    sentence::keep(text);
+    last_error::keep(text);
     -errno
 }
 

@@ -1,4 +1,4 @@
-//! Handles: what the number in an `MPI_Comm` says, and where the object is.
+//! Handles of objects: what the number in an `MPI_Comm` says, and where the object is.
 //!
 //! ```text
 //!   bit      30 29     26 25        20 19                 0

@@ -1,4 +1,4 @@
-//! The services for C (`weft.h`): each entry point checks its pointers and calls the node.
+//! Services for C (`weft.h`): each entry point checks its pointers and calls the node.
 //!
 //! The engine of MPI drives the endpoint for both, whether or not the program uses MPI: one progress
 //! engine, one lane for each pair of processes. See `docs/decisions/0008-services-are-guests.md`.
@@ -11,7 +11,7 @@ use weft_mpi::Process;
 use weft_service::sync::Kind;
 use weft_service::{Code, Core, Error, Host, Node, Result};
 
-use crate::{sentence, state};
+use crate::{last_error, state};
 
 /// `ssize_t`.
 pub type Size = isize;
@@ -40,14 +40,14 @@ impl Host for Engine {
 
 /// Lets the services share the endpoint of a process. From the start, so that nothing is lost that a
 /// peer sends before `weft_init` is called here.
-pub fn move_in(process: &Arc<Process>) -> Node {
+pub fn attach_services(process: &Arc<Process>) -> Node {
     process.invite(|fabric| Box::new(Core::new(fabric)));
     Node::hosted(Arc::new(Engine(Arc::clone(process))))
 }
 
 #[cold]
 fn failed(error: &Error) -> c_int {
-    sentence::keep(error.to_string());
+    last_error::keep(error.to_string());
     error.number()
 }
 

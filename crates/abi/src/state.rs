@@ -1,4 +1,4 @@
-//! The state of the process: the one place with globals.
+//! State of the process: the one place with globals.
 //!
 //! ```text
 //!   Before ──MPI_Init──► Running ──MPI_Finalize──► Finished
@@ -8,7 +8,7 @@
 //! hands out references to it needs no lock. Sessions may come and go at any time. It is published with Release and read with Acquire
 //! (`SYNC state.runtime`).
 
-mod last_words;
+mod exit_output;
 mod names;
 mod objects;
 mod predefined;
@@ -234,7 +234,7 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     let (world, itself) = (process.world(), process.itself());
     register_comm(&world, k::MPI_COMM_WORLD);
     register_comm(&itself, k::MPI_COMM_SELF);
-    let services = crate::services::move_in(&process);
+    let services = crate::services::attach_services(&process);
     let runtime: &'static Runtime = Box::leak(Box::new(Runtime {
         process,
         services,
@@ -270,16 +270,16 @@ pub fn finalise() {
 /// holds the lock of that stream for as long as it likes, and who flushes all streams waits for it.
 pub fn abort(code: c_int, text: &str) -> ! {
     let status = if code & 0xff == 0 { 1 } else { code };
-    let said = last_words::say_if_ready(text);
-    last_words::flush_if_ready();
+    let said = exit_output::say_if_ready(text);
+    exit_output::flush_if_ready();
     if let Some(runtime) = runtime() {
         runtime.launcher.abort(status, "");
     }
     // From here on the launcher ends us if something does not go on.
     if !said {
-        last_words::say(text);
+        exit_output::say(text);
     }
-    last_words::flush();
+    exit_output::flush();
     // SAFETY: ends the process without exit handlers, which might wait for others.
     unsafe { libc::_exit(status) }
 }

@@ -1,4 +1,4 @@
-//! Which functions are implemented: those that `crates/abi/src/calls/` has a function for.
+//! Functions that are implemented: those that `crates/abi/src/calls/` has a function for.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Collectives: the three functions that one row of the tables stands for.
+//! Collectives: three functions that one row of the tables stands for.
 //!
 //! ```text
 //!   row MPI_Gather ──► MPI_Gather         calls::coll::run       runs the schedule

@@ -1,4 +1,4 @@
-//! The constants as Rust.
+//! Constants as Rust.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The entry points as Rust, one file for each group.
+//! Entry points as Rust, one file for each group.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! How each parameter of an implemented call reaches its hand-written function: one rule for each kind.
+//! Bodies of entry points: how each parameter reaches the hand-written function, one rule for each kind.
 //!
 //! A rule is a line of Rust that checks and decodes, and the expression handed on. A buffer with its
 //! count and datatype is handed on as one argument. Those of a collective are significant at some ranks

@@ -1,4 +1,4 @@
-//! The tables as values.
+//! Tables as values.
 
 use std::collections::BTreeMap;
 use std::fs;

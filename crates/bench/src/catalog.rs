@@ -1,4 +1,4 @@
-//! Every experiment that the project has or owes, in the order of the page.
+//! Catalogue: every experiment that the project has or owes, in the order of the page.
 //!
 //! [`services`] holds part A, [`sources`] those of the other source documents, [`components`] those of single
 //! components, [`threads`] those of many threads in one rank, [`net`] those of the datapath,
@@ -71,14 +71,18 @@ fn per_implementation(
     panel: &str,
     cells: impl Fn(usize) -> Vec<(f64, Task)>,
 ) -> Vec<SeriesPlan> {
-    let of_member = |member: &MpiImplementation| SeriesPlan {
-        role: member.role,
-        subject: member.name.clone(),
+    let of_implementation = |implementation: &MpiImplementation| SeriesPlan {
+        role: implementation.role,
+        subject: implementation.name.clone(),
         variant: variant.into(),
         panel: panel.into(),
-        cells: cells(member.index),
+        cells: cells(implementation.index),
     };
-    participants.implementations.iter().map(of_member).collect()
+    participants
+        .implementations
+        .iter()
+        .map(of_implementation)
+        .collect()
 }
 
 /// As [`per_implementation`], told to use TCP between ranks of one host.
@@ -87,19 +91,19 @@ fn over_tcp(
     variant: &str,
     cells: impl Fn(usize) -> Vec<(f64, Task)>,
 ) -> Vec<SeriesPlan> {
-    let of_member = |member: &MpiImplementation| {
+    let of_implementation = |implementation: &MpiImplementation| {
         Some(SeriesPlan {
-            role: member.role,
-            subject: member.name.clone(),
+            role: implementation.role,
+            subject: implementation.name.clone(),
             variant: variant.into(),
             panel: String::new(),
-            cells: cells(member.network?),
+            cells: cells(implementation.network?),
         })
     };
     participants
         .implementations
         .iter()
-        .filter_map(of_member)
+        .filter_map(of_implementation)
         .collect()
 }
 
@@ -108,19 +112,19 @@ fn sealed(
     participants: &Participants,
     cells: impl Fn(usize) -> Vec<(f64, Task)>,
 ) -> Vec<SeriesPlan> {
-    let of_member = |member: &MpiImplementation| {
+    let of_implementation = |implementation: &MpiImplementation| {
         Some(SeriesPlan {
-            role: member.role,
-            subject: member.name.clone(),
+            role: implementation.role,
+            subject: implementation.name.clone(),
             variant: "TCP, encrypted".into(),
             panel: String::new(),
-            cells: cells(member.sealed?),
+            cells: cells(implementation.sealed?),
         })
     };
     participants
         .implementations
         .iter()
-        .filter_map(of_member)
+        .filter_map(of_implementation)
         .collect()
 }
 
@@ -239,7 +243,7 @@ mod tests {
 
     #[test]
     fn plans_stand_without_peers_and_with_them() {
-        let member = |index, name: &str, role| MpiImplementation {
+        let implementation = |index, name: &str, role| MpiImplementation {
             index,
             network: Some(index + 2),
             sealed: (role == Role::Ours).then_some(4),
@@ -247,8 +251,8 @@ mod tests {
             name: name.into(),
             role,
         };
-        let ours = member(0, "Weft", Role::Ours);
-        let peer = member(1, "MPICH", Role::Peer);
+        let ours = implementation(0, "Weft", Role::Ours);
+        let peer = implementation(1, "MPICH", Role::Peer);
         let program = |(index, stem): (usize, &str)| ComponentProgram {
             index,
             stem: stem.into(),

@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 use weft_atomic::{AtomicBool, Ordering};
 use weft_secure::{Handshake, Key};
 
-/// Connections that strangers hold open at a time, and those of them that speak slowly.
+/// Connections that intruders hold open at a time, and those of them that speak slowly.
 const HELD: usize = 200;
 const SLOW: usize = 32;
-/// Connections that the strangers' own port holds: as many as a rank does at most.
+/// Connections that the intruders' own port holds: as many as a rank does at most.
 const CROWD: usize = 64;
 /// How long one connection may take to be made.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An attack that is under way.
-pub(super) struct Assault {
+pub(super) struct Attack {
     stops: Arc<AtomicBool>,
     thread: JoinHandle<Tally>,
 }
@@ -32,10 +32,13 @@ pub(super) struct Tally {
     pub seconds: f64,
 }
 
-impl Assault {
+impl Attack {
     /// Begins to connect so many times a second to these ports in turn; to a port of its own if there is
     /// none. `recorded` is what a member once said there; empty: garbage is said in its place.
-    pub fn begin(rate: u32, at: Vec<SocketAddr>, recorded: Vec<u8>) -> Result<Assault> {
+    ///
+    /// # Errors
+    /// If no port is left for the intruders' own.
+    pub fn begin(rate: u32, at: Vec<SocketAddr>, recorded: Vec<u8>) -> Result<Attack> {
         let own = if at.is_empty() {
             let listener = TcpListener::bind("127.0.0.1:0").context("no port is left")?;
             listener.set_nonblocking(true)?;
@@ -51,7 +54,7 @@ impl Assault {
         let stops = Arc::new(AtomicBool::new(false));
         let told = stops.clone();
         let thread = std::thread::spawn(move || {
-            let mut strangers = Strangers::new(at, own, recorded);
+            let mut intruders = Callers::new(at, own, recorded);
             let start = Instant::now();
             let mut turn = 0;
             while !told.load(Ordering::Relaxed) {
@@ -60,18 +63,21 @@ impl Assault {
                     // Woken before its time when the attack ends.
                     Some(early) => std::thread::park_timeout(early),
                     None => {
-                        strangers.come(turn as usize);
+                        intruders.come(turn as usize);
                         turn += 1;
                     }
                 }
             }
-            strangers.tally.seconds = start.elapsed().as_secs_f64();
-            strangers.tally
+            intruders.tally.seconds = start.elapsed().as_secs_f64();
+            intruders.tally
         });
-        Ok(Assault { stops, thread })
+        Ok(Attack { stops, thread })
     }
 
     /// Ends it.
+    ///
+    /// # Errors
+    /// If the attacking thread panicked.
     pub fn end(self) -> Result<Tally> {
         self.stops.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
@@ -80,7 +86,7 @@ impl Assault {
     }
 }
 
-struct Strangers {
+struct Callers {
     at: Vec<SocketAddr>,
     own: Option<TcpListener>,
     guests: VecDeque<TcpStream>,
@@ -93,7 +99,7 @@ struct Strangers {
     tally: Tally,
 }
 
-impl Strangers {
+impl Callers {
     fn new(at: Vec<SocketAddr>, own: Option<TcpListener>, recorded: Vec<u8>) -> Self {
         let key = Key::from_bytes([1; Key::BYTES]);
         let recorded = if recorded.is_empty() {
@@ -157,7 +163,7 @@ impl Strangers {
         }
     }
 
-    /// The strangers' own port: whoever comes is held unread, and dropped when there are many.
+    /// The intruders' own port: whoever comes is held unread, and dropped when there are many.
     fn receive(&mut self) {
         while let Some(Ok((guest, _))) = self.own.as_ref().map(TcpListener::accept) {
             keep(&mut self.guests, guest, CROWD);
@@ -178,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strangers_come_at_the_rate_and_go() {
+    fn intruders_come_at_the_rate_and_go() {
         for elsewhere in [true, false] {
             let listener = TcpListener::bind("127.0.0.1:0").expect("a port is left");
             let at = if elsewhere {
@@ -186,9 +192,9 @@ mod tests {
             } else {
                 vec![listener.local_addr().expect("bound")]
             };
-            let assault = Assault::begin(2000, at, b"recorded".to_vec()).expect("begins");
+            let attack = Attack::begin(2000, at, b"recorded".to_vec()).expect("begins");
             std::thread::sleep(Duration::from_millis(50));
-            let tally = assault.end().expect("ends");
+            let tally = attack.end().expect("ends");
             assert!(tally.made > 0, "nobody came");
             assert!(
                 tally.made as f64 <= 2000.0 * tally.seconds + 1.0,
@@ -203,13 +209,13 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is left");
         listener.set_nonblocking(true).expect("sets");
         let at = vec![listener.local_addr().expect("bound")];
-        let mut strangers = Strangers::new(at, Some(listener), b"recorded".to_vec());
+        let mut intruders = Callers::new(at, Some(listener), b"recorded".to_vec());
         for number in 0..600 {
-            strangers.come(number);
+            intruders.come(number);
         }
-        assert_eq!((strangers.tally.made, strangers.tally.refused), (600, 0));
-        assert_eq!(strangers.held.len(), HELD);
-        assert!(strangers.slow.len() <= SLOW && !strangers.slow.is_empty());
-        assert_eq!(strangers.guests.len(), CROWD);
+        assert_eq!((intruders.tally.made, intruders.tally.refused), (600, 0));
+        assert_eq!(intruders.held.len(), HELD);
+        assert!(intruders.slow.len() <= SLOW && !intruders.slow.is_empty());
+        assert_eq!(intruders.guests.len(), CROWD);
     }
 }

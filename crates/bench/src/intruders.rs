@@ -1,34 +1,37 @@
-//! People who do not belong: a process of its own that connects to the ports of a job at a steady rate and
-//! does there what strangers do, while the job is measured.
+//! Intruders: a process of its own that connects to the ports of a job at a steady rate without its key,
+//! while the job is measured.
 //!
 //! ```text
-//! weft bench --serve-strangers
+//! weft bench --serve-intruders
 //!   record at=ADDRESS:PORT,…          what was said to one of these ports since the start: to be replayed
 //!   attack rate=N at=ADDRESS:PORT,…   begins; without `at`: a port of its own, which drops them unread
 //!   stop                              ends; answers connections made, connections refused, seconds
 //! ```
 //!
-//! The attack without `at` is what the other one is compared with: on one machine the strangers' own work,
+//! The attack without `at` is what the other one is compared with: on one machine the intruders' own work,
 //! and that of the kernel for their connections, slows a job down whatever it does with them.
 
-mod assault;
-mod listening;
+mod attack;
+mod listeners;
 mod tap;
 
-pub(crate) use listening::listening;
+pub(crate) use listeners::listeners;
 
 use crate::components::{Request, serve_with};
 use anyhow::{Context, Result, bail};
-use assault::Assault;
+use attack::Attack;
 use std::net::SocketAddr;
 use tap::Tap;
 use weft_secure::{FIRST, THIRD};
 
 /// Answers requests until standard input ends.
+///
+/// # Errors
+/// If standard input or output fails.
 pub(crate) fn serve() -> Result<()> {
     let mut tap = Some(Tap::begin());
     let mut recorded = Vec::new();
-    let mut running: Option<Assault> = None;
+    let mut running: Option<Attack> = None;
     serve_with(|line| {
         let request = Request::parse(line)?;
         match request.verb() {
@@ -44,7 +47,7 @@ pub(crate) fn serve() -> Result<()> {
                     Vec::new()
                 };
                 let rate = request.number("rate")?;
-                running = Some(Assault::begin(rate, at, recorded.clone())?);
+                running = Some(Attack::begin(rate, at, recorded.clone())?);
                 Ok(Vec::new())
             }
             "stop" => {
@@ -52,7 +55,7 @@ pub(crate) fn serve() -> Result<()> {
                 let counts = [tally.made, tally.refused].map(|count| count as f64);
                 Ok(vec![counts[0], counts[1], tally.seconds])
             }
-            verb => bail!("strangers have no {verb}"),
+            verb => bail!("intruders have no {verb}"),
         }
     })
 }

@@ -1,4 +1,4 @@
-//! What was wrong with the last call of `weft.h` or `weft_fiber.h` that failed, per thread.
+//! Last error of each thread: what was wrong with its last call of `weft.h` or `weft_fiber.h` that failed.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};

@@ -1,4 +1,4 @@
-//! The one harness: visits the cells of an experiment in random order until each has enough samples.
+//! Harness: visits the cells of an experiment in random order until each has enough samples.
 //!
 //! ```text
 //! for each launch:   (fresh jobs)
@@ -13,101 +13,87 @@
 
 mod ask;
 mod attack;
+mod cell;
 mod outcome;
 
-use crate::experiment::{Budget, Effort, Experiment, JobKey, Plan, SeriesPlan, Task};
+use crate::experiment::{Budget, ComponentProgram, Effort, Experiment, JobKey, Plan};
 use crate::hosts::Hosts;
 use crate::implementation::Implementation;
-use crate::job::Pool;
-use crate::program::{NO_ANSWER, Program};
+use crate::job::JobPool;
+use crate::program::Program;
 use crate::results::ExperimentResult;
 use crate::schedule::Schedule;
-use crate::statistics::Statistics;
 use anyhow::Result;
+use attack::Intruders;
+use cell::Cell;
 use indicatif::ProgressBar;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use weft_net_testbed::measure::Measured;
 
-/// What a run needs to measure.
+/// Measures experiments, one after the other, and keeps what they use: jobs, programs, hosts.
 pub struct Harness<'a> {
-    /// The implementations, in the order of the participants.
-    pub implementations: &'a [Implementation],
-    /// Processors that the run may use.
-    pub cores: usize,
-    /// Quick or full.
-    pub effort: Effort,
-    /// Seed of the order of turns.
-    pub seed: u64,
+    jobs: JobPool<'a>,
     /// The programs of components, in the order of the participants.
-    pub programs: Vec<Program>,
-    pool: Pool,
-    /// Those who attack a job, and whom.
-    strangers: Program,
-    attacked: Option<Attacked>,
-    /// Two hosts on this machine.
+    programs: Vec<Program>,
+    intruders: Intruders,
+    /// Two hosts on this machine, once an experiment needed them.
     hosts: Option<Hosts>,
     /// Measurements of the datapath by setting: one serves all figures that are asked of it.
     measured: HashMap<String, Vec<Measured>>,
-}
-
-/// A job whose first words the strangers have overheard.
-struct Attacked {
-    job: JobKey,
-    /// Where its ranks listen, as the strangers are told.
-    at: String,
-}
-
-/// One cell while it is measured.
-struct Cell<'p> {
-    line: usize,
-    x: f64,
-    task: &'p Task,
-    samples: Vec<f64>,
-    iterations: u64,
-    launches: u32,
-    in_this_launch: bool,
-    spent: Duration,
-    failed: Option<String>,
+    effort: Effort,
+    seed: u64,
 }
 
 impl<'a> Harness<'a> {
-    /// A harness without any job yet.
+    /// A harness without any job yet. Tasks name implementations and programs by their index in these
+    /// lists; `cores` are the processors that the run may use, `seed` decides the order of turns.
     pub fn new(
         implementations: &'a [Implementation],
+        programs: Vec<Program>,
         cores: usize,
         effort: Effort,
         seed: u64,
     ) -> Harness<'a> {
         Harness {
-            implementations,
-            cores,
-            effort,
-            seed,
-            programs: Vec::new(),
-            pool: Pool::default(),
-            strangers: Program::strangers(),
-            attacked: None,
+            jobs: JobPool::new(implementations, cores),
+            programs,
+            intruders: Intruders::new(),
             hosts: None,
             measured: HashMap::new(),
+            effort,
+            seed,
         }
     }
 
+    /// The programs of components as participants.
+    pub fn component_programs(&self) -> Vec<ComponentProgram> {
+        let of_program = |(index, program): (usize, &Program)| ComponentProgram {
+            index,
+            stem: program.stem().to_owned(),
+            role: program.role(),
+        };
+        self.programs.iter().enumerate().map(of_program).collect()
+    }
+
     /// What the library of an implementation says of itself, from a job of two ranks that then stays.
+    ///
+    /// # Errors
+    /// If such a job does not start, or its ranks do not exchange a message.
     pub fn version(&mut self, implementation: usize) -> Result<String> {
         let key = JobKey {
             implementation,
             ranks: 2,
             multiple: false,
         };
-        let job = self.pool.job(key, self.implementations, self.cores)?;
+        let job = self.jobs.job(key)?;
         let version = job.version().to_string();
         let asked = job.request(
             "pingpong size=8 iterations=1 samples=1",
             Duration::from_secs(self.effort.pick(10, 30)),
         );
         if asked.is_err() {
-            self.pool.discard(key);
+            self.jobs.discard(key);
         }
         asked.map(|_| version)
     }
@@ -121,26 +107,24 @@ impl<'a> Harness<'a> {
     ) -> ExperimentResult {
         let budget = plan.budget;
         let mut schedule = Schedule::new(self.seed, experiment.id);
-        let mut cells = cells_of(&plan.series);
+        let mut cells = Cell::all(&plan.series);
         self.measured.clear();
         let began = Instant::now();
         let is_late = || plan.limit.is_some_and(|limit| began.elapsed() > limit);
         bar.set_length(cells.len() as u64 * u64::from(budget.launches));
         if plan.alone {
-            self.pool.retire(self.implementations);
+            self.jobs.retire();
         }
         for launch in 1..=budget.launches {
             if launch > 1 {
-                self.pool.retire(self.implementations);
+                self.jobs.retire();
                 self.programs.iter_mut().for_each(Program::stop);
-                self.attacked = None;
+                self.intruders.forget();
             }
-            for cell in &mut cells {
-                cell.in_this_launch = false;
-            }
+            cells.iter_mut().for_each(Cell::begin_launch);
             loop {
                 let open: Vec<usize> = (0..cells.len())
-                    .filter(|&index| !cells[index].closed(&budget, launch))
+                    .filter(|&index| !cells[index].is_closed(&budget, launch))
                     .filter(|&index| !is_late() || cells[index].is_new())
                     .collect();
                 let done = cells.len() * launch as usize - open.len();
@@ -149,8 +133,8 @@ impl<'a> Harness<'a> {
                     break;
                 }
                 for index in schedule.pass(&open) {
-                    bar.set_message(plan.series[cells[index].line].name());
-                    if cells[index].failed.is_some() {
+                    bar.set_message(plan.series[cells[index].series()].name());
+                    if cells[index].failure().is_some() {
                         continue; // since this pass began
                     }
                     self.turn(&mut cells[index], &budget);
@@ -159,12 +143,11 @@ impl<'a> Harness<'a> {
             }
         }
         if plan.alone || self.effort == Effort::Full {
-            self.pool.retire(self.implementations);
+            self.jobs.retire();
         }
         // A program that has ended holds no memory that the next experiment might miss.
         self.programs.iter_mut().for_each(Program::stop);
-        self.strangers.stop();
-        self.attacked = None;
+        self.intruders.stop();
         self.hosts = None;
         let mut notes: Vec<String> = experiment
             .notes
@@ -172,7 +155,7 @@ impl<'a> Harness<'a> {
             .map(|note| note.to_string())
             .collect();
         notes.extend(outcome::failures(&cells, &plan.series));
-        notes.append(&mut self.pool.complaints);
+        notes.append(&mut self.jobs.take_complaints());
         notes.push(outcome::protocol(&cells, &budget, began.elapsed()));
         ExperimentResult {
             id: experiment.id.into(),
@@ -192,27 +175,15 @@ impl<'a> Harness<'a> {
 
     /// Ends all jobs; what went wrong while they ended.
     pub fn finish(mut self) -> Vec<String> {
-        self.pool.retire(self.implementations);
-        self.pool.complaints
+        self.jobs.retire();
+        self.jobs.take_complaints()
     }
 
     /// One turn of a cell: a warm-up and a few samples, or a failure that closes the cell.
     fn turn(&mut self, cell: &mut Cell<'_>, budget: &Budget) {
         let start = Instant::now();
-        match self.ask(cell, budget) {
-            Ok(samples) if samples.iter().all(|sample| sample.is_finite()) => {
-                cell.samples.extend(samples)
-            }
-            Ok(samples) => {
-                cell.failed = Some(format!("not a figure among the samples: {samples:?}"))
-            }
-            Err(error) => cell.failed = Some(format!("{error:#}")),
-        }
-        if !cell.in_this_launch {
-            cell.in_this_launch = true;
-            cell.launches += 1;
-        }
-        cell.spent += start.elapsed();
+        let found = self.ask(cell, budget);
+        cell.record(found, start.elapsed());
     }
 }
 
@@ -220,62 +191,13 @@ impl<'a> Harness<'a> {
 /// would be waited for.
 fn give_up_after(cells: &mut [Cell<'_>], index: usize) {
     let silent = &cells[index];
-    let why = silent.failed.as_deref().unwrap_or_default();
-    if !matches!(silent.task, Task::Program { .. }) || !why.starts_with(NO_ANSWER) {
+    if !silent.gave_no_answer() {
         return;
     }
-    let (line, x) = (silent.line, silent.x);
-    for other in cells.iter_mut().filter(|one| one.line == line) {
-        if other.is_new() {
-            other.failed = Some(format!("not asked, for it gave no answer at {x}"));
-        }
-    }
-}
-
-fn cells_of(series: &[SeriesPlan]) -> Vec<Cell<'_>> {
-    let mut cells = Vec::new();
-    for (line, value) in series.iter().enumerate() {
-        for (x, task) in &value.cells {
-            cells.push(Cell {
-                line,
-                x: *x,
-                task,
-                samples: Vec::new(),
-                iterations: 0,
-                launches: 0,
-                in_this_launch: false,
-                spent: Duration::ZERO,
-                failed: None,
-            });
-        }
-    }
-    cells
-}
-
-impl Cell<'_> {
-    /// Whether it has had no turn yet.
-    fn is_new(&self) -> bool {
-        self.samples.is_empty() && self.failed.is_none()
-    }
-
-    /// Whether this launch (counted from 1) needs no more turn of this cell.
-    fn closed(&self, budget: &Budget, launch: u32) -> bool {
-        if self.failed.is_some() {
-            return true;
-        }
-        if !self.in_this_launch {
-            return false;
-        }
-        let launches = budget.launches as usize;
-        let due = |whole: usize| (whole * launch as usize).div_ceil(launches);
-        if self.samples.len() < due(budget.least) {
-            // Even the least is given up when it takes many times the planned time.
-            return self.spent > 10 * budget.time * launch / budget.launches;
-        }
-        self.samples.len() >= due(budget.most)
-            || self.spent >= budget.time * launch / budget.launches
-            || Statistics::of(&self.samples)
-                .is_some_and(|found| found.relative_error() < budget.aim)
+    let (series, x) = (silent.series(), silent.x());
+    let same_series = |one: &&mut Cell<'_>| one.series() == series && one.is_new();
+    for other in cells.iter_mut().filter(same_series) {
+        other.give_up(format!("not asked, for it gave no answer at {x}"));
     }
 }
 
@@ -283,7 +205,8 @@ impl Cell<'_> {
 mod tests {
     use super::*;
     use crate::device::Device;
-    use crate::experiment::{Convert, Repeat};
+    use crate::experiment::{Convert, Repeat, SeriesPlan, Task};
+    use crate::program::AskError;
     use crate::results::{Chart, Role, Scale};
 
     fn budget() -> Budget {
@@ -346,7 +269,7 @@ mod tests {
 
     #[test]
     fn every_cell_gets_its_samples_from_every_launch() {
-        let found = Harness::new(&[], 2, Effort::Quick, 3).run(
+        let found = Harness::new(&[], Vec::new(), 2, Effort::Quick, 3).run(
             &experiment(),
             &plan(),
             &ProgressBar::hidden(),
@@ -355,7 +278,7 @@ mod tests {
         let places: Vec<f64> = found.series[0].points.iter().map(|point| point.x).collect();
         assert_eq!(places, [64.0, 4096.0], "points rise with x");
         for point in found.series.iter().flat_map(|series| &series.points) {
-            assert!((3..=6).contains(&point.n), "{point:?}");
+            assert!((3..=6).contains(&point.statistics.n), "{point:?}");
             assert_eq!(point.launches, 2);
         }
         assert_eq!(found.notes[0], "a note");
@@ -371,15 +294,17 @@ mod tests {
 
     #[test]
     fn a_bounded_run_gives_each_cell_a_turn_and_ends() {
-        let mut plan = plan();
-        plan.bound(Duration::ZERO);
-        let found =
-            Harness::new(&[], 2, Effort::Full, 3).run(&experiment(), &plan, &ProgressBar::hidden());
+        let plan = plan().bounded(Duration::ZERO);
+        let found = Harness::new(&[], Vec::new(), 2, Effort::Full, 3).run(
+            &experiment(),
+            &plan,
+            &ProgressBar::hidden(),
+        );
         let counts: Vec<usize> = found
             .series
             .iter()
             .flat_map(|series| &series.points)
-            .map(|point| point.n)
+            .map(|point| point.statistics.n)
             .collect();
         assert_eq!(counts, [1, 1, 1], "a turn of one sample each");
     }
@@ -400,20 +325,21 @@ mod tests {
             cells: places.iter().map(|&x| (x, task.clone())).collect(),
         };
         let series = [line(&[2.0, 8.0, 64.0]), line(&[2.0])];
-        let mut cells = cells_of(&series);
-        cells[0].samples.push(1.0);
-        cells[1].failed = Some("no such verb".into());
+        let mut cells = Cell::all(&series);
+        let fail =
+            |cell: &mut Cell<'_>, why: AskError| cell.record(Err(why.into()), Duration::ZERO);
+        cells[0].record(Ok(vec![1.0]), Duration::ZERO);
+        fail(&mut cells[1], AskError::Refused("no such verb".into()));
         give_up_after(&mut cells, 1);
-        assert!(cells[2].failed.is_none(), "an error ends one place only");
-        cells[1].failed = Some(format!("{NO_ANSWER} 2s"));
+        assert!(cells[2].failure().is_none(), "an error ends one place only");
+        let silence = AskError::NoAnswer {
+            limit: Duration::from_secs(2),
+            said: String::new(),
+        };
+        fail(&mut cells[1], silence);
         give_up_after(&mut cells, 1);
-        assert!(
-            cells[2]
-                .failed
-                .as_deref()
-                .is_some_and(|why| why.ends_with("at 8"))
-        );
-        assert!(cells[0].failed.is_none() && cells[3].failed.is_none());
+        assert!(cells[2].failure().is_some_and(|why| why.ends_with("at 8")));
+        assert!(cells[0].failure().is_none() && cells[3].failure().is_none());
     }
 
     #[test]
@@ -434,7 +360,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let broken = broken_implementation(folder.path());
         let participants = [broken];
-        let found = Harness::new(&participants, 2, Effort::Quick, 3).run(
+        let found = Harness::new(&participants, Vec::new(), 2, Effort::Quick, 3).run(
             &experiment(),
             &plan,
             &ProgressBar::hidden(),

@@ -1,4 +1,4 @@
-//! Weft's own components under the loops that the programs of the compared libraries run
+//! Components of Weft under the loops that the programs of the compared libraries run
 //! (`crates/bench/peers`, in C++): the same protocol, the same numbers from the same seed, the same clock.
 //!
 //! ```text
@@ -15,13 +15,17 @@ use std::io::{BufRead, Write};
 use std::str::FromStr;
 use std::sync::Barrier;
 
-/// The values of a request.
+/// A request of the harness: `verb key=value …`.
 pub(crate) struct Request<'a> {
     verb: &'a str,
     values: HashMap<&'a str, &'a str>,
 }
 
 impl<'a> Request<'a> {
+    /// Takes a line apart.
+    ///
+    /// # Errors
+    /// If it is empty, or a word behind the verb is no `key=value`.
     pub(crate) fn parse(line: &'a str) -> Result<Self> {
         let mut words = line.split_whitespace();
         let verb = words.next().context("an empty request")?;
@@ -35,15 +39,24 @@ impl<'a> Request<'a> {
         })
     }
 
+    /// What is asked for.
     pub(crate) fn verb(&self) -> &'a str {
         self.verb
     }
 
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// If the request does not have it.
     pub(crate) fn text(&self, key: &str) -> Result<&'a str> {
         let found = self.values.get(key).copied();
         found.ok_or_else(|| anyhow!("the request has no {key}"))
     }
 
+    /// The value of a key, a number.
+    ///
+    /// # Errors
+    /// If the request does not have it, or it is no number of this type.
     pub(crate) fn number<T: FromStr>(&self, key: &str) -> Result<T> {
         let text = self.text(key)?;
         text.parse()
@@ -66,11 +79,17 @@ fn answer(line: &str) -> Result<Vec<f64>> {
 }
 
 /// Measures components, as asked, until standard input ends.
+///
+/// # Errors
+/// If standard input or output fails.
 pub(crate) fn serve() -> Result<()> {
     serve_with(answer)
 }
 
 /// Answers requests until standard input ends.
+///
+/// # Errors
+/// If standard input or output fails. An error of `answer` is answered, and ends nothing.
 pub(crate) fn serve_with(mut answer: impl FnMut(&str) -> Result<Vec<f64>>) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "hello Weft {}", env!("CARGO_PKG_VERSION"))?;

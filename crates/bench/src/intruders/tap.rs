@@ -1,4 +1,4 @@
-//! What is said on this host's network, overheard from the first byte: an attacker's recording.
+//! Tap: what is said on this host's network, overheard from the first byte, as an attacker records it.
 
 use anyhow::{Context, Result, bail};
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, recv, socket_with, sockopt};
@@ -42,6 +42,9 @@ struct Flow {
 
 impl Tap {
     /// Begins.
+    ///
+    /// # Errors
+    /// Without `CAP_NET_RAW`.
     pub fn begin() -> Result<Tap> {
         let protocol = NonZeroU32::new(u32::from(IP.to_be())).map(Protocol::from_raw);
         let flags = SocketFlags::CLOEXEC;
@@ -58,6 +61,9 @@ impl Tap {
     }
 
     /// Ends; the beginning of what was said to one of these, so many bytes of it.
+    ///
+    /// # Errors
+    /// If nobody has said that much there, or the thread that listens panicked.
     pub fn close(self, at: &[SocketAddr], bytes: usize) -> Result<Vec<u8>> {
         self.stops.store(true, Ordering::Relaxed);
         let flows = self.thread.join();

@@ -1,4 +1,4 @@
-//! At which TCP ports a process listens, as anybody on its host can see.
+//! TCP ports at which a process listens, as anybody on its host can see.
 
 use anyhow::{Context, Result};
 use std::collections::HashSet;
@@ -8,7 +8,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 const LISTENS: &str = "0A";
 
 /// The addresses of version 4 at which a process listens.
-pub(crate) fn listening(process: u32) -> Result<Vec<SocketAddr>> {
+///
+/// # Errors
+/// If the process has ended, or belongs to another user: its files under `/proc` cannot be read.
+pub(crate) fn listeners(process: u32) -> Result<Vec<SocketAddr>> {
     let folder = format!("/proc/{process}/fd");
     let entries = std::fs::read_dir(&folder).with_context(|| format!("cannot read {folder}"))?;
     let sockets: HashSet<String> = entries
@@ -47,10 +50,10 @@ mod tests {
     fn finds_what_this_process_listens_at() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is left");
         let address = listener.local_addr().expect("bound");
-        let found = listening(std::process::id()).expect("proc is there");
+        let found = listeners(std::process::id()).expect("proc is there");
         assert!(found.contains(&address), "{found:?} lacks {address}");
         drop(listener);
-        let found = listening(std::process::id()).expect("proc is there");
+        let found = listeners(std::process::id()).expect("proc is there");
         assert!(!found.contains(&address), "{found:?} has {address} still");
     }
 }

@@ -172,7 +172,7 @@ pub fn end_session() {
     let _change = open(&CHANGE);
     let last = SESSIONS.fetch_sub(1, Ordering::AcqRel) == 1;
     if let Some(runtime) = runtime().filter(|_| last && phase() != Phase::Running) {
-        runtime.process.part();
+        runtime.process.announce_exit();
         runtime.launcher.finalised();
     }
 }
@@ -210,7 +210,7 @@ pub fn end_services() -> bool {
         crate::servers::end_all();
         runtime.services.leave();
         if phase() != Phase::Running && SESSIONS.load(Ordering::Acquire) == 0 {
-            runtime.process.part();
+            runtime.process.announce_exit();
             runtime.launcher.finalised();
         }
     }
@@ -234,7 +234,7 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     let (world, itself) = (process.world(), process.itself());
     register_comm(&world, k::MPI_COMM_WORLD);
     register_comm(&itself, k::MPI_COMM_SELF);
-    let services = crate::services::move_in(&process);
+    let services = crate::services::attach_services(&process);
     let runtime: &'static Runtime = Box::leak(Box::new(Runtime {
         process,
         services,

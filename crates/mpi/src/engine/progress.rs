@@ -1,4 +1,4 @@
-//! The engine among threads: the lock, and waiting.
+//! Progress among threads: the lock of the engine, who drives, and waiting.
 //!
 //! Of those of a rank that wait, one *drives*: it holds the lock, polls, and sleeps on the
 //! fabric's bell when nothing comes. The others are *parked*. Whoever completes a request wakes the
@@ -28,7 +28,7 @@ use weft_fiber::{self as fiber, Waiter};
 use weft_sys::{error::keep_errno, futex::Futex, membarrier};
 
 use super::Engine;
-use super::request::RequestId;
+use super::request_id::RequestId;
 
 /// More that wait than this do not let each other run before they sleep: a turn of all of them takes longer
 /// than a wake-up.
@@ -54,11 +54,11 @@ pub(crate) struct Guard<'a> {
 impl Drop for Guard<'_> {
     #[inline]
     fn drop(&mut self) {
-        let deferred = self
+        let pending = self
             .engine
             .as_ref()
-            .is_some_and(|engine| engine.core.deferred.is_pending());
-        if deferred | self.drives {
+            .is_some_and(|engine| engine.core.callbacks.is_pending());
+        if pending | self.drives {
             self.end();
         }
     }
@@ -66,7 +66,7 @@ impl Drop for Guard<'_> {
 
 /// What is waited for.
 #[derive(Clone, Copy)]
-pub(crate) enum Interest<'a> {
+pub(crate) enum WaitFor<'a> {
     /// These requests.
     Requests(&'a [RequestId]),
     /// Anything unexpected (probes), or anything at all.
@@ -119,6 +119,13 @@ impl DerefMut for Guard<'_> {
 }
 
 impl Guard<'_> {
+    /// One look for calls that do not wait, unless another thread looks all the time.
+    pub(crate) fn look(&mut self) {
+        if !self.driven {
+            self.progress();
+        }
+    }
+
     /// Lets go of the engine while `meanwhile` runs.
     fn released(&mut self, meanwhile: impl FnOnce()) {
         self.engine = None;
@@ -129,11 +136,11 @@ impl Guard<'_> {
 
     /// Has the program's own code do what is left to it, without the engine.
     #[cold]
-    fn run_deferred(&mut self) {
-        while self.core.deferred.is_pending() {
-            let deferred = std::mem::take(&mut self.core.deferred);
+    fn run_callbacks(&mut self) {
+        while self.core.callbacks.is_pending() {
+            let callbacks = std::mem::take(&mut self.core.callbacks);
             let mut combined = Vec::new();
-            self.released(|| combined = deferred.run());
+            self.released(|| combined = callbacks.run());
             for (run, outcome) in combined {
                 self.combined(run, outcome);
             }
@@ -148,10 +155,10 @@ impl Guard<'_> {
         }
         if self.drives {
             // What was waited for has panicked.
-            self.leave_wheel();
+            self.hand_over_progress();
         }
         if !thread::panicking() {
-            self.run_deferred();
+            self.run_callbacks();
             if self.driven {
                 // What has ended by it may be what the sleeper waits for.
                 self.shared.bell.ring();
@@ -160,7 +167,7 @@ impl Guard<'_> {
     }
 
     /// Lets one of those who ask for the engine have it.
-    fn hand_over(&mut self) {
+    fn hand_over_lock(&mut self) {
         let futex = &self.shared.futex;
         self.engine = self.engine.take().map(|engine| engine.hand_over(futex));
     }
@@ -176,7 +183,7 @@ impl Guard<'_> {
     #[inline]
     pub(crate) fn wait_for<T>(
         &mut self,
-        interest: Interest<'_>,
+        what: WaitFor<'_>,
         mut ready: impl FnMut(&mut Engine) -> Option<T>,
     ) -> T {
         if let Some(answer) = ready(self) {
@@ -185,8 +192,8 @@ impl Guard<'_> {
         let is_fiber = fiber::is_fiber();
         let mut wait = || {
             loop {
-                if self.core.deferred.is_pending() {
-                    self.run_deferred();
+                if self.core.callbacks.is_pending() {
+                    self.run_callbacks();
                     if let Some(answer) = ready(self) {
                         return answer;
                     }
@@ -195,7 +202,7 @@ impl Guard<'_> {
                 let answer = if self.may_drive(is_fiber) {
                     self.drive(is_fiber, &mut ready)
                 } else {
-                    self.wait_parked(interest, &mut ready)
+                    self.wait_parked(what, &mut ready)
                 };
                 if let Some(answer) = answer {
                     return answer;
@@ -233,23 +240,23 @@ impl Guard<'_> {
         let mut waiting = Waiting::new();
         loop {
             let moved = self.progress();
-            if self.core.deferred.is_pending() {
+            if self.core.callbacks.is_pending() {
                 let answer = ready(self);
-                self.leave_wheel();
+                self.hand_over_progress();
                 return answer;
             }
             if moved {
                 waiting.found();
                 if let Some(answer) = ready(self) {
-                    self.leave_wheel();
+                    self.hand_over_progress();
                     return Some(answer);
                 }
             }
-            if std::mem::take(&mut self.core.woken) && !is_fiber {
+            if self.core.waiters.take_thread_woken() && !is_fiber {
                 waiting.found();
                 self.released(thread::yield_now);
                 if let Some(answer) = ready(self) {
-                    self.leave_wheel();
+                    self.hand_over_progress();
                     return Some(answer);
                 }
                 continue;
@@ -258,7 +265,7 @@ impl Guard<'_> {
                 waiting.found();
                 self.rest();
                 if let Some(answer) = ready(self) {
-                    self.leave_unless_driven();
+                    self.hand_over_unless_driven();
                     return Some(answer);
                 }
                 if self.driven {
@@ -269,15 +276,15 @@ impl Guard<'_> {
             }
             if !moved && waiting.step(&*self.shared.bell) == Step::Sleep {
                 if let Some(answer) = self.sleep(ready) {
-                    self.leave_wheel();
+                    self.hand_over_progress();
                     return Some(answer);
                 }
                 waiting.found();
             }
             if self.is_contended() {
-                self.hand_over();
+                self.hand_over_lock();
                 if let Some(answer) = ready(self) {
-                    self.leave_wheel();
+                    self.hand_over_progress();
                     return Some(answer);
                 }
             }
@@ -300,10 +307,10 @@ impl Guard<'_> {
     /// Sleeps on the bell, unless there is news after all.
     #[cold]
     fn sleep<T>(&mut self, ready: &mut impl FnMut(&mut Engine) -> Option<T>) -> Option<T> {
-        self.end_disagreements();
+        self.end_mismatched_collectives();
         let bell = Arc::clone(&self.shared.bell);
         let ticket = bell.prepare();
-        if self.progress() || self.is_contended() || self.core.deferred.is_pending() {
+        if self.progress() || self.is_contended() || self.core.callbacks.is_pending() {
             bell.cancel(ticket);
             return ready(self);
         }
@@ -324,15 +331,15 @@ impl Guard<'_> {
     /// The driver has what it came for: another who waits takes over. Not only one of its own worker: nobody
     /// knows when the caller lets that run.
     #[inline]
-    fn leave_wheel(&mut self) {
+    fn hand_over_progress(&mut self) {
         (self.driven, self.drives) = (false, false);
         self.parked.call(None);
     }
 
     /// Whoever does not drive has what it came for; it may be the one that was called.
-    fn leave_unless_driven(&mut self) {
+    fn hand_over_unless_driven(&mut self) {
         if !self.driven {
-            self.leave_wheel();
+            self.hand_over_progress();
         }
     }
 
@@ -340,39 +347,39 @@ impl Guard<'_> {
     #[cold]
     fn wait_parked<T>(
         &mut self,
-        interest: Interest<'_>,
+        what: WaitFor<'_>,
         ready: &mut impl FnMut(&mut Engine) -> Option<T>,
     ) -> Option<T> {
         let me = Waiter::current();
         let is_fiber = !me.is_thread();
         loop {
             if let Some(answer) = ready(self) {
-                self.leave_unless_driven();
+                self.hand_over_unless_driven();
                 return Some(answer);
             }
             if self.may_drive(is_fiber) {
                 return None;
             }
-            self.register(interest, &me);
-            let place = self.parked.push(me.clone());
+            self.register(what, &me);
+            let index = self.parked.push(me.clone());
             let park = if self.parked.len() <= CROWD {
                 fiber::park
             } else {
                 fiber::park_at_once
             };
             self.released(park);
-            self.parked.remove(place);
+            self.parked.remove(index);
         }
     }
 
-    fn register(&mut self, interest: Interest<'_>, me: &Waiter) {
-        match interest {
-            Interest::Requests(ids) => {
+    fn register(&mut self, what: WaitFor<'_>, me: &Waiter) {
+        match what {
+            WaitFor::Requests(ids) => {
                 for &id in ids {
-                    self.core.await_end(id, me.clone());
+                    self.await_end(id, me.clone());
                 }
             }
-            Interest::Arrivals => self.core.probing.push(me.clone()),
+            WaitFor::Arrivals => self.core.waiters.await_arrival(me.clone()),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 mod agree;
 mod create;
-mod extras;
 mod inter;
 pub mod topology;
 
@@ -11,15 +10,13 @@ use std::sync::Arc;
 use weft_atomic::{AtomicU32, Ordering};
 use weft_fabric::Peer;
 
-use crate::engine::request::{Recipe, RequestId, Work};
-use crate::engine::schedule::{Place, Schedule};
+use crate::engine::schedule::{CollectiveContext, Schedule};
+use crate::engine::{PersistentOperation, RequestId};
 use crate::error::{Error, ErrorClass, Result};
+use crate::extras::Extras;
 use crate::group::Group;
 use crate::process::Process;
 
-pub(crate) use agree::told;
-pub(crate) use create::GROUP_TAG;
-pub use extras::{Attributes, Extras};
 pub use inter::Bridge;
 use topology::Topology;
 
@@ -210,19 +207,16 @@ impl Comm {
         }
     }
 
-    /// Where the next collective of this communicator runs. All ranks begin collectives in the same
+    /// The context of the next collective of this communicator. All ranks begin collectives in the same
     /// order, so they count alike. In an intercommunicator the ranks of the remote group are counted on
     /// behind those of the local one.
-    fn place(&self) -> Place {
+    fn next_collective(&self) -> CollectiveContext {
         let group = match self.remote() {
             None => self.translation(),
             Some(remote) => Some(Arc::clone(&remote.everybody)),
         };
-        Place {
-            context: self.context() | 1,
-            group,
-            sequence: self.sequence.fetch_add(1, Ordering::Relaxed),
-        }
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+        CollectiveContext::new(self.context() | 1, group, sequence)
     }
 
     /// The communicator is freed: messages that nobody has received, and never will, give their memory
@@ -249,14 +243,9 @@ impl Comm {
     /// # Errors
     /// `NoMem` if too many requests are live.
     pub fn begin(&self, schedule: Schedule) -> Result<RequestId> {
-        let place = self.place();
+        let collective = self.next_collective();
         let mut engine = self.process.lock();
-        engine.core.requests.check_room()?;
-        let request = engine
-            .core
-            .requests
-            .insert(self.context(), None, Work::Nothing);
-        engine.begin_schedule(Arc::new(schedule), place, request);
+        let request = engine.start_collective(self.context(), schedule, collective)?;
         engine.look();
         Ok(request)
     }
@@ -266,10 +255,10 @@ impl Comm {
     /// # Errors
     /// `NoMem` if too many requests are live.
     pub fn prepare(&self, schedule: Schedule) -> Result<RequestId> {
-        let place = self.place();
-        self.keep(Recipe::Collective {
+        let context = self.next_collective();
+        self.keep(PersistentOperation::Collective {
             schedule: Arc::new(schedule),
-            place,
+            context,
         })
     }
 }

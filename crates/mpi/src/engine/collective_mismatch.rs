@@ -1,4 +1,4 @@
-//! Ranks that disagree about a collective: found out before anybody sleeps over it.
+//! Collective mismatches: ranks that disagree about a collective are found out before anybody sleeps over it.
 //!
 //! Ranks that pass different counts may choose different algorithms, and then wait for messages that
 //! nobody sends. But some rank sends what another one does not expect. Whoever is about to sleep looks
@@ -13,7 +13,7 @@ use weft_fabric::Peer;
 use weft_matching::{Context, Tag};
 
 use super::Engine;
-use super::schedule::ScheduleId;
+use super::schedule::RunId;
 use crate::error::{Error, ErrorClass};
 
 /// With more messages than this waiting, nobody looks: it would cost more than the sleep.
@@ -21,12 +21,12 @@ const MOST: usize = 1024;
 
 impl Engine {
     /// Ends the collectives under way that have got what they do not expect.
-    pub(super) fn end_disagreements(&mut self) {
+    pub(super) fn end_mismatched_collectives(&mut self) {
         let waiting = self.core.matching.unexpected_len();
         if waiting == 0 || waiting > MOST || self.core.runs.are_idle() {
             return;
         }
-        for run in self.core.runs.under_way() {
+        for run in self.core.runs.that(|_| true) {
             if let Some((peer, name)) = self.unwanted(run) {
                 let error = Error::new(
                     ErrorClass::Truncate,
@@ -40,8 +40,8 @@ impl Engine {
     }
 
     /// A peer that has sent more to a collective than will be received, and the call.
-    fn unwanted(&self, id: ScheduleId) -> Option<(Peer, &'static str)> {
-        let run = self.core.runs.look(id)?;
+    fn unwanted(&self, id: RunId) -> Option<(Peer, &'static str)> {
+        let run = self.core.runs.get(id)?;
         let persistent = |request| {
             let slot = self.core.requests.get(request);
             slot.is_none_or(super::request::Request::is_persistent)
@@ -49,7 +49,7 @@ impl Engine {
         if persistent(run.request()) {
             return None;
         }
-        let (context, tag) = run.matches();
+        let (context, tag) = (run.context().context(), run.context().tag());
         let mut extra: HashMap<Peer, isize> = HashMap::new();
         for (envelope, _) in self.core.matching.unexpected() {
             if envelope.context == Context(context) && envelope.tag == Tag(tag) {

@@ -38,8 +38,8 @@ pub use contents::{Combiner, Contents};
 pub use packing::{pack, pack_external, unpack, unpack_external};
 pub use recipe::Recipe;
 
-use crate::comm::Extras;
 use crate::error::{Error, ErrorClass, Result};
+use crate::extras::Extras;
 use bounds::Bounds;
 use layout::Layout;
 use signature::Signature;

@@ -9,21 +9,8 @@ mod probe;
 mod receive;
 mod send;
 
-pub use completion::RequestList;
+pub use crate::engine::{Ended, RequestList, SendMode};
 pub use probe::Message;
-
-/// Modes of sending (MPI 5.0, section 3.4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SendMode {
-    /// Ends when the buffer may be used again.
-    Standard,
-    /// Ends when the receive was matched, too.
-    Synchronous,
-    /// The caller promises that the receive is posted. Treated as standard.
-    Ready,
-    /// Copied to the attached buffer; ends at once.
-    Buffered,
-}
 
 /// Whom to send to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use std::time::Duration;
-use weft_fabric::conformance::{Inbox, Part, Player, Stage, Wrapped, boxed};
+use weft_fabric::conformance::{Inbox, Player, RankBody, Stage, Wrapped, boxed};
 use weft_fabric::fault::{FaultInjector, FaultPlan};
 use weft_fabric::trace::{Log, Traced};
 use weft_fabric::{Fabric, Peer, Posted, SyncKey};
@@ -15,7 +15,7 @@ impl Stage for Simulated {
         boxed(World::new(self.0(count)).endpoints())
     }
 
-    fn run(&self, count: usize, part: Part<'_>) {
+    fn run(&self, count: usize, part: RankBody<'_>) {
         let world = World::new(self.0(count));
         if let Err(failure) = world.run(|endpoint| part(Box::new(endpoint))) {
             panic!("{failure}");
@@ -440,7 +440,7 @@ fn what_holds_for_some_seeds_holds_for_twenty() {
             boxed(World::new(Config::new(count, self.0)).endpoints())
         }
 
-        fn run(&self, count: usize, part: Part<'_>) {
+        fn run(&self, count: usize, part: RankBody<'_>) {
             let world = World::new(Config::new(count, self.0));
             if let Err(failure) = world.run(|endpoint| part(Box::new(endpoint))) {
                 panic!("seed {}: {failure}", self.0);

@@ -10,7 +10,7 @@ mod syncs;
 mod threads;
 
 use weft_fabric::Fabric;
-use weft_fabric::conformance::{Part, Stage, boxed};
+use weft_fabric::conformance::{RankBody, Stage, boxed};
 use weft_fabric_local::Local;
 use weft_fabric_shm::{Options, Shm, Use};
 use weft_fabric_sim::{Config, World};
@@ -26,7 +26,7 @@ impl Stage for Simulated {
         boxed(World::new(self.0(count)).endpoints())
     }
 
-    fn run(&self, count: usize, part: Part<'_>) {
+    fn run(&self, count: usize, part: RankBody<'_>) {
         let world = World::new(self.0(count));
         if let Err(failure) = world.run(|endpoint| part(Box::new(endpoint))) {
             panic!("{failure}");

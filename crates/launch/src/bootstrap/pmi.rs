@@ -29,7 +29,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_sys::{descriptor, lifeline, process};
 
 use self::client::{Client, Limits};
-use self::line::Line;
+use self::line::PmiLine;
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher, NAME_LIMIT, VALUE_LIMIT};
 use weft_secure::Key;
@@ -123,7 +123,7 @@ impl Connection {
                 value.len()
             )));
         }
-        let line = Line::new("put")
+        let line = PmiLine::new("put")
             .with("kvsname", &self.store)
             .with("key", key)
             .with("value", value);
@@ -132,7 +132,7 @@ impl Connection {
 
     fn fence(&mut self) -> Result<(), BootstrapError> {
         self.client
-            .request(&Line::new("barrier_in"), "barrier_out")
+            .request(&PmiLine::new("barrier_in"), "barrier_out")
             .map(drop)
     }
 
@@ -165,7 +165,7 @@ impl Connection {
     }
 
     fn get_text(&mut self, key: &str) -> Result<Option<String>, BootstrapError> {
-        let line = Line::new("get")
+        let line = PmiLine::new("get")
             .with("kvsname", &self.store)
             .with("key", key);
         let answer = self.client.ask(&line, "get_result")?;
@@ -238,9 +238,9 @@ impl Pmi {
         descriptor::set_nonblocking(&socket, false).map_err(gone)?;
         let mut client = Client::new(UnixStream::from(socket));
         let limits = client.begin()?;
-        let answer = client.request(&Line::new("get_appnum"), "appnum")?;
+        let answer = client.request(&PmiLine::new("get_appnum"), "appnum")?;
         let appnum = answer.number("appnum").unwrap_or(0);
-        let answer = client.request(&Line::new("get_my_kvsname"), "my_kvsname")?;
+        let answer = client.request(&PmiLine::new("get_my_kvsname"), "my_kvsname")?;
         let store = answer.get("kvsname").unwrap_or("").to_owned();
         let mut connection = Connection {
             client,
@@ -403,7 +403,7 @@ impl Launcher for Pmi {
         // A failure here means that the launcher is gone, and us with it.
         let _ = self.talk(|connection| {
             connection.over = true;
-            let line = Line::new("finalize");
+            let line = PmiLine::new("finalize");
             connection.client.request(&line, "finalize_ack").map(drop)
         });
     }
@@ -416,7 +416,7 @@ impl Launcher for Pmi {
         );
         let _ = self.talk(|connection| {
             connection.over = true;
-            let line = Line::new("abort").with("exitcode", code);
+            let line = PmiLine::new("abort").with("exitcode", code);
             connection.client.say(&line)
         });
     }

@@ -438,6 +438,7 @@ impl Agent {
         }
         self.outputs
             .pass_on_rest(&mut self.supervision.link, LAST_WORD);
+        self.input.close();
         self.say(&FromAgent::Ended { clean });
         // The others may run on for long: until the head says that the job is over, or is gone.
         loop {

@@ -1,14 +1,14 @@
 //! Join listener: the port through which `weft join` comes in.
 //!
 //! Who connects is a candidate until it has proved the token: each has a short time for it, none delays another,
-//! and of too many [`Admission`] says who goes. When no descriptor is left, nobody is let in for a while.
+//! and of too many [`EvictionPolicy`] says who goes. When no descriptor is left, nobody is let in for a while.
 
 use std::io;
 use std::net::{TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use weft_secure::{Admission, Channel, Key, SILENT, Source};
+use weft_secure::{Channel, EvictionPolicy, Key, SILENT, Source};
 use weft_sys::poll::{Entry, Interest};
 use weft_sys::socket::NotAccepted;
 
@@ -44,7 +44,7 @@ pub struct JoinListener {
     /// They have, in this turn.
     proved: Vec<(LinkHandshake, Channel)>,
     next: u64,
-    admission: Admission,
+    eviction: EvictionPolicy,
     rests_until: Option<Instant>,
     turned_away: u64,
 }
@@ -79,7 +79,7 @@ impl JoinListener {
             candidates: Vec::new(),
             proved: Vec::new(),
             next: 0,
-            admission: Admission::new(),
+            eviction: EvictionPolicy::new(),
             rests_until: None,
             turned_away: 0,
         })
@@ -219,7 +219,7 @@ impl JoinListener {
                 .map(|candidate| (candidate.number, candidate.source))
                 .collect();
             waiting.sort_unstable_by_key(|(number, _)| *number);
-            let Some(victim) = self.admission.victim(&waiting) else {
+            let Some(victim) = self.eviction.victim(&waiting) else {
                 return false;
             };
             let position = |candidates: &[Candidate]| {

@@ -1,4 +1,4 @@
-//! Which fabric joins the processes of a job.
+//! Fabric of a job, chosen by what its processes share.
 //!
 //! ```text
 //!   all on one host                shared memory

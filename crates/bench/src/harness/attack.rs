@@ -121,12 +121,11 @@ impl Harness<'_> {
             Control::Nobody => None,
         };
         let once = Budget { turn: 1, ..*budget };
-        let limit = self.requests().limit;
         // The time of one operation meanwhile.
         let mut time = |cell: &mut Cell<'_>, attack: Option<Attack<'_>>| {
             let jobs = &mut self.jobs;
             let mut measure = || {
-                let mut requests = Requests { jobs, limit };
+                let mut requests = Requests::new(jobs, self.effort);
                 requests.ask(cell, &once, job, request, Repeat::Timed)
             };
             let samples = match attack {

@@ -10,7 +10,7 @@ use crate::implementation::Implementation;
 use crate::intruders;
 use crate::machine::{self, Machine};
 use crate::report;
-use crate::results::{Participant, Results, Role};
+use crate::results::{MeasuredImplementation, Results, Role};
 use crate::summary::{self, Row, Verdict};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -185,41 +185,13 @@ fn measure(
         eprintln!("weft bench: {remark}");
         remarks.push(remark);
     }
-    let mut participants = Participants {
-        implementations: Vec::new(),
-        programs: harness.component_programs(),
-        cache: machine::largest_cache(),
+    let (participants, measured) = participants(
+        &mut harness,
+        implementations,
+        encrypted,
         cores,
-    };
-    let mut measured = Vec::new();
-    for (index, implementation) in implementations.iter().enumerate() {
-        let name = implementation.name.clone();
-        match harness.version(index) {
-            Ok(version) => {
-                eprintln!("weft bench: {name}: {version}");
-                let (role, launch) = (implementation.role, implementation.launch_note());
-                participants.implementations.push(MpiImplementation {
-                    index,
-                    network: Some(implementations.len() + index),
-                    sealed: encrypted.filter(|_| role == Role::Ours),
-                    hydra: implementation.hydra(),
-                    name: name.clone(),
-                    role,
-                });
-                measured.push(Participant {
-                    name,
-                    version,
-                    launch,
-                });
-            }
-            Err(error) => {
-                let remark =
-                    format!("{name} is not measured: two of its ranks do not run: {error:#}");
-                eprintln!("weft bench: {remark}");
-                remarks.push(remark);
-            }
-        }
-    }
+        &mut remarks,
+    );
     let mut results = Results {
         machine,
         commit: discovery.commit(),
@@ -266,6 +238,53 @@ fn measure(
         eprintln!("weft bench: {complaint}");
     }
     Ok(results)
+}
+
+/// What takes part: the programs, and those implementations of which two ranks run. `encrypted` is where
+/// the harness has ours told to encrypt; behind the implementations it has each told to use TCP.
+fn participants(
+    harness: &mut Harness<'_>,
+    implementations: &[Implementation],
+    encrypted: Option<usize>,
+    cores: usize,
+    remarks: &mut Vec<String>,
+) -> (Participants, Vec<MeasuredImplementation>) {
+    let mut participants = Participants {
+        implementations: Vec::new(),
+        programs: harness.component_programs(),
+        cache: machine::largest_cache(),
+        cores,
+    };
+    let mut measured = Vec::new();
+    for (index, implementation) in implementations.iter().enumerate() {
+        let name = implementation.name.clone();
+        match harness.version(index) {
+            Ok(version) => {
+                eprintln!("weft bench: {name}: {version}");
+                let (role, launch) = (implementation.role, implementation.launch_note());
+                participants.implementations.push(MpiImplementation {
+                    index,
+                    network: Some(implementations.len() + index),
+                    sealed: encrypted.filter(|_| role == Role::Ours),
+                    hydra: implementation.hydra(),
+                    name: name.clone(),
+                    role,
+                });
+                measured.push(MeasuredImplementation {
+                    name,
+                    version,
+                    launch,
+                });
+            }
+            Err(error) => {
+                let remark =
+                    format!("{name} is not measured: two of its ranks do not run: {error:#}");
+                eprintln!("weft bench: {remark}");
+                remarks.push(remark);
+            }
+        }
+    }
+    (participants, measured)
 }
 
 fn bar(name: &str) -> ProgressBar {

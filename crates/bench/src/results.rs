@@ -18,7 +18,7 @@ pub struct Results {
     /// `quick` or `full`.
     pub effort: String,
     /// The implementations that took part.
-    pub implementations: Vec<Participant>,
+    pub implementations: Vec<MeasuredImplementation>,
     /// What is missing from this run, and why.
     #[serde(default)]
     pub remarks: Vec<String>,
@@ -28,7 +28,7 @@ pub struct Results {
 
 /// One implementation of MPI that took part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Participant {
+pub struct MeasuredImplementation {
     /// Name, as in the series.
     pub name: String,
     /// What the library says of itself.

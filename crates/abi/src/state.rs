@@ -49,7 +49,7 @@ pub struct Runtime {
     /// `MPI_COMM_WORLD`.
     pub world: Arc<Comm>,
     /// `MPI_COMM_SELF`.
-    pub itself: Arc<Comm>,
+    pub comm_self: Arc<Comm>,
     /// Mailbox, portal and sync at the same endpoint, driven by the engine.
     pub services: Node,
     /// Who started us.
@@ -122,8 +122,8 @@ pub fn world() -> Option<&'static Arc<Comm>> {
 
 /// `MPI_COMM_SELF`.
 #[inline]
-pub fn itself() -> Option<&'static Arc<Comm>> {
-    runtime().map(|runtime| &runtime.itself)
+pub fn comm_self() -> Option<&'static Arc<Comm>> {
+    runtime().map(|runtime| &runtime.comm_self)
 }
 
 /// Rank and size in the world, for reports.
@@ -231,15 +231,15 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     unsafe { weft_sys::environment::remove(bootstrap::VARIABLES) };
     let fabric = fabric(launcher.as_ref())?;
     let process = Process::new(fabric);
-    let (world, itself) = (process.world(), process.itself());
+    let (world, comm_self) = (process.world(), process.itself());
     register_comm(&world, k::MPI_COMM_WORLD);
-    register_comm(&itself, k::MPI_COMM_SELF);
+    register_comm(&comm_self, k::MPI_COMM_SELF);
     let services = crate::services::attach_services(&process);
     let runtime: &'static Runtime = Box::leak(Box::new(Runtime {
         process,
         services,
         world,
-        itself,
+        comm_self,
         launcher,
         thread_level,
         main_thread: std::thread::current().id(),

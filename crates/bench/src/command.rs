@@ -169,13 +169,13 @@ fn measure(
     };
     let cores = machine.cores;
     // Each a second time, told to use TCP between ranks of one host.
-    let network = implementations.iter().map(Implementation::over_tcp);
-    let sealed = implementations.iter().filter_map(Implementation::sealed);
+    let over_tcp = implementations.iter().map(Implementation::over_tcp);
+    let over_tcp_encrypted = implementations.iter().filter_map(Implementation::encrypted);
     let all: Vec<Implementation> = implementations
         .iter()
         .cloned()
-        .chain(network)
-        .chain(sealed)
+        .chain(over_tcp)
+        .chain(over_tcp_encrypted)
         .collect();
     // Ours alone is ever encrypted.
     let encrypted = (all.len() > 2 * implementations.len()).then_some(all.len() - 1);
@@ -264,8 +264,8 @@ fn participants(
                 let (role, launch) = (implementation.role, implementation.launch_note());
                 participants.implementations.push(MpiImplementation {
                     index,
-                    network: Some(implementations.len() + index),
-                    sealed: encrypted.filter(|_| role == Role::Ours),
+                    over_tcp: Some(implementations.len() + index),
+                    encrypted: encrypted.filter(|_| role == Role::Ours),
                     hydra: implementation.hydra(),
                     name: name.clone(),
                     role,

@@ -86,9 +86,9 @@ pub struct MpiImplementation {
     /// Where the harness has it.
     pub index: usize,
     /// Where the harness has it told to use TCP within a host, if it can.
-    pub network: Option<usize>,
+    pub over_tcp: Option<usize>,
     /// Where the harness has it told to encrypt that, if it can.
-    pub sealed: Option<usize>,
+    pub encrypted: Option<usize>,
     /// Its launcher, if that starts ranks of others, too.
     pub hydra: Option<PathBuf>,
     /// Name in the legend.

@@ -40,9 +40,9 @@ pub struct Implementation {
     launcher: Launcher,
     program: PathBuf,
     /// Ranks of one host talk over TCP, too.
-    network: bool,
+    over_tcp: bool,
     /// … encrypted.
-    sealed: bool,
+    encrypted: bool,
 }
 
 impl Implementation {
@@ -77,8 +77,8 @@ impl Implementation {
             prefix,
             launcher,
             program,
-            network: false,
-            sealed: false,
+            over_tcp: false,
+            encrypted: false,
         })
     }
 
@@ -86,16 +86,16 @@ impl Implementation {
     #[must_use]
     pub fn over_tcp(&self) -> Implementation {
         Implementation {
-            network: true,
+            over_tcp: true,
             ..self.clone()
         }
     }
 
     /// The same, told to encrypt it, too, where that is known how.
     #[must_use]
-    pub fn sealed(&self) -> Option<Implementation> {
+    pub fn encrypted(&self) -> Option<Implementation> {
         (self.role == Role::Ours).then(|| Implementation {
-            sealed: true,
+            encrypted: true,
             ..self.over_tcp()
         })
     }
@@ -112,7 +112,7 @@ impl Implementation {
                 command.args(["--map-by", ":OVERSUBSCRIBE"]);
             }
         }
-        if self.network {
+        if self.over_tcp {
             match (self.role, self.launcher) {
                 (Role::Ours, _) => command.args(["--fabric", "tcp"]),
                 (_, Launcher::OpenMpi) => {
@@ -125,7 +125,7 @@ impl Implementation {
                     .env("UCX_TLS", "tcp,self"),
             };
         }
-        if self.sealed {
+        if self.encrypted {
             command.arg("--encrypt");
         }
         command.arg(&self.program).stdin(Stdio::null());

@@ -77,7 +77,7 @@ fn intruders(participants: &Participants, effort: Effort) -> Plan {
         .iter()
         .find(|one| one.role == Role::Ours);
     let mut series = Vec::new();
-    if let Some((ours, implementation)) = ours.and_then(|one| Some((one, one.network?))) {
+    if let Some((ours, implementation)) = ours.and_then(|one| Some((one, one.over_tcp?))) {
         let job = JobKey {
             implementation,
             ranks: 2,

@@ -1,6 +1,6 @@
 //! Experiments of the source documents that run today: parts B and D, and `latency-single` of C.
 
-use super::{budget, over_tcp, per_implementation, powers, raw_stream, sealed, timed};
+use super::{budget, encrypted, over_tcp, per_implementation, powers, raw_stream, timed};
 use crate::device::Device;
 use crate::experiment::{
     Budget, Convert, Effort, Experiment, JobKey, Origin, Participants, Plan, Repeat, SeriesPlan,
@@ -181,7 +181,7 @@ fn latency_single(participants: &Participants, effort: Effort) -> Plan {
             .collect()
     };
     series.extend(over_tcp(participants, "TCP", plain));
-    series.extend(sealed(participants, plain));
+    series.extend(encrypted(participants, plain));
     // The peers' thread-multiple latency is only part of the full picture.
     series.retain(|line| {
         line.variant != "MPI_THREAD_MULTIPLE" || line.role == Role::Ours || effort == Effort::Full

@@ -46,7 +46,7 @@ impl Host for Engine {
 /// Lets the services share the endpoint of a process. From the start, so that nothing is lost that a
 /// peer sends before `weft_init` is called here.
 pub fn attach_services(process: &Arc<Process>) -> Node {
-    process.invite(|fabric| Box::new(Core::new(fabric)));
+    process.install_guest(|fabric| Box::new(Core::new(fabric)));
     Node::hosted(Arc::new(Engine(Arc::clone(process))))
 }
 

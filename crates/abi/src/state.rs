@@ -172,7 +172,7 @@ pub fn end_session() {
     let _change = open(&CHANGE);
     let last = SESSIONS.fetch_sub(1, Ordering::AcqRel) == 1;
     if let Some(runtime) = runtime().filter(|_| last && phase() != Phase::Running) {
-        runtime.process.part();
+        runtime.process.announce_exit();
         runtime.launcher.finalised();
     }
 }
@@ -210,7 +210,7 @@ pub fn end_services() -> bool {
         crate::servers::end_all();
         runtime.services.leave();
         if phase() != Phase::Running && SESSIONS.load(Ordering::Acquire) == 0 {
-            runtime.process.part();
+            runtime.process.announce_exit();
             runtime.launcher.finalised();
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use weft_net::plan::{self, ECHO_PORT, UNASKED_PORT};
 use weft_sys::datagram::{BATCH, Batch};
-use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::{clock, cores};
 
 use crate::flow::Flow;
@@ -124,11 +124,11 @@ pub fn run(
             let limit = soonest
                 .saturating_sub(now)
                 .min(if left > 0 { left } else { patience });
-            let mut entries: Vec<Entry<'_>> = running
+            let mut entries: Vec<PollFd<'_>> = running
                 .iter()
                 .map(|flow| &flow.socket)
                 .chain(&unasked)
-                .map(|socket| Entry::new(socket, Interest::Read))
+                .map(|socket| PollFd::new(socket, Interest::Read))
                 .collect();
             poll::wait(&mut entries, Some(Duration::from_nanos(limit)))?;
         }
@@ -177,7 +177,7 @@ pub fn await_answers(
                 break;
             }
             let _ = socket.send(&[FILL; 24]);
-            let mut answered = [Entry::new(&socket, Interest::Read)];
+            let mut answered = [PollFd::new(&socket, Interest::Read)];
             // Refused, nobody listens yet: the next refusal would end a wait for answers at once.
             let refused = error.kind() != io::ErrorKind::WouldBlock;
             let entries = if refused { &mut [][..] } else { &mut answered };

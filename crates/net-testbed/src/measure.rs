@@ -1,4 +1,4 @@
-//! One measurement of a system: so much load for so long, and what came of it.
+//! Measurement of a system: so much load for so long, and what came of it.
 //!
 //! The system runs as one thread or as threads of the measuring process, or as processes. Load comes
 //! from the far end of a virtual wire, or through a veth from the host's own stack.

@@ -1,4 +1,4 @@
-//! What came of a flow: datagrams sent and answered, bytes of throughput, round trips.
+//! Report of a flow: datagrams sent and answered, bytes of throughput, round trips.
 
 use hdrhistogram::Histogram;
 

@@ -1,11 +1,11 @@
-//! A whole system in one thread and in virtual time: every component in turn, the clock jumps to the next
+//! Simulation: a whole system in one thread and in virtual time: every component in turn, the clock jumps to the next
 //! deadline. The same input gives the same result.
 
 use std::io;
 
 use weft_net::component::{Component, Fused};
 use weft_net::description::Description;
-use weft_net::system::{Id, System, Tap};
+use weft_net::system::{ComponentId, System, WireEnds};
 use weft_net::wire::{Far, Shape};
 
 /// When the time of a simulation begins, in nanoseconds.
@@ -26,23 +26,26 @@ impl Simulation {
     pub fn new(
         description: Description,
         far: Box<dyn Far>,
-        absent: Option<Id>,
+        absent: Option<ComponentId>,
     ) -> io::Result<Self> {
         let system = System::create(description)?;
         let shape = Shape {
             moderation: 0,
             ..Shape::default()
         };
-        let mut tap = Some(Tap::virtual_wire(shape, far));
+        let mut wire = Some(WireEnds::virtual_wire(shape, far));
         let mut components = Fused::default();
         for id in system.components() {
             if Some(id) == absent {
                 continue;
             }
-            let tap = if id == Id::Driver { tap.take() } else { None };
-            let mut grant = system.grant(id)?;
-            grant.silent = true;
-            components.push(grant.build(tap)?.component);
+            let wire = if id == ComponentId::Driver {
+                wire.take()
+            } else {
+                None
+            };
+            let runner = system.capabilities(id)?.silent().build(wire)?;
+            components.push(runner.into_component());
         }
         Ok(Self {
             system,
@@ -72,10 +75,9 @@ impl Simulation {
     ///
     /// # Errors
     /// If the kernel refuses memory or descriptors.
-    pub fn start(&mut self, id: Id) -> io::Result<()> {
-        let mut grant = self.system.grant(id)?;
-        grant.silent = true;
-        self.components.push(grant.build(None)?.component);
+    pub fn start(&mut self, id: ComponentId) -> io::Result<()> {
+        let runner = self.system.capabilities(id)?.silent().build(None)?;
+        self.components.push(runner.into_component());
         Ok(())
     }
 

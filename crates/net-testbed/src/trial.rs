@@ -20,7 +20,7 @@ use std::time::Duration;
 use weft_net::broker::Start;
 use weft_net::client::Work;
 use weft_net::description::Description;
-use weft_net::system::{Id, System, Tap, Threads};
+use weft_net::system::{ComponentId, System, Threads, WireEnds};
 use weft_net::wire::Shape;
 use weft_sys::clock;
 use weft_sys::event::EventWaiter;
@@ -78,8 +78,8 @@ fn threads(
         bits: megabits * 1_000_000,
         ..Shape::default()
     };
-    let tap = Tap::virtual_wire(shape, Box::new(generator));
-    Ok((Threads::start(system, tap)?, reports))
+    let wire = WireEnds::virtual_wire(shape, Box::new(generator));
+    Ok((Threads::start(system, wire)?, reports))
 }
 
 /// Mbit/s of one client over a second.
@@ -105,11 +105,17 @@ fn hoarder() -> io::Result<()> {
     let (mut serving, mut hoarding) = (0.0, 0.0);
     for round in 1..=ROUNDS {
         let serves = rate(&reports, 0)?;
-        threads.kill(Id::Client(1))?;
-        let before = threads.system.board(Id::RxCopier(1)).counters(1);
+        threads.kill(ComponentId::Client(1))?;
+        let before = threads
+            .system()
+            .control_page(ComponentId::RxCopier(1))
+            .counters(1);
         let hoards = rate(&reports, 0)?;
-        let after = threads.system.board(Id::RxCopier(1)).counters(1);
-        threads.restart(Id::Client(1), None)?;
+        let after = threads
+            .system()
+            .control_page(ComponentId::RxCopier(1))
+            .counters(1);
+        threads.restart(ComponentId::Client(1), None)?;
         let dropped = after.full + after.starved - before.full - before.starved;
         say!("round {round}: {serves:10.1}{hoards:10.1}  ({dropped} frames for B dropped)");
         serving += serves;

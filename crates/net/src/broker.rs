@@ -1,8 +1,8 @@
-//! The broker: builds a system, starts each component as a process that gets its own grant and
-//! nothing else, replaces what dies, hands places to programs that attach, answers questions.
+//! The broker: builds a system, starts each component as a process that gets its own capabilities
+//! and nothing else, replaces what dies, hands places to programs that attach, answers questions.
 //!
 //! ```text
-//!   weft net up ── broker ──grant over a socket──▶ process of each component
+//!   weft net up ── broker ──capabilities over a socket──▶ process of each component
 //!                    │ ▲
 //!                    │ └── weft net status | policy | down, and programs that attach:
 //!                    │      one local socket without a name in any file system
@@ -17,13 +17,13 @@ mod callers;
 mod journal;
 mod line;
 mod messages;
-mod places;
 mod process;
 mod restarts;
+mod slots;
 mod status;
 
 pub use callers::{CALL, CALLS};
-pub use line::{Heard, LONGEST, Line};
+pub use line::{LONGEST, LineProgress, PartialLine};
 pub use messages::{Answer, ClientStatus, ComponentStatus, Question, Status, ask, attach};
 pub use process::{FarEnd, Start, component_main};
 
@@ -34,18 +34,18 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::Duration;
 
 use weft_sys::netns::NetworkNamespace;
-use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::process::SIGKILL;
 use weft_sys::{clock, descriptor, process as processes};
 
 use crate::description::{Description, DriverThreads, WireDescription};
-use crate::system::{Id, PHASES, System, card_buffers};
-use crate::wire::{Access, HOST, NEAR, TapPlace, Veth};
+use crate::system::{ComponentId, PHASES, System, card_buffers};
+use crate::wire::{Access, HOST, NEAR, TapInterface, Veth};
 use callers::{CallNumber, Callers, Turn};
 use journal::Journal;
-use places::{Pending, Place};
-use process::{Running, TapMessage, VirtualWire};
+use process::{Running, VirtualWire, WireMessage};
 use restarts::Restarts;
+use slots::{ClientSlot, PendingAttachment};
 
 /// A running system of processes.
 pub struct Broker {
@@ -53,12 +53,12 @@ pub struct Broker {
     start: Start,
     wire: Wire,
     /// The components that the broker runs.
-    lives: HashMap<Id, Life>,
-    restarts: HashMap<Id, Restarts>,
+    lives: HashMap<ComponentId, Life>,
+    restarts: HashMap<ComponentId, Restarts>,
     /// Places for programs that attach, by client; one that is free is not there.
-    places: HashMap<usize, Place>,
+    slots: HashMap<usize, ClientSlot>,
     /// Programs that get a place as soon as it is ready.
-    pending: Vec<Pending>,
+    pending: Vec<PendingAttachment>,
     callers: Callers<UnixListener>,
     journal: Journal,
 }
@@ -70,7 +70,7 @@ enum Life {
         /// When it is started again, in nanoseconds.
         due: u64,
         /// Its neighbours have been told.
-        renewed: bool,
+        reattached: bool,
     },
 }
 
@@ -107,7 +107,7 @@ impl Wire {
                 (access, NEAR.into(), Some(veth.namespace))
             }
             WireDescription::Tap => {
-                let place = TapPlace::create()?;
+                let place = TapInterface::create()?;
                 (Access::to_tap(&place)?, HOST.into(), Some(place.namespace))
             }
             WireDescription::Interface { name, driver } => {
@@ -171,7 +171,7 @@ impl Broker {
         let mut broker = Self {
             lives: HashMap::new(),
             restarts: HashMap::new(),
-            places: HashMap::new(),
+            slots: HashMap::new(),
             pending: Vec::new(),
             callers: Callers::new(listener, processes::user()),
             journal: Journal::default(),
@@ -188,36 +188,36 @@ impl Broker {
     }
 
     /// Whether the broker runs it: a client without work is a place for others.
-    fn is_ours(&self, id: Id) -> bool {
+    fn is_ours(&self, id: ComponentId) -> bool {
         match id {
-            Id::Client(index) => self.system.description.clients[index].work.is_some(),
+            ComponentId::Client(index) => self.system.description().clients[index].work.is_some(),
             _ => true,
         }
     }
 
-    fn tap(&self, id: Id) -> io::Result<TapMessage> {
-        if !matches!(id, Id::Driver | Id::TxDriver) {
-            return Ok(TapMessage::None);
+    fn wire(&self, id: ComponentId) -> io::Result<WireMessage> {
+        if !matches!(id, ComponentId::Driver | ComponentId::TxDriver) {
+            return Ok(WireMessage::None);
         }
         Ok(match &self.wire {
-            Wire::Virtual(bits) => TapMessage::Virtual(VirtualWire {
+            Wire::Virtual(bits) => WireMessage::Virtual(VirtualWire {
                 bits: *bits,
-                clients: self.system.description.clients.len(),
+                clients: self.system.description().clients.len(),
             }),
-            Wire::Real(real) if id == Id::TxDriver => {
-                TapMessage::Plug(real.access.sending_plug(&real.name)?)
+            Wire::Real(real) if id == ComponentId::TxDriver => {
+                WireMessage::Plug(real.access.sending_plug(&real.name)?)
             }
-            Wire::Real(real) => TapMessage::Plug(real.access.plug()?),
+            Wire::Real(real) => WireMessage::Plug(real.access.plug()?),
         })
     }
 
-    fn launch(&mut self, id: Id) -> io::Result<()> {
+    fn launch(&mut self, id: ComponentId) -> io::Result<()> {
         let name = self.system.name(id);
-        let grant = self.system.grant(id)?;
-        let core = self.system.description.cores.of.get(&name).copied();
-        let nice = self.system.description.nice.get(&name).copied();
-        let tap = self.tap(id)?;
-        let running = Running::launch(&self.start, &name, grant, tap, (core, nice))?;
+        let capabilities = self.system.capabilities(id)?;
+        let core = self.system.description().cores.of.get(&name).copied();
+        let nice = self.system.description().nice.get(&name).copied();
+        let wire = self.wire(id)?;
+        let running = Running::launch(&self.start, &name, capabilities, wire, (core, nice))?;
         self.lives.insert(id, Life::Running(running));
         Ok(())
     }
@@ -226,18 +226,18 @@ impl Broker {
     ///
     /// # Errors
     /// If there is no memory for what is made anew: it is to be tried again.
-    fn renew(&mut self, gone: Id) -> io::Result<()> {
+    fn reattach(&mut self, gone: ComponentId) -> io::Result<()> {
         for phase in 0..PHASES {
-            let renewed = self.system.renew(gone, phase)?;
-            for id in renewed.cut_off {
+            let reattached = self.system.reattach(gone, phase)?;
+            for id in reattached.cut_off {
                 // It has read nothing for hundreds of messages: its successor starts from what holds now.
                 if let Some(running) = self.lives.get(&id).and_then(Life::process) {
                     let _ = running.handle.signal(SIGKILL);
                 }
             }
             let end = clock::deadline_after(FOLLOW);
-            for id in renewed.told {
-                // A client need not behave; what is dead itself is renewed in its own turn.
+            for id in reattached.told {
+                // A client need not behave; what is dead itself is reattached in its own turn.
                 while self.is_alive(id) && !self.system.has_followed(id) && clock::monotonic() < end
                 {
                     weft_sys::cores::yield_core();
@@ -247,9 +247,9 @@ impl Broker {
         Ok(())
     }
 
-    fn is_alive(&self, id: Id) -> bool {
+    fn is_alive(&self, id: ComponentId) -> bool {
         let running = self.lives.get(&id).and_then(Life::process);
-        !matches!(id, Id::Client(_))
+        !matches!(id, ComponentId::Client(_))
             && running.is_some_and(|running| {
                 matches!(running.handle.wait_end(Some(Duration::ZERO)), Ok(false))
             })
@@ -267,16 +267,16 @@ impl Broker {
                     self.say(format_args!("{error}; it goes on in 0.1 s"));
                     // Without descriptors this only sleeps.
                     let _ = poll::wait(&mut [], Some(Duration::from_nanos(RETRY)));
-                    Ready::default()
+                    Readiness::default()
                 }
             };
             for id in ready.ended {
                 self.note_end(id);
             }
             for client in ready.left {
-                self.places.insert(client, Place::Leaving);
+                self.slots.insert(client, ClientSlot::Leaving);
             }
-            self.clear_places();
+            self.clear_slots();
             self.start_again();
             let turn = self.callers.turn(&ready.callers, clock::monotonic());
             if self.answer_all(turn) {
@@ -287,19 +287,19 @@ impl Broker {
     }
 
     /// Waits for news, or until something is due.
-    fn wait(&self) -> io::Result<Ready> {
-        let mut ready = Ready::default();
+    fn wait(&self) -> io::Result<Readiness> {
+        let mut ready = Readiness::default();
         let mut entries = Vec::new();
         let mut components = Vec::new();
         for (id, life) in &self.lives {
             if let Life::Running(running) = life {
                 components.push(*id);
-                entries.push(Entry::new(&running.handle, Interest::Read));
+                entries.push(PollFd::new(&running.handle, Interest::Read));
             }
         }
         let mut clients = Vec::new();
-        for (client, place) in &self.places {
-            if let Place::Taken(attached) = place {
+        for (client, slot) in &self.slots {
+            if let ClientSlot::Taken(attached) = slot {
                 attached.watch(&mut entries);
                 clients.resize(entries.len() - components.len(), *client);
             }
@@ -309,7 +309,7 @@ impl Broker {
             .deadline()
             .map(|due| Duration::from_nanos(due.saturating_sub(clock::monotonic())));
         poll::wait(&mut entries, limit)?;
-        let mut found = entries.iter().map(Entry::is_ready);
+        let mut found = entries.iter().map(PollFd::is_ready);
         ready.ended = components
             .into_iter()
             .zip(&mut found)
@@ -334,9 +334,9 @@ impl Broker {
             Life::Ended { due, .. } => Some(*due),
         });
         let leaving = self
-            .places
+            .slots
             .values()
-            .any(|place| matches!(place, Place::Leaving));
+            .any(|slot| matches!(slot, ClientSlot::Leaving));
         let pending = !self.pending.is_empty();
         ended
             .chain(self.callers.deadline())
@@ -350,7 +350,7 @@ impl Broker {
     }
 
     /// A component has ended: when will there be another?
-    fn note_end(&mut self, id: Id) {
+    fn note_end(&mut self, id: ComponentId) {
         let Some(Life::Running(mut running)) = self.lives.remove(&id) else {
             return;
         };
@@ -368,28 +368,28 @@ impl Broker {
             )),
             false => self.say(format_args!("{name} ended ({ended}) and is replaced")),
         }
-        let renewed = false;
-        self.lives.insert(id, Life::Ended { due, renewed });
+        let reattached = false;
+        self.lives.insert(id, Life::Ended { due, reattached });
     }
 
     /// Tells the neighbours of those who have ended, and starts those whose time has come.
     fn start_again(&mut self) {
-        let ended: Vec<(Id, u64, bool)> = self
+        let ended: Vec<(ComponentId, u64, bool)> = self
             .lives
             .iter()
             .filter_map(|(&id, life)| match *life {
-                Life::Ended { due, renewed } => Some((id, due, renewed)),
+                Life::Ended { due, reattached } => Some((id, due, reattached)),
                 Life::Running(_) => None,
             })
             .collect();
-        for (id, mut due, mut renewed) in ended {
+        for (id, mut due, mut reattached) in ended {
             let now = clock::monotonic();
             let mut tried = Ok(());
-            if !renewed {
-                tried = self.renew(id);
-                renewed = tried.is_ok();
+            if !reattached {
+                tried = self.reattach(id);
+                reattached = tried.is_ok();
             }
-            if renewed && due <= now {
+            if reattached && due <= now {
                 tried = self.launch(id);
                 if tried.is_ok() {
                     continue;
@@ -401,7 +401,7 @@ impl Broker {
                 self.say(format_args!("{name} could not be replaced yet: {error}"));
                 due = due.max(now + RETRY);
             }
-            self.lives.insert(id, Life::Ended { due, renewed });
+            self.lives.insert(id, Life::Ended { due, reattached });
         }
     }
 
@@ -447,9 +447,9 @@ impl Broker {
 
 /// Of whom there is news.
 #[derive(Default)]
-struct Ready {
+struct Readiness {
     /// Components that have ended.
-    ended: Vec<Id>,
+    ended: Vec<ComponentId>,
     /// Clients whose program is gone.
     left: Vec<usize>,
     callers: Vec<bool>,
@@ -458,7 +458,7 @@ struct Ready {
 impl Drop for Broker {
     fn drop(&mut self) {
         for id in self.system.components() {
-            self.system.board(id).stop(true);
+            self.system.control_page(id).stop(true);
             self.system.order(id);
         }
         let end = clock::deadline_after(FAREWELL);

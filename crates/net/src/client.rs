@@ -5,6 +5,6 @@ mod port;
 mod stack;
 mod work;
 
-pub use port::Port;
+pub use port::ClientPort;
 pub use stack::Stack;
 pub use work::{Client, Work};

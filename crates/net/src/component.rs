@@ -1,42 +1,17 @@
-//! What every component is: an event loop over its queues.
+//! Component: what runs in an event loop over its queues.
 //!
 //! ```text
 //!   step ──moved something?──▶ step …
 //!     │ nothing
 //!   announce ──something came meanwhile──▶ step …
 //!     │ nothing
-//!   sleep until a neighbour rings or a deadline passes
+//!   sleep until a neighbour notifies or a deadline passes
 //! ```
 //!
-//! [`Runner`] gives one component a thread (or a process) of its own; [`Fused`] lets several run in
+//! A [`Runner`](crate::runner::Runner) gives one component a thread (or a process) of its own; [`Fused`] lets several run in
 //! turn as one.
 
-mod client_driver;
-mod driver;
-mod pool;
-mod rx_copier;
-mod rx_mux;
-mod tx_copier;
-mod tx_mux;
-
-pub use client_driver::ClientDriver;
-pub use driver::{RxDriver, TxDriver};
-pub use pool::Pool;
-pub use rx_copier::RxCopier;
-pub use rx_mux::{Address, RxMux};
-pub use tx_copier::TxCopier;
-pub use tx_mux::TxMux;
-
-use std::io;
 use std::os::fd::BorrowedFd;
-
-use weft_sys::event::EventWaiter;
-use weft_sys::{clock, cores};
-
-use crate::board::Board;
-
-/// Frames that a component moves in one step at most, per queue, so that no neighbour waits long.
-pub const BURST: usize = 64;
 
 /// A part of the system.
 pub trait Component: Send {
@@ -44,11 +19,11 @@ pub trait Component: Send {
     /// clock, or of virtual time.
     fn step(&mut self, now: u64) -> bool;
 
-    /// Asks all neighbours that matter to ring; true if there is something to do already.
-    #[must_use = "with something to do there is no bell to wait for"]
+    /// Asks all neighbours that matter to notify; true if there is something to do already.
+    #[must_use = "with something to do there is no event to wait for"]
     fn announce(&mut self) -> bool;
 
-    /// When it wants to run even if nobody rings.
+    /// When it wants to run even if nobody notifies it.
     fn deadline(&self) -> Option<u64> {
         None
     }
@@ -59,13 +34,10 @@ pub trait Component: Send {
         false
     }
 
-    /// A descriptor beside the bells that makes it runnable when readable.
+    /// A descriptor beside the events that makes it runnable when readable.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-
-    /// Called before the thread ends.
-    fn finish(&mut self) {}
 }
 
 /// Several components that run in turn, as one.
@@ -100,7 +72,7 @@ impl Component for Fused {
     }
 
     fn announce(&mut self) -> bool {
-        // All announce, also after one has found something: the rest is then rung in vain once.
+        // All announce, also after one has found something: the rest is then notified once for nothing.
         let mut found = false;
         for component in &mut self.0 {
             found |= component.announce();
@@ -122,68 +94,5 @@ impl Component for Fused {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.0.iter().find_map(|component| component.descriptor())
-    }
-
-    fn finish(&mut self) {
-        for component in &mut self.0 {
-            component.finish();
-        }
-    }
-}
-
-/// A component with all that it needs to run alone.
-pub struct Runner {
-    /// What runs.
-    pub component: Box<dyn Component>,
-    /// Where its neighbours ring.
-    pub ear: EventWaiter,
-    /// Where it is told to stop.
-    pub board: Board,
-}
-
-/// How old the processor time on a board may be, in nanoseconds: asking for it is a system call.
-const SHOWN: u64 = 1_000_000;
-
-impl Runner {
-    /// Runs until the board says stop.
-    ///
-    /// # Errors
-    /// If the kernel refuses to let it sleep, or an order could not be followed.
-    pub fn run(mut self) -> io::Result<()> {
-        if let Some(descriptor) = self.component.descriptor() {
-            self.ear.watch(&descriptor)?;
-        }
-        let mut shown = 0;
-        while !self.board.stopped() {
-            if let Some(error) = self.board.failure() {
-                return Err(io::Error::new(error.kind(), error.to_string()));
-            }
-            let mut now = clock::monotonic();
-            let mut steps = 0u32;
-            while self.component.step(now) {
-                now = clock::monotonic();
-                steps += 1;
-                if self.component.is_ahead() {
-                    cores::yield_core();
-                }
-                if steps.is_multiple_of(1024) {
-                    self.board.set_time(clock::thread_time());
-                    if self.board.stopped() || self.board.failure().is_some() {
-                        break;
-                    }
-                }
-            }
-            if now >= shown + SHOWN {
-                shown = now;
-                self.board.set_time(clock::thread_time());
-            }
-            if self.component.announce() || self.board.stopped() {
-                continue;
-            }
-            self.ear.wait(self.component.deadline())?;
-        }
-        self.component.finish();
-        self.board.set_time(clock::thread_time());
-        Ok(())
     }
 }

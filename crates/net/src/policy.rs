@@ -1,4 +1,4 @@
-//! Who may send next: the one place of the Tx multiplexer that decides, behind one small trait.
+//! Transmit policy, which decides who may send next: the one place of the Tx multiplexer that decides, behind one small trait.
 //!
 //! | policy | who is next | bound |
 //! |---|---|---|

@@ -8,9 +8,9 @@
 //!                    free: empty buffers
 //! ```
 //!
-//! Buffers belong to the source: in the beginning, and after each renewal, it has all of them. The
+//! Buffers belong to the source: in the beginning, and after each reattachment, it has all of them. The
 //! [`ring`] moves descriptors, the [`ledger`] judges them, a [`channel`] is the pair of rings with the
-//! bells of both sides.
+//! events of both sides.
 
 #[cfg(not(loom))]
 pub mod channel;

@@ -1,4 +1,4 @@
-//! What the driver sees of a network: two rings of buffers, as a card has them.
+//! Wires: what the driver sees of a network, two rings of buffers, as a card has them.
 
 mod access;
 #[cfg(test)]
@@ -10,7 +10,7 @@ mod virtual_wire;
 mod xdp;
 
 pub use access::{Access, Plug, PlugKind};
-pub use device::{DeviceRx, DeviceTx, TapPlace};
+pub use device::{DeviceRx, DeviceTx, TapInterface};
 pub use packet::{PacketRx, PacketTx};
 pub use veth::{HOST, NEAR, Veth};
 pub use virtual_wire::{Far, Shape, VirtualRx, VirtualTx, virtual_wire};

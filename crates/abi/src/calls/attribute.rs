@@ -7,7 +7,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use weft_mpi::comm::Extras;
+use weft_mpi::extras::Extras;
 use weft_mpi::{Comm, Datatype};
 
 use crate::args::{InOut, Out};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use weft_atomic::{AtomicU64, Ordering};
 use weft_net::broker::{self, Answer, Broker, Question, Start};
 use weft_net::description::{Description, WireDescription};
-use weft_net::system::{Id, System, Tap, Threads};
+use weft_net::system::{ComponentId, System, Threads, WireEnds};
 use weft_net::wire::{Access, Shape, Veth};
 use weft_sys::netns::NetworkNamespace;
 use weft_sys::{clock, cores};
@@ -68,11 +68,18 @@ fn clocks(threads: Option<&Threads>) -> Clocks {
     let Some(threads) = threads else {
         return Clocks::read(Vec::new(), Vec::new(), &[]);
     };
-    let system = &threads.system;
+    let system = threads.system();
     let components = system.components().into_iter();
-    let components = components.map(|id| system.board(id).time()).collect();
-    let clients = 0..system.description.clients.len();
-    let handled = clients.map(|index| system.board(Id::RxCopier(index)).counters(1).frames);
+    let components = components
+        .map(|id| system.control_page(id).time())
+        .collect();
+    let clients = 0..system.description().clients.len();
+    let handled = clients.map(|index| {
+        system
+            .control_page(ComponentId::RxCopier(index))
+            .counters(1)
+            .frames
+    });
     Clocks::read(handled.collect(), components, &[])
 }
 
@@ -104,8 +111,10 @@ fn difference(
 }
 
 fn names(threads: &Threads) -> Vec<String> {
-    let all = threads.system.components();
-    all.into_iter().map(|id| threads.system.name(id)).collect()
+    let all = threads.system().components();
+    all.into_iter()
+        .map(|id| threads.system().name(id))
+        .collect()
 }
 
 pub(super) fn on_virtual(setting: &Setting, length: Duration) -> io::Result<Measured> {
@@ -114,8 +123,8 @@ pub(super) fn on_virtual(setting: &Setting, length: Duration) -> io::Result<Meas
     // The first frames find everybody up.
     let began = clock::monotonic() + 5_000_000;
     generator.begin(began);
-    let tap = Tap::virtual_wire(Shape::default(), Box::new(generator));
-    let threads = Threads::start(system, tap)?;
+    let wire = WireEnds::virtual_wire(Shape::default(), Box::new(generator));
+    let threads = Threads::start(system, wire)?;
     let before = clocks(Some(&threads));
     let nobody = weft_sys::event::EventWaiter::new()?;
     // What comes after the load has ended is no throughput.
@@ -144,7 +153,7 @@ pub(super) fn on_veth(setting: &Setting, length: Duration) -> io::Result<Measure
         _ => None,
     };
     let access = Access::to_veth(&veth, driver, system.card_buffers())?;
-    let threads = Threads::start(system, Tap::plug(access.plug()?)?)?;
+    let threads = Threads::start(system, WireEnds::plug(access.plug()?)?)?;
     // A few datagrams first, so that addresses are known.
     warm_up(&veth.namespace, &setting.rates)?;
     let before = clocks(Some(&threads));

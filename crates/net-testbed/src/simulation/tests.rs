@@ -4,7 +4,7 @@ use std::time::Duration;
 use weft_net::client::Work;
 use weft_net::description::{DriverThreads, Run};
 use weft_net::policy::{CLIENTS, Order};
-use weft_net::system::{Renewed, Threads};
+use weft_net::system::{Capabilities, Reattached, Threads};
 use weft_sys::MemoryFile;
 
 use super::*;
@@ -28,7 +28,7 @@ impl Loaded {
     }
 
     /// One in which a component does nothing.
-    fn without(description: Description, flows: &[Flow], absent: Option<Id>) -> Self {
+    fn without(description: Description, flows: &[Flow], absent: Option<ComponentId>) -> Self {
         let (mut generator, reports) = Generator::new(flows);
         generator.begin(BEGIN);
         let simulation = Simulation::new(description, Box::new(generator), absent);
@@ -106,7 +106,7 @@ fn the_policy_changes_live_without_losing_a_frame() {
     let mut before = Vec::new();
     loaded.run(300);
     loaded.rates(300, &mut before);
-    let mut choice = loaded.system().description.choice();
+    let mut choice = loaded.system().description().choice();
     for (order, weights, limits) in [
         (Order::RoundRobin, [1, 1, 1, 1], [0; 4]),
         (Order::Weighted, [4, 2, 1, 1], [0; 4]),
@@ -135,7 +135,10 @@ fn the_policy_changes_live_without_losing_a_frame() {
         }
     }
     for client in 0..4 {
-        let counters = loaded.system().board(Id::TxMux).counters(1 + client);
+        let counters = loaded
+            .system()
+            .control_page(ComponentId::TxMux)
+            .counters(1 + client);
         assert_eq!((counters.faults, counters.reclaimed), (0, 0));
     }
 }
@@ -157,12 +160,15 @@ fn a_limited_receive_queue_limits_its_client_alone() {
 fn a_client_that_never_returns_buffers_costs_the_others_nothing() {
     let description = Description::of(&[Work::Echo; 2]);
     let flows = [flow(0, 450, 300), flow(1, 450, 300)];
-    let mut loaded = Loaded::without(description, &flows, Some(Id::Client(1)));
+    let mut loaded = Loaded::without(description, &flows, Some(ComponentId::Client(1)));
     loaded.run(350);
     let reports = loaded.reports();
     assert_eq!(reports[0].replies(), reports[0].sent());
     assert_eq!(reports[1].replies(), 0);
-    let counters = loaded.system().board(Id::RxCopier(1)).counters(1);
+    let counters = loaded
+        .system()
+        .control_page(ComponentId::RxCopier(1))
+        .counters(1);
     assert_eq!(counters.frames, 512, "as many as fit");
     assert!(counters.full + counters.starved > 10_000, "{counters:?}");
 }
@@ -172,17 +178,31 @@ fn a_client_that_never_returns_buffers_costs_the_others_nothing() {
 #[test]
 fn a_hostile_client_harms_itself_alone() {
     let loaded = beside_hostile_words(false, 9_000_000);
-    let faults = loaded.system().board(Id::TxMux).counters(2).faults
-        + loaded.system().board(Id::RxCopier(1)).counters(1).faults;
+    let faults = loaded
+        .system()
+        .control_page(ComponentId::TxMux)
+        .counters(2)
+        .faults
+        + loaded
+            .system()
+            .control_page(ComponentId::RxCopier(1))
+            .counters(1)
+            .faults;
     assert!(faults > 1_000, "{faults}");
 }
 
 #[test]
 fn behind_a_client_side_driver_nobody_else_sees_a_hostile_word() {
     let loaded = beside_hostile_words(true, 1_000_000);
-    let faults = |id, port| loaded.system().board(id).counters(port).faults;
-    assert_eq!((faults(Id::TxMux, 2), faults(Id::RxCopier(1), 1)), (0, 0));
-    let own = faults(Id::ClientDriver(1), 1) + faults(Id::ClientDriver(1), 2);
+    let faults = |id, port| loaded.system().control_page(id).counters(port).faults;
+    assert_eq!(
+        (
+            faults(ComponentId::TxMux, 2),
+            faults(ComponentId::RxCopier(1), 1)
+        ),
+        (0, 0)
+    );
+    let own = faults(ComponentId::ClientDriver(1), 1) + faults(ComponentId::ClientDriver(1), 2);
     assert!(own > 1_000, "{own}");
 }
 
@@ -193,21 +213,12 @@ fn beside_hostile_words(driver: bool, words: u64) -> Loaded {
     let mut description = Description::of(&[Work::Echo; 2]);
     description.clients[1].driver = driver;
     let flows = [flow(0, 300, 100_000), flow(1, 100, 100_000)];
-    let mut loaded = Loaded::without(description, &flows, Some(Id::Client(1)));
-    let grant = loaded
-        .system()
-        .grant(Id::Client(1))
-        .expect("descriptors are left");
-    let mut descriptors = grant.descriptors.into_iter();
-    // Board, ear, two regions; then memory and bell of each channel.
-    let mut channel = || {
-        let file = MemoryFile::adopt(descriptors.nth(if descriptors.len() > 4 { 4 } else { 1 })?);
-        Some(file.expect("sealed").map().expect("maps"))
-    };
-    let channels = [
-        channel().expect("the first"),
-        channel().expect("the second"),
-    ];
+    let mut loaded = Loaded::without(description, &flows, Some(ComponentId::Client(1)));
+    let capabilities = loaded.system().capabilities(ComponentId::Client(1));
+    let channels = capabilities
+        .and_then(Capabilities::into_channels)
+        .expect("descriptors are left")
+        .map(|(memory, _)| memory);
     let mut random = StdRng::seed_from_u64(44);
     let mut written = 0u64;
     while written < words {
@@ -278,7 +289,7 @@ fn virtual_time_is_deterministic() {
 }
 
 /// Threads or one thread, in real time: starts, serves, restarts what is killed.
-fn serve(run: Run, two: DriverThreads, kill: &[Id]) -> Vec<FlowReport> {
+fn serve(run: Run, two: DriverThreads, kill: &[ComponentId]) -> Vec<FlowReport> {
     let mut description = Description::of(&[Work::Echo; 2]);
     description.run = run;
     description.driver_threads = two;
@@ -288,8 +299,8 @@ fn serve(run: Run, two: DriverThreads, kill: &[Id]) -> Vec<FlowReport> {
     let system = System::create(description).expect("memory files exist here");
     let (mut generator, reports) = Generator::new(&[flow(0, 20, 400), flow(1, 20, 400)]);
     generator.begin(weft_sys::clock::monotonic());
-    let tap = Tap::virtual_wire(Shape::default(), Box::new(generator));
-    let mut threads = Threads::start(system, tap).expect("threads can be started");
+    let wire = WireEnds::virtual_wire(Shape::default(), Box::new(generator));
+    let mut threads = Threads::start(system, wire).expect("threads can be started");
     for &id in kill {
         std::thread::sleep(Duration::from_millis(30));
         threads.kill(id).expect("it ends");
@@ -337,13 +348,13 @@ fn threads_serve_and_end() {
 #[test]
 fn whatever_dies_is_replaced_and_service_goes_on() {
     let kill = [
-        Id::RxMux,
-        Id::TxMux,
-        Id::RxCopier(0),
-        Id::TxCopier(1),
-        Id::Client(0),
-        Id::ClientDriver(1),
-        Id::Client(1),
+        ComponentId::RxMux,
+        ComponentId::TxMux,
+        ComponentId::RxCopier(0),
+        ComponentId::TxCopier(1),
+        ComponentId::Client(0),
+        ComponentId::ClientDriver(1),
+        ComponentId::Client(1),
     ];
     for report in serve(Run::Threads, DriverThreads::One, &kill) {
         assert!(report.replies() * 2 > report.sent(), "{report:?}");
@@ -360,11 +371,11 @@ fn with_guest(driver: bool, tx_copier: bool, two: DriverThreads) -> Description 
     description
 }
 
-const GUEST: Id = Id::Client(1);
+const GUEST: ComponentId = ComponentId::Client(1);
 
-fn renew(system: &mut System, gone: Id) -> Renewed {
-    let first = system.renew(gone, 0).expect("memory is left");
-    let second = system.renew(gone, 1).expect("memory is left");
+fn reattach(system: &mut System, gone: ComponentId) -> Reattached {
+    let first = system.reattach(gone, 0).expect("memory is left");
+    let second = system.reattach(gone, 1).expect("memory is left");
     assert!(second.cut_off.is_empty());
     first
 }
@@ -376,12 +387,13 @@ fn every_description_serves_each_successor_and_no_frame_of_another_leaves() {
         let description = with_guest(driver, tx_copier, DriverThreads::One);
         let mut loaded = Loaded::without(description, &flows, Some(GUEST));
         for round in 0..20 {
-            let grant = loaded.system().grant(GUEST).expect("left");
-            let old: Vec<MemoryFile> = grant.descriptors[2..4]
+            let capabilities = loaded.system().capabilities(GUEST).expect("left");
+            let (_, descriptors) = capabilities.into_parts();
+            let old: Vec<MemoryFile> = descriptors[2..4]
                 .iter()
                 .map(|file| MemoryFile::adopt(file.try_clone().expect("left")).expect("sealed"))
                 .collect();
-            drop(grant);
+            drop(descriptors);
             loaded.simulation.start(GUEST).expect("built");
             let before = loaded.reports()[1].replies();
             loaded.run(20);
@@ -389,14 +401,14 @@ fn every_description_serves_each_successor_and_no_frame_of_another_leaves() {
             assert!(after > before + 100, "round {round}: {before} {after}");
             // Gone, with frames everywhere between it and the wire.
             loaded.simulation.end_last();
-            let renewed = renew(loaded.simulation.system_mut(), GUEST);
-            assert!(renewed.cut_off.is_empty());
+            let reattached = reattach(loaded.simulation.system_mut(), GUEST);
+            assert!(reattached.cut_off.is_empty());
             // One that is replaced before it has followed finds the newest memory too.
             if round % 3 == 1 {
-                renew(loaded.simulation.system_mut(), GUEST);
+                reattach(loaded.simulation.system_mut(), GUEST);
             }
             loaded.run(1);
-            for id in renewed.told {
+            for id in reattached.told {
                 assert!(loaded.system().has_followed(id), "{id:?}");
             }
             assert!(loaded.system().is_settled(1));
@@ -425,7 +437,7 @@ fn every_description_serves_each_successor_and_no_frame_of_another_leaves() {
             assert_eq!((report.corrupt(), report.reordered()), (0, 0));
         }
         drop(reports);
-        let counters = loaded.system().board(Id::TxMux).counters(2);
+        let counters = loaded.system().control_page(ComponentId::TxMux).counters(2);
         assert_eq!(counters.faults, 0, "{driver} {tx_copier} {counters:?}");
     }
 }

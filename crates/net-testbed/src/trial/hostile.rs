@@ -7,9 +7,9 @@ use std::time::Duration;
 use weft_atomic::Ordering;
 use weft_net::client::Work;
 use weft_net::description::Description;
-use weft_net::system::{Id, System};
+use weft_net::system::{ComponentId, System};
 use weft_sys::event::EventFd;
-use weft_sys::{Mapping, MemoryFile, clock};
+use weft_sys::{Mapping, clock};
 
 use super::{pass, rate, threads};
 use crate::flow::Flow;
@@ -17,7 +17,7 @@ use crate::generator::Reports;
 
 const WORDS: u64 = 10_000_000;
 
-/// How many words go between two rings of the bells.
+/// How many words go between two notifications.
 const BATCH: u64 = 64;
 
 /// A generator of numbers that are only to be various (splitmix64).
@@ -30,18 +30,6 @@ impl Noise {
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ mixed >> 31
     }
-}
-
-/// Both channels of a client, each with the bell of the other side.
-fn channels(system: &System, client: usize) -> io::Result<Vec<(Mapping, EventFd)>> {
-    let grant = system.grant(Id::Client(client))?;
-    // Board, ear, two regions; then memory and bell of each channel.
-    let mut rest = grant.descriptors.into_iter().skip(4);
-    let mut all = Vec::new();
-    while let (Some(memory), Some(bell)) = (rest.next(), rest.next()) {
-        all.push((MemoryFile::adopt(memory)?.map()?, EventFd::adopt(bell)));
-    }
-    Ok(all)
 }
 
 /// One word into a channel; `receives`: B is its consumer of frames.
@@ -74,7 +62,7 @@ fn scribble(memory: &Mapping, receives: bool, noise: u64) {
     }
 }
 
-/// All words, and all bells among them.
+/// All words, and all events among them.
 fn strike(channels: &[(Mapping, EventFd)], noise: &mut Noise) {
     for _ in 0..WORDS / BATCH {
         for _ in 0..BATCH {
@@ -82,8 +70,8 @@ fn strike(channels: &[(Mapping, EventFd)], noise: &mut Noise) {
             // The first is the one from which it receives.
             scribble(&channels[(word & 1) as usize].0, word & 1 == 0, word);
         }
-        for (_, bell) in channels {
-            bell.ring();
+        for (_, event) in channels {
+            event.notify();
         }
         // So that those who read are among the words, and not after them.
         weft_sys::cores::yield_core();
@@ -102,7 +90,7 @@ fn since(reports: &Reports, before: &[u64], began: u64) -> Vec<f64> {
 fn faults(system: &System) -> u64 {
     let ports = |id| (0..4).map(move |port| (id, port));
     let all = system.components().into_iter().flat_map(ports);
-    all.map(|(id, port)| system.board(id).counters(port).faults)
+    all.map(|(id, port)| system.control_page(id).counters(port).faults)
         .sum()
 }
 
@@ -123,14 +111,17 @@ pub(super) fn run() -> io::Result<()> {
         let (mut threads, reports) = threads(description, 1_000, &flows)?;
         pass(Duration::from_millis(200))?;
         let usual = rate(&reports, 0)?;
-        threads.kill(Id::Client(1))?;
-        let channels = channels(&threads.system, 1)?;
+        threads.kill(ComponentId::Client(1))?;
+        let channels = threads
+            .system()
+            .capabilities(ComponentId::Client(1))?
+            .into_channels()?;
         let mut noise = Noise(44);
         let (before, began) = (reports.throughput_bytes(), clock::monotonic());
         strike(&channels, &mut noise);
         let beside = since(&reports, &before, began)[0];
         let mistakes = mistakes_of_a(&reports);
-        let faults = faults(&threads.system);
+        let faults = faults(threads.system());
         super::say!(
             "{}: A has {beside:.1} Mbit/s ({usual:.1} before), {} corrupt, {} out of order; {faults} \
              faults counted",
@@ -142,9 +133,9 @@ pub(super) fn run() -> io::Result<()> {
             mistakes.1,
         );
         // Whoever B left behind goes on; its successor has other memory.
-        threads.restart(Id::Client(1), None)?;
+        threads.restart(ComponentId::Client(1), None)?;
         pass(Duration::from_millis(200))?;
-        let known = self::faults(&threads.system);
+        let known = self::faults(threads.system());
         let (before, began) = (reports.throughput_bytes(), clock::monotonic());
         strike(&channels, &mut noise);
         let rates = since(&reports, &before, began);
@@ -153,7 +144,7 @@ pub(super) fn run() -> io::Result<()> {
              faults counted",
             rates[0],
             rates[1],
-            self::faults(&threads.system) - known,
+            self::faults(threads.system()) - known,
         );
         threads.stop()?;
     }

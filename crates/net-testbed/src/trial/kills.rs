@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weft_net::broker::{self, Answer, Broker, Question, Start, Status};
 use weft_net::description::Description;
-use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::process::{self, SIGKILL};
 use weft_sys::{clock, netns::NetworkNamespace};
 
@@ -99,7 +99,7 @@ fn watch(socket: &UdpSocket, length: Duration, mut first: impl FnMut()) -> io::R
         let next = began + seen.sent * INTERVAL;
         let left = next.saturating_sub(clock::monotonic());
         let left = if now < ends { left } else { 10_000_000 };
-        let mut entries = [Entry::new(socket, Interest::Read)];
+        let mut entries = [PollFd::new(socket, Interest::Read)];
         poll::wait(&mut entries, Some(Duration::from_nanos(left)))?;
     }
 }

@@ -1,4 +1,4 @@
-//! The trial of policies: changed in the running system, four times, among clients that always have a frame.
+//! The trial of policies: the policy is changed in the running system, four times, among clients that always have a frame.
 
 use std::io;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use weft_net::client::Work;
 use weft_net::description::Description;
 use weft_net::policy::Order;
-use weft_net::system::Id;
+use weft_net::system::ComponentId;
 use weft_sys::clock;
 
 use super::{pass, threads};
@@ -51,12 +51,12 @@ pub(super) fn run() -> io::Result<()> {
     let flows: Vec<_> = (0..4).map(|client| Flow::steady(client, 0)).collect();
     let (mut threads, reports) = threads(description, 50, &flows)?;
     super::say!("A, B, C send 60 Mbit/s, D tries 500; the wire carries 50.");
-    let mut choice = threads.system.description.choice();
+    let mut choice = threads.system().description().choice();
     for phase in PHASES {
         choice.order = phase.order;
         choice.weights = phase.weights.to_vec();
         choice.limits = vec![0, 0, 0, phase.limit_of_hog];
-        threads.system.set_policy(&choice);
+        threads.set_policy(&choice);
         pass(Duration::from_millis(200))?;
         let (before, began) = (reports.throughput_bytes(), clock::monotonic());
         pass(Duration::from_secs(1))?;
@@ -90,16 +90,20 @@ pub(super) fn run() -> io::Result<()> {
     }
     // Who sends is ended; what had been handed to the multiplexer still leaves.
     for client in 0..4 {
-        threads.kill(Id::Client(client))?;
+        threads.kill(ComponentId::Client(client))?;
     }
     pass(Duration::from_millis(500))?;
-    let board = threads.system.board(Id::TxMux);
-    let counters: Vec<_> = (1..=4).map(|port| board.counters(port)).collect();
+    let page = threads.system().control_page(ComponentId::TxMux);
+    let counters: Vec<_> = (1..=4).map(|port| page.counters(port)).collect();
     let taken: u64 = counters.iter().map(|one| one.frames).sum();
     let faults: u64 = counters.iter().map(|one| one.faults + one.reclaimed).sum();
     // Each client asks for the far end's address by a frame that is no datagram.
     let datagrams: u64 = reports.lock().iter().map(FlowReport::unasked).sum();
-    let driven = threads.system.board(Id::Driver).counters(1).frames;
+    let driven = threads
+        .system()
+        .control_page(ComponentId::Driver)
+        .counters(1)
+        .frames;
     let others = driven.saturating_sub(datagrams);
     super::say!(
         "{taken} frames taken from clients, {datagrams} datagrams and {others} others at the far end: \

@@ -1,4 +1,4 @@
-//! A component as a process: started with one socket, over which its grant comes.
+//! Process of a component: started with one socket, over which its capabilities come.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,7 +11,7 @@ use weft_sys::descriptor::{self, Carries};
 use weft_sys::process::{ProcessHandle, SIGKILL, child_dies_with_us};
 use weft_sys::{cores, passing};
 
-use crate::system::{Grant, Role, Tap};
+use crate::system::{Capabilities, Role, WireEnds};
 use crate::wire::{Far, Plug, PlugKind, Shape};
 
 /// How a component is started: this program with these words, and the number of the socket.
@@ -24,7 +24,7 @@ pub struct Start {
 }
 
 /// A wire on its way to a driver.
-pub(super) enum TapMessage {
+pub(super) enum WireMessage {
     None,
     /// To be made by the driver itself.
     Virtual(VirtualWire),
@@ -61,7 +61,9 @@ pub(super) fn send(socket: &impl AsFd, letter: &Letter, descriptors: &[OwnedFd])
     let text = serde_json::to_vec(letter)?;
     let sent = passing::send(socket, &text, &[])?;
     if sent != text.len() {
-        return Err(io::Error::other("a grant did not fit into one message"));
+        return Err(io::Error::other(
+            "the capabilities did not fit into one message",
+        ));
     }
     for part in descriptors.chunks(passing::MOST) {
         let part: Vec<_> = part.iter().map(AsFd::as_fd).collect();
@@ -80,7 +82,7 @@ pub(super) fn receive(socket: &impl AsFd) -> io::Result<(Letter, Vec<OwnedFd>)> 
         let (length, mut some) = passing::receive(socket, &mut [0; 8])?;
         if length == 0 || some.is_empty() {
             return Err(io::Error::other(
-                "the broker broke off in the middle of a grant",
+                "the broker broke off in the middle of the capabilities",
             ));
         }
         all.append(&mut some);
@@ -98,8 +100,8 @@ impl Running {
     pub(super) fn launch(
         start: &Start,
         name: &str,
-        grant: Grant,
-        tap: TapMessage,
+        capabilities: Capabilities,
+        wire: WireMessage,
         (core, nice): (Option<usize>, Option<i32>),
     ) -> io::Result<Self> {
         let (ours, theirs) = descriptor::socket_pair(Carries::Messages)?;
@@ -111,19 +113,19 @@ impl Running {
             .arg(name)
             .stdin(Stdio::null());
         child_dies_with_us(&mut command, SIGKILL);
-        let mut descriptors = grant.descriptors;
+        let (role, mut descriptors) = capabilities.into_parts();
         let mut letter = Letter {
-            role: grant.role,
+            role,
             virtual_wire: None,
             core,
             nice,
             descriptors: 0,
             plug: None,
         };
-        match tap {
-            TapMessage::None => {}
-            TapMessage::Virtual(wire) => letter.virtual_wire = Some(wire),
-            TapMessage::Plug(plug) => {
+        match wire {
+            WireMessage::None => {}
+            WireMessage::Virtual(wire) => letter.virtual_wire = Some(wire),
+            WireMessage::Plug(plug) => {
                 let (kind, descriptor) = plug.into_parts();
                 descriptors.push(descriptor);
                 letter.plug = Some(kind);
@@ -141,7 +143,7 @@ impl Running {
         match handle {
             Ok(handle) => Ok(Self { child, handle }),
             Err(error) => {
-                // Without its grant it is nothing; it must not stay unnoticed either.
+                // Without its capabilities it is nothing; it must not stay unnoticed either.
                 let _ = child.kill();
                 let _ = child.wait();
                 Err(error)
@@ -150,11 +152,11 @@ impl Running {
     }
 }
 
-/// The whole life of a component's process: takes its grant from the socket under this number, and
+/// The whole life of a component's process: takes its capabilities from the socket under this number, and
 /// runs until it is told to stop. `far_end`: for the driver of a virtual wire.
 ///
 /// # Errors
-/// If the grant is not what the role needs, or the kernel refuses.
+/// If these are not what the role needs, or the kernel refuses.
 pub fn component_main(number: i32, far_end: FarEnd) -> io::Result<()> {
     let socket = descriptor::inherited(number)?;
     let (letter, mut descriptors) = receive(&socket)?;
@@ -165,24 +167,20 @@ pub fn component_main(number: i32, far_end: FarEnd) -> io::Result<()> {
     if let Some(nice) = letter.nice {
         cores::set_nice(nice)?;
     }
-    let tap = if let Some(kind) = letter.plug {
+    let wire = if let Some(kind) = letter.plug {
         let descriptor = descriptors
             .pop()
-            .ok_or_else(|| io::Error::other("the wire is missing from the grant"))?;
-        Some(Tap::plug(Plug::adopt(kind, descriptor))?)
+            .ok_or_else(|| io::Error::other("the wire is missing from the capabilities"))?;
+        Some(WireEnds::plug(Plug::adopt(kind, descriptor))?)
     } else {
         letter.virtual_wire.map(|wire| {
             let shape = Shape {
                 bits: wire.bits,
                 ..Shape::default()
             };
-            Tap::virtual_wire(shape, far_end(wire.clients))
+            WireEnds::virtual_wire(shape, far_end(wire.clients))
         })
     };
-    let grant = Grant {
-        role: letter.role,
-        descriptors,
-        silent: false,
-    };
-    grant.build(tap)?.run()
+    let capabilities = Capabilities::from_parts(letter.role, descriptors);
+    capabilities.build(wire)?.run()
 }

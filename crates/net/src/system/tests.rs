@@ -12,31 +12,31 @@ fn with_guest(driver: bool, tx_copier: bool, two: DriverThreads) -> Description 
     description
 }
 
-const GUEST: Id = Id::Client(1);
+const GUEST: ComponentId = ComponentId::Client(1);
 
-fn renew(system: &mut System, gone: Id) -> Renewed {
-    let first = system.renew(gone, 0).expect("memory is left");
-    let second = system.renew(gone, 1).expect("memory is left");
+fn reattach(system: &mut System, gone: ComponentId) -> Reattached {
+    let first = system.reattach(gone, 0).expect("memory is left");
+    let second = system.reattach(gone, 1).expect("memory is left");
     assert!(second.cut_off.is_empty());
     first
 }
 
-/// The memory files of a grant, by inode.
-fn inodes(grant: &Grant) -> Vec<u64> {
+/// The memory files of capabilities, by inode.
+fn inodes(capabilities: &Capabilities) -> Vec<u64> {
     use std::os::unix::fs::MetadataExt;
-    let all = grant.descriptors.iter().map(|descriptor| {
+    let all = capabilities.descriptors.iter().map(|descriptor| {
         let file = std::fs::File::from(descriptor.try_clone().expect("descriptors are left"));
         file.metadata().expect("it is open").ino()
     });
-    // Board, ear, two regions, memory and bell of two channels: the others are not memory.
+    // Control page, waiter, two regions, memory and event of two channels: the others are not memory.
     let memory = [0, 2, 3, 4, 6];
     let all: Vec<u64> = all.collect();
     memory.map(|place| all[place]).to_vec()
 }
 
-fn is_awake(ear: &EventWaiter) -> bool {
-    use weft_sys::poll::{Entry, Interest, wait};
-    let mut entries = [Entry::new(ear, Interest::Read)];
+fn is_awake(waiter: &EventWaiter) -> bool {
+    use weft_sys::poll::{Interest, PollFd, wait};
+    let mut entries = [PollFd::new(waiter, Interest::Read)];
     wait(&mut entries, Some(Duration::ZERO)).expect("polls") == 1
 }
 
@@ -49,48 +49,51 @@ fn a_successor_is_given_nothing_that_its_predecessor_had() {
         (true, true, DriverThreads::One),
     ] {
         let mut system = System::create(with_guest(driver, tx_copier, two)).expect("made");
-        let old = system.grant(GUEST).expect("descriptors are left");
-        let renewed = renew(&mut system, GUEST);
-        assert!(renewed.cut_off.is_empty());
-        assert!(renewed.told.contains(&Id::RxCopier(1)), "{renewed:?}");
-        let new = system.grant(GUEST).expect("descriptors are left");
+        let old = system.capabilities(GUEST).expect("descriptors are left");
+        let reattached = reattach(&mut system, GUEST);
+        assert!(reattached.cut_off.is_empty());
+        assert!(
+            reattached.told.contains(&ComponentId::RxCopier(1)),
+            "{reattached:?}"
+        );
+        let new = system.capabilities(GUEST).expect("descriptors are left");
         let (before, after) = (inodes(&old), inodes(&new));
         assert!(
             before.iter().all(|inode| !after.contains(inode)),
             "{before:?} {after:?}"
         );
-        // What the predecessor rings wakes nobody; what the successor rings, its two neighbours.
-        let ears = |system: &System| -> Vec<Id> {
-            let all = system.seats.iter();
-            all.filter(|(_, seat)| is_awake(&seat.ear))
+        // What the predecessor notifies wakes nobody; what the successor does, its two neighbours.
+        let woken = |system: &System| -> Vec<ComponentId> {
+            let all = system.blocks.iter();
+            all.filter(|(_, block)| is_awake(&block.waiter))
                 .map(|(id, _)| *id)
                 .collect()
         };
         for id in system.components() {
-            // They have heard what the broker rang.
+            // They have seen what the broker notified.
             let soon = weft_sys::clock::monotonic() + 1_000;
-            system.seat(id).ear.wait(Some(soon)).expect("an ear");
+            system.block(id).waiter.wait(Some(soon)).expect("waits");
         }
-        assert_eq!(ears(&system), []);
-        let bells = |grant: Grant| {
-            let mut all = grant.descriptors.into_iter();
-            [5, 1].map(|skip| EventFd::adopt(all.nth(skip).expect("a bell")))
+        assert_eq!(woken(&system), []);
+        let events = |capabilities: Capabilities| {
+            let mut all = capabilities.descriptors.into_iter();
+            [5, 1].map(|skip| EventFd::adopt(all.nth(skip).expect("an event")))
         };
-        let old_ear = EventWaiter::adopt(old.descriptors[1].try_clone().expect("left"));
-        for bell in bells(old) {
-            bell.ring();
+        let old_waiter = EventWaiter::adopt(old.descriptors[1].try_clone().expect("left"));
+        for event in events(old) {
+            event.notify();
         }
-        assert_eq!(ears(&system), []);
-        for bell in bells(new) {
-            bell.ring();
+        assert_eq!(woken(&system), []);
+        for event in events(new) {
+            event.notify();
         }
-        assert_eq!(ears(&system).len(), if driver { 1 } else { 2 });
-        // Nor is the predecessor woken by what its successor is rung for.
+        assert_eq!(woken(&system).len(), if driver { 1 } else { 2 });
+        // Nor is the predecessor woken by what its successor is notified of.
         for link in system.links.iter().filter(|link| link.touches(GUEST)) {
-            link.source_bell.ring();
-            link.sink_bell.ring();
+            link.source_event.notify();
+            link.sink_event.notify();
         }
-        assert!(!is_awake(&old_ear));
+        assert!(!is_awake(&old_waiter));
     }
 }
 
@@ -101,7 +104,7 @@ fn one_that_reads_no_orders_is_cut_off_and_its_replacement_is_up_to_date() {
     // Nobody runs, so nobody reads.
     let mut lost = Vec::new();
     for _ in 0..2_000 {
-        lost = renew(&mut system, GUEST).cut_off;
+        lost = reattach(&mut system, GUEST).cut_off;
         if !lost.is_empty() {
             break;
         }
@@ -110,12 +113,18 @@ fn one_that_reads_no_orders_is_cut_off_and_its_replacement_is_up_to_date() {
     for &id in &lost {
         assert!(!system.has_followed(id) && !system.is_settled(1));
         // Whatever it says meanwhile.
-        system.board(id).acknowledge(system.board(id).changes());
+        system
+            .control_page(id)
+            .acknowledge(system.control_page(id).changes());
         assert!(!system.has_followed(id));
     }
-    for id in [Id::Driver, Id::TxMux, Id::RxCopier(1)] {
-        renew(&mut system, id);
-        assert!(system.seat(id).orders.is_some() && !system.seat(id).is_cut_off);
+    for id in [
+        ComponentId::Driver,
+        ComponentId::TxMux,
+        ComponentId::RxCopier(1),
+    ] {
+        reattach(&mut system, id);
+        assert!(system.block(id).orders.is_some() && !system.block(id).is_cut_off);
     }
-    assert!(renew(&mut system, GUEST).cut_off.is_empty());
+    assert!(reattach(&mut system, GUEST).cut_off.is_empty());
 }

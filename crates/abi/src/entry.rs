@@ -15,7 +15,7 @@ use crate::generated::constants as k;
 use crate::state::{self, ErrhandlerObject, SessionObject};
 use crate::{check, handle};
 
-/// Whose error handler a fault goes to.
+/// The object whose error handler a fault goes to.
 #[derive(Clone, Copy, Debug)]
 pub enum Scope {
     /// The communicator of the call.

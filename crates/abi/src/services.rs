@@ -56,7 +56,7 @@ fn failed(error: &Error) -> c_int {
     error.number()
 }
 
-/// What a call answers: a number, or a negative errno.
+/// Result of a call as C gets it: a number, or a negative errno.
 pub trait Answer {
     fn answer(self) -> Size;
 }
@@ -128,7 +128,7 @@ pub extern "C" fn weft_node() -> c_int {
     number(|node| Ok(node.me() as i32))
 }
 
-/// How many nodes there are.
+/// Number of nodes.
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_nodes() -> c_int {
     number(|node| Ok(node.nodes() as i32))

@@ -30,7 +30,7 @@ pub use names::*;
 pub use objects::*;
 pub use predefined::*;
 
-/// How far the process has come.
+/// Phase of the world model of this process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Phase {
@@ -42,7 +42,7 @@ pub enum Phase {
     Finished = 2,
 }
 
-/// What there is once MPI is initialised.
+/// The runtime: made by the first initialisation, never taken down.
 pub struct Runtime {
     /// The rank.
     pub process: Arc<Process>,
@@ -52,7 +52,7 @@ pub struct Runtime {
     pub comm_self: Arc<Comm>,
     /// Mailbox, portal and sync at the same endpoint, driven by the engine.
     pub services: Node,
-    /// Who started us.
+    /// The launcher that started this process.
     pub launcher: Box<dyn Launcher>,
     /// Thread level provided.
     pub thread_level: c_int,
@@ -66,7 +66,7 @@ static SESSIONS: AtomicU32 = AtomicU32::new(0);
 
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
 
-/// How far the process has come.
+/// The phase of the world model.
 #[inline]
 pub fn phase() -> Phase {
     match PHASE.load(Ordering::Acquire) {
@@ -177,7 +177,7 @@ pub fn end_session() {
     }
 }
 
-/// How often `weft_init` was called and not taken back.
+/// Calls of `weft_init` without their `weft_finalize`.
 static SERVICES: AtomicU32 = AtomicU32::new(0);
 
 /// Begins to use the services.

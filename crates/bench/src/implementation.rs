@@ -20,7 +20,7 @@ const SOURCES: [(&str, &str); 10] = [
     ("threads.c", include_str!("../measure/threads.c")),
 ];
 
-/// Whose options a launcher understands.
+/// Dialect of a launcher: the options that it understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Launcher {
     /// `-n N program`, nothing else is needed.
@@ -148,7 +148,7 @@ impl Implementation {
         hydra.exists().then_some(hydra)
     }
 
-    /// What [`Implementation::command`] adds to the plain command line, for the reader of the page.
+    /// Note for the reader of the page on what [`Implementation::command`] adds to the plain command line.
     pub fn launch_note(&self) -> String {
         match self.launcher {
             Launcher::Plain => "mpiexec -n N, no option".into(),

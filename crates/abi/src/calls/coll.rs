@@ -79,7 +79,7 @@ pub fn bcast(buffer: BufferArgument, root: Root, comm: CommRef) -> Checked<Sched
     )?)
 }
 
-/// What a call looks at on this process only if it is significant here.
+/// An argument that is looked at only where it is significant: `look` if `here`.
 fn significant<T>(here: bool, look: impl FnOnce() -> Checked<T>) -> Checked<Option<T>> {
     if here { look().map(Some) } else { Ok(None) }
 }

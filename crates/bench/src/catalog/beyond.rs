@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Messages in one window of the bandwidth test.
 const WINDOW: usize = 64;
 
-/// What all of them share; each changes what differs.
+/// An experiment with the fields that all of them share.
 fn base(
     id: &'static str,
     title: &'static str,

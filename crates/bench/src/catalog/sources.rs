@@ -9,11 +9,11 @@ use crate::experiment::{
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
 
-/// What the series with TCP in their name are.
+/// Note on the series with TCP in their name.
 const TCP: &str = "TCP: both ranks on this host, told to talk over TCP (loopback): Weft by --fabric tcp, MPICH by \
                    MPIR_CVAR_NOLOCAL=1 with the tcp provider, Open MPI by --mca pml ob1 --mca btl tcp,self.";
 
-/// What the device is.
+/// Note on the device.
 const RAW_STREAM: &str = "Device: the same back and forth by write and read on one TCP connection between two \
                           processes that spin, each reading into a buffer of a message, with a send buffer of 512 KiB.";
 

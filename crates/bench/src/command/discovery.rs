@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where a run looks.
+/// Places where a run looks for what it measures.
 pub(super) struct Discovery<'a> {
     /// The prefix of Weft that the user named.
     ours: Option<&'a Path>,
@@ -91,7 +91,7 @@ impl<'a> Discovery<'a> {
         Ok((found, remarks))
     }
 
-    /// Where programs are built for a run.
+    /// The folder in which programs are built for a run.
     fn work(&self) -> PathBuf {
         match self.target() {
             Some(target) => target.join("measure"),

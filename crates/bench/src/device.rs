@@ -1,4 +1,4 @@
-//! What the machine gives without any message-passing library: two threads of this process and a
+//! Devices: what the machine gives without any message-passing library: two threads of this process and a
 //! cache line, a socket, a copy. The lines that no implementation can go much below.
 
 use anyhow::{Context, Result, bail};
@@ -42,6 +42,9 @@ impl Device {
     }
 
     /// Takes samples, each the mean nanoseconds of `iterations` operations.
+    ///
+    /// # Errors
+    /// If the system refuses sockets, threads or processes for it, or a measuring thread panicked.
     pub fn sample(
         self,
         size: usize,

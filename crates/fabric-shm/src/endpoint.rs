@@ -330,6 +330,13 @@ impl Fabric for Shm {
     fn forget(&mut self, key: SyncKey) {
         self.signals.forget(key);
     }
+
+    /// What was taken for sending lies in the memory of the receiver already.
+    fn is_flushed(&mut self) -> bool {
+        true
+    }
+
+    fn farewell(&mut self) {}
 }
 
 /// Whether ranks of this host can be fenced lightly, for `weft info`.

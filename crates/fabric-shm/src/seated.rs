@@ -5,11 +5,10 @@
 //! always: a message of a seat that was not known before says that the one before it is gone.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use weft_fabric::{
-    Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBytes, Sink, SyncKey, Token, Uses,
+    Fabric, FabricError, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink,
+    SyncKey, Token, Uses, forward_fabric,
 };
 
 use crate::endpoint::Shm;
@@ -153,24 +152,14 @@ impl Sink for Translated<'_> {
 }
 
 impl Fabric for Seated {
+    forward_fabric!(self => self.inner; limits, bell, now, revoke, forget, is_flushed, farewell);
+
     fn me(&self) -> Peer {
         Peer(self.seats.me)
     }
 
     fn peers(&self) -> u32 {
         self.seats.segment.members()
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn bell(&self) -> Arc<dyn Bell> {
-        self.inner.bell()
-    }
-
-    fn now(&self) -> Duration {
-        self.inner.now()
     }
 
     fn route(&self, peer: Peer) -> &'static str {
@@ -217,10 +206,6 @@ impl Fabric for Seated {
         self.inner.offer(seat, token);
     }
 
-    fn revoke(&mut self, token: Token) -> bool {
-        self.inner.revoke(token)
-    }
-
     fn get(
         &mut self,
         from: Peer,
@@ -258,10 +243,6 @@ impl Fabric for Seated {
 
     fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
         self.inner.take_signals(self.seat(from), key, count)
-    }
-
-    fn forget(&mut self, key: SyncKey) {
-        self.inner.forget(key);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the datapath promises of itself, beside the sources' experiments: the cost of a packet, how it
+//! Experiments of what the datapath promises, beside those of the sources: the cost of a packet, how it
 //! grows, how exact shares and limits are, and its smallest parts alone.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The experiments of the datapath: systems of weft-net under UDP load of 1472 bytes.
+//! Experiments of the datapath: systems of weft-net under UDP load of 1472 bytes.
 //!
 //! One measurement of a setting answers for throughput, processor time and round trips at once, so
 //! that the panels of a figure belong together.

@@ -19,7 +19,6 @@
 //! doorbell once when the descriptor has news; it is armed before each sleep (one shot), so that it
 //! sleeps on while the rank is awake and looks itself.
 
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 

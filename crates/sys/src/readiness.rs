@@ -44,7 +44,7 @@ impl Trigger {
 
 /// A descriptor that is ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ready {
+pub struct ReadyDescriptor {
     /// With which it was registered.
     pub token: u64,
     /// Whether there is room to write. If not, there is something to read, or it has ended.
@@ -132,7 +132,7 @@ impl ReadinessSet {
     /// Reports descriptors that are ready now, some of them if they are many, without waiting. The rest is
     /// reported by the next call. Nothing if a signal came.
     #[inline]
-    pub fn poll(&self, report: impl FnMut(Ready)) {
+    pub fn poll(&self, report: impl FnMut(ReadyDescriptor)) {
         let none = Timespec {
             tv_sec: 0,
             tv_nsec: 0,
@@ -141,12 +141,12 @@ impl ReadinessSet {
     }
 
     /// Waits until one of them is ready, and reports as [`poll`](Self::poll) does.
-    pub fn poll_waiting(&self, report: impl FnMut(Ready)) {
+    pub fn poll_waiting(&self, report: impl FnMut(ReadyDescriptor)) {
         self.report(None, report);
     }
 
     #[inline]
-    fn report(&self, limit: Option<&Timespec>, mut report: impl FnMut(Ready)) {
+    fn report(&self, limit: Option<&Timespec>, mut report: impl FnMut(ReadyDescriptor)) {
         let mut events = [const { MaybeUninit::<Event>::uninit() }; AT_ONCE];
         // Refused for a signal alone: the next call sees the same.
         let Ok((found, _)) = epoll::wait(&self.0, &mut events[..], limit) else {
@@ -155,7 +155,7 @@ impl ReadinessSet {
         for event in &*found {
             // Flags and data are copied: the kernel's structure is packed.
             let (flags, data) = (event.flags, event.data);
-            report(Ready {
+            report(ReadyDescriptor {
                 token: data.u64(),
                 writable: flags.contains(EventFlags::OUT),
             });
@@ -196,15 +196,15 @@ mod tests {
     use super::*;
     use crate::event::EventFd;
 
-    fn ready(set: &ReadinessSet) -> Vec<Ready> {
+    fn ready(set: &ReadinessSet) -> Vec<ReadyDescriptor> {
         let mut found = Vec::new();
         set.poll(|one| found.push(one));
         found.sort_by_key(|one| one.token);
         found
     }
 
-    fn readable(token: u64) -> Ready {
-        Ready {
+    fn readable(token: u64) -> ReadyDescriptor {
+        ReadyDescriptor {
             token,
             writable: false,
         }

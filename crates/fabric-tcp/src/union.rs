@@ -19,17 +19,16 @@
 //! doorbell once when the descriptor has news; it is armed before each sleep (one shot), so that it
 //! sleeps on while the rank is awake and looks itself.
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
 use weft_fabric::{
     Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
     SharedBytes, Sink, SyncKey, Ticket, Token, Uses, forward_bell,
 };
 use weft_sys::clock;
+use weft_sys::event::EventFd;
+use weft_sys::readiness::{ReadinessSet, Trigger};
 
 use crate::bell::TcpBell;
 use crate::endpoint::{Tcp, system};
@@ -365,25 +364,19 @@ struct UnionBell {
 /// What the watcher sleeps on: the descriptor of the network, once for each time it is armed, and the
 /// end.
 struct Watch {
-    outer: OwnedFd,
-    end: OwnedFd,
+    outer: ReadinessSet,
+    end: EventFd,
 }
 
-const NEWS: u64 = 0;
+const NETWORK_READY: u64 = 0;
 const END: u64 = 1;
 
 impl UnionBell {
     fn new(local: Arc<dyn Bell>, remote: Arc<TcpBell>) -> std::io::Result<Self> {
-        let outer = epoll::create(CreateFlags::CLOEXEC)?;
-        let end = eventfd(0, EventfdFlags::CLOEXEC)?;
-        epoll::add(&outer, &end, EventData::new_u64(END), EventFlags::IN)?;
-        let unarmed = EventFlags::ONESHOT;
-        epoll::add(
-            &outer,
-            remote.descriptor().as_fd(),
-            EventData::new_u64(NEWS),
-            unarmed,
-        )?;
+        let outer = ReadinessSet::new()?;
+        let end = EventFd::new()?;
+        outer.register(&end, END, Trigger::Readable)?;
+        outer.register(&remote.descriptor(), NETWORK_READY, Trigger::Unarmed)?;
         Ok(Self {
             local,
             remote,
@@ -393,15 +386,13 @@ impl UnionBell {
     }
 
     fn arm(&self, armed: bool) {
-        let flags = if armed {
-            EventFlags::ONESHOT | EventFlags::IN
-        } else {
-            EventFlags::ONESHOT
+        let trigger = match armed {
+            true => Trigger::OnceReadable,
+            false => Trigger::Unarmed,
         };
-        let news = EventData::new_u64(NEWS);
         let descriptor = self.remote.descriptor();
         // Cannot fail for a descriptor that is being watched.
-        let _ = epoll::modify(&self.watch.outer, descriptor.as_fd(), news, flags);
+        let _ = self.watch.outer.modify(&descriptor, NETWORK_READY, trigger);
     }
 
     /// Starts the watcher. True if it is there.
@@ -420,24 +411,19 @@ impl UnionBell {
 
 impl Watch {
     fn run(&self, local: &dyn Bell) {
-        loop {
-            let mut events = [const { std::mem::MaybeUninit::<Event>::uninit() }; 2];
-            let Ok((found, _)) = epoll::wait(&self.outer, &mut events[..], None) else {
-                continue;
-            };
-            for event in &*found {
-                match event.data.u64() {
-                    END => return,
-                    _ => local.ring(),
-                }
-            }
+        let mut is_over = false;
+        while !is_over {
+            self.outer.poll_waiting(|ready| match ready.token {
+                END => is_over = true,
+                _ => local.ring(),
+            });
         }
     }
 }
 
 impl Drop for UnionBell {
     fn drop(&mut self) {
-        let _ = rustix::io::write(&self.watch.end, &1u64.to_ne_bytes());
+        self.watch.end.notify();
         let watcher = self
             .watcher
             .get_mut()

@@ -4,10 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use weft_atomic::Ordering;
 use weft_fabric::{
-    Bell, Fabric, FabricError, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes,
-    Sink, SyncKey, Uses,
+    Fabric, FabricError, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink,
+    SyncKey, Uses,
 };
 use weft_sys::Mapping;
 
@@ -15,11 +14,11 @@ use super::machine::{Outcome, Part, Random, Simulated, Sleep};
 use super::truth::{Act, Item, LENT, Truth, byte};
 use crate::bell::ShmBell;
 use crate::endpoint::Shm;
-use crate::layout::{Segment, initialise};
+use crate::lane::{head, words};
 use crate::options::{Options, Use};
-use crate::receive::{head, words};
+use crate::segment::{Segment, initialise};
 use crate::watch::Watch;
-use crate::{news, segment_size};
+use crate::{poll_set, segment_size};
 use weft_atomic::FenceMode;
 
 /// What the launcher does when a rank has died.
@@ -208,9 +207,9 @@ impl Scene {
                 }
                 Act::Nap => {
                     // Called off: nobody may have anything for it. The announcement stands.
-                    let ticket = endpoint.bell.prepare();
+                    let ticket = endpoint.bell().prepare();
                     endpoint.poll(&mut Ear { scene: self, me }, 8);
-                    endpoint.bell.cancel(ticket);
+                    endpoint.bell().cancel(ticket);
                 }
             }
         }
@@ -235,7 +234,7 @@ impl Scene {
     }
 
     fn sleep(&self, endpoint: &mut Shm, me: usize) {
-        let bell = endpoint.bell.clone();
+        let bell = endpoint.bell();
         let ticket = bell.prepare();
         let found = endpoint.poll(&mut Ear { scene: self, me }, 8);
         if found > 0 || self.truth.borrow().is_done(me) {
@@ -279,7 +278,7 @@ impl Scene {
         me: usize,
         mut post: impl FnMut(&mut Shm) -> Result<Posted>,
     ) -> Result<Posted> {
-        let bell = endpoint.bell.clone();
+        let bell = endpoint.bell();
         loop {
             let posted = post(endpoint)?;
             if posted != Posted::Retry {
@@ -331,9 +330,7 @@ impl Scene {
 
     /// The launcher: fetches whoever has ended, and tells the others.
     fn launcher(&self, telling: Telling) {
-        let watch = Watch {
-            segment: self.segment.clone(),
-        };
+        let watch = Watch::over(self.segment.clone());
         loop {
             let (rank, status) = self.machine.next_end();
             self.machine.tell(|| format!("tells of the end of {rank}"));
@@ -346,24 +343,21 @@ impl Scene {
 
     /// As `Watch::tell_of_death`, with a part of it left out.
     fn tell_partly(&self, telling: Telling, rank: u32) {
-        let header = self.segment.header();
-        let seats = self.segment.shape().ranks;
-        header.run_states.leave(rank);
+        let slots = self.segment.shape().process_slots;
+        self.segment.header().run_states.leave(rank);
         if telling != Telling::WithoutMarking {
-            for seat in 0..seats {
-                news::recover(self.segment.control(seat), seats as usize);
+            for slot in 0..slots {
+                poll_set::mark_all(self.segment.control(slot), slots as usize);
             }
         }
-        let identity = &self.segment.control(rank).identity;
-        identity.fate.store(1 << 31 | 9, Ordering::Relaxed);
-        header.changes.fetch_add(1, Ordering::AcqRel);
+        self.segment.record_death(rank, 9);
+        self.segment.publish_changes();
         let bell = ShmBell::new(self.segment.clone(), 0, FenceMode::Symmetric);
-        for seat in 0..seats {
-            if telling == Telling::WithoutWaking {
-                bell.wake(seat);
-            } else {
-                bell.wake_regardless(seat);
-            }
+        if telling != Telling::WithoutWaking {
+            return bell.wake_all_regardless();
+        }
+        for slot in 0..slots {
+            bell.wake(slot);
         }
     }
 

@@ -12,10 +12,10 @@ use weft_sys::Mapping;
 
 use super::machine::{Part, Random, Simulated, Sleep};
 use crate::endpoint::Shm;
-use crate::layout::{Segment, initialise_with_spares};
+use crate::lane::{head, words};
 use crate::options::{Options, Use};
-use crate::receive::{head, words};
-use crate::seated::seated;
+use crate::respawnable::respawnable;
+use crate::segment::{Segment, initialise_with_spares};
 use crate::segment_size;
 use crate::watch::Watch;
 
@@ -172,9 +172,9 @@ impl Scene {
             assist: Use::Off,
             ..Options::default()
         };
-        let seat = self.segment.seat_of(rank);
-        let joined = Shm::join(self.segment.clone(), seat, &options);
-        let mut endpoint = seated(joined.expect("joins"));
+        let slot = self.segment.slot_of(rank);
+        let joined = Shm::join(self.segment.clone(), slot, &options);
+        let mut endpoint = respawnable(joined.expect("joins"));
         let bell = endpoint.bell();
         loop {
             if self.step(&mut *endpoint, me) {
@@ -222,9 +222,7 @@ impl Scene {
     }
 
     fn launcher(self: Rc<Self>) {
-        let watch = Watch {
-            segment: self.segment.clone(),
-        };
+        let watch = Watch::over(self.segment.clone());
         loop {
             let (process, status) = self.machine.next_end();
             let (rank, ranks) = {
@@ -234,7 +232,7 @@ impl Scene {
             };
             self.machine.tell(|| format!("tells of the end of {rank}"));
             watch.tell_of_death(rank as u32, status);
-            if watch.seat_anew(rank as u32) {
+            if watch.assign_spare(rank as u32) {
                 let number = self.lives.borrow()[rank].number + 1;
                 let process = self.machine.start(self.clone().part(rank as u32));
                 self.machine
@@ -271,7 +269,7 @@ impl Scene {
             .segment
             .header()
             .run_states
-            .awake(self.segment.shape().ranks);
+            .awake(self.segment.shape().process_slots);
         if asleep != 0 {
             return Err(format!("{asleep} are counted as awake, {alive} sleep"));
         }

@@ -123,7 +123,7 @@ impl Ranks {
     pub fn seat_anew(&self, index: usize) -> bool {
         self.watch
             .as_ref()
-            .is_some_and(|watch| watch.seat_anew(index as u32))
+            .is_some_and(|watch| watch.assign_spare(index as u32))
     }
 
     /// Takes over the process that was started in place of one that died.

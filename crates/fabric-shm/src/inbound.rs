@@ -59,7 +59,7 @@ pub(crate) struct InboundLanes {
     poll_set: PollSet,
     /// The next poll begins with the pending lanes.
     pending_first: bool,
-    /// The hot lane with which the next poll begins, by its place in the poll set.
+    /// The hot lane with which the next poll begins, by its index in the poll set.
     turn: usize,
 }
 
@@ -116,20 +116,20 @@ impl InboundLanes {
     /// The lanes that are polled directly.
     #[inline]
     fn poll_hot(&mut self, deliver: &mut impl Deliver, budget: usize) -> usize {
-        let places = self.poll_set.hot();
+        let hot = self.poll_set.hot();
         let mut done = 0;
         let mut idle = 0;
         // Round and round, until all were empty once or the budget is used up.
-        while idle < places && done < budget {
-            if self.turn >= places {
+        while idle < hot && done < budget {
+            if self.turn >= hot {
                 self.turn = 0;
             }
-            let place = self.turn;
+            let index = self.turn;
             self.turn += 1;
             let share = SHARE.min(budget - done);
-            let found = self.drain(self.poll_set.hot_lane(place), deliver, share);
+            let found = self.drain(self.poll_set.hot_lane(index), deliver, share);
             if found > 0 {
-                self.poll_set.hit(place);
+                self.poll_set.hit(index);
                 done += found;
             }
             idle = if found == share { 0 } else { idle + 1 };

@@ -39,7 +39,7 @@
 //! registered itself, and only after it has seen `fences` set in the receiver's block, which the
 //! receiver sets before it first sleeps or demotes and never takes back. In all other cases the sender
 //! fences fully, which is enough towards a receiver of either sort, because asking the kernel is a
-//! full fence for the asker as well.
+//! full fence for whoever asks as well.
 
 use weft_atomic::bits::{Bits, summaries_for, words_for};
 use weft_atomic::{AtomicU64, FenceMode, Ordering};
@@ -155,16 +155,16 @@ impl PollSet {
         &self.hot[..self.length]
     }
 
-    /// The lane at a hot place.
+    /// The hot lane of this index.
     #[inline]
-    pub fn hot_lane(&self, place: usize) -> usize {
-        self.hot[place] as usize
+    pub fn hot_lane(&self, index: usize) -> usize {
+        self.hot[index] as usize
     }
 
-    /// The lane at this hot place was productive.
+    /// The hot lane of this index was productive.
     #[inline]
-    pub fn hit(&mut self, place: usize) {
-        self.hits[place] = self.hits[place].saturating_add(1);
+    pub fn hit(&mut self, index: usize) {
+        self.hits[index] = self.hits[index].saturating_add(1);
     }
 
     /// A cold lane was productive. The answer is carried out already.
@@ -180,7 +180,7 @@ impl PollSet {
             return Promotion::None;
         }
         self.cold_hits = 0;
-        let coldest = (0..HOT).min_by_key(|&place| self.hits[place]).unwrap_or(0);
+        let coldest = (0..HOT).min_by_key(|&index| self.hits[index]).unwrap_or(0);
         let idle = self.hits[coldest] < EARNED;
         self.hits = [0; HOT];
         if !idle {

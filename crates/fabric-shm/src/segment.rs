@@ -57,7 +57,7 @@ pub fn initialise_with_spares(
 }
 
 fn header_of(mapping: &Mapping) -> Result<&Header> {
-    let place = mapping
+    let start = mapping
         .place(0, PAGE, align_of::<Header>())
         .ok_or_else(|| FabricError::System {
             what: format!(
@@ -66,7 +66,7 @@ fn header_of(mapping: &Mapping) -> Result<&Header> {
             ),
         })?;
     // SAFETY: within the mapping, which lives as long as the borrow; aligned; all atomics.
-    Ok(unsafe { place.cast::<Header>().as_ref() })
+    Ok(unsafe { start.cast::<Header>().as_ref() })
 }
 
 /// Segment as mapped by this process. Cheap to share: one per process and endpoint.

@@ -1,4 +1,4 @@
-//! A lane alone: counters that wrap, and peers that write what they want.
+//! Lanes alone: counters that wrap, and peers that write what they want.
 
 use std::sync::Arc;
 
@@ -97,14 +97,14 @@ fn a_lying_sender_is_found_out_or_harmless() {
             _ => noise & 0x7f,
         };
         word.store(1 << 32 | bits, Ordering::Relaxed);
-        let place = match round % 3 {
+        let span = match round % 3 {
             0 => noise,
             1 => u64::from(shape.bulk - shape.data) + u64::from(round & 1),
             _ => u64::from(noise as u32 % shape.bulk),
         };
         // SAFETY: the first eight bytes of the slot's data, aligned.
         unsafe { &*slot.cast::<u8>().add(DATA_AT).cast::<AtomicU64>() }
-            .store(place, Ordering::Relaxed);
+            .store(span, Ordering::Relaxed);
         // SAFETY: the segment outlives the packet.
         match unsafe { lane.peek() } {
             Found::Packet(packet) => {

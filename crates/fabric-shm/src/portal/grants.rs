@@ -109,7 +109,7 @@ const _: () = {
 };
 
 /// Index and generation in a token, and whether the grant has no record.
-fn parts(token: Token) -> (u32, u64, bool) {
+fn split_token(token: Token) -> (u32, u64, bool) {
     let index = token.0 & ((1 << INDEX_BITS) - 1);
     let generation = token.0 >> INDEX_BITS & ((1 << GENERATION_BITS) - 1);
     (index as u32, generation, token.0 & UNSEEN != 0)
@@ -117,7 +117,7 @@ fn parts(token: Token) -> (u32, u64, bool) {
 
 /// The index of the record that a token names; `None` if there is none to be seen.
 pub(crate) fn index_of(token: Token) -> Option<u32> {
-    let (index, _, unseen) = parts(token);
+    let (index, _, unseen) = split_token(token);
     (!unseen).then_some(index)
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn enter<'a>(
     presence: &'a Presence,
     asked: GrantUse,
 ) -> std::result::Result<(Visit<'a>, u64), Refusal> {
-    let (index, generation, _) = parts(asked.token);
+    let (index, generation, _) = split_token(asked.token);
     let mut inside_of = presence_of(asked.owner.0, index);
     if asked.access == Access::Write {
         inside_of |= WRITING;

@@ -13,7 +13,8 @@ use weft_atomic::admission::Admission;
 use weft_fabric::{FabricError, Peer, Region, Result, Rights, Token, Uses};
 
 use super::{
-    Access, GENERATION_BITS, INDEX_BITS, READ, Refusal, UNSEEN, WRITE, WRITING, parts, presence_of,
+    Access, GENERATION_BITS, INDEX_BITS, READ, Refusal, UNSEEN, WRITE, WRITING, presence_of,
+    split_token,
 };
 use crate::segment::Segment;
 
@@ -221,7 +222,7 @@ impl GrantTable {
     }
 
     fn find(&self, token: Token) -> Option<u32> {
-        let (index, generation, unseen) = parts(token);
+        let (index, generation, unseen) = split_token(token);
         let grant = self.grants.get(index as usize)?;
         let same = grant.life == Life::Granted
             && grant.generation == generation

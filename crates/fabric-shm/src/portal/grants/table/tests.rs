@@ -170,8 +170,8 @@ fn what_is_given_back_after_it_was_revoked_stays_closed() {
     let token = grant(&mut owner, &mut memory, None, Uses::Once);
     let visit = stay(&segment, 1, token, Access::Write).expect("granted");
     revokes_only_after(&mut owner, token, || {
-        let moved = settle(Peer(0), visit, Err(Error::from_raw_os_error(1)));
-        assert!(matches!(moved, Err(TransferError::Unable(_))));
+        let settled = settle(Peer(0), visit, Err(Error::from_raw_os_error(1)));
+        assert!(matches!(settled, Err(TransferError::Unable(_))));
     });
     assert!(stay(&segment, 2, token, Access::Read).is_none());
 }
@@ -184,9 +184,9 @@ fn generations_are_used_once_each_and_the_highest_bit_never() {
     assert!(owner.revoke(first));
     owner.portal_mut().grants_mut().grants[0].generation = LAST - 1;
     let last = grant(&mut owner, &mut memory, None, Uses::Many);
-    assert_eq!(parts(last), (0, LAST, false));
+    assert_eq!(split_token(last), (0, LAST, false));
     assert_eq!(last.0 >> 63, 0);
     assert!(owner.revoke(last));
     let other = grant(&mut owner, &mut memory, None, Uses::Many);
-    assert_eq!(parts(other), (1, 1, false), "that index is used up");
+    assert_eq!(split_token(other), (1, 1, false), "that index is used up");
 }

@@ -1,4 +1,4 @@
-//! Jobs whose dead are replaced: each rank tells each higher one [`COUNT`] things, which then answers as many,
+//! Histories of jobs whose dead are replaced: each rank tells each higher one [`COUNT`] things, which then answers as many,
 //! and begins anew with whoever was started anew. The history ends when nobody has anything to do.
 
 use std::cell::{Cell, RefCell};
@@ -10,7 +10,7 @@ use weft_fabric::{
 };
 use weft_sys::Mapping;
 
-use super::machine::{Part, Random, Simulated, Sleep};
+use super::machine::{ProcessPlan, Random, Simulated, Sleep};
 use crate::endpoint::Shm;
 use crate::lane::{head, words};
 use crate::options::{Options, Use};
@@ -68,7 +68,7 @@ pub(super) fn history(
         random: RefCell::new(random),
         replaced: Cell::new(0),
     });
-    let mut parts: Vec<Part> = (0..ranks)
+    let mut parts: Vec<ProcessPlan> = (0..ranks)
         .map(|rank| {
             scene
                 .lives
@@ -78,13 +78,13 @@ pub(super) fn history(
         })
         .collect();
     let launching = scene.clone();
-    parts.push(Part {
+    parts.push(ProcessPlan {
         body: Box::new(move || launching.launcher()),
         last: None,
     });
     let outcome = machine.run(seed, parts, Sleep::Ends, traced);
-    let verdict = outcome.failure.map_or_else(|| scene.verdict(), Err);
-    match verdict {
+    let checked = outcome.failure.map_or_else(|| scene.check_end(), Err);
+    match checked {
         Ok(()) => Ok(scene.replaced.get()),
         Err(wrong) => Err((wrong, outcome.trace)),
     }
@@ -102,13 +102,13 @@ impl Life {
     }
 }
 
-/// What a process is told.
-struct Ear<'a> {
+/// Sink of one process, which checks what it is told.
+struct CheckingSink<'a> {
     scene: &'a Scene,
     me: usize,
 }
 
-impl Sink for Ear<'_> {
+impl Sink for CheckingSink<'_> {
     fn message(&mut self, from: Peer, head: &Head, _: SharedBytes<'_>) {
         let [sender, sent_by, number, _] = words(head);
         self.scene
@@ -151,12 +151,12 @@ impl Sink for Ear<'_> {
 }
 
 impl Scene {
-    fn part(self: Rc<Self>, rank: u32) -> Part {
+    fn part(self: Rc<Self>, rank: u32) -> ProcessPlan {
         let mut random = self.random.borrow_mut();
         let most = 2 << random.below(9);
         let last = (!random.one_in(3)).then(|| 1 + random.below(most));
         drop(random);
-        Part {
+        ProcessPlan {
             body: Box::new(move || self.process(rank)),
             last,
         }
@@ -218,7 +218,7 @@ impl Scene {
                 }
             }
         }
-        moved | (endpoint.poll(&mut Ear { scene: self, me }, 8) > 0)
+        moved | (endpoint.poll(&mut CheckingSink { scene: self, me }, 8) > 0)
     }
 
     fn launcher(self: Rc<Self>) {
@@ -244,7 +244,7 @@ impl Scene {
     }
 
     /// What must be true when nobody has anything to do.
-    fn verdict(&self) -> std::result::Result<(), String> {
+    fn check_end(&self) -> std::result::Result<(), String> {
         let lives = self.lives.borrow();
         for (me, mine) in lives.iter().enumerate().filter(|(_, life)| !life.dead) {
             for (from, its) in lives.iter().enumerate().filter(|(from, _)| *from != me) {

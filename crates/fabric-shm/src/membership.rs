@@ -169,6 +169,7 @@ impl Membership {
     #[cold]
     pub fn lane_is_full(&self, peer: Peer) -> Result<Posted> {
         let state = &self.segment.control(peer.0).identity.state;
+        // SYNC rank.joined.
         if ProcessState::from_number(state.load(Ordering::Acquire)) == ProcessState::Finalised {
             return Err(FabricError::PeerLost {
                 peer,

@@ -18,9 +18,12 @@
 //! What the dead had begun towards others and not ended is ended for them by the launcher, in `watch.rs`.
 //!
 //! # Ordering
-//! SYNC job.changes: fate, member and successor are stored before `changes` is added to with Release;
-//! who sees another number by Acquire sees them. They are written by the launcher alone, and like all
-//! that stands in the segment they are checked before use.
+//! * SYNC job.changes: fate, member and successor are stored before `changes` is added to with Release;
+//!   who sees another number by Acquire sees them.
+//! * SYNC slot.fate, slot.member, slot.successor: for whoever has not looked at `changes`, each of the three is stored
+//!   with Release and loaded with Acquire by itself. What a dead process had written comes before its fate.
+//!
+//! They are written by the launcher alone, and like all that stands in the segment they are checked before use.
 
 use weft_atomic::Ordering;
 
@@ -35,7 +38,7 @@ impl Segment {
         let mut slot = rank;
         // As many steps as there are slots at most: whatever stands there.
         for _ in 0..self.shape().process_slots {
-            // SYNC job.changes.
+            // SYNC slot.successor.
             let successor = self
                 .control(slot)
                 .identity
@@ -57,13 +60,14 @@ impl Segment {
         if slot >= self.shape().process_slots {
             return None;
         }
+        // SYNC slot.member.
         let member = self.control(slot).identity.member.load(Ordering::Acquire);
         member.checked_sub(1).filter(|rank| *rank < self.members())
     }
 
     /// Whether the launcher has said that the process of a slot is gone: fetched, so that nothing of it runs.
     pub fn is_dead(&self, slot: u32) -> bool {
-        // Acquire: what it left behind comes before.
+        // SYNC slot.fate: what it left behind comes before.
         self.control(slot).identity.fate.load(Ordering::Acquire) & ENDED != 0
     }
 
@@ -84,6 +88,7 @@ impl Segment {
     pub fn record_death(&self, slot: u32, status: i32) {
         let status = u32::from_ne_bytes(status.to_ne_bytes()) & 0xffff;
         let fate = &self.control(slot).identity.fate;
+        // SYNC slot.fate.
         fate.store(ENDED | status, Ordering::Release);
     }
 
@@ -96,8 +101,10 @@ impl Segment {
         };
         let old = self.slot_of(rank);
         let member = &self.control(slot).identity.member;
+        // SYNC slot.member.
         member.store(rank + 1, Ordering::Release);
         let successor = &self.control(old).identity.successor;
+        // SYNC slot.successor.
         successor.store(slot + 1, Ordering::Release);
         true
     }

@@ -9,7 +9,7 @@ use weft_fabric::{
     Uses,
 };
 use weft_fabric_tcp::wire::{
-    Ask, CHUNK_HEAD, ChunkHead, End, HEADER, Header, Hello, Kind, Offer, Outcome, Way,
+    Ask, CHUNK_HEAD, ChunkHead, End, FrameKind, HEADER, Header, Hello, Offer, Outcome, TransferKind,
 };
 use weft_fabric_tcp::{Card, Config, Listen, Opening, Tcp};
 use weft_secure::{Handshake, Key, SECOND, Step};
@@ -83,7 +83,7 @@ fn meet(reader: &mut Reader) -> Option<(Tcp, TcpStream)> {
     let mut select = [0; HEADER + 4];
     read(&mut honest, &stream, reader, &mut select)?;
     let header = Header {
-        kind: Kind::Resume,
+        kind: FrameKind::Resume,
         length: 4,
         processed: 0,
     };
@@ -131,7 +131,8 @@ pub fn run(bytes: &[u8]) {
         let small = u64::from(script.byte());
         let length = [0usize, 8, 100, 600][script.byte() as usize % 4];
         let transfer = u32::from(script.byte() % 3);
-        let way = [Way::Got, Way::Put, Way::Offered][script.byte() as usize % 3];
+        let kind =
+            [TransferKind::Get, TransferKind::Put, TransferKind::Offer][script.byte() as usize % 3];
         let outcome = [Outcome::Done, Outcome::NotGranted, Outcome::Outside][small as usize % 3];
         let ask = Ask {
             transfer,
@@ -149,42 +150,45 @@ pub fn run(bytes: &[u8]) {
             length: length as u64,
         };
         let (kind, body) = match script.byte() % 11 {
-            0 => (Kind::Message, vec![5; HEAD + length]),
-            1 => (Kind::Signal, vec![6; 8]),
-            2 => (Kind::Get, ask.emit().to_vec()),
-            3 => (Kind::Put, ask.emit().to_vec()),
+            0 => (FrameKind::Message, vec![5; HEAD + length]),
+            1 => (FrameKind::Signal, vec![6; 8]),
+            2 => (FrameKind::Get, ask.emit().to_vec()),
+            3 => (FrameKind::Put, ask.emit().to_vec()),
             4 | 5 => {
                 let offset = ask.offset;
                 let head = ChunkHead {
                     transfer,
-                    way,
+                    kind,
                     offset,
                 };
-                (Kind::Chunk, [&head.emit()[..], &vec![255; length]].concat())
+                (
+                    FrameKind::Chunk,
+                    [&head.emit()[..], &vec![255; length]].concat(),
+                )
             }
             6 => {
                 let end = End {
                     transfer,
-                    way,
+                    kind,
                     outcome,
                 };
-                (Kind::End, end.emit().to_vec())
+                (FrameKind::End, end.emit().to_vec())
             }
-            7 => (Kind::Acknowledge, Vec::new()),
+            7 => (FrameKind::Acknowledge, Vec::new()),
             8 => {
                 let offer = Offer {
                     number: transfer,
                     token: 7 + small % 2,
                     length: length as u64,
                 };
-                (Kind::Offer, offer.emit().to_vec())
+                (FrameKind::Offer, offer.emit().to_vec())
             }
             9 => {
                 // What was offered is asked for.
                 let _ = honest.get(Peer(1), Token(7 + small % 2), 0, own, Operation(2));
-                (Kind::Acknowledge, Vec::new())
+                (FrameKind::Acknowledge, Vec::new())
             }
-            _ => (Kind::Resume, vec![1, 0, 0, 0]),
+            _ => (FrameKind::Resume, vec![1, 0, 0, 0]),
         };
         let header = Header {
             kind,

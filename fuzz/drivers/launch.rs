@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 use weft_launch::bootstrap::pmi::client::{Client, Scripted};
 use weft_launch::bootstrap::pmi::line::Line;
 use weft_launch::hosts::message::{
-    Assignment, Entry, FromAgent, Hello, ToAgent, Told, decode, encode,
+    Assignment, FromAgent, Hello, PublishedValue, ToAgent, Told, decode, encode,
 };
-use weft_launch::hosts::place::{HostSlots, distribute};
 use weft_launch::hosts::protocol::Protocol;
+use weft_launch::mapping::{HostSlots, distribute};
 
 use super::script::Script;
 
@@ -79,7 +79,7 @@ fn converse(script: &mut Script<'_>) {
                     key: [0; 32],
                     hosts: String::new(),
                     size: 6,
-                    seats: OWN.map(|rank| (rank, 0)).to_vec(),
+                    ranks: OWN.map(|rank| (rank, 0)).to_vec(),
                     programs: Vec::new(),
                     silence: script.long(),
                     input: true,
@@ -115,7 +115,7 @@ fn converse(script: &mut Script<'_>) {
             | FromAgent::Output { rank, .. }
             | FromAgent::Told { rank, .. }
             | FromAgent::Exited { rank, .. } => vec![*rank],
-            FromAgent::Put { entries } => entries.iter().map(|entry| entry.rank).collect(),
+            FromAgent::Put { values } => values.iter().map(|value| value.rank).collect(),
             _ => Vec::new(),
         };
         assert!(of.is_empty() || assigned, "{message:?}");
@@ -192,7 +192,7 @@ fn forged(script: &mut Script<'_>) -> FromAgent {
             bytes: script.byte().into(),
         },
         10 => FromAgent::Put {
-            entries: vec![Entry {
+            values: vec![PublishedValue {
                 rank,
                 name: "x".repeat(usize::from(small % 40)),
                 value: vec![0; usize::from(script.short() % 5000)],

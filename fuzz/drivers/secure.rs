@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use weft_secure::{Admission, Channel, Handshake, Key, LENGTH, Source, Step};
+use weft_secure::{Channel, EvictionPolicy, Handshake, Key, LENGTH, Source, Step};
 
 /// One step, as far as it goes; `None` once refused.
 fn feed(side: &mut Handshake, bytes: &[u8]) -> Option<Option<Channel>> {
@@ -40,7 +40,7 @@ fn disturb(script: &mut impl Iterator<Item = u8>, bytes: &mut Vec<u8>) -> bool {
 
 /// Whoever comes from wherever: one of the older half goes, and of nobody's share but the largest.
 fn admit(bytes: &[u8]) {
-    let mut admission = Admission::seeded(bytes.len() as u64);
+    let mut eviction = EvictionPolicy::seeded(bytes.len() as u64);
     let mut waiting: Vec<(usize, Source)> = Vec::new();
     for (number, byte) in bytes.iter().enumerate() {
         let address = Ipv4Addr::new(10, 0, 0, byte % 8);
@@ -48,7 +48,7 @@ fn admit(bytes: &[u8]) {
         if byte % 4 > 0 {
             continue;
         }
-        let Some(victim) = admission.victim(&waiting) else {
+        let Some(victim) = eviction.victim(&waiting) else {
             panic!("somebody waits, and nobody goes");
         };
         let older = &waiting[..waiting.len().div_ceil(2)];

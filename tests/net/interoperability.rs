@@ -288,7 +288,7 @@ fn a_driver_over_af_xdp_maps_no_more_than_any_other() {
     };
     let driver = super::process(&ground.up.status(), "driver");
     let expected = [
-        ("weft-board-driver", "rw-s"),
+        ("weft-control-driver", "rw-s"),
         ("weft-card", "rw-s"),
         ("weft-queue-driver-rx-mux", "rw-s"),
         ("weft-queue-tx-mux-driver", "rw-s"),

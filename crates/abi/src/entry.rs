@@ -1,4 +1,4 @@
-//! What every entry point does around its call: run it, and hand a fault to the error handler of the
+//! Entry to a call, and exit from it: runs the body of an entry point, and hands a fault to the error handler of the
 //! object concerned (MPI 5.0, section 9.3).
 //!
 //! A fault that belongs to no object goes to the handler of `MPI_COMM_SELF`. Without a handler set,
@@ -146,11 +146,13 @@ impl Owner {
                 None => Self::itself(),
             },
             Scope::CommAt(address) if !address.is_null() => {
-                // SAFETY: the caller passes the address of its handle, or null.
+                // SAFETY: the entry point was given the address of a communicator's handle (INOUT parameter); it is
+                // not null.
                 Self::of_comm(unsafe { *address })
             }
             Scope::RequestAt(address) if !address.is_null() => {
-                // SAFETY: the caller passes the address of its handle, or null.
+                // SAFETY: the entry point was given the address of a request's handle (INOUT parameter); it is not
+                // null.
                 let request = unsafe { *address };
                 match state::context_of(request) {
                     Some(context) => Self::of_context(context),

@@ -1,4 +1,4 @@
-//! The services for C (`weft.h`): each entry point checks its pointers and calls the node.
+//! Services for C (`weft.h`): each entry point checks its pointers and calls the node.
 //!
 //! The engine of MPI drives the endpoint for both, whether or not the program uses MPI: one progress
 //! engine, one lane for each pair of processes. See `docs/decisions/0008-services-are-guests.md`.
@@ -11,7 +11,7 @@ use weft_mpi::Process;
 use weft_service::sync::Kind;
 use weft_service::{Code, Core, Error, Host, Node, Result};
 
-use crate::{sentence, state};
+use crate::{last_error, state};
 
 /// `ssize_t`.
 pub type Size = isize;
@@ -40,14 +40,14 @@ impl Host for Engine {
 
 /// Lets the services share the endpoint of a process. From the start, so that nothing is lost that a
 /// peer sends before `weft_init` is called here.
-pub fn move_in(process: &Arc<Process>) -> Node {
-    process.invite(|fabric| Box::new(Core::new(fabric)));
+pub fn attach_services(process: &Arc<Process>) -> Node {
+    process.install_guest(|fabric| Box::new(Core::new(fabric)));
     Node::hosted(Arc::new(Engine(Arc::clone(process))))
 }
 
 #[cold]
 fn failed(error: &Error) -> c_int {
-    sentence::keep(error.to_string());
+    last_error::keep(error.to_string());
     error.number()
 }
 
@@ -113,7 +113,7 @@ unsafe fn region(start: *const c_void, size: usize) -> Result<Region> {
     if start.is_null() {
         return Err(null(Code::Invalid, "the buffer"));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` points to `size` bytes until the operation has ended, as `region` asks.
     Ok(unsafe { Region::new(start.cast::<u8>().cast_mut(), size) })
 }
 
@@ -125,7 +125,7 @@ pub unsafe fn buffer<'a>(start: *mut c_void, size: usize) -> Result<&'a mut [u8]
     if start.is_null() || size > isize::MAX as usize {
         return Err(null(Code::Invalid, "the buffer"));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` points to `size` bytes that may be read and written until the call returns, as `buffer` asks.
     Ok(unsafe { std::slice::from_raw_parts_mut(start.cast(), size) })
 }
 
@@ -137,7 +137,7 @@ pub unsafe fn data<'a>(start: *const c_void, size: usize) -> Result<&'a [u8]> {
     if start.is_null() || size > isize::MAX as usize {
         return Err(null(Code::Invalid, "the buffer"));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` points to `size` bytes that may be read until the call returns, as `data` asks.
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), size) })
 }
 
@@ -147,7 +147,7 @@ pub unsafe fn data<'a>(start: *const c_void, size: usize) -> Result<&'a [u8]> {
 /// `place` is null or points to a `T` of the caller.
 unsafe fn store<T>(place: *mut T, value: T) {
     if !place.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: `place` is not null, so it points to a `T`, as `store` asks.
         unsafe { place.write(value) };
     }
 }
@@ -160,7 +160,7 @@ pub unsafe fn name<'a>(start: *const c_char) -> Result<&'a str> {
     if start.is_null() {
         return Err(null(Code::Invalid, "the name"));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` is not null, so it points to a string that ends with a zero, as `name` asks.
     let name = unsafe { CStr::from_ptr(start) };
     name.to_str().map_err(|_| {
         Error::new(
@@ -184,7 +184,7 @@ unsafe fn nodes<'a>(start: *const c_int, count: c_int) -> Result<&'a [c_int]> {
             format!("a list of {count} nodes was given; 2 or more are needed"),
         )
     })?;
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` is not null, so it points to `count` numbers, as `nodes` asks.
     Ok(unsafe { std::slice::from_raw_parts(start, count) })
 }
 
@@ -199,7 +199,7 @@ unsafe fn counter(value: Result<u64>, place: *mut c_void) -> Result<()> {
     }
     // `size_t` and `uint64_t` are one on the machines that Weft runs on.
     const _: () = assert!(size_of::<usize>() == 8);
-    // SAFETY: the caller's promise.
+    // SAFETY: `place` is not null, so it points to a number of 64 bits, as `counter` asks; aligned or not.
     unsafe { place.cast::<u64>().write_unaligned(value) };
     Ok(())
 }
@@ -268,7 +268,7 @@ pub unsafe extern "C" fn weft_mailbox_write(
     start: *const c_void,
     length: usize,
 ) -> Size {
-    // SAFETY: the caller's promise, for the length of the call.
+    // SAFETY: `start` is null or points to `length` bytes until the call returns (`weft_mailbox_write`).
     size(|services| services.mailbox_write(id, unsafe { data(start, length) }?))
 }
 
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn weft_mailbox_write(
 /// `start` is null or points to `length` bytes of the caller.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_mailbox_read(id: c_int, start: *mut c_void, length: usize) -> Size {
-    // SAFETY: the caller's promise, for the length of the call.
+    // SAFETY: `start` is null or points to `length` bytes until the call returns (`weft_mailbox_read`).
     size(|services| services.mailbox_read(id, unsafe { buffer(start, length) }?))
 }
 
@@ -292,7 +292,7 @@ pub unsafe extern "C" fn weft_mailbox_awrite(
     start: *const c_void,
     length: usize,
 ) -> c_int {
-    // SAFETY: the caller's promise; copied within the call.
+    // SAFETY: `start` is null or points to `length` bytes (`weft_mailbox_awrite`), which are copied within the call.
     number(|services| services.mailbox_awrite(id, unsafe { data(start, length) }?))
 }
 
@@ -302,7 +302,7 @@ pub unsafe extern "C" fn weft_mailbox_awrite(
 /// `start` is null or points to `length` bytes that the caller leaves alone until `wait`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_mailbox_aread(id: c_int, start: *mut c_void, length: usize) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` is null or points to `length` bytes until `weft_mailbox_wait` (`weft_mailbox_aread`).
     number(|services| services.mailbox_aread(id, unsafe { region(start, length) }?))
 }
 
@@ -330,7 +330,7 @@ pub unsafe extern "C" fn weft_mailbox_source(
 ) -> c_int {
     number(|services| {
         let (from, source) = services.mailbox_source(id)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: `node` and `port` are null or point to an int each (`weft_mailbox_source`).
         unsafe {
             store(node, from as c_int);
             store(port, c_int::from(source));
@@ -363,7 +363,7 @@ pub unsafe extern "C" fn weft_mailbox_ioctl(
             return services.mailbox_set_remote(id, first as c_int, second as c_int);
         }
         let place = std::ptr::with_exposed_provenance_mut(first);
-        // SAFETY: the caller's promise.
+        // SAFETY: `first` is the address of the number that the request answers with (`weft_mailbox_ioctl`), or null.
         unsafe { counter(services.mailbox_ioctl(id, request), place) }
     })
 }
@@ -404,7 +404,7 @@ pub extern "C" fn weft_portal_close(id: c_int) -> c_int {
 /// `start` is null or points to `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_portal_write(id: c_int, start: *const c_void, length: usize) -> Size {
-    // SAFETY: the caller's promise, for the length of the call.
+    // SAFETY: `start` is null or points to `length` bytes until the call returns (`weft_portal_write`).
     size(|services| services.portal_write(id, unsafe { data(start, length) }?))
 }
 
@@ -414,7 +414,7 @@ pub unsafe extern "C" fn weft_portal_write(id: c_int, start: *const c_void, leng
 /// `start` is null or points to `length` bytes of the caller.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_portal_read(id: c_int, start: *mut c_void, length: usize) -> Size {
-    // SAFETY: the caller's promise, for the length of the call.
+    // SAFETY: `start` is null or points to `length` bytes until the call returns (`weft_portal_read`).
     size(|services| services.portal_read(id, unsafe { buffer(start, length) }?))
 }
 
@@ -428,7 +428,8 @@ pub unsafe extern "C" fn weft_portal_awrite(
     start: *const c_void,
     length: usize,
 ) -> c_int {
-    // SAFETY: the caller's promise. Nothing is written to the region of a write.
+    // SAFETY: `start` is null or points to `length` bytes until `weft_portal_wait` (`weft_portal_awrite`). Nothing is
+    // written to the region of a write.
     number(|services| services.portal_awrite(id, unsafe { region(start, length) }?))
 }
 
@@ -438,7 +439,7 @@ pub unsafe extern "C" fn weft_portal_awrite(
 /// `start` is null or points to `length` bytes that the caller leaves alone until `wait`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_portal_aread(id: c_int, start: *mut c_void, length: usize) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` is null or points to `length` bytes until `weft_portal_wait` (`weft_portal_aread`).
     number(|services| services.portal_aread(id, unsafe { region(start, length) }?))
 }
 
@@ -464,7 +465,7 @@ pub unsafe extern "C" fn weft_portal_ioctl(
     request: c_uint,
     place: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `place` is null or points to the number that the request answers with (`weft_portal_ioctl`).
     number(|services| unsafe { counter(services.portal_ioctl(id, request), place) })
 }
 
@@ -474,7 +475,7 @@ pub unsafe extern "C" fn weft_portal_ioctl(
 /// `list` is null or points to `count` numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_sync_create(list: *const c_int, count: c_int, kind: c_int) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `list` is null or points to `count` numbers (`weft_sync_create`).
     number(|services| services.sync_create(unsafe { nodes(list, count) }?, Kind::of(kind)?))
 }
 
@@ -484,7 +485,7 @@ pub unsafe extern "C" fn weft_sync_create(list: *const c_int, count: c_int, kind
 /// `list` is null or points to `count` numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_sync_open(list: *const c_int, count: c_int, kind: c_int) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `list` is null or points to `count` numbers (`weft_sync_open`).
     number(|services| services.sync_open(unsafe { nodes(list, count) }?, Kind::of(kind)?))
 }
 
@@ -518,7 +519,7 @@ pub extern "C" fn weft_sync_close(id: c_int) -> c_int {
 /// The third argument is what `weft.h` says for the request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_sync_ioctl(id: c_int, request: c_uint, place: *mut c_void) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `place` is null or points to the number that the request answers with (`weft_sync_ioctl`).
     number(|services| unsafe { counter(services.sync_ioctl(id, request), place) })
 }
 
@@ -528,7 +529,7 @@ pub unsafe extern "C" fn weft_sync_ioctl(id: c_int, request: c_uint, place: *mut
 /// `start` is null or points to a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_name_link(start: *const c_char, port: c_int) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` is null or points to a string (`weft_name_link`).
     number(|services| services.name_link(unsafe { name(start) }?, port))
 }
 
@@ -538,7 +539,7 @@ pub unsafe extern "C" fn weft_name_link(start: *const c_char, port: c_int) -> c_
 /// `start` is null or points to a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_name_unlink(start: *const c_char) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` is null or points to a string (`weft_name_unlink`).
     number(|services| services.name_unlink(unsafe { name(start) }?))
 }
 
@@ -552,7 +553,8 @@ pub unsafe extern "C" fn weft_name_lookup(
     node: *mut c_int,
     port: *mut c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` is null or points to a string, `node` and `port` are null or point to an int each
+    // (`weft_name_lookup`).
     number(|services| unsafe { found(services.name_lookup(name(start)?), node, port) })
 }
 
@@ -566,7 +568,8 @@ pub unsafe extern "C" fn weft_name_find(
     node: *mut c_int,
     port: *mut c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` is null or points to a string, `node` and `port` are null or point to an int each
+    // (`weft_name_find`).
     number(|services| unsafe { found(services.name_find(name(start)?), node, port) })
 }
 
@@ -576,7 +579,7 @@ pub unsafe extern "C" fn weft_name_find(
 /// Each pointer is null or points to an int of the caller.
 unsafe fn found(place: Result<(u32, u8)>, node: *mut c_int, port: *mut c_int) -> Result<()> {
     let (owner, number) = place?;
-    // SAFETY: the caller's promise.
+    // SAFETY: `node` and `port` are null or point to an int each, as `found` asks.
     unsafe {
         store(node, owner as c_int);
         store(port, c_int::from(number));

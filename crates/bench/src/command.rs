@@ -1,15 +1,15 @@
-//! `weft bench`: finds the implementations, runs the experiments, writes results and page.
+//! Command `weft bench`: finds the implementations, runs the experiments, writes results and page.
 
 use crate::catalog;
 use crate::components;
-use crate::experiment::{ComponentProgram, Effort, Experiment, MpiImplementation, Participants};
+use crate::experiment::{Effort, Experiment, MpiImplementation, Participants};
 use crate::harness::Harness;
 use crate::implementation::Implementation;
+use crate::intruders;
 use crate::machine::{self, Machine};
 use crate::program::Program;
 use crate::report;
 use crate::results::{Participant, Results, Role};
-use crate::strangers;
 use crate::summary::{self, Row, Verdict};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -58,7 +58,7 @@ struct Options {
     serve_components: bool,
     /// Attacks the ports of a job, as asked on standard input.
     #[arg(long, hide = true)]
-    serve_strangers: bool,
+    serve_intruders: bool,
 }
 
 fn name_and_path(text: &str) -> Result<(String, PathBuf), String> {
@@ -95,8 +95,8 @@ fn run(options: &Options) -> Result<()> {
     if options.serve_components {
         return components::serve();
     }
-    if options.serve_strangers {
-        return strangers::serve();
+    if options.serve_intruders {
+        return intruders::serve();
     }
     let all = catalog::all();
     if options.list {
@@ -177,21 +177,15 @@ fn measure(
         .collect();
     // Ours alone is ever encrypted.
     let encrypted = (all.len() > 2 * implementations.len()).then_some(all.len() - 1);
-    let mut harness = Harness::new(&all, cores, effort, seed);
     let (programs, said) = programs(options, tree)?;
-    harness.programs = programs;
+    let mut harness = Harness::new(&all, programs, cores, effort, seed);
     for remark in said {
         eprintln!("weft bench: {remark}");
         remarks.push(remark);
     }
-    let program = |(index, program): (usize, &Program)| ComponentProgram {
-        index,
-        stem: program.stem.clone(),
-        role: program.role,
-    };
     let mut participants = Participants {
         implementations: Vec::new(),
-        programs: harness.programs.iter().enumerate().map(program).collect(),
+        programs: harness.component_programs(),
         cache: machine::largest_cache(),
         cores,
     };
@@ -237,7 +231,7 @@ fn measure(
     for (index, experiment) in chosen.iter().enumerate() {
         let mut plan = (experiment.plan)(&participants, effort);
         if let Some(seconds) = options.within {
-            plan.bound(std::time::Duration::from_secs(seconds));
+            plan = plan.bounded(std::time::Duration::from_secs(seconds));
         }
         if plan.series.is_empty() {
             eprintln!(
@@ -357,7 +351,7 @@ fn is_argobots(name: &str) -> bool {
 /// The programs of components: ours, those that `cargo xtask peers` built, and Argobots where a user names
 /// it; what is missing, in sentences.
 fn programs(options: &Options, tree: Option<&Path>) -> Result<(Vec<Program>, Vec<String>)> {
-    let mut found = vec![Program::ours()?];
+    let mut found = vec![Program::ours()];
     let mut remarks = Vec::new();
     if let Some(tree) = tree {
         found.extend(Program::peers_in(&target(tree).join("peers/components")));

@@ -1,4 +1,4 @@
-//! What the machine gives without any message-passing library: two threads of this process and a
+//! Devices: what the machine gives without any message-passing library: two threads of this process and a
 //! cache line, a socket, a copy. The lines that no implementation can go much below.
 
 use anyhow::{Context, Result, bail};
@@ -23,7 +23,7 @@ pub enum Device {
     /// A copy within one thread; ns per copy.
     Memcpy,
     /// A part of the datapath alone; ns per item or decision. The size is its batch, or its clients.
-    Datapath(weft_net::micro::Micro),
+    Datapath(weft_net_testbed::micro::Micro),
     /// Two pinned threads in turn: one writes a block anew, the other copies it into its own; ns one way.
     Handover,
 }
@@ -42,6 +42,9 @@ impl Device {
     }
 
     /// Takes samples, each the mean nanoseconds of `iterations` operations.
+    ///
+    /// # Errors
+    /// If the system refuses sockets, threads or processes for it, or a measuring thread panicked.
     pub fn sample(
         self,
         size: usize,

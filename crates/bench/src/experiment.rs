@@ -1,4 +1,4 @@
-//! An experiment as a value: what is measured, on which axes, and the cells that a run visits.
+//! Experiment, a value: what is measured, on which axes, and the cells that a run visits.
 //!
 //! ```text
 //! Experiment ── plan(participants, effort) ──> Plan { budget, series } ── each SeriesPlan: series + cells (x, Task)
@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::results::{Chart, Role, Scale};
 use std::path::PathBuf;
 use std::time::Duration;
-use weft_net::measure::{Measured, Setting};
+use weft_net_testbed::measure::{Measured, Setting};
 
 /// How thoroughly a run measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +199,7 @@ pub enum Task {
         /// From nanoseconds per operation to y.
         convert: Convert,
     },
-    /// The same while strangers connect to the ranks' ports, and while they do something else, in turn: the
+    /// The same while intruders connect to the ranks' ports, and while they do something else, in turn: the
     /// time of the one over the time of the other.
     Attacked {
         /// The job.
@@ -255,7 +255,7 @@ pub enum Task {
         /// Index in [`Participants`].
         implementation: usize,
         /// How it is formed.
-        way: Formation,
+        formation: Formation,
         /// Less the time of the same launcher with programs that do nothing, started just before or after.
         less_launcher: bool,
     },
@@ -286,7 +286,7 @@ pub enum Formation {
     HydraAlone(PathBuf),
 }
 
-/// What strangers do while a job is not attacked.
+/// What intruders do while a job is not attacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// They connect at the same rate to a port of their own.
@@ -396,19 +396,23 @@ impl Convert {
 }
 
 impl Plan {
-    /// Bounds the whole run: one launch, the time divided among the cells, and no more turns for a cell
-    /// that has a sample once the time is over.
-    pub fn bound(&mut self, limit: Duration) {
-        let cells: usize = self.series.iter().map(|line| line.cells.len()).sum();
+    /// The same plan, bounded as a whole: one launch, the time divided among the cells, and no more turns for
+    /// a cell that has a sample once the time is over.
+    #[must_use]
+    pub fn bounded(self, limit: Duration) -> Plan {
+        let cells: usize = self.series.iter().map(|series| series.cells.len()).sum();
         let share = limit / u32::try_from(cells.max(1)).unwrap_or(u32::MAX);
-        self.budget = Budget {
-            // Below six samples no interval of the median reaches 95 %.
-            least: self.budget.least.min(6),
-            time: self.budget.time.min(share),
-            launches: 1,
-            ..self.budget
-        };
-        self.limit = Some(limit);
+        Plan {
+            budget: Budget {
+                // Below six samples no interval of the median reaches 95 %.
+                least: self.budget.least.min(6),
+                time: self.budget.time.min(share),
+                launches: 1,
+                ..self.budget
+            },
+            limit: Some(limit),
+            ..self
+        }
     }
 }
 

@@ -1,11 +1,11 @@
-//! Two hosts that are network namespaces of this machine, and jobs that are formed across them.
+//! Hosts for measurements: two of them, that are network namespaces of this machine, and jobs that are formed across them.
 //!
 //! Each namespace belongs to a process of ours that waits for the end of its standard input: however this
 //! program ends, both end, and with them the namespaces and the line between them.
 
 use crate::experiment::Formation;
 use crate::implementation::Implementation;
-use crate::job::timed;
+use crate::process::timed;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -29,6 +29,9 @@ pub(crate) struct Hosts {
 
 impl Hosts {
     /// Makes them; refused without the right to make network namespaces.
+    ///
+    /// # Errors
+    /// If `unshare`, `ip` or `nsenter` is missing, or the right to make network namespaces.
     pub fn new() -> Result<Hosts> {
         let folder = tempfile::tempdir().context("no temporary folder")?;
         let mut hosts = Hosts {
@@ -117,12 +120,15 @@ impl Hosts {
 
     /// Forms a job on both hosts, in which each rank hears from each other, and lets it end; the time from
     /// the start to the end of its launcher.
-    pub fn form(&self, member: &Implementation, way: &Formation) -> Result<Duration> {
+    ///
+    /// # Errors
+    /// If the launcher does not start, ends badly, or has not ended within a minute.
+    pub fn form(&self, implementation: &Implementation, formation: &Formation) -> Result<Duration> {
         let ranks = (2 * EACH).to_string();
-        let mut launcher = match way {
-            Formation::Join => return self.join(member),
+        let mut launcher = match formation {
+            Formation::Join => return self.join(implementation),
             Formation::Hosts => {
-                let mut command = self.on(0, member.tool("mpiexec"));
+                let mut command = self.on(0, implementation.tool("mpiexec"));
                 command
                     .arg("--launch-command")
                     .arg(self.reach())
@@ -140,18 +146,18 @@ impl Hosts {
             }
         };
         launcher.args(["-n", &ranks]);
-        if let Formation::HydraAlone(_) = way {
+        if let Formation::HydraAlone(_) = formation {
             launcher.arg("true");
         } else {
-            launcher.arg(member.program()).arg("form");
+            launcher.arg(implementation.program()).arg("form");
         }
         timed(launcher, LIMIT)
     }
 
     /// The head on one host; ranks are brought in from both, by people who come as soon as it does.
-    fn join(&self, member: &Implementation) -> Result<Duration> {
+    fn join(&self, implementation: &Implementation) -> Result<Duration> {
         let joiner = |host| {
-            let mut command = self.on(host, member.tool("weft"));
+            let mut command = self.on(host, implementation.tool("weft"));
             command
                 .args(["join", "--token-file"])
                 .arg(self.token())
@@ -160,7 +166,7 @@ impl Hosts {
                 .stderr(Stdio::null());
             command.spawn().context("cannot start weft join")
         };
-        let mut head = self.on(0, member.tool("mpiexec"));
+        let mut head = self.on(0, implementation.tool("mpiexec"));
         head.args([
             "-n",
             &(2 * EACH).to_string(),
@@ -169,7 +175,7 @@ impl Hosts {
             "--token-file",
         ])
         .arg(self.token())
-        .arg(member.program())
+        .arg(implementation.program())
         .arg("form");
         let mut joined = [joiner(0)?, joiner(1)?];
         let took = timed(head, LIMIT);

@@ -1,4 +1,4 @@
-//! The implementations of MPI that a run compares: where they are, how their launchers are spoken to,
+//! Implementations of MPI that a run compares: where they are, how their launchers are spoken to,
 //! and the measuring program built by their own compiler wrapper.
 
 use crate::results::Role;
@@ -47,6 +47,10 @@ pub struct Implementation {
 
 impl Implementation {
     /// Takes an installed implementation and builds the measuring program with it, in `work`.
+    ///
+    /// # Errors
+    /// If there is no such folder, it lacks `bin/mpicc` or `bin/mpiexec`, or `mpicc` does not build the program:
+    /// the first lines that it said are in the error.
     pub fn new(name: &str, role: Role, prefix: &Path, work: &Path) -> Result<Implementation> {
         let prefix = prefix
             .canonicalize()

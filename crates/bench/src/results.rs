@@ -1,4 +1,4 @@
-//! What a run found, as it is written to `results.json`: machine, commit, and every sample.
+//! Results of a run, as they are written to `results.json`: machine, commit, and every sample.
 //!
 //! The names of the fields are relied on by others; fields may be added, none renamed.
 
@@ -124,28 +124,9 @@ pub struct Series {
 pub struct Point {
     /// Place on the x axis.
     pub x: f64,
-    /// Number of samples.
-    pub n: usize,
-    /// Mean.
-    pub mean: f64,
-    /// Median.
-    pub median: f64,
-    /// Smallest sample.
-    pub min: f64,
-    /// Largest sample.
-    pub max: f64,
-    /// First quartile.
-    pub q1: f64,
-    /// Third quartile.
-    pub q3: f64,
-    /// Standard error of the mean.
-    pub stderr: f64,
-    /// Lower end of the 95 % interval of the median.
-    pub median_low: f64,
-    /// Upper end of the 95 % interval of the median.
-    pub median_high: f64,
-    /// Confidence that this interval really has (less than 0.95 with fewer than six samples).
-    pub confidence: f64,
+    /// What they say; in the file its fields stand beside the others.
+    #[serde(flatten)]
+    pub statistics: Statistics,
     /// Operations in one sample; a sample is their mean.
     pub iterations: u64,
     /// How many separate launches the samples come from.
@@ -163,20 +144,18 @@ impl Point {
         let found = Statistics::of(&samples)?;
         Some(Point {
             x,
-            n: found.n,
-            mean: rounded(found.mean),
-            median: rounded(found.median),
-            min: found.min,
-            max: found.max,
-            q1: rounded(found.q1),
-            q3: rounded(found.q3),
-            stderr: rounded(found.stderr),
-            median_low: found.median_low,
-            median_high: found.median_high,
-            confidence: rounded(found.confidence),
+            settled: found.relative_error() < aim,
+            statistics: Statistics {
+                mean: rounded(found.mean),
+                median: rounded(found.median),
+                q1: rounded(found.q1),
+                q3: rounded(found.q3),
+                stderr: rounded(found.stderr),
+                confidence: rounded(found.confidence),
+                ..found
+            },
             iterations,
             launches,
-            settled: found.relative_error() < aim,
             samples,
         })
     }
@@ -189,11 +168,17 @@ pub fn rounded(value: f64) -> f64 {
 
 impl Results {
     /// The results as text for `results.json`.
+    ///
+    /// # Errors
+    /// If the results hold what JSON cannot: a key that is no text. Measured results never do.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self).map(|text| text + "\n")
     }
 
     /// Reads what [`Results::to_json`] wrote.
+    ///
+    /// # Errors
+    /// If the text is no JSON, or a field is missing or of another type; it says where.
     pub fn from_json(text: &str) -> serde_json::Result<Results> {
         serde_json::from_str(text)
     }

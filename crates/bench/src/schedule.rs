@@ -1,4 +1,4 @@
-//! The order of turns: random, so that a slow minute of the machine hits all series alike, and
+//! Schedule, the order of turns: random, so that a slow minute of the machine hits all series alike, and
 //! seeded, so that a run can be repeated in the same order.
 
 use rand::SeedableRng;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_atomic::{AtomicBool, AtomicU32, Doorbell, FenceMode, Ordering};
+use weft_fabric::waiting::POLLS_PER_CLOCK_READ;
 use weft_fabric::{Bell, Load, Ticket};
 use weft_sys::{Futex, clock, cores};
 
@@ -110,5 +111,9 @@ impl Bell for LocalBell {
     fn yield_core(&self) -> bool {
         cores::yield_core();
         true
+    }
+
+    fn polls_per_clock_read(&self) -> u32 {
+        POLLS_PER_CLOCK_READ
     }
 }

@@ -40,6 +40,7 @@ mod mailbox;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weft_fabric::grants::{Access, Grant, TransferRequest};
 use weft_fabric::{
     Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
     SharedBytes, SignalTable, Sink, SyncKey, Token, Uses,
@@ -127,6 +128,19 @@ impl Local {
                 Ok(posted)
             }
             Err(Closed) => Err(lost(to)),
+        }
+    }
+
+    /// Has `copy` move bytes between the caller's memory and the window of a grant of `owner`.
+    fn transfer(
+        &self,
+        owner: Peer,
+        request: &TransferRequest,
+        copy: impl FnOnce(&Region),
+    ) -> Result<Posted> {
+        match self.member(owner)?.grants.transfer(request, copy) {
+            Ok(()) => Ok(Posted::Done),
+            Err(refusal) => Err(refusal.error(owner, request)),
         }
     }
 }
@@ -217,7 +231,7 @@ impl Fabric for Local {
     ) -> Result<Token> {
         let grants = &self.group.members[self.me.index()].grants;
         grants
-            .add(region, to, rights, uses)
+            .add(Grant::new(region, to, rights, uses))
             .ok_or_else(|| FabricError::System {
                 what: format!(
                     "rank {} has made as many grants as fit; revoke some",
@@ -241,17 +255,16 @@ impl Fabric for Local {
         into: Region,
         _operation: Operation,
     ) -> Result<Posted> {
-        let grants = &self.member(from)?.grants;
-        grants.transfer(
-            (from, token, offset),
-            self.me,
-            into.len(),
-            Rights::reads,
-            |window| {
-                into.copy_from(window);
-            },
-        )?;
-        Ok(Posted::Done)
+        let request = TransferRequest {
+            caller: self.me,
+            token,
+            offset,
+            length: into.len() as u64,
+            access: Access::Read,
+        };
+        self.transfer(from, &request, |window| {
+            into.copy_from(window);
+        })
     }
 
     fn put(
@@ -262,17 +275,16 @@ impl Fabric for Local {
         source: Region,
         _operation: Operation,
     ) -> Result<Posted> {
-        let grants = &self.member(to)?.grants;
-        grants.transfer(
-            (to, token, offset),
-            self.me,
-            source.len(),
-            Rights::writes,
-            |window| {
-                window.copy_from(&source);
-            },
-        )?;
-        Ok(Posted::Done)
+        let request = TransferRequest {
+            caller: self.me,
+            token,
+            offset,
+            length: source.len() as u64,
+            access: Access::Write,
+        };
+        self.transfer(to, &request, |window| {
+            window.copy_from(&source);
+        })
     }
 
     fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
@@ -290,6 +302,13 @@ impl Fabric for Local {
     fn forget(&mut self, key: SyncKey) {
         self.signals.forget(key);
     }
+
+    /// What was taken for sending lies in the memory of the receiver already.
+    fn is_flushed(&mut self) -> bool {
+        true
+    }
+
+    fn farewell(&mut self) {}
 }
 
 impl Drop for Local {

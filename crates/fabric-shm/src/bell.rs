@@ -127,4 +127,8 @@ impl Bell for ShmBell {
         std::thread::yield_now();
         true
     }
+
+    fn polls_per_clock_read(&self) -> u32 {
+        weft_fabric::waiting::POLLS_PER_CLOCK_READ
+    }
 }

@@ -11,13 +11,13 @@ use weft_fabric::{Peer, SignalTable, Sink, SyncKey};
 
 use crate::inbound::{After, Deliver, InboundLanes};
 use crate::lane::{Packet, PacketKind, words};
-use crate::membership::Membership;
+use crate::membership::JobMembership;
 use crate::outbound::OutboundLanes;
 use crate::portal::Portal;
 
 /// Whatever changes when something arrives: the endpoint without its inbound lanes, and the sink.
 pub(crate) struct Delivery<'a> {
-    members: &'a mut Membership,
+    members: &'a mut JobMembership,
     outbound: &'a mut OutboundLanes,
     portal: &'a mut Portal,
     signals: &'a mut SignalTable,
@@ -28,7 +28,7 @@ impl<'a> Delivery<'a> {
     /// To these parts of one endpoint, and to this sink.
     #[inline]
     pub fn new(
-        members: &'a mut Membership,
+        members: &'a mut JobMembership,
         outbound: &'a mut OutboundLanes,
         portal: &'a mut Portal,
         signals: &'a mut SignalTable,

@@ -25,7 +25,7 @@ use crate::delivery::Delivery;
 use crate::inbound::InboundLanes;
 use crate::lane::PacketKind;
 use crate::layout::ProcessState;
-use crate::membership::Membership;
+use crate::membership::JobMembership;
 use crate::options::Options;
 use crate::outbound::{Link, OutboundLanes};
 use crate::portal::{Access, Portal, TransferRequest};
@@ -39,7 +39,7 @@ const BULK: usize = 8 << 10;
 /// Endpoint of one rank of a job on one host. See [`attach`](Self::attach).
 #[derive(Debug)]
 pub struct Shm {
-    members: Membership,
+    members: JobMembership,
     outbound: OutboundLanes,
     inbound: InboundLanes,
     portal: Portal,
@@ -56,7 +56,7 @@ impl Shm {
         // as ranks rarely sleep: while each can have a core.
         let fences = options.fences_on_others(segment.members() <= segment.load().cores)
             && membarrier::register_all().is_available();
-        let members = Membership::join(segment.clone(), slot, fences)?;
+        let members = JobMembership::join(segment.clone(), slot, fences)?;
         let mode = if fences {
             FenceMode::Asymmetric
         } else {
@@ -85,7 +85,7 @@ impl Shm {
     }
 
     /// This process as a member of the job.
-    pub(crate) fn members(&self) -> &Membership {
+    pub(crate) fn members(&self) -> &JobMembership {
         &self.members
     }
 
@@ -138,7 +138,7 @@ impl Shm {
 
     /// Carries out a get or a put, or gets it under way.
     fn transfer(&mut self, request: TransferRequest) -> Result<Posted> {
-        self.members.known(request.peer)?;
+        self.members.check(request.peer)?;
         let mut link = Link::new(&self.members, &mut self.outbound);
         self.portal.transfer(&mut link, request)
     }
@@ -206,7 +206,7 @@ impl Fabric for Shm {
         uses: Uses,
     ) -> Result<Token> {
         if let Some(peer) = to {
-            self.members.known(peer)?;
+            self.members.check(peer)?;
         }
         self.portal.grant(region, to, rights, uses)
     }
@@ -273,6 +273,13 @@ impl Fabric for Shm {
     fn forget(&mut self, key: SyncKey) {
         self.signals.forget(key);
     }
+
+    /// What was taken for sending lies in the memory of the receiver already.
+    fn is_flushed(&mut self) -> bool {
+        true
+    }
+
+    fn farewell(&mut self) {}
 }
 
 /// Whether ranks of this host can be fenced lightly, for `weft info`.

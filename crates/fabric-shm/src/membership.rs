@@ -1,5 +1,5 @@
-//! Membership: this process as a member of the job, and its view of the others: who is there, who is lost and why,
-//! which deaths and aborts were told.
+//! Membership in the job: this process as a member, and its view of the others: who is lost and why, which deaths and
+//! aborts were told. What is common to all fabrics is [`weft_fabric::Membership`]; here is what stands in the segment.
 //!
 //! ```text
 //!   join ──► joined ── leave ──► left        of this process, by its identity and run state in the segment
@@ -20,11 +20,10 @@
 //! * SYNC job.changes: see `slots.rs`.
 //! * SYNC rank.fences: see `poll_set.rs`.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use weft_atomic::Ordering;
-use weft_fabric::{FabricError, Peer, Posted, Result};
+use weft_fabric::{FabricError, Membership, Peer, Posted, Result};
 use weft_sys::{clock, random};
 
 use crate::layout::ProcessState;
@@ -32,12 +31,12 @@ use crate::segment::Segment;
 
 /// This process as a member of the job. See the [module page](self).
 #[derive(Debug)]
-pub(crate) struct Membership {
+pub(crate) struct JobMembership {
     segment: Arc<Segment>,
     /// The process slot of this process.
     me: u32,
-    /// Peers that are lost, and why.
-    lost: HashMap<u32, String>,
+    /// The peers, and which of them are lost.
+    peers: Membership,
     /// It was told that a rank has aborted.
     abort_told: bool,
     /// How many of the launcher's changes were told.
@@ -46,7 +45,7 @@ pub(crate) struct Membership {
     _secret: Box<[u8; 16]>,
 }
 
-impl Membership {
+impl JobMembership {
     /// Takes a process slot and shows who has it. `fences`: this process executes a full fence when another one asks
     /// the kernel for it.
     ///
@@ -95,7 +94,7 @@ impl Membership {
         let members = Self {
             segment,
             me: slot,
-            lost: HashMap::new(),
+            peers: Membership::new(slots),
             abort_told: false,
             changes_told: 0,
             _secret: secret,
@@ -118,7 +117,7 @@ impl Membership {
     /// How many process slots there are.
     #[inline]
     pub fn process_slots(&self) -> u32 {
-        self.segment.shape().process_slots
+        self.peers.peers()
     }
 
     /// Shows how far this process has come.
@@ -149,20 +148,8 @@ impl Membership {
     }
 
     /// Refuses peers that do not exist or are lost.
-    pub fn known(&self, peer: Peer) -> Result<()> {
-        if peer.0 >= self.process_slots() {
-            return Err(FabricError::NoSuchPeer {
-                peer,
-                peers: self.process_slots(),
-            });
-        }
-        match self.lost.get(&peer.0) {
-            None => Ok(()),
-            Some(reason) => Err(FabricError::PeerLost {
-                peer,
-                reason: reason.clone(),
-            }),
-        }
+    pub fn check(&self, peer: Peer) -> Result<()> {
+        self.peers.check(peer)
     }
 
     /// What to answer when the lane to a peer is full: the peer may have left.
@@ -181,13 +168,13 @@ impl Membership {
 
     /// Whether a peer is lost.
     pub fn is_lost(&self, peer: Peer) -> bool {
-        self.lost.contains_key(&peer.0)
+        self.peers.is_lost(peer)
     }
 
     /// A peer is lost. False if it was before.
-    #[must_use]
+    #[must_use = "the first loss of a peer is said to the sink, once"]
     pub fn lose(&mut self, peer: Peer, reason: &str) -> bool {
-        self.lost.insert(peer.0, reason.to_owned()).is_none()
+        self.peers.lose(peer, reason)
     }
 
     /// Whether there is an abort or a change that was not told.

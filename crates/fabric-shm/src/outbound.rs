@@ -17,7 +17,7 @@ use weft_fabric::{Head, Peer, Posted, Result, SharedBytes};
 use crate::bell::ShmBell;
 use crate::lane::{OutLane, PacketKind};
 use crate::layout::Control;
-use crate::membership::Membership;
+use crate::membership::JobMembership;
 use crate::poll_set;
 use crate::segment::Segment;
 
@@ -62,7 +62,7 @@ pub(crate) struct OutboundLanes {
 }
 
 impl OutboundLanes {
-    /// The lanes from process slot `me`. `fences`: as shown by [`Membership::join`].
+    /// The lanes from process slot `me`. `fences`: as shown by [`JobMembership::join`].
     pub fn new(segment: Arc<Segment>, me: u32, bell: Arc<ShmBell>, fences: bool) -> Self {
         let lane = |peer| Outbound {
             lane: OutLane::new(&segment, me, peer),
@@ -85,7 +85,7 @@ impl OutboundLanes {
     #[inline]
     pub fn post(
         &mut self,
-        members: &Membership,
+        members: &JobMembership,
         to: Peer,
         kind: PacketKind,
         head: &Head,
@@ -95,7 +95,7 @@ impl OutboundLanes {
         let outbound = match self.lanes.get_mut(to.index()) {
             Some(outbound) if !outbound.closed => outbound,
             _ => {
-                members.known(to)?;
+                members.check(to)?;
                 return Ok(Posted::Retry);
             }
         };
@@ -142,14 +142,14 @@ impl OutboundLanes {
 
 /// Outbound lanes together with who is there to receive: what the portal sends through.
 pub(crate) struct Link<'a> {
-    members: &'a Membership,
+    members: &'a JobMembership,
     outbound: &'a mut OutboundLanes,
 }
 
 impl<'a> Link<'a> {
     /// The lanes to these members.
     #[inline]
-    pub fn new(members: &'a Membership, outbound: &'a mut OutboundLanes) -> Self {
+    pub fn new(members: &'a JobMembership, outbound: &'a mut OutboundLanes) -> Self {
         Self { members, outbound }
     }
 
@@ -160,7 +160,7 @@ impl<'a> Link<'a> {
 
     /// Whether there is such a peer, which is not lost.
     pub fn is_known(&self, peer: Peer) -> bool {
-        self.members.known(peer).is_ok()
+        self.members.check(peer).is_ok()
     }
 
     /// Whether background traffic may use the lane to a peer: [`OutboundLanes::has_spare_room`].

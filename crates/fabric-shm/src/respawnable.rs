@@ -6,11 +6,10 @@
 //! is gone.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use weft_fabric::{
-    Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBytes, Sink, SyncKey, Token, Uses,
+    Fabric, FabricError, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink,
+    SyncKey, Token, Uses, forward_fabric,
 };
 
 use crate::endpoint::Shm;
@@ -175,24 +174,14 @@ impl Sink for Translated<'_> {
 }
 
 impl Fabric for RespawnableEndpoint {
+    forward_fabric!(self => self.inner; limits, bell, now, revoke, forget, is_flushed, farewell);
+
     fn me(&self) -> Peer {
         Peer(self.slots.me)
     }
 
     fn peers(&self) -> u32 {
         self.slots.segment.members()
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn bell(&self) -> Arc<dyn Bell> {
-        self.inner.bell()
-    }
-
-    fn now(&self) -> Duration {
-        self.inner.now()
     }
 
     fn route(&self, peer: Peer) -> &'static str {
@@ -232,10 +221,6 @@ impl Fabric for RespawnableEndpoint {
         self.inner.offer(slot, token);
     }
 
-    fn revoke(&mut self, token: Token) -> bool {
-        self.inner.revoke(token)
-    }
-
     fn get(
         &mut self,
         from: Peer,
@@ -273,10 +258,6 @@ impl Fabric for RespawnableEndpoint {
 
     fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
         self.inner.take_signals(self.slot(from), key, count)
-    }
-
-    fn forget(&mut self, key: SyncKey) {
-        self.inner.forget(key);
     }
 }
 

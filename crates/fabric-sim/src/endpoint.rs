@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use weft_fabric::grants::{Access, Grant, TransferRequest};
 use weft_fabric::{
     Bell, Fabric, FabricError, Head, Limits, Load, Operation, Peer, Posted, Region, Result, Rights,
     SharedBytes, SignalTable, Sink, SyncKey, Ticket, Token, Uses,
 };
 
 use crate::baton::Shared;
-use crate::grants::Asked;
 use crate::rank::Found;
+use crate::transfer::Transfer;
 
 /// The peer with this index. Ranks are numbered by u32 everywhere.
 pub(crate) fn peer(index: usize) -> Peer {
@@ -58,6 +59,32 @@ impl SimEndpoint {
             self.shared.done(self.me.0);
         }
         posted
+    }
+
+    /// Asks `owner` for a transfer between its grant and the caller's memory.
+    fn transfer(
+        &self,
+        owner: Peer,
+        (token, offset): (Token, u64),
+        access: Access,
+        lent: Region,
+        operation: Operation,
+    ) -> Result<Posted> {
+        let request = TransferRequest {
+            caller: self.me,
+            token,
+            offset,
+            length: lent.len() as u64,
+            access,
+        };
+        let transfer = Transfer {
+            owner,
+            request,
+            lent,
+            operation,
+        };
+        let posted = self.shared.network().transfer(transfer);
+        self.posted(posted)
     }
 
     /// See [`Handle::set_note`].
@@ -115,6 +142,10 @@ impl Bell for Handle {
     fn yield_core(&self) -> bool {
         // Sleeping is how others get the baton.
         false
+    }
+
+    fn polls_per_clock_read(&self) -> u32 {
+        weft_fabric::waiting::POLLS_PER_CLOCK_READ
     }
 }
 
@@ -179,7 +210,7 @@ impl Fabric for SimEndpoint {
     ) -> Result<Token> {
         let mut network = self.shared.network();
         let grants = &mut network.rank(self.me.0).grants;
-        let token = grants.add(region, to, rights, uses);
+        let token = grants.add(Grant::new(region, to, rights, uses));
         drop(network);
         self.shared.done(self.me.0);
         token.ok_or_else(|| FabricError::System {
@@ -207,16 +238,7 @@ impl Fabric for SimEndpoint {
         into: Region,
         operation: Operation,
     ) -> Result<Posted> {
-        let asked = Asked {
-            owner: from,
-            caller: self.me,
-            token,
-            offset,
-            length: into.len(),
-            writes: false,
-        };
-        let posted = self.shared.network().transfer(asked, into, operation);
-        self.posted(posted)
+        self.transfer(from, (token, offset), Access::Read, into, operation)
     }
 
     fn put(
@@ -227,16 +249,7 @@ impl Fabric for SimEndpoint {
         source: Region,
         operation: Operation,
     ) -> Result<Posted> {
-        let asked = Asked {
-            owner: to,
-            caller: self.me,
-            token,
-            offset,
-            length: source.len(),
-            writes: true,
-        };
-        let posted = self.shared.network().transfer(asked, source, operation);
-        self.posted(posted)
+        self.transfer(to, (token, offset), Access::Write, source, operation)
     }
 
     fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
@@ -255,6 +268,13 @@ impl Fabric for SimEndpoint {
     fn forget(&mut self, key: SyncKey) {
         self.signals.forget(key);
     }
+
+    /// What was taken for sending is the network's: it arrives whether or not its sender has ended.
+    fn is_flushed(&mut self) -> bool {
+        true
+    }
+
+    fn farewell(&mut self) {}
 }
 
 impl Drop for SimEndpoint {

@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use weft_fabric::{FabricError, Head, Peer, Posted, Result, SyncKey};
+use weft_fabric::{FabricError, Head, Membership, Peer, Posted, Result, SyncKey};
 
 use crate::agenda::Agenda;
 use crate::config::{Config, Fault};
@@ -74,8 +74,9 @@ impl Network {
             });
             deaths.min()
         };
+        let members = Membership::new(u32::try_from(config.ranks).unwrap_or(u32::MAX));
         let ranks = (0..config.ranks)
-            .map(|rank| Rank::new(death_of(rank), last_deed_of(rank)))
+            .map(|rank| Rank::new(members.clone(), death_of(rank), last_deed_of(rank)))
             .collect();
         let mut network = Self {
             ranks,
@@ -150,16 +151,6 @@ impl Network {
         }
     }
 
-    fn known(&self, peer: Peer) -> Result<u32> {
-        if peer.0 < self.peers() {
-            return Ok(peer.0);
-        }
-        Err(FabricError::NoSuchPeer {
-            peer,
-            peers: self.peers(),
-        })
-    }
-
     /// Whether `to` can be reached, as far as `me` knows: `Ok(false)` if it is dead and `me` does not
     /// know that yet.
     pub(crate) fn reach(&self, me: u32, to: Peer) -> Result<bool> {
@@ -167,16 +158,16 @@ impl Network {
             peer: to,
             reason: reason.into(),
         };
-        let it = &self.ranks[self.known(to)? as usize];
+        let caller = &self.ranks[me as usize];
+        caller.members.exists(to)?;
+        let it = &self.ranks[to.index()];
         if self.over.is_some() {
             return Err(lost("the simulation is over"));
         }
-        if self.ranks[me as usize].standing == Standing::Dead {
+        if caller.standing == Standing::Dead {
             return Err(lost("the caller itself has died (a simulated fault)"));
         }
-        if let Some(reason) = self.ranks[me as usize].lost.get(&to) {
-            return Err(lost(reason));
-        }
+        caller.members.check(to)?;
         if it.standing == Standing::Dead {
             return Ok(false);
         }
@@ -222,7 +213,7 @@ impl Network {
     }
 
     /// What `length` bytes between these cost: time on the wire, and time until they are there.
-    pub(crate) fn crossing(&mut self, pair: (u32, u32), length: usize) -> (u64, u64) {
+    pub(crate) fn crossing(&mut self, pair: (u32, u32), length: u64) -> (u64, u64) {
         let cost = self.config.cost;
         if pair.0 == pair.1 {
             return (0, 0);
@@ -247,12 +238,12 @@ impl Network {
             0 => 0,
             most => self.random.up_to(most),
         };
-        (length as u64 * cost.byte * factor / 1000, latency + jitter)
+        (length * cost.byte * factor / 1000, latency + jitter)
     }
 
     /// Puts a message on the wire now; answers when it arrives, if it does.
     fn carry(&mut self, from: u32, to: u32, length: usize) -> Option<u64> {
-        let (wire, latency) = self.crossing((from, to), length);
+        let (wire, latency) = self.crossing((from, to), length as u64);
         let gap = nanoseconds(self.config.cost.gap);
         let it = self.rank(from);
         let departure = it.injection.max(it.clock);
@@ -273,7 +264,7 @@ impl Network {
     ) -> Result<Posted> {
         let limit = self.config.limits.data;
         let length = data.len();
-        self.known(to)?;
+        self.rank(me).members.exists(to)?;
         if length > limit {
             return Err(FabricError::TooLong { length, limit });
         }
@@ -321,14 +312,12 @@ impl Network {
                 self.note(me, What::Room);
                 Found::Room
             }
-            News::Arrived {
-                operation,
-                asked,
-                lent,
-            } => Found::TransferCompleted(operation, self.copy(&asked, lent)),
+            News::Arrived(transfer) => {
+                Found::TransferCompleted(transfer.operation, self.copy(&transfer))
+            }
             News::Failed { operation, error } => Found::TransferCompleted(operation, Err(error)),
             News::Lost { peer, reason } => {
-                if self.rank(me).lost.insert(peer, reason).is_some() {
+                if !self.rank(me).members.lose(peer, reason) {
                     // Out of reach, and dead as well.
                     return self.take(me);
                 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use weft_fabric::{FabricError, Head, Operation, Peer, Region, Result, SyncKey};
+use weft_fabric::{FabricError, Head, Membership, Operation, Peer, Result, SyncKey};
 
-use crate::grants::{Asked, Grants};
+use crate::grants::Grants;
+use crate::transfer::Transfer;
 
 /// What arrives at a rank.
 #[derive(Debug)]
@@ -21,11 +22,7 @@ pub(crate) enum News {
     /// There is room for what was refused.
     Room,
     /// A transfer of the rank ends, if it still may.
-    Arrived {
-        operation: Operation,
-        asked: Asked,
-        lent: Region,
-    },
+    Arrived(Transfer),
     /// A transfer of the rank has failed.
     Failed {
         operation: Operation,
@@ -85,7 +82,7 @@ pub(crate) struct Rank {
     pub closed: bool,
     pub inbox: BTreeMap<(u64, u64, u64), News>,
     /// Whom it knows to be lost, and why.
-    pub lost: BTreeMap<Peer, &'static str>,
+    pub members: Membership,
     /// When its next message may leave.
     pub injection: u64,
     /// Senders that its full lanes refused.
@@ -94,7 +91,7 @@ pub(crate) struct Rank {
 
 impl Rank {
     /// A rank at the beginning, that will die at this time if at any, or of this deed.
-    pub(crate) fn new(death: Option<u64>, last_deed: Option<u64>) -> Self {
+    pub(crate) fn new(members: Membership, death: Option<u64>, last_deed: Option<u64>) -> Self {
         Self {
             clock: 0,
             standing: Standing::Awake,
@@ -108,7 +105,7 @@ impl Rank {
             grants: Grants::default(),
             closed: false,
             inbox: BTreeMap::new(),
-            lost: BTreeMap::new(),
+            members,
             injection: 0,
             refused: Vec::new(),
         }

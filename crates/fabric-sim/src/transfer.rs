@@ -8,26 +8,41 @@
 //! Bytes move at the end, so that a grant which is revoked meanwhile, or an owner that dies, leaves
 //! them where they are.
 
+use weft_fabric::grants::{Access, TransferRequest};
 use weft_fabric::{FabricError, Operation, Peer, Posted, Region, Result};
 
 use crate::cut::{DIED, OUT_OF_REACH};
-use crate::grants::Asked;
 use crate::network::{Network, nanoseconds};
 use crate::rank::{News, Standing};
 use crate::report::What;
 
+/// A transfer between a grant of `owner` and memory that the caller lends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    pub owner: Peer,
+    pub request: TransferRequest,
+    pub lent: Region,
+    pub operation: Operation,
+}
+
+impl Transfer {
+    fn writes(&self) -> bool {
+        self.request.access == Access::Write
+    }
+}
+
 impl Network {
     /// When a transfer that its caller asks for now has ended: the bytes wait for the wire of whoever
     /// sends them; the request or the answer crosses the other way. `None`: never.
-    fn bulk(&mut self, asked: &Asked) -> Option<u64> {
-        let (caller, owner) = (asked.caller.0, asked.owner.0);
+    fn bulk(&mut self, transfer: &Transfer) -> Option<u64> {
+        let (caller, owner) = (transfer.request.caller.0, transfer.owner.0);
         let now = self.rank(caller).clock;
         let (_, short) = self.crossing((caller, owner), 0);
         let (_, back) = self.crossing((owner, caller), 0);
-        let from = if asked.writes { caller } else { owner };
+        let from = if transfer.writes() { caller } else { owner };
         let to = caller + owner - from;
-        let (wire, _) = self.crossing((from, to), asked.length);
-        let ready = if asked.writes {
+        let (wire, _) = self.crossing((from, to), transfer.request.length);
+        let ready = if transfer.writes() {
             now
         } else {
             self.arrival((caller, owner), now, short)?
@@ -35,21 +50,17 @@ impl Network {
         let it = self.rank(from);
         let departure = it.injection.max(ready);
         it.injection = departure + wire;
-        if !asked.writes {
+        if !transfer.writes() {
             return self.arrival((owner, caller), departure, wire + back);
         }
         let there = self.arrival((caller, owner), departure, wire + short)?;
         self.arrival((owner, caller), there, back)
     }
 
-    /// A transfer of `asked.caller` between its `lent` memory and a grant.
-    pub(crate) fn transfer(
-        &mut self,
-        asked: Asked,
-        lent: Region,
-        operation: Operation,
-    ) -> Result<Posted> {
-        let (me, owner) = (asked.caller.0, asked.owner);
+    /// Begins a transfer, and ends it at once unless a draw makes it late.
+    pub(crate) fn transfer(&mut self, transfer: Transfer) -> Result<Posted> {
+        let (me, owner) = (transfer.request.caller.0, transfer.owner);
+        let operation = transfer.operation;
         let reaches = self.reach(me, owner)?;
         if self.random.happens(self.config.refuse) {
             return Ok(self.refuse(me, owner, true));
@@ -63,11 +74,12 @@ impl Network {
             self.deliver(me, at, News::Failed { operation, error });
             return Ok(Posted::Pending);
         }
-        let begun = self.ranks[owner.index()].grants.begin(&asked);
+        let begun = self.ranks[owner.index()].grants.begin(&transfer.request);
+        let begun = begun.map_err(|refusal| refusal.error(owner, &transfer.request));
         if begun.is_err() {
             self.note(me, What::Denied(owner));
         }
-        let Some(end) = self.bulk(&asked) else {
+        let Some(end) = self.bulk(&transfer) else {
             let at = self.severed((me, owner.0)).unwrap_or(0);
             let at = at.max(self.rank(me).clock);
             let error = lost(owner, OUT_OF_REACH);
@@ -76,11 +88,7 @@ impl Network {
         };
         if self.random.happens(self.config.late) {
             let news = match begun {
-                Ok(()) => News::Arrived {
-                    operation,
-                    asked,
-                    lent,
-                },
+                Ok(()) => News::Arrived(transfer),
                 Err(error) => News::Failed { operation, error },
             };
             self.deliver(me, end, news);
@@ -88,27 +96,28 @@ impl Network {
         }
         begun?;
         self.rank(me).clock = end;
-        self.copy(&asked, lent)?;
+        self.copy(&transfer)?;
         Ok(Posted::Done)
     }
 
     /// Moves the bytes of a transfer that has begun.
-    pub(crate) fn copy(&mut self, asked: &Asked, lent: Region) -> Result<()> {
-        let owner = &mut self.ranks[asked.owner.index()];
+    pub(crate) fn copy(&mut self, transfer: &Transfer) -> Result<()> {
+        let (peer, caller) = (transfer.owner, transfer.request.caller.0);
+        let owner = &mut self.ranks[peer.index()];
         if owner.standing == Standing::Dead {
-            return Err(lost(asked.owner, DIED));
+            return Err(lost(peer, DIED));
         }
-        let Some(window) = owner.grants.finish(asked) else {
-            self.note(asked.caller.0, What::Denied(asked.owner));
-            return Err(FabricError::NotGranted { peer: asked.owner });
+        let Some(window) = owner.grants.finish(&transfer.request) else {
+            self.note(caller, What::Denied(peer));
+            return Err(FabricError::NotGranted { peer });
         };
-        if asked.writes {
-            window.copy_from(&lent);
+        if transfer.writes() {
+            window.copy_from(&transfer.lent);
         } else {
-            lent.copy_from(&window);
+            transfer.lent.copy_from(&window);
         }
         self.counts.transfers += 1;
-        self.note(asked.caller.0, What::Moved(asked.owner, asked.length));
+        self.note(caller, What::Moved(peer, transfer.lent.len()));
         Ok(())
     }
 }

@@ -1,11 +1,12 @@
-//! Where a rank sleeps: on one descriptor that has all its connections, its listeners, and an event
-//! that its own threads ring.
+//! Bell of a rank: one descriptor to sleep on, which watches all its connections, its listeners, and an
+//! event that its own threads ring.
 //!
 //! What arrives on a connection stays readable until it is read, so nothing published by a peer can be
 //! missed between the last look and the sleep. The ring of one's own threads is the
 //! [`Doorbell`] of all fabrics, whose kernel is here: sleeping is `epoll_wait`, waking is a write to
 //! the event.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -15,27 +16,14 @@ use weft_atomic::{AtomicBool, AtomicU32, AtomicU64, Doorbell, FenceMode, Kernel,
 use weft_fabric::{Bell, Load, Ticket};
 use weft_sys::clock;
 
-use crate::network::Watch;
+use crate::network::{EVENTS, EventSource, Poller, Readiness};
 
 const MODE: FenceMode = FenceMode::Symmetric;
 
-/// What an event of the descriptor is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum About {
-    /// The bell itself.
-    Ring,
-    /// Somebody calls.
-    Listener(u32),
-    /// A connection that is not chosen yet.
-    Candidate(u32),
-    /// The connection with a peer.
-    Peer(u32),
-}
-
-impl About {
-    pub(crate) fn data(self) -> EventData {
+impl EventSource {
+    fn data(self) -> EventData {
         let (kind, index) = match self {
-            Self::Ring => (0, 0),
+            Self::Bell => (0, 0),
             Self::Listener(index) => (1, index),
             Self::Candidate(index) => (2, index),
             Self::Peer(index) => (3, index),
@@ -43,14 +31,14 @@ impl About {
         EventData::new_u64(kind << 32 | u64::from(index))
     }
 
-    pub(crate) fn of(event: &Event) -> Self {
+    fn of(event: &Event) -> Self {
         let data = event.data.u64();
         let index = data as u32;
         match data >> 32 {
             1 => Self::Listener(index),
             2 => Self::Candidate(index),
             3 => Self::Peer(index),
-            _ => Self::Ring,
+            _ => Self::Bell,
         }
     }
 }
@@ -90,11 +78,11 @@ impl TcpBell {
             },
             load,
         };
-        bell.watch(&bell.kernel.event, About::Ring, false)?;
+        bell.watch(&bell.kernel.event, EventSource::Bell, false)?;
         Ok(bell)
     }
 
-    /// The descriptor that is readable when there is news, for whoever sleeps elsewhere.
+    /// The descriptor that is readable when a stream is ready, for whoever sleeps elsewhere.
     #[must_use]
     pub fn descriptor(&self) -> impl AsFd + '_ {
         &self.kernel.epoll
@@ -106,7 +94,7 @@ impl TcpBell {
         self.kernel.next()
     }
 
-    /// Somebody sleeps, or has slept, elsewhere for the news of this bell.
+    /// Somebody sleeps, or has slept, elsewhere on the descriptor of this bell.
     pub(crate) fn note_sleep(&self) {
         self.kernel.slept.store(true, Ordering::Relaxed);
     }
@@ -118,30 +106,39 @@ impl TcpBell {
     }
 }
 
-impl Watch<OwnedFd> for TcpBell {
-    fn watch(&self, what: &OwnedFd, about: About, room: bool) -> std::io::Result<()> {
+impl Poller<OwnedFd> for TcpBell {
+    fn watch(&self, stream: &OwnedFd, source: EventSource, room: bool) -> std::io::Result<()> {
         let epoll = &self.kernel.epoll;
-        Ok(epoll::add(epoll, what, about.data(), flags(room))?)
+        Ok(epoll::add(epoll, stream, source.data(), flags(room))?)
     }
 
-    fn rewatch(&self, what: &OwnedFd, about: About, room: bool) -> std::io::Result<()> {
+    fn rewatch(&self, stream: &OwnedFd, source: EventSource, room: bool) -> std::io::Result<()> {
         let epoll = &self.kernel.epoll;
-        Ok(epoll::modify(epoll, what, about.data(), flags(room))?)
+        Ok(epoll::modify(epoll, stream, source.data(), flags(room))?)
     }
 
-    fn unwatch(&self, what: &OwnedFd) {
+    fn unwatch(&self, stream: &OwnedFd) {
         // Fails only if it is not watched.
-        let _ = epoll::delete(&self.kernel.epoll, what);
+        let _ = epoll::delete(&self.kernel.epoll, stream);
     }
 
-    fn look<'a>(&self, events: &'a mut [Event]) -> &'a [Event] {
+    fn poll(&self, mut report: impl FnMut(Readiness)) {
         let none = Timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        match epoll::wait(&self.kernel.epoll, &mut *events, Some(&none)) {
-            Ok(count) => &events[..count],
-            Err(_) => &[],
+        let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
+        // Refused by a signal alone: the next poll sees the same.
+        let Ok((found, _)) = epoll::wait(&self.kernel.epoll, &mut events[..], Some(&none)) else {
+            return;
+        };
+        for event in &*found {
+            // Flags and data are copied: the kernel's structure is packed.
+            let flags = event.flags;
+            report(Readiness {
+                source: EventSource::of(event),
+                writable: flags.contains(EventFlags::OUT),
+            });
         }
     }
 
@@ -220,7 +217,7 @@ impl Sleeper {
                 tv_nsec: (left % 1000 * 1_000_000) as i64,
             }
         });
-        let mut events = [const { std::mem::MaybeUninit::<Event>::uninit() }; 1];
+        let mut events = [const { MaybeUninit::<Event>::uninit() }; 1];
         match epoll::wait(&self.epoll, &mut events[..], left.as_ref()) {
             Ok(([], _)) => Woken::TimedOut,
             _ => Woken::Woken,

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! All usable addresses are offered. Which of them works between two is found out by an authenticated
-//! echo on each (`meeting`), never by comparing names or networks.
+//! echo on each (`connect`), never by comparing names or networks.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

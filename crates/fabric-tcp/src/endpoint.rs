@@ -10,16 +10,16 @@ use weft_fabric::{
     Bell, Fabric, FabricError, HEAD, Head, Limits, Load, Operation, Peer, Posted, Region, Result,
     Rights, SignalTable, Sink, SyncKey, Token, Uses,
 };
-use weft_secure::{Key, Strangers};
+use weft_secure::{Key, Refusals};
 
-use crate::bell::{About, TcpBell};
+use crate::bell::TcpBell;
 use crate::card::{Card, Listen, Offer};
+use crate::connect::Candidates;
 use crate::grants::Grants;
-use crate::meeting::Candidates;
-use crate::network::{Kernel, Network, Watch};
+use crate::network::{EventSource, Kernel, Network, Poller};
 use crate::outgoing::Pumped;
 use crate::session::{Presence, Session};
-use crate::wire::{DATA, Kind};
+use crate::wire::{DATA, FrameKind};
 
 /// From this size on a portal is quicker than a message, which is copied twice. Measured on loopback.
 const BULK: usize = 64 << 10;
@@ -106,7 +106,7 @@ pub struct Tcp<N: Network = Kernel> {
     pub(crate) grants: Grants,
     pub(crate) signals: SignalTable,
     pub(crate) own: VecDeque<Own>,
-    pub(crate) strangers: Arc<Strangers>,
+    pub(crate) refusals: Arc<Refusals>,
     /// Peers that are gone, and why.
     pub(crate) gone: HashMap<u32, String>,
     /// Gone, and not said yet.
@@ -118,7 +118,7 @@ pub struct Tcp<N: Network = Kernel> {
     pub(crate) looks: u32,
     pub(crate) turn: usize,
     /// Things that moved although nothing was handed out.
-    pub(crate) stirred: usize,
+    pub(crate) progressed: usize,
 }
 
 pub(crate) fn system(what: &str, error: impl std::fmt::Display) -> FabricError {
@@ -142,7 +142,7 @@ impl Opening {
         let mut offers = Vec::new();
         let mut refused = String::new();
         for (interface, address) in wanted {
-            match crate::meeting::listen(address, config.patience) {
+            match crate::connect::listen(address, config.patience) {
                 Ok((socket, address)) => {
                     listeners.push(Listener { socket });
                     offers.push(Offer { interface, address });
@@ -220,7 +220,7 @@ impl<N: Network> Tcp<N> {
         cards: Vec<Card>,
     ) -> Result<Self> {
         for (index, listener) in listeners.iter().enumerate() {
-            bell.watch(&listener.socket, About::Listener(index as u32), false)
+            bell.watch(&listener.socket, EventSource::Listener(index as u32), false)
                 .map_err(|error| system("a listening socket cannot be watched", error))?;
         }
         let purpose = if config.seal {
@@ -242,14 +242,14 @@ impl<N: Network> Tcp<N> {
             grants: Grants::default(),
             signals: SignalTable::default(),
             own: VecDeque::new(),
-            strangers: Arc::new(Strangers::default()),
+            refusals: Arc::new(Refusals::default()),
             gone: HashMap::new(),
             losses: Vec::new(),
             deferred: Vec::new(),
             ended: Vec::new(),
             looks: 0,
             turn: 0,
-            stirred: 0,
+            progressed: 0,
             config,
         })
     }
@@ -327,13 +327,13 @@ impl<N: Network> Tcp<N> {
     /// Lets a number decide who has to go when too many have not proved the key.
     #[cfg(test)]
     pub(crate) fn draw_by(&mut self, seed: u64) {
-        self.candidates.admission = weft_secure::Admission::seeded(seed);
+        self.candidates.eviction = weft_secure::EvictionPolicy::seeded(seed);
     }
 
     /// Who was turned away so far.
     #[must_use]
-    pub fn strangers(&self) -> Arc<Strangers> {
-        self.strangers.clone()
+    pub fn refusals(&self) -> Arc<Refusals> {
+        self.refusals.clone()
     }
 
     /// The session with a peer other than oneself, begun if need be. Refuses peers that do not exist
@@ -395,7 +395,7 @@ impl<N: Network> Tcp<N> {
 
     /// Appends a frame, if there is credit, and sends.
     #[inline]
-    fn post(&mut self, to: Peer, kind: Kind, parts: &[&[u8]]) -> Result<Posted> {
+    fn post(&mut self, to: Peer, kind: FrameKind, parts: &[&[u8]]) -> Result<Posted> {
         let session = self.session(to)?;
         let length = parts.iter().map(|part| part.len()).sum();
         if session.presence != Presence::Here {
@@ -405,14 +405,14 @@ impl<N: Network> Tcp<N> {
             return Ok(Posted::Retry);
         }
         session.out.push(kind, session.processed, parts);
-        session.owed = 0;
-        session.bade = false;
+        session.unacked_bytes = 0;
+        session.goodbye_sent = false;
         self.pump(to.0);
         Ok(Posted::Done)
     }
 
     /// Appends a request, if there is credit and not too many are under way.
-    pub(crate) fn request(&mut self, peer: Peer, kind: Kind, body: &[u8]) -> Result<Posted> {
+    pub(crate) fn request(&mut self, peer: Peer, kind: FrameKind, body: &[u8]) -> Result<Posted> {
         self.post(peer, kind, &[body])
     }
 
@@ -439,14 +439,16 @@ impl<N: Network> Tcp<N> {
             Ok(Pumped::Empty) => {}
             Ok(Pumped::Full) => {
                 link.blocked = true;
-                let _ = self.bell.rewatch(&link.socket, About::Peer(peer), true);
+                let _ = self
+                    .bell
+                    .rewatch(&link.socket, EventSource::Peer(peer), true);
             }
             Err(error) => {
                 // What the peer said before it went is there yet, and may be a goodbye: the next look
                 // reads it.
-                let silent = crate::meeting::is_silence(&error);
+                let silent = crate::connect::is_silence(&error);
                 link.failed = Some((error.to_string(), silent));
-                self.stirred += 1;
+                self.progressed += 1;
             }
         }
     }
@@ -487,8 +489,10 @@ impl<N: Network> Tcp<N> {
             && link.blocked
         {
             link.blocked = false;
-            let _ = self.bell.rewatch(&link.socket, About::Peer(peer), false);
-            self.stirred += 1;
+            let _ = self
+                .bell
+                .rewatch(&link.socket, EventSource::Peer(peer), false);
+            self.progressed += 1;
             self.pump(peer);
         }
     }
@@ -538,7 +542,7 @@ impl<N: Network> Fabric for Tcp<N> {
         if to.0 == self.config.me {
             return Ok(self.send_to_itself(|| Own::Message(*head, data.to_vec())));
         }
-        self.post(to, Kind::Message, &[head, data])
+        self.post(to, FrameKind::Message, &[head, data])
     }
 
     #[inline]
@@ -603,7 +607,7 @@ impl<N: Network> Fabric for Tcp<N> {
         if to.0 == self.config.me {
             return Ok(self.send_to_itself(|| Own::Signal(key)));
         }
-        self.post(to, Kind::Signal, &[&key.0.to_le_bytes()])
+        self.post(to, FrameKind::Signal, &[&key.0.to_le_bytes()])
     }
 
     fn signals(&self, from: Peer, key: SyncKey) -> u64 {
@@ -637,13 +641,13 @@ impl<N: Network> Fabric for Tcp<N> {
                 continue;
             };
             let spoken = session.generation > 0 || session.is_needed();
-            if !spoken || session.presence == Presence::Left || session.bade {
+            if !spoken || session.presence == Presence::Left || session.goodbye_sent {
                 continue;
             }
-            session.bade = true;
+            session.goodbye_sent = true;
             session
                 .out
-                .push_control(Kind::Goodbye, session.processed, &[]);
+                .push_control(FrameKind::Goodbye, session.processed, &[]);
             // Who is away is told if it comes back.
             if session.presence == Presence::Here {
                 self.pump(peer as u32);

@@ -16,7 +16,7 @@
 //! |---|---|
 //! | `wire` | frames, hello: bytes and their checks |
 //! | `card` | addresses, as they are told |
-//! | `meeting` | how two ranks come to share a connection, and to the next one when it breaks |
+//! | `connect` | how two ranks come to share a connection, and to the next one when it breaks |
 //! | `network` | what it needs of the system: streams, a clock, news |
 //! | `link` | one connection: bytes in and out |
 //! | `ring`, `outgoing` | what is to be sent, and kept until the peer has processed it |
@@ -51,10 +51,10 @@
 
 mod bell;
 mod card;
+mod connect;
 mod endpoint;
 mod grants;
 mod link;
-mod meeting;
 mod network;
 mod offer;
 mod outgoing;

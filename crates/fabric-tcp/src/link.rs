@@ -15,7 +15,7 @@ use weft_sys::Region;
 use weft_sys::socket::Part;
 
 use crate::network::Stream;
-use crate::wire::{CHUNK_HEAD, ChunkHead, HEADER, Header, Kind, Malformed, Way};
+use crate::wire::{CHUNK_HEAD, ChunkHead, FrameKind, HEADER, Header, Malformed, TransferKind};
 
 /// Bytes that are read at once: more than the longest message.
 const BUFFER: usize = 256 << 10;
@@ -304,7 +304,7 @@ impl<S: Stream> Link<S> {
             return Ok(Found::Nothing);
         };
         let header = Header::parse(header)?;
-        if header.kind == Kind::Chunk {
+        if header.kind == FrameKind::Chunk {
             return match rest.first_chunk::<CHUNK_HEAD>() {
                 None => Ok(Found::Nothing),
                 Some(head) => Ok(Found::Chunk(
@@ -376,9 +376,9 @@ impl<S: Stream> Link<S> {
     }
 
     /// What is arriving for this transfer goes nowhere from now on.
-    pub fn divert(&mut self, way: Way, transfer: u32) {
+    pub fn divert(&mut self, kind: TransferKind, transfer: u32) {
         if let Some(landing) = &mut self.landing
-            && (landing.head.way, landing.head.transfer) == (way, transfer)
+            && (landing.head.kind, landing.head.transfer) == (kind, transfer)
         {
             landing.target = Target::Nowhere;
         }

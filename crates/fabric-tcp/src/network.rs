@@ -1,15 +1,20 @@
-//! What an endpoint needs of the system that it runs on: streams of bytes, a clock, and to be told what has
-//! news. [`Kernel`] is the real one.
+//! Network: the system that an endpoint runs on. Streams of bytes, a clock, and which streams are ready.
+//! [`Kernel`] is the real one.
+//!
+//! ```text
+//!   Network   connect, accept ─► Stream     send, receive
+//!      └────► Poller          watch(stream, EventSource) … poll ─► Readiness { source, writable }
+//! ```
 //!
 //! The endpoint is generic over it, so that its whole protocol runs over a simulated one as well, which a seed
-//! decides, without a branch on the way of a message.
+//! decides, without a branch in the path of a message. Nothing here names a type of one of them: what a poll
+//! finds is a [`Readiness`], errors are those of [`std::io`].
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use rustix::event::epoll::Event;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, sockopt};
 use weft_fabric::{Bell, Region};
@@ -17,8 +22,8 @@ use weft_secure::Source;
 use weft_sys::clock;
 use weft_sys::socket::{self, NotAccepted, Part};
 
-use crate::bell::{About, TcpBell};
-use crate::meeting::{prepare, stream};
+use crate::bell::TcpBell;
+use crate::connect::{prepare, stream};
 
 /// One end of a connection: bytes in order, both ways, until it breaks. Nothing here waits.
 pub trait Stream: Send {
@@ -47,45 +52,71 @@ pub trait Stream: Send {
     ///
     /// # Errors
     /// It will not be.
-    fn is_connected(&self) -> Result<bool, Errno>;
+    fn is_connected(&self) -> io::Result<bool>;
 }
 
-/// Tells which streams have news.
-pub trait Watch<S>: Bell {
-    /// Watches one more, for reading and perhaps for room.
+/// The stream that an event is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EventSource {
+    /// The bell itself.
+    Bell,
+    /// A listener, by its index: somebody has connected.
+    Listener(u32),
+    /// A connection that is not chosen yet, by its number.
+    Candidate(u32),
+    /// The connection with a peer.
+    Peer(u32),
+}
+
+/// A stream that is ready: something can be read, which may be its end, or there is room for which it was
+/// watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Readiness {
+    /// Which stream.
+    pub source: EventSource,
+    /// There is room to send.
+    pub writable: bool,
+}
+
+/// Most streams that one poll reports; the others are reported by the next.
+pub const EVENTS: usize = 32;
+
+/// Tells which streams are ready.
+pub trait Poller<S>: Bell {
+    /// Watches one more stream, for reading and perhaps for room to send.
     ///
     /// # Errors
     /// If the system refuses.
-    fn watch(&self, what: &S, about: About, room: bool) -> io::Result<()>;
+    fn watch(&self, stream: &S, source: EventSource, room: bool) -> io::Result<()>;
 
     /// Watches it for something else.
     ///
     /// # Errors
     /// If the system refuses.
-    fn rewatch(&self, what: &S, about: About, room: bool) -> io::Result<()>;
+    fn rewatch(&self, stream: &S, source: EventSource, room: bool) -> io::Result<()>;
 
     /// Watches it no more. It stays open.
-    fn unwatch(&self, what: &S);
+    fn unwatch(&self, stream: &S);
 
-    /// What has news now.
-    fn look<'a>(&self, events: &'a mut [Event]) -> &'a [Event];
+    /// Reports the streams that are ready now, at most [`EVENTS`].
+    fn poll(&self, report: impl FnMut(Readiness));
 
     /// When the endpoint has something to do by itself, by [`Network::now`]; `u64::MAX`: never.
     fn set_due(&self, due: u64);
 
-    /// The next sleep is to be short: what is waited for is no news.
+    /// The next sleep is to be short: what is waited for makes nothing ready.
     fn hurry(&self);
 
     /// Whether somebody slept since this was last asked.
     fn slept(&self) -> bool;
 }
 
-/// See the page.
+/// A system that an endpoint runs on.
 pub trait Network: Send {
     /// Connections, and what listens for them.
     type Stream: Stream;
     /// Where the rank sleeps.
-    type Bell: Watch<Self::Stream> + 'static;
+    type Bell: Poller<Self::Stream> + 'static;
 
     /// The time in nanoseconds. It never goes back.
     fn now(&self) -> u64;
@@ -94,7 +125,7 @@ pub trait Network: Send {
     ///
     /// # Errors
     /// It is known at once that nobody answers there.
-    fn connect(&self, address: &SocketAddr, patience: Duration) -> Result<Self::Stream, Errno>;
+    fn connect(&self, address: &SocketAddr, patience: Duration) -> io::Result<Self::Stream>;
 
     /// Takes one who has called, and says from where.
     ///
@@ -129,10 +160,10 @@ impl Stream for OwnedFd {
     }
 
     fn fit(&self) {
-        crate::meeting::fit(self);
+        crate::connect::fit(self);
     }
 
-    fn is_connected(&self) -> Result<bool, Errno> {
+    fn is_connected(&self) -> io::Result<bool> {
         sockopt::socket_error(self)??;
         // Not connected yet, if it has no other side.
         Ok(rustix::net::getpeername(self).is_ok())
@@ -147,12 +178,12 @@ impl Network for Kernel {
         clock::monotonic()
     }
 
-    fn connect(&self, address: &SocketAddr, patience: Duration) -> Result<OwnedFd, Errno> {
+    fn connect(&self, address: &SocketAddr, patience: Duration) -> io::Result<OwnedFd> {
         let socket = stream(&address.ip())?;
         prepare(&socket, patience);
         match rustix::net::connect(&socket, address) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -20,7 +20,7 @@ use crate::link::{Link, Target};
 use crate::network::Stream;
 use crate::outgoing::Bulk;
 use crate::session::{Presence, Session};
-use crate::wire::{Ask, ChunkHead, Kind, Malformed, Offer, Way};
+use crate::wire::{Ask, ChunkHead, FrameKind, Malformed, Offer, TransferKind};
 
 /// Most bytes on offer to one peer: what is sent in one go on a short path, where the send buffer holds no more.
 /// A longer portal is not offered in part: pulling the rest costs more than it saves.
@@ -63,12 +63,13 @@ impl<S: Stream> Session<S> {
             token: token.0,
             length: length as u64,
         };
-        self.out.push(Kind::Offer, self.processed, &[&offer.emit()]);
+        self.out
+            .push(FrameKind::Offer, self.processed, &[&offer.emit()]);
         // As any post, it takes a goodbye back.
-        (self.owed, self.bade) = (0, false);
+        (self.unacked_bytes, self.goodbye_sent) = (0, false);
         self.out.push_bulk(Bulk {
             transfer: offer.number,
-            way: Way::Offered,
+            kind: TransferKind::Offer,
             token: Some(token),
             region,
             at: 0,
@@ -91,9 +92,9 @@ impl<S: Stream> Session<S> {
             return true;
         }
         // It wants something else, and our memory back when it has that.
-        let is_it = |bulk: &Bulk| (bulk.way, bulk.transfer) == (Way::Offered, ours.number);
+        let is_it = |bulk: &Bulk| (bulk.kind, bulk.transfer) == (TransferKind::Offer, ours.number);
         self.out.cancel(is_it);
-        self.out.detach(Way::Offered, ours.number);
+        self.out.detach(TransferKind::Offer, ours.number);
         false
     }
 
@@ -137,7 +138,7 @@ impl<S: Stream> Session<S> {
 
     /// Whether the look is to end before this chunk, so that whoever was told of the offer can take it.
     pub(crate) fn waits_for_taker(&mut self, head: ChunkHead) -> bool {
-        head.way == Way::Offered
+        head.kind == TransferKind::Offer
             && self
                 .theirs(head.transfer)
                 .is_some_and(|one| one.taker.is_none() && !std::mem::replace(&mut one.seen, true))
@@ -245,7 +246,7 @@ impl<S: Stream> Session<S> {
         self.theirs.retain(|one| {
             let goes = one.taker == Some(taker);
             if goes {
-                link.divert(Way::Offered, one.offer.number);
+                link.divert(TransferKind::Offer, one.offer.number);
             }
             !goes
         });
@@ -269,8 +270,8 @@ impl<S: Stream> Session<S> {
         let gone = self.theirs.swap_remove(place);
         let asked = gone.taker.and_then(|taker| self.gets.remove(&taker));
         if let Some(asked) = asked {
-            link.divert(Way::Offered, number);
-            link.divert(Way::Got, gone.taker.unwrap_or_default());
+            link.divert(TransferKind::Offer, number);
+            link.divert(TransferKind::Get, gone.taker.unwrap_or_default());
             let refused = FabricError::NotGranted { peer: from };
             sink.transfer_completed(asked.operation, Err(refused));
         }
@@ -326,7 +327,7 @@ mod tests {
         assert_eq!(session.offered(offer(1, 100)), Ok(()));
         let head = |transfer, offset| ChunkHead {
             transfer,
-            way: Way::Offered,
+            kind: TransferKind::Offer,
             offset,
         };
         assert!(session.waits_for_taker(head(1, 0)), "once");

@@ -28,7 +28,9 @@ use weft_sys::socket::{PARTS, Part};
 use crate::link::Link;
 use crate::network::Stream;
 use crate::ring::Ring;
-use crate::wire::{CHUNK, CHUNK_HEAD, ChunkHead, HEADER, Header, Kind, Malformed, Way};
+use crate::wire::{
+    CHUNK, CHUNK_HEAD, ChunkHead, FrameKind, HEADER, Header, Malformed, TransferKind,
+};
 
 /// Bytes of the ring.
 pub const RING: usize = 1 << 20;
@@ -47,7 +49,7 @@ pub struct Bulk {
     /// The number of whoever asked or offered.
     pub transfer: u32,
     /// Answer to a get, our own put or our own offer.
-    pub way: Way,
+    pub kind: TransferKind,
     /// The grant that it is read from, for a get.
     pub token: Option<Token>,
     /// All of it.
@@ -72,7 +74,7 @@ impl Bulk {
         Some(Chunk {
             head: ChunkHead {
                 transfer: self.transfer,
-                way: self.way,
+                kind: self.kind,
                 offset: at as u64,
             },
             token: self.token,
@@ -112,7 +114,7 @@ pub struct Outgoing {
     log: VecDeque<Sent>,
     acknowledged: u64,
     /// Control frames that found no room in the ring.
-    waiting: VecDeque<(Kind, Vec<u8>)>,
+    waiting: VecDeque<(FrameKind, Vec<u8>)>,
 }
 
 /// How far sending went.
@@ -131,7 +133,7 @@ impl Chunk {
 
     fn header(&self, processed: u64) -> [u8; HEADER + CHUNK_HEAD] {
         let header = Header {
-            kind: Kind::Chunk,
+            kind: FrameKind::Chunk,
             length: CHUNK_HEAD + self.length(),
             processed,
         };
@@ -185,7 +187,7 @@ impl Outgoing {
 
     /// Appends a counted frame whose body is given in parts; the caller has asked for room.
     #[inline]
-    pub fn push(&mut self, kind: Kind, processed: u64, parts: &[&[u8]]) {
+    pub fn push(&mut self, kind: FrameKind, processed: u64, parts: &[&[u8]]) {
         debug_assert!(kind.is_counted());
         let length = parts.iter().map(|part| part.len()).sum();
         let header = Header {
@@ -201,7 +203,7 @@ impl Outgoing {
     }
 
     /// Appends a control frame, which is never refused: it waits if there is no room.
-    pub fn push_control(&mut self, kind: Kind, processed: u64, body: &[u8]) {
+    pub fn push_control(&mut self, kind: FrameKind, processed: u64, body: &[u8]) {
         if self.waiting.is_empty() && self.ring.free() >= HEADER + body.len() {
             self.push(kind, processed, &[body]);
         } else {
@@ -216,7 +218,10 @@ impl Outgoing {
 
     /// Portals that are being sent for the peer's gets.
     pub fn served(&self) -> usize {
-        self.bulk.iter().filter(|bulk| bulk.way == Way::Got).count()
+        self.bulk
+            .iter()
+            .filter(|bulk| bulk.kind == TransferKind::Get)
+            .count()
     }
 
     /// How many counted frames were begun in all, and how many bytes of those are kept.
@@ -224,7 +229,7 @@ impl Outgoing {
     pub fn held(&self) -> (u64, usize) {
         let bytes = self.log.iter().map(|sent| match sent {
             Sent::Control(length) => *length as usize,
-            Sent::Chunk(_) => crate::session::CHUNK_OWED,
+            Sent::Chunk(_) => crate::session::CHUNK_UNACKED,
         });
         (self.acknowledged + self.log.len() as u64, bytes.sum())
     }
@@ -301,12 +306,12 @@ impl Outgoing {
     }
 
     /// Forgets what is unsent of these portals and reads their memory no more; answers which they were.
-    pub fn cancel(&mut self, matches: impl Fn(&Bulk) -> bool) -> Vec<(u32, Way)> {
+    pub fn cancel(&mut self, matches: impl Fn(&Bulk) -> bool) -> Vec<(u32, TransferKind)> {
         let mut gone = Vec::new();
         self.bulk.retain(|bulk| {
             let goes = matches(bulk);
             if goes {
-                gone.push((bulk.transfer, bulk.way));
+                gone.push((bulk.transfer, bulk.kind));
             }
             !goes
         });
@@ -314,8 +319,8 @@ impl Outgoing {
     }
 
     /// The memory of this portal may not be read after this: what may have to be sent again is copied.
-    pub fn detach(&mut self, way: Way, transfer: u32) {
-        self.detach_those(|chunk| (chunk.head.way, chunk.head.transfer) == (way, transfer));
+    pub fn detach(&mut self, kind: TransferKind, transfer: u32) {
+        self.detach_those(|chunk| (chunk.head.kind, chunk.head.transfer) == (kind, transfer));
     }
 
     /// As [`Self::detach`], for all that is read by a grant.

@@ -19,7 +19,7 @@ use crate::link::{Link, Target};
 use crate::network::{Network, Stream};
 use crate::outgoing::Bulk;
 use crate::session::{Asked, Landing, Session, TRANSFERS};
-use crate::wire::{Ask, ChunkHead, End, Kind, Malformed, Outcome, Way};
+use crate::wire::{Ask, ChunkHead, End, FrameKind, Malformed, Outcome, TransferKind};
 
 fn refusal(outcome: Outcome, peer: Peer, offset: u64, length: u64) -> FabricError {
     match outcome {
@@ -72,7 +72,7 @@ impl<N: Network> Tcp<N> {
             offset,
             length,
         };
-        let kind = if put { Kind::Put } else { Kind::Get };
+        let kind = if put { FrameKind::Put } else { FrameKind::Get };
         // The bytes of a put are known before the request goes, so that both go at once.
         let asked = Asked {
             operation,
@@ -84,7 +84,7 @@ impl<N: Network> Tcp<N> {
             session.puts.insert(transfer, asked);
             session.out.push_bulk(Bulk {
                 transfer,
-                way: Way::Put,
+                kind: TransferKind::Put,
                 token: None,
                 region,
                 at: 0,
@@ -108,7 +108,7 @@ impl<N: Network> Tcp<N> {
                     session.puts.remove(&transfer);
                     session
                         .out
-                        .cancel(|bulk| bulk.way == Way::Put && bulk.transfer == transfer);
+                        .cancel(|bulk| bulk.kind == TransferKind::Put && bulk.transfer == transfer);
                 }
                 other
             }
@@ -123,34 +123,34 @@ impl<N: Network> Tcp<N> {
             };
             let mut ends = session.out.cancel(|bulk| bulk.token == Some(token));
             for number in session.revoke_offers(token) {
-                if !ends.contains(&(number, Way::Offered)) {
-                    ends.push((number, Way::Offered));
+                if !ends.contains(&(number, TransferKind::Offer)) {
+                    ends.push((number, TransferKind::Offer));
                 }
             }
-            let landings: Vec<u32> = session
-                .landings
+            let incoming_puts: Vec<u32> = session
+                .incoming_puts
                 .iter()
                 .filter(|(_, landing)| landing.token == token)
                 .map(|(transfer, _)| *transfer)
                 .collect();
-            for transfer in landings {
-                session.landings.remove(&transfer);
+            for transfer in incoming_puts {
+                session.incoming_puts.remove(&transfer);
                 if let Some(link) = &mut session.link {
-                    link.divert(Way::Put, transfer);
+                    link.divert(TransferKind::Put, transfer);
                 }
-                ends.push((transfer, Way::Put));
+                ends.push((transfer, TransferKind::Put));
             }
             // Also what was sent to its end, and perhaps is to be sent again.
             session.out.detach_token(token);
-            for (transfer, way) in &ends {
+            for (transfer, kind) in &ends {
                 let end = End {
                     transfer: *transfer,
-                    way: *way,
+                    kind: *kind,
                     outcome: Outcome::NotGranted,
                 };
                 session
                     .out
-                    .push_control(Kind::End, session.processed, &end.emit());
+                    .push_control(FrameKind::End, session.processed, &end.emit());
             }
             if !ends.is_empty() {
                 self.pump(peer as u32);
@@ -173,12 +173,12 @@ impl<S: Stream> Session<S> {
             Ok(_) if self.close_offer(&ask) => {}
             Ok(region) => self.out.push_bulk(Bulk {
                 transfer: ask.transfer,
-                way: Way::Got,
+                kind: TransferKind::Get,
                 token: Some(Token(ask.token)),
                 region,
                 at: 0,
             }),
-            Err(outcome) => self.end(ask.transfer, Way::Got, outcome),
+            Err(outcome) => self.end(ask.transfer, TransferKind::Get, outcome),
         }
         Ok(())
     }
@@ -189,12 +189,12 @@ impl<S: Stream> Session<S> {
         ask: Ask,
         opened: std::result::Result<Region, Outcome>,
     ) -> std::result::Result<(), Malformed> {
-        if self.landings.len() >= TRANSFERS || self.landings.contains_key(&ask.transfer) {
+        if self.incoming_puts.len() >= TRANSFERS || self.incoming_puts.contains_key(&ask.transfer) {
             return Err(Malformed);
         }
         match opened {
             Ok(region) => {
-                self.landings.insert(
+                self.incoming_puts.insert(
                     ask.transfer,
                     Landing {
                         token: Token(ask.token),
@@ -203,19 +203,19 @@ impl<S: Stream> Session<S> {
                     },
                 );
             }
-            Err(outcome) => self.end(ask.transfer, Way::Put, outcome),
+            Err(outcome) => self.end(ask.transfer, TransferKind::Put, outcome),
         }
         Ok(())
     }
 
-    fn end(&mut self, transfer: u32, way: Way, outcome: Outcome) {
+    fn end(&mut self, transfer: u32, kind: TransferKind, outcome: Outcome) {
         let end = End {
             transfer,
-            way,
+            kind,
             outcome,
         };
         self.out
-            .push_control(Kind::End, self.processed, &end.emit());
+            .push_control(FrameKind::End, self.processed, &end.emit());
     }
 
     /// Where the bytes of a chunk go. Nowhere, if the transfer has ended here.
@@ -224,10 +224,10 @@ impl<S: Stream> Session<S> {
         head: ChunkHead,
         length: usize,
     ) -> std::result::Result<Target, Malformed> {
-        let region = match head.way {
-            Way::Offered => return self.offered_target(head, length),
-            Way::Got => self.gets.get(&head.transfer).map(|asked| asked.region),
-            Way::Put => self.landings.get(&head.transfer).map(|one| one.region),
+        let region = match head.kind {
+            TransferKind::Offer => return self.offered_target(head, length),
+            TransferKind::Get => self.gets.get(&head.transfer).map(|asked| asked.region),
+            TransferKind::Put => self.incoming_puts.get(&head.transfer).map(|one| one.region),
         };
         let Some(region) = region else {
             return Ok(Target::Nowhere);
@@ -246,22 +246,22 @@ impl<S: Stream> Session<S> {
         sink: &mut dyn Sink,
     ) {
         let kept = link.take_kept();
-        match head.way {
-            Way::Offered => self.offered_landed(head, length, kept, sink),
-            Way::Got => {
+        match head.kind {
+            TransferKind::Offer => self.offered_landed(head, length, kept, sink),
+            TransferKind::Get => {
                 if let Some(asked) = self.gets.get_mut(&head.transfer) {
                     asked.received += length;
                 }
                 self.finish_get(head.transfer, sink);
             }
-            Way::Put => {
-                let Some(landing) = self.landings.get_mut(&head.transfer) else {
+            TransferKind::Put => {
+                let Some(landing) = self.incoming_puts.get_mut(&head.transfer) else {
                     return;
                 };
                 landing.received += length;
                 if landing.received >= landing.region.len() {
-                    self.landings.remove(&head.transfer);
-                    self.end(head.transfer, Way::Put, Outcome::Done);
+                    self.incoming_puts.remove(&head.transfer);
+                    self.end(head.transfer, TransferKind::Put, Outcome::Done);
                 }
             }
         }
@@ -275,28 +275,28 @@ impl<S: Stream> Session<S> {
         link: &mut Link<S>,
         sink: &mut dyn Sink,
     ) -> std::result::Result<(), Malformed> {
-        let asked = match end.way {
-            Way::Offered => {
+        let asked = match end.kind {
+            TransferKind::Offer => {
                 self.offer_withdrawn(from, end.transfer, link, sink);
                 return Ok(());
             }
-            Way::Got if end.outcome == Outcome::Done => return Err(Malformed),
-            Way::Got => self.gets.remove(&end.transfer),
-            Way::Put => self.puts.remove(&end.transfer),
+            TransferKind::Get if end.outcome == Outcome::Done => return Err(Malformed),
+            TransferKind::Get => self.gets.remove(&end.transfer),
+            TransferKind::Put => self.puts.remove(&end.transfer),
         };
         let Some(asked) = asked else {
             return Ok(());
         };
-        match end.way {
-            Way::Offered => {}
-            Way::Got => {
-                link.divert(Way::Got, end.transfer);
+        match end.kind {
+            TransferKind::Offer => {}
+            TransferKind::Get => {
+                link.divert(TransferKind::Get, end.transfer);
                 self.drop_taken(end.transfer, link);
             }
-            Way::Put => {
+            TransferKind::Put => {
                 self.out
-                    .cancel(|bulk| bulk.way == Way::Put && bulk.transfer == end.transfer);
-                self.out.detach(Way::Put, end.transfer);
+                    .cancel(|bulk| bulk.kind == TransferKind::Put && bulk.transfer == end.transfer);
+                self.out.detach(TransferKind::Put, end.transfer);
             }
         }
         let length = asked.region.len() as u64;

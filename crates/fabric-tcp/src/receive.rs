@@ -6,24 +6,19 @@
 
 use std::time::Duration;
 
-use rustix::event::epoll::Event;
 use weft_fabric::{Fabric, FabricError, Peer, SharedBytes, Sink, SyncKey};
 
-use crate::bell::About;
 use crate::endpoint::{Own, Tcp};
 use crate::link::{Found, Link, Read};
-use crate::network::{Network, Stream, Watch};
-use crate::session::{ACKNOWLEDGE, CHUNK_OWED, Presence, Session};
-use crate::wire::{self, Ask, End, HEADER, Header, Kind, Malformed, Offer};
+use crate::network::{EventSource, Network, Poller, Stream};
+use crate::session::{ACKNOWLEDGE, CHUNK_UNACKED, Presence, Session};
+use crate::wire::{self, Ask, End, FrameKind, HEADER, Header, Malformed, Offer};
 
 /// Up to so many connections are read without asking which of them has news.
 const FEW: usize = 2;
 
 /// Looks between two that ask for everything.
 const STRIDE: u32 = 16;
-
-/// Events that one look takes.
-const EVENTS: usize = 32;
 
 /// How long a rank that leaves tries to hand over what it has promised to send.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -75,7 +70,7 @@ impl<N: Network> Tcp<N> {
             }
         }
         found += self.tell(sink);
-        found + std::mem::take(&mut self.stirred)
+        found + std::mem::take(&mut self.progressed)
     }
 
     /// Whether one of the connections that are read straight away waits for room to send.
@@ -87,23 +82,19 @@ impl<N: Network> Tcp<N> {
     }
 
     fn look_at_all(&mut self, sink: &mut dyn Sink, share: usize) -> usize {
-        let mut events = [const { EMPTY }; EVENTS];
         let bell = self.bell.clone();
         let mut found = 0;
-        for event in bell.look(&mut events) {
-            match About::of(event) {
-                About::Ring => {}
-                About::Listener(index) => self.accept(index),
-                About::Candidate(number) => self.attend(number),
-                About::Peer(peer) => {
-                    let flags = event.flags;
-                    if flags.contains(rustix::event::epoll::EventFlags::OUT) {
-                        self.unblock(peer);
-                    }
-                    found += self.receive(peer, sink, share);
+        bell.poll(|ready| match ready.source {
+            EventSource::Bell => {}
+            EventSource::Listener(index) => self.accept(index),
+            EventSource::Candidate(number) => self.attend(number),
+            EventSource::Peer(peer) => {
+                if ready.writable {
+                    self.unblock(peer);
                 }
+                found += self.receive(peer, sink, share);
             }
-        }
+        });
         found
     }
 
@@ -174,7 +165,7 @@ impl<N: Network> Tcp<N> {
                         break;
                     }
                     Err(error) => {
-                        let silent = crate::meeting::is_silence(&error);
+                        let silent = crate::connect::is_silence(&error);
                         over = Some(Next::Break(error.to_string(), silent));
                         break;
                     }
@@ -200,11 +191,11 @@ impl<N: Network> Tcp<N> {
             }
         }
         let confirmed = link.confirmed;
-        if session.owed >= ACKNOWLEDGE {
-            session.owed = 0;
+        if session.unacked_bytes >= ACKNOWLEDGE {
+            session.unacked_bytes = 0;
             session
                 .out
-                .push_control(Kind::Acknowledge, session.processed, &[]);
+                .push_control(FrameKind::Acknowledge, session.processed, &[]);
         }
         session.link = Some(link);
         let to_send = found > 0 && !session.out.is_flushed();
@@ -237,7 +228,7 @@ impl<N: Network> Tcp<N> {
         let header = match item {
             Found::Nothing => return Ok(Next::More),
             Found::Landed(head, length) => {
-                session.process(CHUNK_OWED);
+                session.process(CHUNK_UNACKED);
                 session.landed(head, length, link, sink);
                 return Ok(Next::More);
             }
@@ -251,7 +242,7 @@ impl<N: Network> Tcp<N> {
             Found::Frame(header) => header,
         };
         if !header.kind.is_counted() {
-            let generation = crate::meeting::generation_of(link, &header);
+            let generation = crate::connect::generation_of(link, &header);
             link.consume(&header);
             // The session is out of the table while its frames are handled.
             return match session.confirm(link, &header, generation, self.config.me < peer) {
@@ -262,24 +253,24 @@ impl<N: Network> Tcp<N> {
         session.accept(&header, link.confirmed)?;
         session.process(HEADER + header.length);
         match header.kind {
-            Kind::Goodbye => session.parting = true,
+            FrameKind::Goodbye => session.goodbye_received = true,
             // Answers, which a rank gives also after its goodbye.
-            Kind::Acknowledge | Kind::End => {}
-            _ => session.parting = false,
+            FrameKind::Acknowledge | FrameKind::End => {}
+            _ => session.goodbye_received = false,
         }
         match header.kind {
-            Kind::Message => {
+            FrameKind::Message => {
                 let (head, data) = wire::message(link.body(&header))?;
                 sink.message(from, head, SharedBytes::of(data));
             }
-            Kind::Signal => {
+            FrameKind::Signal => {
                 let key = SyncKey(wire::u64_at(link.body(&header), 0));
                 self.signals.arrive(from, key);
                 sink.signalled(from, key);
             }
-            Kind::Get | Kind::Put => {
+            FrameKind::Get | FrameKind::Put => {
                 let ask = Ask::parse(link.body(&header))?;
-                let writes = header.kind == Kind::Put;
+                let writes = header.kind == FrameKind::Put;
                 let span = (ask.offset, ask.length);
                 if self.grants.is_shared_once(ask.token) {
                     self.deferred.push((peer, ask, writes));
@@ -295,12 +286,16 @@ impl<N: Network> Tcp<N> {
                     session.serve_get(ask, opened)?;
                 }
             }
-            Kind::Offer => session.offered(Offer::parse(link.body(&header))?)?,
-            Kind::End => {
+            FrameKind::Offer => session.offered(Offer::parse(link.body(&header))?)?,
+            FrameKind::End => {
                 let end = End::parse(link.body(&header))?;
                 session.ended(from, end, link, sink)?;
             }
-            Kind::Goodbye | Kind::Acknowledge | Kind::Select | Kind::Resume | Kind::Chunk => {}
+            FrameKind::Goodbye
+            | FrameKind::Acknowledge
+            | FrameKind::Select
+            | FrameKind::Resume
+            | FrameKind::Chunk => {}
         }
         link.consume(&header);
         Ok(Next::More)
@@ -328,7 +323,7 @@ impl<N: Network> Tcp<N> {
                 Ok(()) => self.pump(peer),
                 Err(Malformed) => self.mark_lost(peer, MALFORMED.into()),
             }
-            self.stirred += 1;
+            self.progressed += 1;
         }
     }
 
@@ -341,7 +336,7 @@ impl<N: Network> Tcp<N> {
         session.presence = Presence::Left;
         session.link = None;
         session.out = crate::outgoing::Outgoing::new();
-        session.landings.clear();
+        session.incoming_puts.clear();
         session.theirs.clear();
         let asked = session.gets.drain().chain(session.puts.drain());
         for (_, asked) in asked {
@@ -374,7 +369,7 @@ impl<N: Network> Tcp<N> {
         }
         self.gone.insert(peer, reason);
         self.losses.push(peer);
-        self.stirred += 1;
+        self.progressed += 1;
         // Whoever sleeps is to hear of it.
         weft_fabric::Bell::ring(&*self.bell);
     }
@@ -382,11 +377,6 @@ impl<N: Network> Tcp<N> {
 
 const MALFORMED: &str =
     "it sent bytes that are no frame, or a frame that does not fit what was asked";
-
-const EMPTY: Event = Event {
-    flags: rustix::event::epoll::EventFlags::empty(),
-    data: rustix::event::epoll::EventData::new_u64(0),
-};
 
 impl<S: Stream> Session<S> {
     /// A counted frame begins: takes its acknowledgement.
@@ -403,7 +393,7 @@ impl<S: Stream> Session<S> {
     #[inline]
     fn process(&mut self, bytes: usize) {
         self.processed += 1;
-        self.owed += bytes;
+        self.unacked_bytes += bytes;
     }
 
     /// The decider is answered: the other side goes on with the connection.
@@ -416,7 +406,7 @@ impl<S: Stream> Session<S> {
     ) -> bool {
         if link.confirmed
             || !decides
-            || header.kind != Kind::Resume
+            || header.kind != FrameKind::Resume
             || generation != self.generation
         {
             return false;

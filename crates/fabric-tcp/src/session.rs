@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Idle ──first use──► dialing ──chosen──► live ──broken──► dialing … ──set time over──► lost
-//!                                             └──Goodbye──► parting ──broken──► away
+//!                                             └──Goodbye──► goodbye_received ──broken──► away
 //!                                                                                 │ called, or needed
 //!                                                                  live … ◄─ dialing ──refused──► left
 //! ```
@@ -24,7 +24,7 @@ use crate::outgoing::Outgoing;
 pub const ACKNOWLEDGE: usize = crate::outgoing::RING / 4;
 
 /// What a chunk counts for that: its bytes take no room in the sender's ring, but it remembers the chunk.
-pub const CHUNK_OWED: usize = ACKNOWLEDGE / 16;
+pub const CHUNK_UNACKED: usize = ACKNOWLEDGE / 16;
 
 /// Most transfers that one peer may have under way with us.
 pub const TRANSFERS: usize = 1024;
@@ -86,18 +86,18 @@ pub struct Session<S> {
     /// Counted frames of the peer that were processed.
     pub processed: u64,
     /// Bytes of these that no frame of ours has acknowledged.
-    pub owed: usize,
+    pub unacked_bytes: usize,
     /// The address at which the peer was reached, as a place in its card.
     pub agreed: Option<usize>,
     /// The peer has said goodbye, and nothing since.
-    pub parting: bool,
+    pub goodbye_received: bool,
     /// We have, and nothing since.
-    pub bade: bool,
+    pub goodbye_sent: bool,
     /// What is known of it since.
     pub presence: Presence,
     pub gets: HashMap<u32, Asked>,
     pub puts: HashMap<u32, Asked>,
-    pub landings: HashMap<u32, Landing>,
+    pub incoming_puts: HashMap<u32, Landing>,
     pub next_transfer: u32,
     /// What we have on offer, and what the peer has: see `offer`.
     pub ours: Vec<Ours>,
@@ -112,7 +112,7 @@ impl<S: Stream> Session<S> {
             _ if self.presence != Presence::Here => true,
             Some(link) if link.confirmed => self.out.is_flushed() && link.is_delivered(),
             // What the last connection carried may be lost; who has said goodbye may have ended.
-            _ => self.parting || self.out.is_flushed() && self.out.is_acknowledged(),
+            _ => self.goodbye_received || self.out.is_flushed() && self.out.is_acknowledged(),
         }
     }
 }
@@ -125,14 +125,14 @@ impl<S> Session<S> {
             dialing: None,
             generation: 0,
             processed: 0,
-            owed: 0,
+            unacked_bytes: 0,
             agreed: None,
-            parting: false,
-            bade: false,
+            goodbye_received: false,
+            goodbye_sent: false,
             presence: Presence::Here,
             gets: HashMap::new(),
             puts: HashMap::new(),
-            landings: HashMap::new(),
+            incoming_puts: HashMap::new(),
             next_transfer: 0,
             ours: Vec::new(),
             theirs: Vec::new(),

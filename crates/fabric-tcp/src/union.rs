@@ -26,8 +26,8 @@ use std::time::Duration;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use weft_fabric::{
-    Bell, Fabric, FabricError, Head, Limits, Load, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBytes, Sink, SyncKey, Ticket, Token, Uses,
+    Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
+    SharedBytes, Sink, SyncKey, Ticket, Token, Uses, forward_bell,
 };
 use weft_sys::clock;
 
@@ -449,15 +449,13 @@ impl Drop for UnionBell {
 }
 
 impl Bell for UnionBell {
+    forward_bell!(self => self.local; cancel, ring, load, yield_core);
+
     fn prepare(&self) -> Ticket {
         let ticket = self.local.prepare();
         // The look that follows must see the network, too.
         self.remote.note_sleep();
         ticket
-    }
-
-    fn cancel(&self, ticket: Ticket) {
-        self.local.cancel(ticket);
     }
 
     fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
@@ -477,18 +475,6 @@ impl Bell for UnionBell {
         self.local.wait(ticket, limit);
         self.arm(false);
         self.remote.note_sleep();
-    }
-
-    fn ring(&self) {
-        self.local.ring();
-    }
-
-    fn load(&self) -> Load {
-        self.local.load()
-    }
-
-    fn yield_core(&self) -> bool {
-        self.local.yield_core()
     }
 
     fn polls_per_clock_read(&self) -> u32 {

@@ -16,11 +16,11 @@
 //! | `Message` | head, data |
 //! | `Signal` | key u64 |
 //! | `Get`, `Put` | transfer u32, offer u32, token u64, offset u64, length u64 |
-//! | `Chunk` | transfer u32, way u32, offset u64, bytes |
-//! | `End` | transfer u32, way u32, outcome u32, 0 u32 |
+//! | `Chunk` | transfer u32, kind u32, offset u64, bytes |
+//! | `End` | transfer u32, kind u32, outcome u32, 0 u32 |
 //! | `Offer` | number u32, 0 u32, token u64, length u64 |
 //!
-//! `transfer` is a number of whoever asked, or offered; `way` says which of the two did (see [`Way`]).
+//! `transfer` is a number of whoever asked, or offered; `kind` says which of the two did (see [`TransferKind`]).
 
 use std::ops::Range;
 
@@ -43,7 +43,7 @@ const PROCESSED: Range<usize> = 8..16;
 /// What a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FrameKind {
     /// The decider of a pair takes this connection.
     Select = 1,
     /// The other one goes on with it.
@@ -68,7 +68,7 @@ pub enum Kind {
     Offer = 11,
 }
 
-impl Kind {
+impl FrameKind {
     const ALL: [Self; 11] = [
         Self::Select,
         Self::Resume,
@@ -108,7 +108,7 @@ impl Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// What it is.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// Bytes of the body.
     pub length: usize,
     /// Counted frames of the reader that the sender had processed.
@@ -131,7 +131,7 @@ impl Header {
 
     /// Reads and checks.
     pub fn parse(bytes: &[u8; HEADER]) -> Result<Self, Malformed> {
-        let kind = Kind::ALL
+        let kind = FrameKind::ALL
             .into_iter()
             .find(|kind| *kind as u8 == bytes[KIND])
             .ok_or(Malformed)?;
@@ -150,21 +150,21 @@ impl Header {
 /// Whose transfer it is, as seen by the sender of the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub enum Way {
+pub enum TransferKind {
     /// The reader of the frame has asked with `Get`: these are its bytes, or its refusal.
-    Got = 0,
+    Get = 0,
     /// The sender of the chunk has announced it with `Put`; an `End` answers the reader's `Put`.
     Put = 1,
     /// The sender of the frame has offered it: its bytes, or its end.
-    Offered = 2,
+    Offer = 2,
 }
 
-impl Way {
+impl TransferKind {
     fn parse(number: u32) -> Result<Self, Malformed> {
         match number {
-            0 => Ok(Self::Got),
+            0 => Ok(Self::Get),
             1 => Ok(Self::Put),
-            2 => Ok(Self::Offered),
+            2 => Ok(Self::Offer),
             _ => Err(Malformed),
         }
     }
@@ -254,7 +254,7 @@ pub struct ChunkHead {
     /// The asker's number.
     pub transfer: u32,
     /// Whose.
-    pub way: Way,
+    pub kind: TransferKind,
     /// From the start of the transfer, in bytes.
     pub offset: u64,
 }
@@ -264,7 +264,7 @@ impl ChunkHead {
     pub fn emit(&self) -> [u8; CHUNK_HEAD] {
         let mut bytes = [0; CHUNK_HEAD];
         bytes[..4].copy_from_slice(&self.transfer.to_le_bytes());
-        bytes[4..8].copy_from_slice(&(self.way as u32).to_le_bytes());
+        bytes[4..8].copy_from_slice(&(self.kind as u32).to_le_bytes());
         bytes[8..].copy_from_slice(&self.offset.to_le_bytes());
         bytes
     }
@@ -273,7 +273,7 @@ impl ChunkHead {
     pub fn parse(bytes: &[u8; CHUNK_HEAD]) -> Result<Self, Malformed> {
         Ok(Self {
             transfer: u32_at(bytes, 0),
-            way: Way::parse(u32_at(bytes, 4))?,
+            kind: TransferKind::parse(u32_at(bytes, 4))?,
             offset: u64_at(bytes, 8),
         })
     }
@@ -297,7 +297,7 @@ pub struct End {
     /// The asker's number.
     pub transfer: u32,
     /// What had been asked.
-    pub way: Way,
+    pub kind: TransferKind,
     /// How it ended.
     pub outcome: Outcome,
 }
@@ -307,7 +307,7 @@ impl End {
     pub fn emit(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..4].copy_from_slice(&self.transfer.to_le_bytes());
-        bytes[4..8].copy_from_slice(&(self.way as u32).to_le_bytes());
+        bytes[4..8].copy_from_slice(&(self.kind as u32).to_le_bytes());
         bytes[8..12].copy_from_slice(&(self.outcome as u32).to_le_bytes());
         bytes
     }
@@ -326,7 +326,7 @@ impl End {
         }
         Ok(Self {
             transfer: u32_at(body, 0),
-            way: Way::parse(u32_at(body, 4))?,
+            kind: TransferKind::parse(u32_at(body, 4))?,
             outcome,
         })
     }
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn what_is_emitted_is_parsed() {
-        for kind in Kind::ALL {
+        for kind in FrameKind::ALL {
             for length in [kind.lengths().start, kind.lengths().end - 1] {
                 let header = Header {
                     kind,
@@ -420,13 +420,13 @@ mod tests {
         assert_eq!(Offer::parse(&offer.emit()), Ok(offer));
         let chunk = ChunkHead {
             transfer: 5,
-            way: Way::Put,
+            kind: TransferKind::Put,
             offset: 6,
         };
         assert_eq!(ChunkHead::parse(&chunk.emit()), Ok(chunk));
         let end = End {
             transfer: 7,
-            way: Way::Got,
+            kind: TransferKind::Get,
             outcome: Outcome::Outside,
         };
         assert_eq!(End::parse(&end.emit()), Ok(end));
@@ -446,7 +446,7 @@ mod tests {
             assert_eq!(Header::parse(&bytes), Err(Malformed));
         }
         let header = Header {
-            kind: Kind::Goodbye,
+            kind: FrameKind::Goodbye,
             length: 0,
             processed: 0,
         };

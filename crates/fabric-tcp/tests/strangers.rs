@@ -144,7 +144,7 @@ fn ten_thousand_strangers_change_nothing() {
     let addresses = cards.each_ref().map(|card| card.offers[0].address);
     let mut pair = join(openings, [cards.to_vec(), cards.to_vec()]);
     let recorded = record(&cards, &mut pair[1]);
-    let counted = pair.each_ref().map(|one| one.strangers());
+    let counted = pair.each_ref().map(|one| one.refusals());
     let done = AtomicU64::new(0);
     let ends = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -231,7 +231,7 @@ fn members_get_in_while_a_flood_lasts() {
     let rate = made as f64 / start.elapsed().as_secs_f64();
     println!(
         "{made} connections of strangers, {rate:.0} a second; members: {took:.1?}; {}",
-        ranks[0].strangers()
+        ranks[0].refusals()
     );
     assert_eq!(took.len(), MEMBERS as usize, "not all members got in");
 }

@@ -15,8 +15,8 @@ use std::time::Duration;
 use weft_atomic::{AtomicBool, Ordering};
 
 use crate::{
-    Bell, Fabric, Head, Limits, Load, Operation, Peer, Posted, Region, Result, Rights, Sink,
-    SyncKey, Ticket, Token, Uses,
+    Bell, Fabric, Head, Operation, Peer, Posted, Region, Result, Sink, SyncKey, Ticket, Token,
+    forward_bell, forward_fabric,
 };
 
 /// How hard life is.
@@ -102,13 +102,7 @@ struct FaultyBell {
 }
 
 impl Bell for FaultyBell {
-    fn prepare(&self) -> Ticket {
-        self.inner.prepare()
-    }
-
-    fn cancel(&self, ticket: Ticket) {
-        self.inner.cancel(ticket);
-    }
+    forward_bell!(self => self.inner; prepare, cancel, ring, load, yield_core, polls_per_clock_read);
 
     fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
         if self.owed.swap(false, Ordering::Relaxed) {
@@ -117,47 +111,14 @@ impl Bell for FaultyBell {
             self.inner.wait(ticket, limit);
         }
     }
-
-    fn ring(&self) {
-        self.inner.ring();
-    }
-
-    fn load(&self) -> Load {
-        self.inner.load()
-    }
-
-    fn yield_core(&self) -> bool {
-        self.inner.yield_core()
-    }
-
-    fn polls_per_clock_read(&self) -> u32 {
-        self.inner.polls_per_clock_read()
-    }
 }
 
 impl<F: Fabric> Fabric for FaultInjector<F> {
-    fn me(&self) -> Peer {
-        self.inner.me()
-    }
-
-    fn peers(&self) -> u32 {
-        self.inner.peers()
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
+    forward_fabric!(self => self.inner; me, peers, limits, now, route, grant, offer, revoke, signals,
+        take_signals, forget, is_flushed, farewell);
 
     fn bell(&self) -> Arc<dyn Bell> {
         self.bell.clone()
-    }
-
-    fn now(&self) -> Duration {
-        self.inner.now()
-    }
-
-    fn route(&self, peer: Peer) -> &'static str {
-        self.inner.route(peer)
     }
 
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
@@ -175,24 +136,6 @@ impl<F: Fabric> Fabric for FaultInjector<F> {
         }
         let room = usize::from(std::mem::take(&mut self.room));
         self.inner.poll(sink, budget) + room
-    }
-
-    fn grant(
-        &mut self,
-        region: Region,
-        to: Option<Peer>,
-        rights: Rights,
-        uses: Uses,
-    ) -> Result<Token> {
-        self.inner.grant(region, to, rights, uses)
-    }
-
-    fn offer(&mut self, to: Peer, token: Token) {
-        self.inner.offer(to, token);
-    }
-
-    fn revoke(&mut self, token: Token) -> bool {
-        self.inner.revoke(token)
     }
 
     fn get(
@@ -228,25 +171,5 @@ impl<F: Fabric> Fabric for FaultInjector<F> {
             return Ok(Posted::Retry);
         }
         self.inner.signal(to, key)
-    }
-
-    fn signals(&self, from: Peer, key: SyncKey) -> u64 {
-        self.inner.signals(from, key)
-    }
-
-    fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
-        self.inner.take_signals(from, key, count)
-    }
-
-    fn forget(&mut self, key: SyncKey) {
-        self.inner.forget(key);
-    }
-
-    fn is_flushed(&mut self) -> bool {
-        self.inner.is_flushed()
-    }
-
-    fn farewell(&mut self) {
-        self.inner.farewell();
     }
 }

@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::{
-    Bell, Fabric, Head, Limits, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink,
-    SyncKey, Token, Uses,
+    Fabric, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink, SyncKey,
+    Token, Uses, forward_fabric,
 };
 
 /// What happened at an endpoint.
@@ -323,29 +323,8 @@ impl Sink for Listening<'_> {
 }
 
 impl<F: Fabric> Fabric for Traced<F> {
-    fn me(&self) -> Peer {
-        self.inner.me()
-    }
-
-    fn peers(&self) -> u32 {
-        self.inner.peers()
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn bell(&self) -> Arc<dyn Bell> {
-        self.inner.bell()
-    }
-
-    fn now(&self) -> Duration {
-        self.inner.now()
-    }
-
-    fn route(&self, peer: Peer) -> &'static str {
-        self.inner.route(peer)
-    }
+    forward_fabric!(self => self.inner; me, peers, limits, bell, now, route, offer, signals, forget,
+        is_flushed, farewell);
 
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
         let answer = self.inner.try_send(to, head, data);
@@ -383,10 +362,6 @@ impl<F: Fabric> Fabric for Traced<F> {
             answer: answer.clone(),
         });
         answer
-    }
-
-    fn offer(&mut self, to: Peer, token: Token) {
-        self.inner.offer(to, token);
     }
 
     fn revoke(&mut self, token: Token) -> bool {
@@ -441,27 +416,11 @@ impl<F: Fabric> Fabric for Traced<F> {
         answer
     }
 
-    fn signals(&self, from: Peer, key: SyncKey) -> u64 {
-        self.inner.signals(from, key)
-    }
-
     fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
         let took = self.inner.take_signals(from, key, count);
         if took {
             self.note(Event::Took { from, key, count });
         }
         took
-    }
-
-    fn forget(&mut self, key: SyncKey) {
-        self.inner.forget(key);
-    }
-
-    fn is_flushed(&mut self) -> bool {
-        self.inner.is_flushed()
-    }
-
-    fn farewell(&mut self) {
-        self.inner.farewell();
     }
 }

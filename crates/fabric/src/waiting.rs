@@ -278,6 +278,9 @@ mod tests {
             state.nanoseconds += (CALL + self.others * TURN) * self.slowness;
             true
         }
+        fn polls_per_clock_read(&self) -> u32 {
+            POLLS_PER_CLOCK_READ
+        }
     }
 
     impl Machine for Simulated {

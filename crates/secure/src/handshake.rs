@@ -14,7 +14,7 @@ use snow::{Builder, HandshakeState};
 
 use crate::key::Key;
 use crate::records::{Opener, Sealer, TAG};
-use crate::strangers::Refusal;
+use crate::refusals::Refusal;
 
 /// Largest hello of either side, in bytes.
 pub const HELLO: usize = 254;

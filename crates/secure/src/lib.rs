@@ -11,8 +11,8 @@
 //! ```
 //!
 //! The handshake is Noise (`NNpsk0`, X25519, AES-256-GCM, SHA-256) by the `snow` crate, with the job's
-//! key as the pre-shared key. Its three messages have fixed sizes: not even a length is read from a
-//! stranger. A first message that was recorded and sent again gets an answer, but its sender cannot
+//! key as the pre-shared key. Its three messages have fixed sizes: not even a length is read from
+//! whoever has not proved the key. A first message that was recorded and sent again gets an answer, but its sender cannot
 //! confirm, and where what was heard is remembered ([`Heard`]) it gets none; the hello of an initiator is given
 //! out only after the confirmation.
 //!
@@ -22,8 +22,8 @@
 //! | `handshake` | bytes in, bytes out; no descriptor, no clock |
 //! | `records` | sealed bytes: replay, reordering, loss and change are found out |
 //! | `session` | both over a blocking stream, with a deadline: whole messages |
-//! | `strangers` | who was turned away, counted by reason |
-//! | `admission` | who is kept when too many have not proved the key |
+//! | `refusals` | connections that were turned away, counted by reason |
+//! | `eviction` | which one is closed when too many have not proved the key |
 //!
 //! # What is guaranteed
 //! Without the key nobody completes a handshake with either side, learns a hello, or reads or forges a
@@ -36,16 +36,16 @@
 
 #![forbid(unsafe_code)]
 
-mod admission;
+mod eviction;
 mod handshake;
 mod key;
 mod records;
+mod refusals;
 mod session;
-mod strangers;
 
-pub use admission::{Admission, SILENT, Source};
+pub use eviction::{EvictionPolicy, SILENT, Source};
 pub use handshake::{Channel, FIRST, HELLO, Handshake, Heard, SECOND, Step, THIRD};
 pub use key::{Key, KeyError};
 pub use records::{Broken, LENGTH, Opener, RECORD, Sealer, TAG};
+pub use refusals::{Refusal, Refusals};
 pub use session::{MESSAGE, Session, SessionError, Stream};
-pub use strangers::{Refusal, Strangers};

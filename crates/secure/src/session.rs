@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::handshake::{Handshake, Step};
 use crate::key::Key;
 use crate::records::{Broken, LENGTH, Opener, Sealer};
-use crate::strangers::Refusal;
+use crate::refusals::Refusal;
 
 /// Longest message unless [`Session::set_limit`] says otherwise, in bytes.
 pub const MESSAGE: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! The few things of BPF that a socket for raw frames needs: one map, one program, one attachment.
+//! BPF, as far as a socket for raw frames needs it: one map, one program, one attachment.
 //!
 //! The program is five instructions, written out here: whatever arrives at queue 0 of the interface
 //! goes to the socket in the map; if none is there, or at another queue, to the host as without us.

@@ -1,4 +1,4 @@
-//! How many cores there really are for us: the affinity mask, cut down by the quota of the control
+//! Cores that there really are for us: the affinity mask, cut down by the quota of the control
 //! groups that we live in.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Sleeping on a word of memory and waking who sleeps there: the [`Kernel`] of `weft-atomic`.
+//! Futex, to sleep on a word of memory and wake who sleeps there: the [`Kernel`] of `weft-atomic`.
 
 use std::time::Duration;
 

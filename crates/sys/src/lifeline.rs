@@ -1,4 +1,4 @@
-//! A lifeline: a pipe whose writing end one process holds; when that process is gone, however it went,
+//! Lifeline: a pipe whose writing end one process holds; when that process is gone, however it went,
 //! the kernel ends those at the reading ends. A local socket over which the other side says nothing
 //! unasked is as good.
 //!
@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 use crate::error::check;
-use crate::poll::{self, Entry, Interest};
+use crate::poll::{self, Interest, PollFd};
 use crate::process;
 
 /// Has the kernel end this process with SIGKILL when the last writing end of the pipe closes.
@@ -58,7 +58,7 @@ pub fn tie(reading: &impl AsFd) -> io::Result<()> {
     let set = unsafe { libc::fcntl(number, libc::F_SETFL, flags | libc::O_ASYNC) };
     check(set, "fcntl", purpose)?;
     // Had it been closed before that, nobody would have told us.
-    let mut entries = [Entry::new(reading, Interest::Nothing)];
+    let mut entries = [PollFd::new(reading, Interest::Nothing)];
     poll::wait(&mut entries, Some(Duration::ZERO))?;
     if entries[0].ended() {
         return Err(crate::error::with_errno("poll", libc::EPIPE, purpose()));
@@ -80,7 +80,7 @@ const DOZE: Duration = Duration::from_millis(50);
 pub fn tie_after_answer(socket: &impl AsFd) -> io::Result<()> {
     let maker = maker_of(socket)?;
     let end = Instant::now() + DOZE;
-    let mut entries = [Entry::new(socket, Interest::Nothing)];
+    let mut entries = [PollFd::new(socket, Interest::Nothing)];
     // Not to be seen, if it belongs to another PID namespace: then the whole time is waited.
     while Instant::now() < end && !process::is_asleep(maker) {
         poll::wait(&mut entries, Some(Duration::from_micros(200)))?;

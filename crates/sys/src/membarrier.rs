@@ -1,4 +1,4 @@
-//! A fence on cores that others run on: what
+//! Membarrier, a fence on cores that others run on: what
 //! [`FenceMode::Asymmetric`](weft_atomic::FenceMode::Asymmetric) needs.
 //!
 //! A process registers once after it was started (the registration does not survive `exec`); from

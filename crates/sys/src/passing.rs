@@ -1,4 +1,4 @@
-//! Passing descriptors to another process over a local socket, and knowing who it is.
+//! Descriptor passing to another process over a local socket, and knowing who it is.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

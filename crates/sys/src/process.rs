@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use crate::error::{check, failed, last_errno, with_errno};
-use crate::poll::{self, Entry, Interest};
+use crate::poll::{self, Interest, PollFd};
 use crate::probe::Availability;
 
 pub use libc::{SIGABRT, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM};
@@ -96,7 +96,7 @@ impl ProcessHandle {
     /// # Errors
     /// If the kernel refuses.
     pub fn wait_end(&self, limit: Option<Duration>) -> io::Result<bool> {
-        poll::wait(&mut [Entry::new(self, Interest::Read)], limit).map(|ready| ready != 0)
+        poll::wait(&mut [PollFd::new(self, Interest::Read)], limit).map(|ready| ready != 0)
     }
 
     /// Sends it a signal.

@@ -1,4 +1,4 @@
-//! Unpredictable bytes, for keys and nonces.
+//! Random numbers: unpredictable bytes for keys and nonces.
 
 use std::io;
 

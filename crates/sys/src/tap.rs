@@ -1,4 +1,4 @@
-//! An interface whose other end is a descriptor (TAP): what the host sends to it is read here, what is
+//! TAP: an interface whose other end is a descriptor: what the host sends to it is read here, what is
 //! written here arrives there.
 
 use std::io;

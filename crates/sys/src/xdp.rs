@@ -655,7 +655,7 @@ mod tests {
                 sent += 1;
             }
             sender.settle();
-            let mut entries = [poll::Entry::new(&receiver, poll::Interest::Read)];
+            let mut entries = [poll::PollFd::new(&receiver, poll::Interest::Read)];
             let limit = Some(Duration::from_secs(5));
             assert_eq!(poll::wait(&mut entries, limit).expect("polls"), 1);
             while let Some(frame) = receiver.take() {

@@ -1,4 +1,4 @@
-//! `tests/programs/extremes_calls.h`: a call of every function of the C binding, for the test that gives
+//! Calls with extremes, `tests/programs/extremes_calls.h`: a call of every function of the C binding, for the test that gives
 //! each argument its extremes in turn (`tests/programs/extremes.c`).
 //!
 //! A parameter becomes a call of a `take_…` function of `tests/programs/extremes.h`, by its declaration

@@ -122,13 +122,15 @@ fn check_size(size: c_int) -> Checked<usize> {
 
 unsafe fn load(address: *const c_void, length: usize) -> u64 {
     let mut bytes = [0; 8];
-    // SAFETY: the caller's promise; the size was checked to fit.
+    // SAFETY: `address` holds a logical of `length` bytes (MPI 5.0, section 20, `MPI_Abi_set_fortran_booleans`),
+    // and these are at most eight.
     unsafe { std::ptr::copy_nonoverlapping(address.cast(), bytes.as_mut_ptr(), length) };
     u64::from_ne_bytes(bytes)
 }
 
 unsafe fn store(address: *mut c_void, length: usize, value: u64) {
-    // SAFETY: the caller's promise; the size was checked to fit.
+    // SAFETY: `address` has room for a logical of `length` bytes (MPI 5.0, section 20,
+    // `MPI_Abi_get_fortran_booleans`), and these are at most eight.
     unsafe { std::ptr::copy_nonoverlapping(value.to_ne_bytes().as_ptr(), address.cast(), length) };
 }
 

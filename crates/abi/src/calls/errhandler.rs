@@ -93,8 +93,7 @@ pub fn session_get_errhandler(
 }
 
 pub fn session_call_errhandler(session: &SessionObject, errorcode: c_int) -> Checked<()> {
-    let handle = session.handle.load(Ordering::Relaxed);
-    entry::call_session_handler(c::Session(handle), errorcode);
+    entry::call_session_handler(session.handle(), errorcode);
     Ok(())
 }
 

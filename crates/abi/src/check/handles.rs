@@ -1,4 +1,4 @@
-//! What handles stand for. A predefined handle is found by its number, any other in its table.
+//! Objects that handles stand for. A predefined handle is found by its number, any other in its table.
 
 use std::ffi::c_int;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! From objects back to their handles, and from contexts to communicators: callbacks get the handles
+//! Registry of handles, from objects back to them, and of communicators by context: callbacks get the handles
 //! that the program knows, and errors of requests belong to the communicator of their context.
 
 use std::collections::HashMap;

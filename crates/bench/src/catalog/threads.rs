@@ -1,4 +1,4 @@
-//! Many threads a side, each with a tag of its own: the last two figures of part C.
+//! Experiments with many threads a side, each with a tag of its own: the last two figures of part C.
 
 use super::{budget, per_implementation, powers};
 use crate::experiment::{
@@ -136,8 +136,8 @@ fn series(
             "",
             |implementation| {
                 let mut implementations = participants.implementations.iter();
-                let member = implementations.find(|member| member.index == implementation);
-                let role = member.map_or(Role::Peer, |member| member.role);
+                let found = implementations.find(|one| one.index == implementation);
+                let role = found.map_or(Role::Peer, |found| found.role);
                 places(role, fibers)
                     .into_iter()
                     .map(|place| (place as f64, cell(implementation, place, fibers)))

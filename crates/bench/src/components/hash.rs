@@ -1,4 +1,4 @@
-//! The matching table under the loop of `peers/hash.hpp`.
+//! Matching table under the loop of `peers/hash.hpp`.
 
 use super::{Request, mean_of_threads, random_of, sweep};
 use anyhow::{Context, Result, bail};

@@ -166,10 +166,10 @@ fn members_get_in_past_ten_thousand_strangers_a_second() {
                 assert!(
                     took < BOUND,
                     "seed {seed}, {hosts} hosts: rank {rank} was heard after {took} ns; {}",
-                    crowd.ranks[0].strangers()
+                    crowd.ranks[0].refusals()
                 );
             }
-            assert!(crowd.ranks[0].strangers().of(Refusal::Crowded) > 4000);
+            assert!(crowd.ranks[0].refusals().of(Refusal::Crowded) > 4000);
         }
     }
     println!("at most {} ms", worst / MS);
@@ -184,7 +184,7 @@ fn members_do_not_push_each_other_out() {
     for step in 0..400usize {
         crowd.pass(2, step % 50 == 49);
     }
-    let away = crowd.ranks[0].strangers().all();
+    let away = crowd.ranks[0].refusals().all();
     assert_eq!((crowd.heard.len(), away), (MEMBERS, 0));
 }
 
@@ -201,7 +201,7 @@ fn without_descriptors_a_rank_rests() {
     for _ in 0..1000 {
         crowd.pass(4, true);
     }
-    let strangers = crowd.ranks[0].strangers();
+    let strangers = crowd.ranks[0].refusals();
     assert_eq!(strangers.of(Refusal::Crowded), 20, "{strangers}");
     let mut world = locked(&crowd.world);
     let asked = world.accepts - before;

@@ -665,7 +665,7 @@ impl Play {
                 }
                 if !session.gets.is_empty()
                     || !session.puts.is_empty()
-                    || !session.landings.is_empty()
+                    || !session.incoming_puts.is_empty()
                 {
                     return said("transfers are under way with");
                 }
@@ -682,16 +682,16 @@ impl Play {
                         other.processed
                     ));
                 }
-                if kept > other.owed {
+                if kept > other.unacked_bytes {
                     return Err(format!(
                         "rank {rank} keeps {kept} bytes, rank {peer} owes an acknowledgement of {}",
-                        other.owed
+                        other.unacked_bytes
                     ));
                 }
-                if other.owed >= ACKNOWLEDGE {
+                if other.unacked_bytes >= ACKNOWLEDGE {
                     return Err(format!(
                         "rank {peer} owes an acknowledgement of {} bytes",
-                        other.owed
+                        other.unacked_bytes
                     ));
                 }
                 if session.generation != other.generation
@@ -714,10 +714,10 @@ impl Play {
                 let Some(it) = session else { continue };
                 self.note(|| {
                     format!(
-                        "rank {rank} with {peer}: generation {}, live {}, link {}, dialing {}, parting {}, bade {}, {:?}, \
-                         processed {}, owed {}, sent and kept {:?}, flushed {}, gets {}, puts {}, landings {}",
-                        it.generation, it.is_live(), it.link.is_some(), it.dialing.is_some(), it.parting, it.bade, it.presence,
-                        it.processed, it.owed, it.out.held(), it.out.is_flushed(), it.gets.len(), it.puts.len(), it.landings.len()
+                        "rank {rank} with {peer}: generation {}, live {}, link {}, dialing {}, goodbye_received {}, goodbye_sent {}, {:?}, \
+                         processed {}, unacked_bytes {}, sent and kept {:?}, flushed {}, gets {}, puts {}, incoming_puts {}",
+                        it.generation, it.is_live(), it.link.is_some(), it.dialing.is_some(), it.goodbye_received, it.goodbye_sent, it.presence,
+                        it.processed, it.unacked_bytes, it.out.held(), it.out.is_flushed(), it.gets.len(), it.puts.len(), it.incoming_puts.len()
                     )
                 });
             }
@@ -770,12 +770,12 @@ impl Play {
         // Who has said goodbye itself is not waited for.
         let mut spoken = spoken;
         if let Some(fabric) = &self.fabrics[rank] {
-            let parting = |peer: &usize| {
+            let goodbye_received = |peer: &usize| {
                 fabric.sessions[*peer]
                     .as_ref()
-                    .is_some_and(|session| session.parting)
+                    .is_some_and(|session| session.goodbye_received)
             };
-            spoken.retain(|peer| !parting(peer));
+            spoken.retain(|peer| !goodbye_received(peer));
         }
         self.end(rank);
         self.settle(|_| false)?;

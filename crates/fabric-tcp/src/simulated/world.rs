@@ -16,7 +16,7 @@ use weft_fabric::Region;
 use weft_sys::socket::{NotAccepted, Part};
 
 use super::model::POISON;
-use crate::bell::About;
+use crate::network::{EventSource, Readiness};
 
 /// Bytes that a new connection takes at once, as every kernel does.
 const AT_ONCE: usize = 1000;
@@ -122,7 +122,7 @@ struct Line {
 
 struct Node {
     backlogs: Vec<VecDeque<usize>>,
-    watched: BTreeMap<Id, (About, bool)>,
+    watched: BTreeMap<Id, (EventSource, bool)>,
     due: u64,
     alive: bool,
 }
@@ -201,20 +201,24 @@ impl World {
         self.nodes[node].watched.remove(&id);
     }
 
-    pub fn watch(&mut self, node: usize, id: Id, about: About, room: bool) {
-        self.nodes[node].watched.insert(id, (about, room));
+    pub fn watch(&mut self, node: usize, id: Id, source: EventSource, room: bool) {
+        self.nodes[node].watched.insert(id, (source, room));
     }
 
-    /// What has news at a host: about what, whether it can be read, whether there is room that is waited for.
-    pub fn ready(&mut self, node: usize) -> Vec<(About, bool, bool)> {
+    /// The watched streams of a host that are ready.
+    pub fn ready(&mut self, node: usize) -> Vec<Readiness> {
         let mut ready = Vec::new();
-        for (id, (about, watched)) in &self.nodes[node].watched {
+        for (id, (source, watched)) in &self.nodes[node].watched {
             let (readable, room) = match *id {
                 Id::Listener(node, index) => (!self.nodes[node].backlogs[index].is_empty(), false),
                 Id::End(line, side) => self.state(line, side),
             };
-            if readable || room && *watched {
-                ready.push((*about, readable, room && *watched));
+            let writable = room && *watched;
+            if readable || writable {
+                ready.push(Readiness {
+                    source: *source,
+                    writable,
+                });
             }
         }
         // In no order.

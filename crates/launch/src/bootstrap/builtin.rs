@@ -10,7 +10,7 @@ use weft_sys::{MemoryFile, descriptor, lifeline, passing};
 use super::environment::Place;
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher};
-use crate::control::{ANSWER, Answer, Message};
+use crate::control::{ANSWER, Answer, Message, Told};
 use weft_secure::Key;
 
 /// A rank that our own launcher started.
@@ -56,7 +56,7 @@ impl Builtin {
         };
         // Ranks of a job on one host have nothing to ask.
         if place.local_size != place.size {
-            let (key, hosts) = places(place.size, |question| rank.ask(question))?;
+            let (key, hosts) = ask_hosts(place.size, |question| rank.ask(question))?;
             (rank.hosts, rank.key) = (hosts, Some(key));
         }
         Ok(rank)
@@ -82,14 +82,14 @@ impl Builtin {
 }
 
 /// Asks where the ranks of a job are, part by part.
-fn places(
+fn ask_hosts(
     ranks: u32,
     ask: impl Fn(&Message) -> Result<Answer, BootstrapError>,
 ) -> Result<(Key, HostMap), BootstrapError> {
     let mut text = String::new();
     loop {
-        let answer = ask(&Message::AskPlaces { from: text.len() })?;
-        let Answer::Places { key, total, part } = answer else {
+        let answer = ask(&Message::AskHosts { from: text.len() })?;
+        let Answer::Hosts { key, total, part } = answer else {
             return Err(unexpected("where the other ranks are", &answer));
         };
         text += &part;
@@ -193,16 +193,16 @@ impl Launcher for Builtin {
 
     // If the launcher is gone, the lifeline ends us at this very moment: nothing to be done about it.
     fn initialised(&self) {
-        let _ = Message::Initialised.send(&self.control);
+        let _ = Message::Told(Told::Initialised).send(&self.control);
     }
 
     fn finalised(&self) {
-        let _ = Message::Finalised.send(&self.control);
+        let _ = Message::Told(Told::Finalised).send(&self.control);
     }
 
     fn abort(&self, code: i32, text: &str) {
         let text = text.to_owned();
-        let _ = Message::Abort { code, text }.send(&self.control);
+        let _ = Message::Told(Told::Abort { code, text }).send(&self.control);
     }
 }
 
@@ -290,7 +290,7 @@ mod tests {
 
     /// However many ranks there are: of each answer, as much as a socket takes.
     #[test]
-    fn places_of_any_number_of_ranks_are_told() {
+    fn hosts_of_any_number_of_ranks_are_told() {
         use super::*;
         use weft_sys::descriptor::{Carries, socket_pair};
         const RANKS: u32 = 9000;
@@ -305,17 +305,17 @@ mod tests {
             question.send(&rank).map_err(lost)?;
             let mut bytes = vec![0; ANSWER];
             let (count, _) = passing::receive(&launcher, &mut bytes).map_err(lost)?;
-            let Some(Message::AskPlaces { from }) = Message::decode(&bytes[..count]) else {
+            let Some(Message::AskHosts { from }) = Message::decode(&bytes[..count]) else {
                 panic!("another question");
             };
             // As the launcher does: what does not go at once does not go at all.
-            let answer = Answer::places(&key, &all, from).encode();
+            let answer = Answer::hosts(&key, &all, from).encode();
             assert!(answer.len() <= ANSWER);
             passing::send(&launcher, &answer, &[]).map_err(lost)?;
             let (count, _) = passing::receive(&rank, &mut bytes).map_err(lost)?;
             Ok(Answer::decode(&bytes[..count]).expect("an answer"))
         };
-        let (told, found) = places(RANKS, ask).expect("all of it");
+        let (told, found) = ask_hosts(RANKS, ask).expect("all of it");
         assert!(told == key && found == hosts);
     }
 

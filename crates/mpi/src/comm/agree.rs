@@ -9,12 +9,13 @@
 use std::sync::Arc;
 
 use weft_atomic::Ordering;
-use weft_fabric::GUEST_KEY;
+use weft_fabric::{GUEST_KEY, Region};
 
 use super::{Comm, UNNAMED};
 use crate::buffer;
 use crate::coll::Cut;
-use crate::engine::request::RequestId;
+use crate::engine::RequestId;
+use crate::engine::schedule::Recipient;
 use crate::error::{Error, ErrorClass, Result};
 use crate::process::Process;
 use crate::schedule::{Schedule, Span, Step};
@@ -52,7 +53,7 @@ impl Process {
 }
 
 /// The context that members have been told.
-pub(crate) fn told(context: u32) -> Result<u32> {
+pub(super) fn told(context: u32) -> Result<u32> {
     if context != UNNAMED {
         return Ok(context);
     }
@@ -60,6 +61,16 @@ pub(crate) fn told(context: u32) -> Result<u32> {
         ErrorClass::Other,
         "the process that leads the creation of this communicator has no context left; create communicators once and reuse them",
     ))
+}
+
+impl Recipient for Comm {
+    /// The context that its members have agreed on, in four bytes.
+    fn tell(&self, bytes: Region) -> Result<()> {
+        let mut word = [0; CONTEXT];
+        bytes.copy_to_slice(&mut word);
+        self.name(told(u32::from_le_bytes(word))?);
+        Ok(())
+    }
 }
 
 impl Comm {
@@ -126,8 +137,9 @@ impl Comm {
         }
         let place = if first { 0 } else { CONTEXT };
         steps.push(Step::Fence);
-        steps.push(Step::Name {
-            comm: Arc::clone(copy),
+        let recipient: Arc<dyn Recipient> = Arc::<Self>::clone(copy);
+        steps.push(Step::Tell {
+            recipient,
             from: whole.part(place, CONTEXT),
         });
         self.begin(Schedule {

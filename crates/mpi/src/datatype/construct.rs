@@ -8,8 +8,8 @@ use super::bounds::{Bounds, too_large};
 use super::layout::Layout;
 use super::signature::Signature;
 use super::{Basic, Datatype, Kind, Recipe};
-use crate::comm::Extras;
 use crate::error::{Error, ErrorClass, Result};
+use crate::extras::Extras;
 
 /// What a recipe amounts to.
 struct Parts {

@@ -1,4 +1,4 @@
-//! In a circle: one frame each, or shares of bytes by weight.
+//! Round robin: one frame each, or shares of bytes by weight.
 
 use super::{Backlog, CLIENTS, Policy, Turn, first_from};
 

@@ -1,4 +1,4 @@
-//! Serve who signalled: first come, first served, queue by queue.
+//! Signalled order: first come, first served, queue by queue.
 
 use super::{Backlog, CLIENTS, Policy, Turn};
 

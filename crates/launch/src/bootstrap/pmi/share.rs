@@ -11,7 +11,7 @@
 //! The name stands in no file system and is gone with the socket; only processes of the same network
 //! namespace can reach it, which is what makes a *host* here. Who connects must run as the same user, as
 //! the kernel tells, and know the job's key; all others are dropped, and a slow one delays nobody. Of too many
-//! that have not shown the key [`Admission`] says who goes. Who
+//! that have not shown the key [`EvictionPolicy`] says who goes. Who
 //! listens must run as the same user too, before the key is shown to it.
 
 use std::io::{self, ErrorKind};
@@ -29,7 +29,7 @@ use weft_sys::socket::NotAccepted;
 use weft_sys::{process, random};
 
 use super::super::BootstrapError;
-use weft_secure::{Admission, Key, SILENT, Source};
+use weft_secure::{EvictionPolicy, Key, SILENT, Source};
 
 use crate::hex::hex;
 
@@ -93,7 +93,7 @@ impl Door {
             key,
             waiting: Vec::new(),
             next: 0,
-            admission: Admission::new(),
+            eviction: EvictionPolicy::new(),
             served: 0,
         };
         let mut rests_until: Option<Instant> = None;
@@ -176,7 +176,7 @@ struct Guests<'a> {
     /// Who has not shown a key, in the order in which they came.
     waiting: Vec<(u64, OwnedFd)>,
     next: u64,
-    admission: Admission,
+    eviction: EvictionPolicy,
     served: u32,
 }
 
@@ -199,7 +199,7 @@ impl Guests<'_> {
         self.waiting.sort_unstable_by_key(|(number, _)| *number);
         let numbers = self.waiting.iter().map(|(number, _)| *number);
         let all: Vec<_> = numbers.map(|number| (number, Source::LOCAL)).collect();
-        let Some(victim) = self.admission.victim(&all) else {
+        let Some(victim) = self.eviction.victim(&all) else {
             return false;
         };
         let place = |waiting: &[(u64, OwnedFd)]| {

@@ -1,0 +1,174 @@
+//! The whole protocol over a simulated network, decided by a seed: what is tested is the endpoint as it runs, from
+//! the call to the goodbye.
+//!
+//! ```text
+//!   play   one hand drives all endpoints: sends, signals, grants, gets, puts, revokes, looks, lets time pass
+//!   model  what was taken for sending, and what must come of it
+//!   world  streams under virtual time: pieces, delay, slowness, stalls, cuts at any byte
+//!   decoys what addresses cost that do not work
+//!   crowd  many who call one rank at once, members and strangers; no descriptors left
+//! ```
+//!
+//! # What is replaced
+//! The kernel and the wire alone: streams, listening, the events of the descriptor, the clock. Real are the
+//! connect with its handshakes, the records of encryption, select, acknowledging, resending and portals.
+//! Simulated streams do what TCP does, not how: bytes arrive in order or not at all; those that were handed over
+//! and not delivered are lost with the connection; what has been delivered can be read also after a reset; a side
+//! may learn late that its connection is gone; and what the other host has not got counts as unacknowledged.
+//!
+//! # A failure
+//! names its seed, is made as short as it goes, and shows what happened. It is played again by
+//! `WEFT_SEED=… cargo test -p weft-fabric-tcp simulated`, with `WEFT_STEPS=…` for a shorter part.
+
+mod crowd;
+mod decoys;
+mod model;
+mod play;
+mod world;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use weft_fabric::{Bell, Load, Region, Ticket};
+use weft_secure::Source;
+use weft_sys::socket::{NotAccepted, Part};
+
+use crate::network::{EVENTS, EventSource, Network, Poller, Readiness, Stream};
+use world::{Id, World};
+
+/// The world, as one rank sees it.
+#[derive(Clone)]
+struct Simulated {
+    world: Arc<Mutex<World>>,
+    node: usize,
+}
+
+/// An end of a simulated connection, or what listens for them.
+struct SimulatedStream {
+    world: Arc<Mutex<World>>,
+    id: Id,
+}
+
+fn locked(world: &Mutex<World>) -> MutexGuard<'_, World> {
+    // A test that fails leaves it poisoned, and its endpoints are dropped yet.
+    world.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Simulated {
+    fn world(&self) -> MutexGuard<'_, World> {
+        locked(&self.world)
+    }
+
+    fn stream(&self, id: Id) -> SimulatedStream {
+        let world = self.world.clone();
+        SimulatedStream { world, id }
+    }
+}
+
+impl Stream for SimulatedStream {
+    fn send(&self, parts: &[Part<'_>]) -> io::Result<Option<usize>> {
+        Ok(locked(&self.world).send(self.id, parts)?)
+    }
+
+    fn receive(&self, lent: Region, rest: &mut [u8]) -> io::Result<Option<usize>> {
+        Ok(locked(&self.world).receive(self.id, lent, rest)?)
+    }
+
+    fn unacknowledged(&self) -> io::Result<usize> {
+        Ok(locked(&self.world).unacknowledged(self.id))
+    }
+
+    /// Buffers are as the seed says.
+    fn fit(&self) {}
+
+    fn is_connected(&self) -> io::Result<bool> {
+        Ok(locked(&self.world).is_connected(self.id)?)
+    }
+}
+
+impl Drop for SimulatedStream {
+    fn drop(&mut self) {
+        locked(&self.world).close(self.id);
+    }
+}
+
+impl Network for Simulated {
+    type Stream = SimulatedStream;
+    type Bell = Self;
+
+    fn now(&self) -> u64 {
+        self.world().now()
+    }
+
+    fn connect(&self, address: &SocketAddr, _: Duration) -> io::Result<SimulatedStream> {
+        let id = self.world().connect(self.node, address)?;
+        Ok(self.stream(id))
+    }
+
+    fn accept(&self, listener: &SimulatedStream) -> Result<(SimulatedStream, Source), NotAccepted> {
+        let (id, from) = self.world().accept(listener.id)?;
+        let source = Source::of(IpAddr::from([10, 0, 0, from as u8]));
+        Ok((self.stream(id), source))
+    }
+}
+
+impl Poller<SimulatedStream> for Simulated {
+    fn watch(&self, stream: &SimulatedStream, source: EventSource, room: bool) -> io::Result<()> {
+        self.world().watch(self.node, stream.id, source, room);
+        Ok(())
+    }
+
+    fn rewatch(&self, stream: &SimulatedStream, source: EventSource, room: bool) -> io::Result<()> {
+        self.watch(stream, source, room)
+    }
+
+    fn unwatch(&self, stream: &SimulatedStream) {
+        self.world().unwatch(self.node, stream.id);
+    }
+
+    fn poll(&self, report: impl FnMut(Readiness)) {
+        let ready = self.world().ready(self.node);
+        ready.into_iter().take(EVENTS).for_each(report);
+    }
+
+    fn set_due(&self, due: u64) {
+        self.world().set_due(self.node, due);
+    }
+
+    fn hurry(&self) {}
+
+    /// Looks are the more different, the more often the seed decides which kind they are.
+    fn slept(&self) -> bool {
+        self.world().lot(3)
+    }
+}
+
+impl Bell for Simulated {
+    fn prepare(&self) -> Ticket {
+        Ticket(0)
+    }
+
+    fn cancel(&self, _: Ticket) {}
+
+    /// Nobody else runs: time passes.
+    fn wait(&self, _: Ticket, limit: Option<Duration>) {
+        let limit = limit.unwrap_or(Duration::from_millis(1));
+        self.world().pass(limit);
+    }
+
+    fn ring(&self) {}
+
+    fn load(&self) -> Load {
+        Load { awake: 0, cores: 1 }
+    }
+
+    fn yield_core(&self) -> bool {
+        false
+    }
+
+    fn polls_per_clock_read(&self) -> u32 {
+        weft_fabric::waiting::POLLS_PER_CLOCK_READ
+    }
+}

@@ -264,7 +264,7 @@ impl RankProcesses {
     /// A sentence, if no spare is left or it cannot be started.
     pub fn restart(&mut self, rank: u32, program: &Program) -> Result<Started, String> {
         let local = self.local(rank).ok_or("it is on another host")?;
-        if !self.segment.watch.seat_anew(local as u32) {
+        if !self.segment.watch.assign_spare(local as u32) {
             return Err(format!(
                 "{} processes of this job were started anew before",
                 self.share.spares

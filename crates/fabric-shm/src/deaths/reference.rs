@@ -1,4 +1,4 @@
-//! What must be: a plain record of a history, kept outside of the segment, to which all that the ranks see
+//! Reference: a plain record of a history, kept outside of the segment, to which all that the ranks see
 //! is compared.
 
 use weft_fabric::{Region, SyncKey, Token};
@@ -58,7 +58,7 @@ pub(super) struct Moving {
 }
 
 /// All that is known of a history.
-pub(super) struct Truth {
+pub(super) struct Reference {
     pub ranks: usize,
     pub plans: Vec<Vec<Act>>,
     /// By sender and receiver.
@@ -78,7 +78,7 @@ pub(super) fn byte(of: u64, at: usize) -> u8 {
     (of.wrapping_mul(0x9E37_79B9).wrapping_add(at as u64 * 7) >> 3) as u8
 }
 
-impl Truth {
+impl Reference {
     pub fn new(random: &mut Random) -> Self {
         let ranks = 2 + random.below(3) as usize;
         let mut plans = Vec::new();

@@ -1,18 +1,15 @@
-//! What a rank leaves behind that is killed between two stores, put there by hand: the others go on once
-//! they are told. `deaths` looks for such states by itself.
+//! Deaths by hand: what a rank leaves behind that is killed between two stores is put there by the test. The others go
+//! on once they are told. `deaths` looks for such states by itself.
 
 use std::sync::Arc;
 
 use weft_atomic::{AtomicU32, Ordering};
-use weft_fabric::{
-    Bell, Fabric, Head, Operation, Peer, Posted, Result, SharedBytes, Sink, SyncKey,
-};
+use weft_fabric::{Fabric, Head, Operation, Peer, Posted, Result, SharedBytes, Sink, SyncKey};
 use weft_sys::Mapping;
 
 use crate::endpoint::Shm;
-use crate::layout::{Segment, initialise};
-use crate::watch::Watch;
-use crate::{Options, segment_size};
+use crate::segment::Segment;
+use crate::{Options, Watch, initialise, segment_size};
 
 /// A job whose ranks are endpoints of this test, and the launcher's view of it.
 fn job(ranks: u32) -> (Watch, Vec<Shm>) {
@@ -22,7 +19,7 @@ fn job(ranks: u32) -> (Watch, Vec<Shm>) {
     let endpoints = (0..ranks)
         .map(|rank| Shm::join(segment.clone(), rank, &Options::default()).expect("joins"))
         .collect();
-    (Watch { segment }, endpoints)
+    (Watch::over(segment), endpoints)
 }
 
 /// Kills the last rank: its process does not leave in order, and is fetched.
@@ -62,8 +59,8 @@ fn claim_the_ring(segment: &Arc<Segment>, rank: u32) {
 #[test]
 fn nobody_stays_deaf_for_a_summary_that_was_not_marked() {
     let (watch, mut ranks) = job(3);
-    // Rank 2 adds itself to the news of rank 0 and is killed before it marks the summary.
-    watch.segment.control(0).words[0].fetch_or(1 << 2, Ordering::AcqRel);
+    // Rank 2 adds its lane to the pending ones of rank 0 and is killed before it marks the summary.
+    watch.segment.control(0).pending_words[0].fetch_or(1 << 2, Ordering::AcqRel);
     let sent = ranks[1].try_send(Peer(0), &[7; 32], &[]);
     assert_eq!(sent, Ok(Posted::Done));
     kill_last(&watch, &mut ranks);
@@ -75,22 +72,30 @@ fn nobody_stays_deaf_for_a_summary_that_was_not_marked() {
 #[test]
 fn nobody_sleeps_on_whose_wake_up_was_taken_along() {
     let (watch, mut ranks) = job(2);
-    let ticket = ranks[0].bell.prepare();
+    let ticket = ranks[0].bell().prepare();
     // Rank 1 takes the announcement and is killed before it rings.
     claim_the_ring(&watch.segment, 0);
     kill_last(&watch, &mut ranks);
     // Whoever holds the ticket sleeps while the word has not changed: see `weft_atomic::doorbell`.
-    assert_ne!(ranks[0].bell.prepare(), ticket, "it was rung all the same");
+    assert_ne!(
+        ranks[0].bell().prepare(),
+        ticket,
+        "it was rung all the same"
+    );
     assert_eq!(poll(&mut ranks[0]), ["lost 1"]);
 }
 
 #[test]
 fn nobody_sleeps_through_an_abort_whose_wake_up_was_taken_along() {
     let (watch, mut ranks) = job(3);
-    let ticket = ranks[0].bell.prepare();
+    let ticket = ranks[0].bell().prepare();
     claim_the_ring(&watch.segment, 0);
     ranks[1].abort(3);
-    assert_ne!(ranks[0].bell.prepare(), ticket, "it was rung all the same");
+    assert_ne!(
+        ranks[0].bell().prepare(),
+        ticket,
+        "it was rung all the same"
+    );
     assert_eq!(poll(&mut ranks[0]), ["lost 1"]);
 }
 
@@ -98,7 +103,7 @@ fn nobody_sleeps_through_an_abort_whose_wake_up_was_taken_along() {
 fn the_dead_are_not_counted_as_awake() {
     let (watch, mut ranks) = job(2);
     // An announcement that stands, as after each sleep that was called off.
-    let _ = ranks[1].bell.prepare();
+    let _ = ranks[1].bell().prepare();
     kill_last(&watch, &mut ranks);
     assert_eq!(watch.awake(), 1, "nor by the ring that tells of the death");
     // Somebody rings it once more who has not heard of it yet.
@@ -109,7 +114,7 @@ fn the_dead_are_not_counted_as_awake() {
 #[test]
 fn who_is_killed_while_it_wakes_another_does_not_spoil_the_count() {
     let (watch, mut ranks) = job(3);
-    let sleeper = ranks[0].bell.clone();
+    let sleeper = ranks[0].bell();
     let asleep = std::thread::spawn(move || {
         let ticket = sleeper.prepare();
         sleeper.wait(ticket, None);

@@ -1,12 +1,12 @@
-//! Who has something for me: the news set for lanes that are rarely used, direct polling for the few
-//! that are used a lot.
+//! Poll set of a receiver: the few inbound lanes that are *hot* and polled directly, and the *pending* ones, of which
+//! senders have said, by a bit in the receiver's control block, that they hold something.
 //!
 //! ```text
 //!   sender                                 receiver
 //!   publish the slot                       looks at the word of the next slot of each hot lane (≤ 4)
-//!   fence                                  looks at the summary of its news
+//!   fence                                  looks at the summary of its pending lanes
 //!   lane hot?   nothing to do              something there: takes the bits, drains those lanes
-//!   not hot:    add my bit to the news
+//!   not hot:    add my bit to the pending
 //!   doorbell announced? ring
 //! ```
 //!
@@ -25,13 +25,13 @@
 //! it. A bit that it finds set is one of its own that the receiver has not taken yet (each bit is
 //! added by one sender only). The receiver takes bits by an atomic exchange, fully fenced, and then
 //! looks at the lanes: so it finds what was published before the load that found the bit set.
-//! SYNC news.add: adding releases the slot, taking acquires it, by [`Bits`].
+//! SYNC pending.add: adding releases the slot, taking acquires it, by [`Bits`].
 //!
 //! *Killed.* A sender that ends between the bit and its summary keeps the lanes of its word from being
-//! looked at. Whoever tells of a death marks the summary: [`recover`].
+//! looked at. Whoever tells of a death marks the summary: [`mark_all`].
 //!
 //! *Asleep.* The doorbell is loaded after all of that; a sleeper announces, fences heavily, then
-//! looks at hot lanes and news. Same argument.
+//! looks at hot and pending lanes. Same argument.
 //!
 //! # Which fences
 //! A sender fences lightly towards a receiver that fences heavily by asking the kernel, and that is
@@ -39,62 +39,48 @@
 //! registered itself, and only after it has seen `fences` set in the receiver's block, which the
 //! receiver sets before it first sleeps or demotes and never takes back. In all other cases the sender
 //! fences fully, which is enough towards a receiver of either sort, because asking the kernel is a
-//! full fence for the asker as well.
+//! full fence for whoever asks as well.
 
+use weft_atomic::bits::{Bits, summaries_for, words_for};
 use weft_atomic::{AtomicU64, FenceMode, Ordering};
 
 use crate::layout::Control;
-use weft_atomic::bits::{Bits, summaries_for, words_for};
 
-/// The news set of a rank of a job of `ranks`.
-fn news(control: &Control, ranks: usize) -> Option<Bits<'_>> {
-    let words = control.words.get(..words_for(ranks))?;
-    let summaries = control.summary.get(..summaries_for(ranks))?;
-    Bits::over(summaries, words, ranks)
+/// The pending lanes of the receiver of `control`, of so many.
+fn pending(control: &Control, lanes: usize) -> Option<Bits<'_>> {
+    let words = control.pending_words.get(..words_for(lanes))?;
+    let summaries = control.pending_summary.get(..summaries_for(lanes))?;
+    Bits::over(summaries, words, lanes)
 }
 
-/// Adds rank `me` to the news of the rank of `control`, for a message just published. Must follow a
-/// full fence. Afterwards the doorbell may be loaded.
+/// The sender: adds its lane, the one from `me`, to the pending ones of the receiver of `control`, for a packet just
+/// published. Must follow a full fence. Afterwards the doorbell may be loaded.
 #[cold]
-pub(crate) fn announce(control: &Control, ranks: usize, me: usize) {
+pub(crate) fn announce(control: &Control, lanes: usize, me: usize) {
     let there = control
-        .words
+        .pending_words
         .get(me / 64)
         .is_some_and(|word: &AtomicU64| word.load(Ordering::Relaxed) >> (me % 64) & 1 != 0);
     if there {
         return;
     }
-    if let Some(bits) = news(control, ranks) {
+    if let Some(bits) = pending(control, lanes) {
         bits.set(me);
         FenceMode::Symmetric.light_after_exchange();
     }
 }
 
-/// Whether there may be news.
-#[inline]
-pub(crate) fn may_be(control: &Control) -> bool {
-    control.summary[0].load(Ordering::Relaxed) != 0
-}
-
-/// Takes all news. Lanes may be looked at after it.
-pub(crate) fn take(control: &Control, ranks: usize, visit: impl FnMut(usize)) {
-    if let Some(bits) = news(control, ranks) {
-        bits.take_all(visit);
-        FenceMode::Symmetric.light_after_exchange();
-    }
-}
-
-/// After a death: the dead may have added itself to the news without having marked the summary, and so have
-/// kept all of its word from being looked at. The next look takes whatever is there.
+/// The launcher, after a death: the dead may have added its lane to the pending ones without having marked the
+/// summary, and so have kept all of its word from being looked at. The next look takes whatever is there.
 #[cold]
-pub(crate) fn recover(control: &Control, ranks: usize) {
-    if let Some(bits) = news(control, ranks) {
+pub(crate) fn mark_all(control: &Control, lanes: usize) {
+    if let Some(bits) = pending(control, lanes) {
         bits.mark_all();
     }
 }
 
-/// Lanes that are polled directly.
-pub(crate) const HOT: usize = if cfg!(fault_points) { 1 } else { 4 };
+/// Most lanes that are polled directly.
+const HOT: usize = if cfg!(fault_points) { 1 } else { 4 };
 
 /// After so many visits of cold lanes that found something, the hot lanes must have earned their
 /// place. A change costs a heavy fence (microseconds), so it must be rare.
@@ -103,20 +89,21 @@ const PERIOD: u32 = if cfg!(fault_points) { 3 } else { 256 };
 /// A hot lane keeps its place if it was productive at least so often in a period.
 const EARNED: u32 = if cfg!(fault_points) { 2 } else { 16 };
 
-/// The hot lanes of a receiver, and the lanes known to hold something.
+/// Poll set of a receiver: its hot lanes, and the lanes known to hold something. The first `length` of `hot` are the
+/// hot ones; `waiting` is the number of bits of `pending`.
 #[derive(Debug)]
-pub(crate) struct Attention {
+pub(crate) struct PollSet {
     hot: [u32; HOT],
     hits: [u32; HOT],
     length: usize,
     cold_hits: u32,
-    /// Lanes that were in the news and are not drained yet.
+    /// Lanes that were announced and are not drained yet.
     pending: Vec<u64>,
     waiting: usize,
     cursor: usize,
 }
 
-/// What to do with a cold lane that was productive.
+/// Change of a cold lane that was productive.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Promotion {
@@ -128,16 +115,31 @@ pub(crate) enum Promotion {
     InPlaceOf(usize),
 }
 
-impl Attention {
-    pub fn new(ranks: usize) -> Self {
+impl PollSet {
+    /// For so many lanes, none of which is hot.
+    pub fn new(lanes: usize) -> Self {
         Self {
             hot: [0; HOT],
             hits: [0; HOT],
             length: 0,
             cold_hits: 0,
-            pending: vec![0; ranks.div_ceil(64)],
+            pending: vec![0; lanes.div_ceil(64)],
             waiting: 0,
             cursor: 0,
+        }
+    }
+
+    /// Whether there may be announced lanes in the control block of this receiver.
+    #[inline]
+    pub fn may_be_announced(control: &Control) -> bool {
+        control.pending_summary[0].load(Ordering::Relaxed) != 0
+    }
+
+    /// Takes all announced lanes, of so many, from the control block of this receiver. Lanes may be looked at after it.
+    pub fn take_announced(&mut self, control: &Control, lanes: usize) {
+        if let Some(bits) = pending(control, lanes) {
+            bits.take_all(|lane| self.note(lane));
+            FenceMode::Symmetric.light_after_exchange();
         }
     }
 
@@ -153,16 +155,16 @@ impl Attention {
         &self.hot[..self.length]
     }
 
-    /// The lane at a hot place.
+    /// The hot lane of this index.
     #[inline]
-    pub fn hot_lane(&self, place: usize) -> usize {
-        self.hot[place] as usize
+    pub fn hot_lane(&self, index: usize) -> usize {
+        self.hot[index] as usize
     }
 
-    /// The lane at this hot place was productive.
+    /// The hot lane of this index was productive.
     #[inline]
-    pub fn hit(&mut self, place: usize) {
-        self.hits[place] = self.hits[place].saturating_add(1);
+    pub fn hit(&mut self, index: usize) {
+        self.hits[index] = self.hits[index].saturating_add(1);
     }
 
     /// A cold lane was productive. The answer is carried out already.
@@ -178,7 +180,7 @@ impl Attention {
             return Promotion::None;
         }
         self.cold_hits = 0;
-        let coldest = (0..HOT).min_by_key(|&place| self.hits[place]).unwrap_or(0);
+        let coldest = (0..HOT).min_by_key(|&index| self.hits[index]).unwrap_or(0);
         let idle = self.hits[coldest] < EARNED;
         self.hits = [0; HOT];
         if !idle {
@@ -243,37 +245,37 @@ mod tests {
 
     #[test]
     fn waiting_lanes_are_served_in_turn() {
-        let mut attention = Attention::new(130);
+        let mut poll_set = PollSet::new(130);
         for lane in [1, 64, 129] {
-            attention.note(lane);
-            attention.note(lane);
+            poll_set.note(lane);
+            poll_set.note(lane);
         }
-        assert_eq!(attention.waiting(), 3);
-        let turns: Vec<_> = (0..6).filter_map(|_| attention.next()).collect();
+        assert_eq!(poll_set.waiting(), 3);
+        let turns: Vec<_> = (0..6).filter_map(|_| poll_set.next()).collect();
         assert_eq!(turns, [1, 64, 129, 1, 64, 129]);
-        attention.done(64);
-        attention.done(64);
-        assert_eq!(attention.waiting(), 2);
-        assert_eq!((attention.next(), attention.next()), (Some(1), Some(129)));
-        attention.done(1);
-        attention.done(129);
-        assert_eq!(attention.next(), None);
+        poll_set.done(64);
+        poll_set.done(64);
+        assert_eq!(poll_set.waiting(), 2);
+        assert_eq!((poll_set.next(), poll_set.next()), (Some(1), Some(129)));
+        poll_set.done(1);
+        poll_set.done(129);
+        assert_eq!(poll_set.next(), None);
     }
 
     #[test]
     fn a_busy_lane_keeps_its_place_and_an_idle_one_loses_it() {
-        let mut attention = Attention::new(8);
+        let mut poll_set = PollSet::new(8);
         for lane in 0..HOT {
-            assert_eq!(attention.cold_hit(lane), Promotion::Hot);
+            assert_eq!(poll_set.cold_hit(lane), Promotion::Hot);
         }
         let mut changes = Vec::new();
         for _ in 0..4 * PERIOD {
             for place in 0..HOT {
-                if attention.hot_lane(place) != 2 {
-                    attention.hit(place);
+                if poll_set.hot_lane(place) != 2 {
+                    poll_set.hit(place);
                 }
             }
-            match attention.cold_hit(7) {
+            match poll_set.cold_hit(7) {
                 Promotion::None => {}
                 other => changes.push(other),
             }

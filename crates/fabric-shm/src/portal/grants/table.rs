@@ -1,4 +1,4 @@
-//! The grants of one rank, as it knows them itself.
+//! Grant table: the grants of one rank, as it knows them itself, with a generation for each use of an index.
 //!
 //! ```text
 //!   Free ── publish ──► Granted ── for once, used up ─────────────► Free
@@ -6,20 +6,22 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use weft_atomic::Ordering;
 use weft_atomic::admission::Admission;
 use weft_fabric::{FabricError, Peer, Region, Result, Rights, Token, Uses};
 
 use super::{
-    Access, GENERATION_BITS, INDEX_BITS, READ, Refusal, UNSEEN, WRITE, WRITING, parts, place_of,
+    Access, GENERATION_BITS, INDEX_BITS, READ, Refusal, UNSEEN, WRITE, WRITING, presence_of,
+    split_token,
 };
-use crate::layout::Segment;
+use crate::segment::Segment;
 
 /// Grants at a time: as many as a token can name. A rank has no more requests than a quarter of it.
 const MOST: usize = 1 << INDEX_BITS;
 
-/// The last generation of a place.
+/// The last generation of an index.
 const LAST: u64 = (1 << GENERATION_BITS) - 1;
 
 /// Old grants that are looked at for each new one. Two keep pace.
@@ -28,6 +30,7 @@ const LOOKS: usize = 2;
 /// The same when no record is free.
 const LOOKS_IF_FULL: usize = 16;
 
+/// State of an index of the table, as drawn above.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Life {
     Free,
@@ -36,7 +39,7 @@ enum Life {
     Closed,
 }
 
-/// What the owner knows of one of its grants.
+/// One index of the table: what the owner knows of its grant.
 #[derive(Debug)]
 struct Grant {
     life: Life,
@@ -66,7 +69,7 @@ impl Grant {
     }
 }
 
-/// Who is inside of a closed grant, the dead left out.
+/// Users inside of a closed grant, the dead left out.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inside {
@@ -77,23 +80,27 @@ pub(crate) enum Inside {
     Others,
 }
 
-/// The grants of one rank. Those below `records` have a record of the same number.
+/// Grants of one rank. Those below `records` have a record of the same number in the segment.
 #[derive(Debug)]
 pub(crate) struct GrantTable {
+    segment: Arc<Segment>,
+    /// The process slot of the rank.
     owner: u32,
     records: u32,
     grants: Vec<Grant>,
-    /// Places with a record that are free.
+    /// Indices with a record that are free.
     free: Vec<u32>,
-    /// Places without one.
+    /// Free indices without one.
     free_unseen: Vec<u32>,
-    /// Places that may be free by now, oldest first, with their generation: grants for once, and closed ones.
+    /// Indices that may be free by now, oldest first, with their generation: grants for once, and closed ones.
     ending: VecDeque<(u32, u64)>,
 }
 
 impl GrantTable {
-    pub fn new(owner: u32, records: u32) -> Self {
+    /// No grants. `records`: how many may have a record in the segment, which has no fewer.
+    pub fn new(segment: Arc<Segment>, owner: u32, records: u32) -> Self {
         Self {
+            segment,
             owner,
             records,
             grants: Vec::new(),
@@ -103,24 +110,23 @@ impl GrantTable {
         }
     }
 
-    fn admission<'a>(&'a self, segment: &'a Segment, index: u32) -> &'a Admission {
+    fn admission(&self, index: u32) -> &Admission {
         if index >= self.records {
             return &self.grants[index as usize].unseen;
         }
-        let record = segment.grant(self.owner, index);
+        let record = self.segment.grant(self.owner, index);
         &record.expect("there are no fewer records").admission
     }
 
     /// Publishes a grant.
     pub fn publish(
         &mut self,
-        segment: &Segment,
         region: Region,
         to: Option<Peer>,
         rights: Rights,
         uses: Uses,
     ) -> Result<Token> {
-        let index = self.place(segment)?;
+        let index = self.free_index()?;
         let tag = |has: bool, tag: u8| if has { tag } else { 0 };
         let grant = &mut self.grants[index as usize];
         grant.life = Life::Granted;
@@ -136,7 +142,7 @@ impl GrantTable {
         }
         let mut token = generation << INDEX_BITS | u64::from(index);
         if index < self.records
-            && let Some(record) = segment.grant(self.owner, index)
+            && let Some(record) = self.segment.grant(self.owner, index)
         {
             let start = region.as_ptr().expose_provenance() as u64;
             record.start.store(start, Ordering::Relaxed);
@@ -146,15 +152,15 @@ impl GrantTable {
         } else {
             token |= UNSEEN;
         }
-        self.admission(segment, index)
+        self.admission(index)
             .open(generation, uses == Uses::Once, tags);
         Ok(Token(token))
     }
 
-    /// A place that nobody uses, with a record if one is free.
-    fn place(&mut self, segment: &Segment) -> Result<u32> {
+    /// An index that nobody uses, with a record if one is free.
+    fn free_index(&mut self) -> Result<u32> {
         let full = self.free.is_empty() && self.grants.len() >= self.records as usize;
-        self.reclaim(segment, if full { LOOKS_IF_FULL } else { LOOKS });
+        self.reclaim(if full { LOOKS_IF_FULL } else { LOOKS });
         if let Some(index) = self.free.pop() {
             return Ok(index);
         }
@@ -177,7 +183,7 @@ impl GrantTable {
     }
 
     /// Looks at the oldest grants that may have ended and frees those that have.
-    fn reclaim(&mut self, segment: &Segment, looks: usize) {
+    fn reclaim(&mut self, looks: usize) {
         for _ in 0..looks.min(self.ending.len()) {
             let Some((index, generation)) = self.ending.pop_front() else {
                 return;
@@ -189,8 +195,8 @@ impl GrantTable {
             }
             let ended = match grant.life {
                 Life::Free => continue,
-                Life::Granted => grant.served == 0 && self.admission(segment, index).is_over(),
-                Life::Closed => self.inside(segment, index, |_| true) == Inside::Nobody,
+                Life::Granted => grant.served == 0 && self.admission(index).is_over(),
+                Life::Closed => self.inside(index, |_| true) == Inside::Nobody,
             };
             if ended {
                 self.retire(index);
@@ -204,7 +210,7 @@ impl GrantTable {
         let grant = &mut self.grants[index as usize];
         grant.life = Life::Free;
         grant.region = Region::EMPTY;
-        // A place that has had all its generations is not used again.
+        // An index that has had all its generations is not used again.
         if grant.generation < LAST {
             let free = if index < self.records {
                 &mut self.free
@@ -216,7 +222,7 @@ impl GrantTable {
     }
 
     fn find(&self, token: Token) -> Option<u32> {
-        let (index, generation, unseen) = parts(token);
+        let (index, generation, unseen) = split_token(token);
         let grant = self.grants.get(index as usize)?;
         let same = grant.life == Life::Granted
             && grant.generation == generation
@@ -237,10 +243,10 @@ impl GrantTable {
     }
 
     /// Takes a grant back: no user may enter from now on. `None` if there is no such grant; otherwise
-    /// its place, and whether it was live. Users inside may still move bytes: see [`Self::inside`].
-    pub fn close(&mut self, segment: &Segment, token: Token) -> Option<(u32, bool)> {
+    /// its index, and whether it was live. Users inside may still move bytes: see [`Self::inside`].
+    pub fn close(&mut self, token: Token) -> Option<(u32, bool)> {
         let index = self.find(token)?;
-        let live = self.admission(segment, index).close();
+        let live = self.admission(index).close();
         let grant = &mut self.grants[index as usize];
         grant.life = Life::Closed;
         grant.served = 0;
@@ -249,19 +255,20 @@ impl GrantTable {
     }
 
     /// Who is inside of a closed grant. `notices`: whether a peer that reads will notice that it was not waited for.
-    pub fn inside(&self, segment: &Segment, index: u32, notices: impl Fn(Peer) -> bool) -> Inside {
-        if self.admission(segment, index).users() == 0 {
+    pub fn inside(&self, index: u32, notices: impl Fn(Peer) -> bool) -> Inside {
+        if self.admission(index).users() == 0 {
             return Inside::Nobody;
         }
-        let place = place_of(self.owner, index);
+        let here = presence_of(self.owner, index);
+        let segment = &self.segment;
         let mut inside = Inside::Nobody;
-        for seat in 0..segment.shape().ranks {
-            let presence = segment.control(seat).mover.presence.place();
+        for slot in 0..segment.shape().process_slots {
+            let presence = segment.control(slot).origin.presence.place();
             // The dead are asked for last: their process was fetched before.
-            if presence & !WRITING != place || seat == self.owner || segment.is_dead(seat) {
+            if presence & !WRITING != here || slot == self.owner || segment.is_dead(slot) {
                 continue;
             }
-            if presence & WRITING != 0 || !notices(Peer(seat)) {
+            if presence & WRITING != 0 || !notices(Peer(slot)) {
                 return Inside::Others;
             }
             inside = Inside::Readers;
@@ -275,8 +282,8 @@ impl GrantTable {
     }
 
     /// Puts a closed grant aside until those inside have left, who are told that it is void.
-    pub fn give_up(&mut self, segment: &Segment, index: u32) {
-        self.admission(segment, index).void();
+    pub fn give_up(&mut self, index: u32) {
+        self.admission(index).void();
         let generation = self.grants[index as usize].generation;
         self.ending.push_back((index, generation));
     }
@@ -284,7 +291,6 @@ impl GrantTable {
     /// Counts a peer in for whom the owner moves the bytes; answers the part of the region.
     pub fn serve(
         &mut self,
-        segment: &Segment,
         token: Token,
         access: Access,
         user: Peer,
@@ -301,7 +307,7 @@ impl GrantTable {
             .zip(usize::try_from(length).ok())
             .and_then(|(offset, length)| grant.region.part(offset, length))
             .filter(|_| grant.rights & access.tag() != 0);
-        let admission = self.admission(segment, index);
+        let admission = self.admission(index);
         let part = match part {
             _ if !admission.is_live() => return Err(Refusal::NotGranted),
             None => return Err(Refusal::Outside),

@@ -1,8 +1,9 @@
-//! The endpoint of a job whose dead may be replaced: ranks outside, seats inside.
+//! Respawnable endpoint: that of a job whose dead may be replaced. Ranks outside, process slots inside.
 //!
-//! A rank keeps its number when its process is started anew, and gets another seat. [`Seated`] wraps
-//! the endpoint among seats and translates. The old seat is lost before the new one is heard of,
-//! always: a message of a seat that was not known before says that the one before it is gone.
+//! A rank keeps its number when its process is started anew, and gets another process slot: its next incarnation.
+//! [`RespawnableEndpoint`] wraps the endpoint among process slots and translates. The old incarnation is lost before
+//! the new one is heard of, always: a message of an incarnation that was not known before says that the one before it
+//! is gone.
 
 use std::sync::Arc;
 
@@ -12,58 +13,47 @@ use weft_fabric::{
 };
 
 use crate::endpoint::Shm;
-use crate::layout::Segment;
+use crate::segment::Segment;
 
-/// An endpoint of this process as ranks see it, whether or not the job has spare seats.
+/// The endpoint of this process as ranks see it, whether or not the job has spare process slots.
 #[must_use]
-pub fn seated(endpoint: Shm) -> Box<dyn Fabric> {
-    if endpoint.segment.members() == endpoint.segment.shape().ranks {
+pub fn respawnable(endpoint: Shm) -> Box<dyn Fabric> {
+    let segment = endpoint.members().segment().clone();
+    if segment.members() == segment.shape().process_slots {
         return Box::new(endpoint);
     }
-    Box::new(Seated::new(endpoint))
+    let slots = SlotTable::new(segment, endpoint.members().me());
+    Box::new(RespawnableEndpoint {
+        inner: endpoint,
+        slots,
+    })
 }
 
-/// An endpoint among seats, as ranks see it.
-struct Seated {
+/// An endpoint among process slots, as ranks see it.
+struct RespawnableEndpoint {
     inner: Shm,
-    seats: Seats,
+    slots: SlotTable,
 }
 
-/// Which seat each rank has, as far as was heard.
-struct Seats {
+/// Slot table: the process slot of each rank's incarnation, as far as was heard.
+struct SlotTable {
     segment: Arc<Segment>,
+    /// The rank of this process.
     me: u32,
     of_rank: Vec<u32>,
-    /// Of each rank: its seat is lost, and that was said.
+    /// Of each rank: its incarnation is lost, and that was said.
     lost: Vec<bool>,
 }
 
-impl Seated {
-    fn new(inner: Shm) -> Self {
-        let segment = inner.segment.clone();
-        let me = segment.rank_of(inner.me).unwrap_or(inner.me);
-        let of_rank: Vec<u32> = (0..segment.members())
-            .map(|rank| segment.seat_of(rank))
-            .collect();
-        Self {
-            seats: Seats {
-                me,
-                lost: vec![false; of_rank.len()],
-                of_rank,
-                segment,
-            },
-            inner,
-        }
-    }
-
-    /// The seat of a rank; of none, a seat that does not exist.
+impl RespawnableEndpoint {
+    /// The process slot of a rank; of none, a slot that does not exist.
     #[inline]
-    fn seat(&self, rank: Peer) -> Peer {
-        let seat = self.seats.of_rank.get(rank.index());
-        Peer(seat.copied().unwrap_or(u32::MAX))
+    fn slot(&self, rank: Peer) -> Peer {
+        let slot = self.slots.of_rank.get(rank.index());
+        Peer(slot.copied().unwrap_or(u32::MAX))
     }
 
-    /// An error about a seat, as one about its rank.
+    /// An error about a process slot, as one about its rank.
     #[cold]
     fn named(&self, error: FabricError, rank: Peer) -> FabricError {
         match error {
@@ -83,41 +73,78 @@ impl Seated {
     }
 }
 
-impl Seats {
-    /// A rank was heard of at a seat: if it is another one than before, that one is gone.
-    fn hear(&mut self, rank: u32, seat: u32, sink: &mut dyn Sink) {
-        let place = rank as usize;
-        if self.of_rank[place] == seat {
+impl SlotTable {
+    /// The table of the process in slot `me`, as things stand in the segment.
+    fn new(segment: Arc<Segment>, me: Peer) -> Self {
+        let of_rank: Vec<u32> = (0..segment.members())
+            .map(|rank| segment.slot_of(rank))
+            .collect();
+        Self {
+            me: segment.rank_of(me.0).unwrap_or(me.0),
+            lost: vec![false; of_rank.len()],
+            of_rank,
+            segment,
+        }
+    }
+
+    /// A rank was heard of in a process slot: if it is another one than before, that incarnation is gone.
+    fn hear(&mut self, rank: u32, slot: u32, sink: &mut dyn Sink) {
+        let index = rank as usize;
+        if self.of_rank[index] == slot {
             return;
         }
-        if !self.lost[place] {
+        if !self.lost[index] {
             sink.lost(Peer(rank), "its process was started anew");
         }
-        self.of_rank[place] = seat;
-        self.lost[place] = false;
+        self.of_rank[index] = slot;
+        self.lost[index] = false;
+    }
+
+    /// The rank whose incarnation in this slot is lost; `None` if that was said, or does not matter any more.
+    fn lose(&mut self, slot: u32) -> Option<u32> {
+        let rank = self.segment.rank_of(slot)?;
+        let index = rank as usize;
+        if self.of_rank[index] != slot || self.lost[index] || rank == self.me {
+            return None;
+        }
+        self.lost[index] = true;
+        Some(rank)
+    }
+
+    /// The launcher has told of changes: ranks whose loss was said may have another slot by now. `is_lost`: whether the
+    /// process in a slot is.
+    #[cold]
+    fn hear_of_changes(&mut self, is_lost: impl Fn(Peer) -> bool, sink: &mut dyn Sink) {
+        for rank in 0..self.segment.members() {
+            let slot = self.segment.slot_of(rank);
+            // One that is gone as well was lost along with the one before it.
+            if self.lost[rank as usize] && !is_lost(Peer(slot)) {
+                self.hear(rank, slot, sink);
+            }
+        }
     }
 }
 
-/// A sink of ranks, as one of seats.
+/// A sink of ranks, as one of process slots.
 struct Translated<'a> {
-    seats: &'a mut Seats,
+    slots: &'a mut SlotTable,
     sink: &'a mut dyn Sink,
 }
 
 impl Translated<'_> {
-    /// The rank at a seat, if it still has it.
+    /// The rank in a process slot, if it still has it.
     #[inline]
-    fn heard(&mut self, seat: Peer) -> Option<Peer> {
-        if self.seats.of_rank.get(seat.index()) == Some(&seat.0) {
-            return Some(seat);
+    fn heard(&mut self, slot: Peer) -> Option<Peer> {
+        if self.slots.of_rank.get(slot.index()) == Some(&slot.0) {
+            return Some(slot);
         }
-        let rank = self.seats.segment.rank_of(seat.0)?;
-        // What an older seat has left behind comes after its loss: too late.
-        if self.seats.segment.seat_of(rank) != seat.0 && self.seats.of_rank[rank as usize] != seat.0
+        let rank = self.slots.segment.rank_of(slot.0)?;
+        // What an older incarnation has left behind comes after its loss: too late.
+        if self.slots.segment.slot_of(rank) != slot.0 && self.slots.of_rank[rank as usize] != slot.0
         {
             return None;
         }
-        self.seats.hear(rank, seat.0, self.sink);
+        self.slots.hear(rank, slot.0, self.sink);
         Some(Peer(rank))
     }
 }
@@ -133,13 +160,8 @@ impl Sink for Translated<'_> {
         self.sink.transfer_completed(operation, result);
     }
 
-    fn lost(&mut self, seat: Peer, reason: &str) {
-        let Some(rank) = self.seats.segment.rank_of(seat.0) else {
-            return;
-        };
-        let place = rank as usize;
-        if self.seats.of_rank[place] == seat.0 && !self.seats.lost[place] && rank != self.seats.me {
-            self.seats.lost[place] = true;
+    fn lost(&mut self, slot: Peer, reason: &str) {
+        if let Some(rank) = self.slots.lose(slot.0) {
             self.sink.lost(Peer(rank), reason);
         }
     }
@@ -151,40 +173,33 @@ impl Sink for Translated<'_> {
     }
 }
 
-impl Fabric for Seated {
+impl Fabric for RespawnableEndpoint {
     forward_fabric!(self => self.inner; limits, bell, now, revoke, forget, is_flushed, farewell);
 
     fn me(&self) -> Peer {
-        Peer(self.seats.me)
+        Peer(self.slots.me)
     }
 
     fn peers(&self) -> u32 {
-        self.seats.segment.members()
+        self.slots.segment.members()
     }
 
     fn route(&self, peer: Peer) -> &'static str {
-        self.inner.route(self.seat(peer))
+        self.inner.route(self.slot(peer))
     }
 
     #[inline]
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
-        let sent = self.inner.try_send(self.seat(to), head, data);
+        let sent = self.inner.try_send(self.slot(to), head, data);
         sent.map_err(|error| self.named(error, to))
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
-        let Self { inner, seats } = self;
-        let before = inner.changes_seen;
-        let found = inner.poll(&mut Translated { seats, sink }, budget);
-        if inner.changes_seen != before {
-            // Those whose loss was said may have another seat by now.
-            for rank in 0..seats.segment.members() {
-                let seat = seats.segment.seat_of(rank);
-                // One that is gone as well was lost along with the one before it.
-                if seats.lost[rank as usize] && !inner.gone.contains_key(&seat) {
-                    seats.hear(rank, seat, sink);
-                }
-            }
+        let Self { inner, slots } = self;
+        let before = inner.members().changes_told();
+        let found = inner.poll(&mut Translated { slots, sink }, budget);
+        if inner.members().changes_told() != before {
+            slots.hear_of_changes(|slot| inner.members().is_lost(slot), sink);
         }
         found
     }
@@ -196,14 +211,14 @@ impl Fabric for Seated {
         rights: Rights,
         uses: Uses,
     ) -> Result<Token> {
-        let seat = to.map(|rank| self.seat(rank));
-        let granted = self.inner.grant(region, seat, rights, uses);
-        granted.map_err(|error| self.named(error, to.unwrap_or(Peer(self.seats.me))))
+        let slot = to.map(|rank| self.slot(rank));
+        let granted = self.inner.grant(region, slot, rights, uses);
+        granted.map_err(|error| self.named(error, to.unwrap_or(Peer(self.slots.me))))
     }
 
     fn offer(&mut self, to: Peer, token: Token) {
-        let seat = self.seat(to);
-        self.inner.offer(seat, token);
+        let slot = self.slot(to);
+        self.inner.offer(slot, token);
     }
 
     fn get(
@@ -214,9 +229,9 @@ impl Fabric for Seated {
         into: Region,
         operation: Operation,
     ) -> Result<Posted> {
-        let seat = self.seat(from);
-        let moved = self.inner.get(seat, token, offset, into, operation);
-        moved.map_err(|error| self.named(error, from))
+        let slot = self.slot(from);
+        let posted = self.inner.get(slot, token, offset, into, operation);
+        posted.map_err(|error| self.named(error, from))
     }
 
     fn put(
@@ -227,22 +242,22 @@ impl Fabric for Seated {
         source: Region,
         operation: Operation,
     ) -> Result<Posted> {
-        let seat = self.seat(to);
-        let moved = self.inner.put(seat, token, offset, source, operation);
-        moved.map_err(|error| self.named(error, to))
+        let slot = self.slot(to);
+        let posted = self.inner.put(slot, token, offset, source, operation);
+        posted.map_err(|error| self.named(error, to))
     }
 
     fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
-        let signalled = self.inner.signal(self.seat(to), key);
+        let signalled = self.inner.signal(self.slot(to), key);
         signalled.map_err(|error| self.named(error, to))
     }
 
     fn signals(&self, from: Peer, key: SyncKey) -> u64 {
-        self.inner.signals(self.seat(from), key)
+        self.inner.signals(self.slot(from), key)
     }
 
     fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
-        self.inner.take_signals(self.seat(from), key, count)
+        self.inner.take_signals(self.slot(from), key, count)
     }
 }
 
@@ -279,7 +294,7 @@ mod tests {
         fn attach(&self, rank: u32) -> Box<dyn Fabric> {
             let descriptor = self.file.as_fd().try_clone_to_owned().expect("duplicates");
             let options = Options::default();
-            seated(Shm::attach_with(descriptor, rank, &options).expect("joins"))
+            respawnable(Shm::attach_with(descriptor, rank, &options).expect("joins"))
         }
     }
 
@@ -356,7 +371,7 @@ mod tests {
             matches!(refused, Err(FabricError::PeerLost { peer: Peer(1), .. })),
             "{refused:?}"
         );
-        assert!(!job.watch.seat_anew(1), "there is no spare seat");
+        assert!(!job.watch.assign_spare(1), "there is no spare process slot");
         assert_eq!(job.watch.awake(), 1);
     }
 
@@ -366,7 +381,7 @@ mod tests {
         let (mut one, two) = (job.attach(0), job.attach(1));
         std::mem::forget(two);
         job.watch.tell_of_death(1, 9);
-        assert!(job.watch.seat_anew(1));
+        assert!(job.watch.assign_spare(1));
         std::mem::forget(job.attach(1));
         job.watch.tell_of_death(1, 9);
         // Both deaths are heard of in one look.
@@ -374,7 +389,7 @@ mod tests {
             poll(&mut *one),
             ["lost 1: its process was killed by signal 9"]
         );
-        assert!(job.watch.seat_anew(1));
+        assert!(job.watch.assign_spare(1));
         let mut three = job.attach(1);
         assert!(poll(&mut *one).is_empty());
         // It waits to be spoken to.
@@ -395,7 +410,7 @@ mod tests {
             job.watch.tell_of_death(1, 3 << 8);
             assert_eq!(poll(&mut *one), ["lost 1: its process exited with code 3"]);
             assert!(send(&mut *one, 1, 1).is_err());
-            assert!(job.watch.seat_anew(1), "{round}");
+            assert!(job.watch.assign_spare(1), "{round}");
             two = job.attach(1);
             assert_eq!((two.me(), two.peers()), (Peer(1), 3));
             assert!(poll(&mut *two).is_empty(), "nothing of before");
@@ -416,6 +431,9 @@ mod tests {
                 "those were another's"
             );
         }
-        assert!(!job.watch.seat_anew(1), "both spare seats are used");
+        assert!(
+            !job.watch.assign_spare(1),
+            "both spare process slots are used"
+        );
     }
 }

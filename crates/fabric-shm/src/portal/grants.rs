@@ -1,4 +1,4 @@
-//! Grants: what a rank lets others read or write, as records that peers check for themselves.
+//! Grants: permissions of a rank to read or write its memory, as records in the segment that peers check for themselves.
 //!
 //! # A record
 //! An [`Admission`](weft_atomic::admission::Admission) with start, length and peer beside it. A user that finds its
@@ -9,7 +9,7 @@
 //!
 //! ```text
 //!   token     63  62       61 … 24      23 … 0
-//!             0   unseen   generation   place in the owner's table
+//!             0   unseen   generation   index in the owner's table
 //! ```
 //!
 //! # What is guaranteed when `revoke` returns
@@ -51,14 +51,13 @@ use weft_fabric::{FabricError, Peer, Token};
 use weft_sys::error::errno;
 
 use crate::layout::GrantRecord;
-use crate::portal::Moved;
 
 pub(crate) use table::{GrantTable, Inside};
 
 const READ: u8 = 1;
 const WRITE: u8 = 2;
 
-/// What a user wants to do.
+/// Access to a grant: what a user wants to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
     Read,
@@ -74,7 +73,7 @@ impl Access {
     }
 }
 
-/// Why a grant cannot be used.
+/// Refusal: why a grant cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
     NotGranted,
@@ -109,8 +108,8 @@ const _: () = {
     assert!(UNSEEN < 1 << 63);
 };
 
-/// The parts of a token: index, generation, whether the grant has no record.
-fn parts(token: Token) -> (u32, u64, bool) {
+/// Index and generation in a token, and whether the grant has no record.
+fn split_token(token: Token) -> (u32, u64, bool) {
     let index = token.0 & ((1 << INDEX_BITS) - 1);
     let generation = token.0 >> INDEX_BITS & ((1 << GENERATION_BITS) - 1);
     (index as u32, generation, token.0 & UNSEEN != 0)
@@ -118,21 +117,21 @@ fn parts(token: Token) -> (u32, u64, bool) {
 
 /// The index of the record that a token names; `None` if there is none to be seen.
 pub(crate) fn index_of(token: Token) -> Option<u32> {
-    let (index, _, unseen) = parts(token);
+    let (index, _, unseen) = split_token(token);
     (!unseen).then_some(index)
 }
 
 /// In a presence: its user writes.
 const WRITING: u64 = 1 << 63;
 
-/// A grant of an owner, as a presence names it.
-fn place_of(owner: u32, index: u32) -> u64 {
+/// Name of a grant of an owner in a presence.
+fn presence_of(owner: u32, index: u32) -> u64 {
     (u64::from(owner) + 1) << 32 | u64::from(index)
 }
 
-/// One transfer as its user asks for it.
+/// Use of a grant, as its user asks for it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct GrantUse {
     pub owner: Peer,
     pub token: Token,
     pub access: Access,
@@ -145,27 +144,27 @@ pub(crate) struct Entry {
 pub(crate) fn enter<'a>(
     record: &'a GrantRecord,
     presence: &'a Presence,
-    entry: Entry,
+    asked: GrantUse,
 ) -> std::result::Result<(Visit<'a>, u64), Refusal> {
-    let (index, generation, _) = parts(entry.token);
-    let mut place = place_of(entry.owner.0, index);
-    if entry.access == Access::Write {
-        place |= WRITING;
+    let (index, generation, _) = split_token(asked.token);
+    let mut inside_of = presence_of(asked.owner.0, index);
+    if asked.access == Access::Write {
+        inside_of |= WRITING;
     }
     let entered = record
         .admission
-        .enter(presence, place, generation, |rights| {
+        .enter(presence, inside_of, generation, |rights| {
             let peer = record.peer.load(Ordering::Relaxed);
-            if peer != 0 && peer != entry.user.0.wrapping_add(1) {
+            if peer != 0 && peer != asked.user.0.wrapping_add(1) {
                 return Err(Refusal::NotGranted);
             }
             let start = record.start.load(Ordering::Relaxed);
             let granted = record.length.load(Ordering::Relaxed);
-            let end = entry.offset.checked_add(entry.length);
-            if end.is_none_or(|end| end > granted) || rights & entry.access.tag() == 0 {
+            let end = asked.offset.checked_add(asked.length);
+            if end.is_none_or(|end| end > granted) || rights & asked.access.tag() == 0 {
                 return Err(Refusal::Outside);
             }
-            Ok(start.wrapping_add(entry.offset))
+            Ok(start.wrapping_add(asked.offset))
         });
     entered.map_err(|refused| match refused {
         Refused::NotLive => Refusal::NotGranted,
@@ -173,26 +172,46 @@ pub(crate) fn enter<'a>(
     })
 }
 
+/// Why a transfer that its user carries out did not move the bytes.
+#[derive(Debug)]
+pub(crate) enum TransferError {
+    /// It must not.
+    Refused(FabricError),
+    /// The kernel does not let us, for this reason: chunks do.
+    Unable(String),
+}
+
+impl From<FabricError> for TransferError {
+    fn from(error: FabricError) -> Self {
+        Self::Refused(error)
+    }
+}
+
 /// Counts a user out, whatever became of its transfer. If the kernel did not let it, the grant is given
 /// back, so that it may try another way.
 pub(crate) fn settle(
     owner: Peer,
     visit: Visit<'_>,
-    moved: std::io::Result<()>,
-) -> std::result::Result<(), Moved> {
-    let (left, result) = match moved {
+    result: std::io::Result<()>,
+) -> std::result::Result<(), TransferError> {
+    let (left, result) = match result {
         Ok(()) => (visit.leave(), Ok(())),
         // The memory there, or here, is not what was promised: another way would not help.
         Err(error) if errno(&error) == Some(EFAULT) => {
             let what = error.to_string();
-            let refused = Moved::Refused(FabricError::System { what });
+            let refused = TransferError::Refused(FabricError::System { what });
             (visit.leave(), Err(refused))
         }
-        Err(error) => (visit.give_back(), Err(Moved::Unable(error.to_string()))),
+        Err(error) => (
+            visit.give_back(),
+            Err(TransferError::Unable(error.to_string())),
+        ),
     };
     match left {
         Left::Valid => result,
-        Left::Void => Err(Moved::Refused(FabricError::NotGranted { peer: owner })),
+        Left::Void => Err(TransferError::Refused(FabricError::NotGranted {
+            peer: owner,
+        })),
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
-use crate::grants::{Entry, enter, settle};
-use crate::portal::{Moved, Way};
+use crate::portal::grants::{GrantUse, TransferError, enter, index_of, settle};
+use crate::portal::method::Method;
 use crate::{Options, Shm, Watch};
 use std::io::Error;
 use std::time::Duration;
@@ -25,14 +25,16 @@ fn owner_of(ranks: u32) -> (Shm, Vec<Shm>) {
     };
     let mut group = Shm::group_with(ranks, &options).expect("endpoints");
     let mut owner = group.remove(0);
-    owner.ways.fill(Way::Attach(std::process::id()));
+    owner
+        .portal_mut()
+        .reach_all_by(Method::Attach(std::process::id()));
     (owner, group)
 }
 
 /// Enters the first 8 bytes of a grant of rank 0 and stays there, as a process that is stopped does.
 fn stay(segment: &Segment, user: u32, token: Token, access: Access) -> Option<Visit<'_>> {
-    let index = crate::grants::index_of(token)?;
-    let entry = Entry {
+    let index = index_of(token)?;
+    let asked = GrantUse {
         owner: Peer(0),
         token,
         access,
@@ -40,8 +42,8 @@ fn stay(segment: &Segment, user: u32, token: Token, access: Access) -> Option<Vi
         offset: 0,
         length: 8,
     };
-    let presence = &segment.control(user).mover.presence;
-    let entered = enter(segment.grant(0, index)?, presence, entry);
+    let presence = &segment.control(user).origin.presence;
+    let entered = enter(segment.grant(0, index)?, presence, asked);
     entered.ok().map(|(visit, _)| visit)
 }
 
@@ -72,15 +74,13 @@ fn revokes_only_after(owner: &mut Shm, token: Token, leave: impl FnOnce()) {
 #[test]
 fn a_living_writer_is_waited_for_though_others_are_lost_and_beyond_patience() {
     let (mut owner, _others) = owner_of(3);
-    let segment = owner.segment.clone();
+    let segment = owner.members().segment().clone();
     let mut memory = vec![0; 8];
     let token = grant(&mut owner, &mut memory, None, Uses::Many);
     let visit = stay(&segment, 1, token, Access::Write).expect("granted");
     // Rank 2 is lost, by what it wrote and by the word of the launcher.
     owner.lose(Peer(2), "for the test", &mut Deaf);
-    let watch = Watch {
-        segment: segment.clone(),
-    };
+    let watch = Watch::over(segment.clone());
     watch.tell_of_death(2, 9);
     // Lost is not dead: rank 1 may still be at it.
     owner.lose(Peer(1), "it wrote nonsense", &mut Deaf);
@@ -90,8 +90,8 @@ fn a_living_writer_is_waited_for_though_others_are_lost_and_beyond_patience() {
 #[test]
 fn a_reader_of_the_same_process_is_waited_for_beyond_patience() {
     let (mut owner, _others) = owner_of(2);
-    owner.ways.fill(Way::Copy);
-    let segment = owner.segment.clone();
+    owner.portal_mut().reach_all_by(Method::Copy);
+    let segment = owner.members().segment().clone();
     let mut memory = vec![0; 8];
     let token = grant(&mut owner, &mut memory, Some(1), Uses::Once);
     let visit = stay(&segment, 1, token, Access::Read).expect("granted");
@@ -101,7 +101,7 @@ fn a_reader_of_the_same_process_is_waited_for_beyond_patience() {
 #[test]
 fn a_reader_that_outstays_patience_is_told_and_harms_no_later_grant() {
     let (mut owner, _others) = owner_of(3);
-    let segment = owner.segment.clone();
+    let segment = owner.members().segment().clone();
     let mut memory = vec![0; 8];
     for uses in [Uses::Once, Uses::Many] {
         let token = grant(&mut owner, &mut memory, None, uses);
@@ -113,13 +113,15 @@ fn a_reader_that_outstays_patience_is_told_and_harms_no_later_grant() {
         let later: Vec<Token> = (0..100)
             .map(|_| grant(&mut owner, &mut memory, None, Uses::Many))
             .collect();
-        let index = |token: &Token| crate::grants::index_of(*token);
+        let index = |token: &Token| index_of(*token);
         assert!(later.iter().all(|other| index(other) != index(&token)));
         let refused = settle(Peer(0), visit, Ok(()));
         assert!(
             matches!(
                 refused,
-                Err(Moved::Refused(FabricError::NotGranted { peer: Peer(0) }))
+                Err(TransferError::Refused(FabricError::NotGranted {
+                    peer: Peer(0)
+                }))
             ),
             "what it has read is void"
         );
@@ -142,10 +144,8 @@ fn a_reader_that_outstays_patience_is_told_and_harms_no_later_grant() {
 #[test]
 fn the_dead_are_not_waited_for_and_leave_a_sound_record() {
     let (mut owner, _others) = owner_of(4);
-    let segment = owner.segment.clone();
-    let watch = Watch {
-        segment: segment.clone(),
-    };
+    let segment = owner.members().segment().clone();
+    let watch = Watch::over(segment.clone());
     let mut memory = vec![0; 8];
     for uses in [Uses::Many, Uses::Once] {
         let token = grant(&mut owner, &mut memory, None, uses);
@@ -155,11 +155,7 @@ fn the_dead_are_not_waited_for_and_leave_a_sound_record() {
         // Its word is there before anybody has heard of it.
         owner.revoke(token);
         let next = grant(&mut owner, &mut memory, None, Uses::Many);
-        assert_eq!(
-            crate::grants::index_of(next),
-            crate::grants::index_of(token),
-            "the record is used again"
-        );
+        assert_eq!(index_of(next), index_of(token), "the record is used again");
         let visit = stay(&segment, 3, next, Access::Write).expect("granted");
         assert_eq!(visit.leave(), Left::Valid);
         assert!(owner.revoke(next));
@@ -169,13 +165,13 @@ fn the_dead_are_not_waited_for_and_leave_a_sound_record() {
 #[test]
 fn what_is_given_back_after_it_was_revoked_stays_closed() {
     let (mut owner, _others) = owner_of(3);
-    let segment = owner.segment.clone();
+    let segment = owner.members().segment().clone();
     let mut memory = vec![0; 8];
     let token = grant(&mut owner, &mut memory, None, Uses::Once);
     let visit = stay(&segment, 1, token, Access::Write).expect("granted");
     revokes_only_after(&mut owner, token, || {
-        let moved = settle(Peer(0), visit, Err(Error::from_raw_os_error(1)));
-        assert!(matches!(moved, Err(Moved::Unable(_))));
+        let settled = settle(Peer(0), visit, Err(Error::from_raw_os_error(1)));
+        assert!(matches!(settled, Err(TransferError::Unable(_))));
     });
     assert!(stay(&segment, 2, token, Access::Read).is_none());
 }
@@ -186,11 +182,11 @@ fn generations_are_used_once_each_and_the_highest_bit_never() {
     let mut memory = vec![0; 8];
     let first = grant(&mut owner, &mut memory, None, Uses::Many);
     assert!(owner.revoke(first));
-    owner.grants.grants[0].generation = LAST - 1;
+    owner.portal_mut().grants_mut().grants[0].generation = LAST - 1;
     let last = grant(&mut owner, &mut memory, None, Uses::Many);
-    assert_eq!(parts(last), (0, LAST, false));
+    assert_eq!(split_token(last), (0, LAST, false));
     assert_eq!(last.0 >> 63, 0);
     assert!(owner.revoke(last));
     let other = grant(&mut owner, &mut memory, None, Uses::Many);
-    assert_eq!(parts(other), (1, 1, false), "that place is used up");
+    assert_eq!(split_token(other), (1, 1, false), "that index is used up");
 }

@@ -1,4 +1,4 @@
-//! Jobs whose dead are replaced: each rank tells each higher one [`COUNT`] things, which then answers as many,
+//! Histories of jobs whose dead are replaced: each rank tells each higher one [`COUNT`] things, which then answers as many,
 //! and begins anew with whoever was started anew. The history ends when nobody has anything to do.
 
 use std::cell::{Cell, RefCell};
@@ -10,12 +10,12 @@ use weft_fabric::{
 };
 use weft_sys::Mapping;
 
-use super::machine::{Part, Random, Simulated, Sleep};
+use super::machine::{ProcessPlan, Random, Simulated, Sleep};
 use crate::endpoint::Shm;
-use crate::layout::{Segment, initialise_with_spares};
+use crate::lane::{head, words};
 use crate::options::{Options, Use};
-use crate::receive::{head, words};
-use crate::seated::seated;
+use crate::respawnable::respawnable;
+use crate::segment::{Segment, initialise_with_spares};
 use crate::segment_size;
 use crate::watch::Watch;
 
@@ -68,7 +68,7 @@ pub(super) fn history(
         random: RefCell::new(random),
         replaced: Cell::new(0),
     });
-    let mut parts: Vec<Part> = (0..ranks)
+    let mut parts: Vec<ProcessPlan> = (0..ranks)
         .map(|rank| {
             scene
                 .lives
@@ -78,13 +78,13 @@ pub(super) fn history(
         })
         .collect();
     let launching = scene.clone();
-    parts.push(Part {
+    parts.push(ProcessPlan {
         body: Box::new(move || launching.launcher()),
         last: None,
     });
     let outcome = machine.run(seed, parts, Sleep::Ends, traced);
-    let verdict = outcome.failure.map_or_else(|| scene.verdict(), Err);
-    match verdict {
+    let checked = outcome.failure.map_or_else(|| scene.check_end(), Err);
+    match checked {
         Ok(()) => Ok(scene.replaced.get()),
         Err(wrong) => Err((wrong, outcome.trace)),
     }
@@ -102,13 +102,13 @@ impl Life {
     }
 }
 
-/// What a process is told.
-struct Ear<'a> {
+/// Sink of one process, which checks what it is told.
+struct CheckingSink<'a> {
     scene: &'a Scene,
     me: usize,
 }
 
-impl Sink for Ear<'_> {
+impl Sink for CheckingSink<'_> {
     fn message(&mut self, from: Peer, head: &Head, _: SharedBytes<'_>) {
         let [sender, sent_by, number, _] = words(head);
         self.scene
@@ -151,12 +151,12 @@ impl Sink for Ear<'_> {
 }
 
 impl Scene {
-    fn part(self: Rc<Self>, rank: u32) -> Part {
+    fn part(self: Rc<Self>, rank: u32) -> ProcessPlan {
         let mut random = self.random.borrow_mut();
         let most = 2 << random.below(9);
         let last = (!random.one_in(3)).then(|| 1 + random.below(most));
         drop(random);
-        Part {
+        ProcessPlan {
             body: Box::new(move || self.process(rank)),
             last,
         }
@@ -172,9 +172,9 @@ impl Scene {
             assist: Use::Off,
             ..Options::default()
         };
-        let seat = self.segment.seat_of(rank);
-        let joined = Shm::join(self.segment.clone(), seat, &options);
-        let mut endpoint = seated(joined.expect("joins"));
+        let slot = self.segment.slot_of(rank);
+        let joined = Shm::join(self.segment.clone(), slot, &options);
+        let mut endpoint = respawnable(joined.expect("joins"));
         let bell = endpoint.bell();
         loop {
             if self.step(&mut *endpoint, me) {
@@ -218,13 +218,11 @@ impl Scene {
                 }
             }
         }
-        moved | (endpoint.poll(&mut Ear { scene: self, me }, 8) > 0)
+        moved | (endpoint.poll(&mut CheckingSink { scene: self, me }, 8) > 0)
     }
 
     fn launcher(self: Rc<Self>) {
-        let watch = Watch {
-            segment: self.segment.clone(),
-        };
+        let watch = Watch::over(self.segment.clone());
         loop {
             let (process, status) = self.machine.next_end();
             let (rank, ranks) = {
@@ -234,7 +232,7 @@ impl Scene {
             };
             self.machine.tell(|| format!("tells of the end of {rank}"));
             watch.tell_of_death(rank as u32, status);
-            if watch.seat_anew(rank as u32) {
+            if watch.assign_spare(rank as u32) {
                 let number = self.lives.borrow()[rank].number + 1;
                 let process = self.machine.start(self.clone().part(rank as u32));
                 self.machine
@@ -246,7 +244,7 @@ impl Scene {
     }
 
     /// What must be true when nobody has anything to do.
-    fn verdict(&self) -> std::result::Result<(), String> {
+    fn check_end(&self) -> std::result::Result<(), String> {
         let lives = self.lives.borrow();
         for (me, mine) in lives.iter().enumerate().filter(|(_, life)| !life.dead) {
             for (from, its) in lives.iter().enumerate().filter(|(from, _)| *from != me) {
@@ -271,7 +269,7 @@ impl Scene {
             .segment
             .header()
             .run_states
-            .awake(self.segment.shape().ranks);
+            .awake(self.segment.shape().process_slots);
         if asleep != 0 {
             return Err(format!("{asleep} are counted as awake, {alive} sleep"));
         }

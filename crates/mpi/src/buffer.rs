@@ -113,7 +113,7 @@ impl Buffer {
     pub(crate) fn fill(&self, data: SharedBytes<'_>) -> usize {
         match self {
             Self::Flat(region) => data.copy_to_region(region),
-            Self::Typed(typed) => typed.unpack(&data.to_vec()),
+            Self::Typed(typed) => typed.fill(data),
         }
     }
 
@@ -148,6 +148,12 @@ impl TypedBuffer {
         let mut bytes = memory::zeroed(self.bytes())?;
         self.pack_into(&mut bytes);
         Ok(bytes)
+    }
+
+    /// Writes arriving data; answers how many bytes fitted.
+    #[inline(never)]
+    fn fill(&self, data: SharedBytes<'_>) -> usize {
+        self.unpack(&data.to_vec())
     }
 
     /// Writes the data without gaps to the front of `bytes`; answers how many.

@@ -59,7 +59,9 @@ impl Node {
     #[must_use]
     pub fn hosted(host: Arc<dyn Host>) -> Self {
         let (mut me, mut nodes) = (0, 0);
-        host.with(&mut |core, _| (me, nodes) = (core.me, core.nodes));
+        host.with(&mut |core, _| {
+            (me, nodes) = (core.common().nodes.me(), core.common().nodes.count())
+        });
         Self { host, me, nodes }
     }
 
@@ -79,7 +81,8 @@ impl Node {
     /// know. To be called once, last.
     pub fn leave(&self) {
         self.with(|core, fabric| core.leave(fabric));
-        self.host.wait(&mut |core, _| core.outbox.is_empty());
+        self.host
+            .wait(&mut |core, _| core.common().outbox.is_empty());
     }
 
     /// Time since some fixed moment of the fabric: real, or virtual under simulation.
@@ -113,7 +116,7 @@ impl Node {
         };
         self.host.wait(&mut |core, fabric| {
             if let Some(begin) = begin.take() {
-                start = core.clock.read(fabric);
+                start = core.common().clock.read(fabric);
                 if let Err(error) = begin(core, fabric, start) {
                     answer = Some(Err(error));
                     return true;
@@ -133,7 +136,10 @@ impl Node {
     /// # Errors
     /// [`Code::Invalid`](crate::Code::Invalid), `Busy` if the port has one, `Again` if no id is free.
     pub fn mailbox_create(&self, node: i32, port: i32) -> Result<i32> {
-        self.with(|core, _| core.mailbox_create(node, port))
+        self.with(|core, _| {
+            let (mail, common) = core.mailboxes();
+            mail.create(common, node, port)
+        })
     }
 
     /// Opens an output to `port` of `node`, which need not be there yet.
@@ -141,7 +147,10 @@ impl Node {
     /// # Errors
     /// `Invalid`, or `Again` if no id or source port is free.
     pub fn mailbox_open(&self, node: i32, port: i32) -> Result<i32> {
-        self.with(|core, _| core.mailbox_open(node, port))
+        self.with(|core, _| {
+            let (mail, common) = core.mailboxes();
+            mail.open(common, node, port)
+        })
     }
 
     /// Ends an input.
@@ -149,7 +158,7 @@ impl Node {
     /// # Errors
     /// `BadId`, or `Busy` while an operation is under way or messages are unread.
     pub fn mailbox_unlink(&self, id: i32) -> Result<()> {
-        self.with(|core, _| core.mailbox_unlink(id))
+        self.with(|core, _| core.mailboxes().0.unlink(id))
     }
 
     /// Ends an output.
@@ -157,7 +166,7 @@ impl Node {
     /// # Errors
     /// `BadId`, or `Busy` while an operation is under way.
     pub fn mailbox_close(&self, id: i32) -> Result<()> {
-        self.with(|core, _| core.mailbox_close(id))
+        self.with(|core, _| core.mailboxes().0.close(id))
     }
 
     /// Writes a message; returns when it is on its way.
@@ -167,8 +176,14 @@ impl Node {
     #[inline]
     pub fn mailbox_write(&self, id: i32, body: &[u8]) -> Result<usize> {
         self.block(
-            |core, fabric, start| core.mailbox_begin_write(fabric, id, body, true, start),
-            |core, fabric, start| core.mailbox_poll_write(fabric, id, start),
+            |core, fabric, start| {
+                let (mail, common) = core.mailboxes();
+                mail.begin_write(common, fabric, id, body, true, start)
+            },
+            |core, fabric, start| {
+                let (mail, common) = core.mailboxes();
+                mail.poll_write(common, fabric, id, start)
+            },
             |_, _| {},
         )
     }
@@ -179,8 +194,11 @@ impl Node {
     /// As [`Self::mailbox_write`].
     pub fn mailbox_awrite(&self, id: i32, body: &[u8]) -> Result<()> {
         self.with(|core, fabric| {
-            let start = core.clock.read(fabric);
-            core.mailbox_begin_write(fabric, id, body, false, start)
+            let start = core.common().clock.read(fabric);
+            {
+                let (mail, common) = core.mailboxes();
+                mail.begin_write(common, fabric, id, body, false, start)
+            }
         })
     }
 
@@ -193,9 +211,15 @@ impl Node {
     pub fn mailbox_read(&self, id: i32, into: &mut [u8]) -> Result<usize> {
         let region = memory::lent_mut(into);
         self.block(
-            |core, fabric, start| core.mailbox_begin_read(fabric, id, region, true, start),
-            |core, fabric, start| core.mailbox_poll_read(fabric, id, start),
-            |core, _| core.mailbox_abandon(id),
+            |core, fabric, start| {
+                let (mail, common) = core.mailboxes();
+                mail.begin_read(common, fabric, id, region, true, start)
+            },
+            |core, fabric, start| {
+                let (mail, common) = core.mailboxes();
+                mail.poll_read(common, fabric, id, start)
+            },
+            |core, _| core.mailboxes().0.abandon(id),
         )
     }
 
@@ -206,8 +230,11 @@ impl Node {
     /// As [`Self::mailbox_read`].
     pub fn mailbox_aread(&self, id: i32, into: Region) -> Result<()> {
         self.with(|core, fabric| {
-            let start = core.clock.read(fabric);
-            core.mailbox_begin_read(fabric, id, into, false, start)
+            let start = core.common().clock.read(fabric);
+            {
+                let (mail, common) = core.mailboxes();
+                mail.begin_read(common, fabric, id, into, false, start)
+            }
         })
     }
 
@@ -219,17 +246,23 @@ impl Node {
         let reads = std::cell::Cell::new(false);
         self.block(
             |core, _, _| {
-                reads.set(core.mailbox_begin_wait(id)?);
+                reads.set(core.mailboxes().0.begin_wait(id)?);
                 Ok(())
             },
             |core, fabric, start| {
                 if reads.get() {
-                    core.mailbox_poll_read(fabric, id, start)
+                    {
+                        let (mail, common) = core.mailboxes();
+                        mail.poll_read(common, fabric, id, start)
+                    }
                 } else {
-                    core.mailbox_poll_write(fabric, id, start)
+                    {
+                        let (mail, common) = core.mailboxes();
+                        mail.poll_write(common, fabric, id, start)
+                    }
                 }
             },
-            |core, _| core.mailbox_abandon(id),
+            |core, _| core.mailboxes().0.abandon(id),
         )
     }
 
@@ -239,7 +272,10 @@ impl Node {
     /// # Errors
     /// `BadId`, `Invalid`, `Busy`, `Fault` on an output or when it is set already.
     pub fn mailbox_set_remote(&self, id: i32, node: i32, source: i32) -> Result<()> {
-        self.with(|core, _| core.mailbox_set_remote(id, node, source))
+        self.with(|core, _| {
+            let (mail, common) = core.mailboxes();
+            mail.set_remote(common, id, node, source)
+        })
     }
 
     /// Node and source port of the message that was read last.
@@ -247,7 +283,7 @@ impl Node {
     /// # Errors
     /// `BadId`, `Access` if none was read.
     pub fn mailbox_source(&self, id: i32) -> Result<(u32, u8)> {
-        self.with(|core, _| core.mailbox_source(id))
+        self.with(|core, _| core.mailboxes().0.source(id))
     }
 
     /// The port of an input, the source port of an output.
@@ -255,7 +291,7 @@ impl Node {
     /// # Errors
     /// `BadId`.
     pub fn mailbox_port(&self, id: i32) -> Result<u8> {
-        self.with(|core, _| core.mailbox_port(id))
+        self.with(|core, _| core.mailboxes().0.port_of(id))
     }
 
     /// Asks a counter.
@@ -264,8 +300,8 @@ impl Node {
     /// `BadId`, `NotSupported`, `Busy` while an operation of the id is under way.
     pub fn mailbox_ioctl(&self, id: i32, request: u32) -> Result<u64> {
         self.with(|core, _| {
-            let (meter, counts) = core.mailbox_counters(id)?;
-            Ok(Request::of(request, false)?.answer(&meter, &counts, &core.clock))
+            let (meter, counts) = core.mailboxes().0.counters(id)?;
+            Ok(Request::of(request, false)?.answer(&meter, &counts, &core.common().clock))
         })
     }
 
@@ -276,7 +312,10 @@ impl Node {
     /// # Errors
     /// As [`Self::mailbox_create`].
     pub fn portal_create(&self, node: i32, port: i32) -> Result<i32> {
-        self.with(|core, _| core.portal_create(node, port))
+        self.with(|core, _| {
+            let (portals, common) = core.portals();
+            portals.create(common, node, port)
+        })
     }
 
     /// Opens an output from this node, which must be `local`, to `port` of `node`.
@@ -284,7 +323,10 @@ impl Node {
     /// # Errors
     /// As [`Self::mailbox_open`].
     pub fn portal_open(&self, local: i32, node: i32, port: i32) -> Result<i32> {
-        self.with(|core, _| core.portal_open(local, node, port))
+        self.with(|core, _| {
+            let (portals, common) = core.portals();
+            portals.open(common, local, node, port)
+        })
     }
 
     /// Permits one transfer from `node` and its source port.
@@ -292,7 +334,10 @@ impl Node {
     /// # Errors
     /// `BadId`, `Invalid`, `Busy` if one is permitted already.
     pub fn portal_allow(&self, id: i32, node: i32, source: i32) -> Result<()> {
-        self.with(|core, _| core.portal_allow(id, node, source))
+        self.with(|core, _| {
+            let (portals, common) = core.portals();
+            portals.allow(common, id, node, source)
+        })
     }
 
     /// Ends an input.
@@ -300,7 +345,7 @@ impl Node {
     /// # Errors
     /// `BadId`, `Busy`.
     pub fn portal_unlink(&self, id: i32) -> Result<()> {
-        self.with(|core, _| core.portal_end(id, true))
+        self.with(|core, _| core.portals().0.remove(id, true))
     }
 
     /// Ends an output.
@@ -308,7 +353,7 @@ impl Node {
     /// # Errors
     /// `BadId`, `Busy`.
     pub fn portal_close(&self, id: i32) -> Result<()> {
-        self.with(|core, _| core.portal_end(id, false))
+        self.with(|core, _| core.portals().0.remove(id, false))
     }
 
     /// Writes; returns when the data have left, which is when the reader permits.
@@ -333,11 +378,17 @@ impl Node {
     #[inline]
     fn portal_block(&self, id: i32, input: bool, region: Region) -> Result<usize> {
         self.block(
-            |core, fabric, start| core.portal_begin(fabric, id, input, region, true, start),
-            |core, fabric, start| core.portal_poll(fabric, id, start),
+            |core, fabric, start| {
+                let (portals, common) = core.portals();
+                portals.begin(common, fabric, id, input, region, true, start)
+            },
+            |core, fabric, start| {
+                let (portals, common) = core.portals();
+                portals.poll(common, fabric, id, start)
+            },
             // A world that unwinds its ranks moves nothing any more.
             |core, fabric| {
-                let _ = core.portal_abandon(fabric, id);
+                let _ = core.portals().0.abandon(fabric, id);
             },
         )
     }
@@ -362,8 +413,11 @@ impl Node {
 
     fn portal_begin(&self, id: i32, input: bool, region: Region) -> Result<()> {
         self.with(|core, fabric| {
-            let start = core.clock.read(fabric);
-            core.portal_begin(fabric, id, input, region, false, start)
+            let start = core.common().clock.read(fabric);
+            {
+                let (portals, common) = core.portals();
+                portals.begin(common, fabric, id, input, region, false, start)
+            }
         })
     }
 
@@ -373,11 +427,14 @@ impl Node {
     /// `BadId` if there is none, and as reads and writes.
     pub fn portal_wait(&self, id: i32) -> Result<usize> {
         self.block(
-            |core, _, _| core.portal_begin_wait(id),
-            |core, fabric, start| core.portal_poll(fabric, id, start),
+            |core, _, _| core.portals().0.begin_wait(id),
+            |core, fabric, start| {
+                let (portals, common) = core.portals();
+                portals.poll(common, fabric, id, start)
+            },
             // A world that unwinds its ranks moves nothing any more.
             |core, fabric| {
-                let _ = core.portal_abandon(fabric, id);
+                let _ = core.portals().0.abandon(fabric, id);
             },
         )
     }
@@ -387,7 +444,7 @@ impl Node {
     /// # Errors
     /// `BadId`.
     pub fn portal_port(&self, id: i32) -> Result<u8> {
-        self.with(|core, _| core.portal_port(id))
+        self.with(|core, _| core.portals().0.port_of(id))
     }
 
     /// Asks a counter.
@@ -396,8 +453,8 @@ impl Node {
     /// As [`Self::mailbox_ioctl`].
     pub fn portal_ioctl(&self, id: i32, request: u32) -> Result<u64> {
         self.with(|core, _| {
-            let (meter, counts) = core.portal_counters(id)?;
-            Ok(Request::of(request, false)?.answer(&meter, &counts, &core.clock))
+            let (meter, counts) = core.portals().0.counters(id)?;
+            Ok(Request::of(request, false)?.answer(&meter, &counts, &core.common().clock))
         })
     }
 
@@ -409,7 +466,10 @@ impl Node {
     /// # Errors
     /// `Invalid` list or role, `Again`.
     pub fn sync_create(&self, nodes: &[i32], kind: Kind) -> Result<i32> {
-        self.with(|core, _| core.sync_make(nodes, kind, true))
+        self.with(|core, _| {
+            let (syncs, common) = core.syncs();
+            syncs.make(common, nodes, kind, true)
+        })
     }
 
     /// Makes the end of a sync that signals.
@@ -417,7 +477,10 @@ impl Node {
     /// # Errors
     /// As [`Self::sync_create`].
     pub fn sync_open(&self, nodes: &[i32], kind: Kind) -> Result<i32> {
-        self.with(|core, _| core.sync_make(nodes, kind, false))
+        self.with(|core, _| {
+            let (syncs, common) = core.syncs();
+            syncs.make(common, nodes, kind, false)
+        })
     }
 
     /// Signals. Returns when the signals are on their way; they are counted and kept until they are
@@ -427,9 +490,15 @@ impl Node {
     /// `BadId`, `Busy`; `NodeLost` if one could not be reached, the others were.
     pub fn sync_signal(&self, id: i32) -> Result<()> {
         self.block(
-            |core, fabric, _| core.sync_begin_signal(fabric, id),
-            |core, fabric, start| core.sync_poll_signal(fabric, id, start),
-            |core, _| core.sync_abandon(id),
+            |core, fabric, _| {
+                let (syncs, common) = core.syncs();
+                syncs.begin_signal(common, fabric, id)
+            },
+            |core, fabric, start| {
+                let (syncs, common) = core.syncs();
+                syncs.poll_signal(common, fabric, id, start)
+            },
+            |core, _| core.syncs().0.abandon(id),
         )
     }
 
@@ -439,9 +508,12 @@ impl Node {
     /// `BadId`, `Busy`, `NodeLost` if one is gone that has not signalled.
     pub fn sync_wait(&self, id: i32) -> Result<()> {
         self.block(
-            |core, _, _| core.sync_begin_wait(id),
-            |core, fabric, start| core.sync_poll_wait(fabric, id, start),
-            |core, _| core.sync_abandon(id),
+            |core, _, _| core.syncs().0.begin_wait(id),
+            |core, fabric, start| {
+                let (syncs, common) = core.syncs();
+                syncs.poll_wait(common, fabric, id, start)
+            },
+            |core, _| core.syncs().0.abandon(id),
         )
     }
 
@@ -450,7 +522,7 @@ impl Node {
     /// # Errors
     /// `BadId`, `Busy`.
     pub fn sync_unlink(&self, id: i32) -> Result<()> {
-        self.with(|core, _| core.sync_end(id, true))
+        self.with(|core, _| core.syncs().0.remove(id, true))
     }
 
     /// Gives an end that signals back.
@@ -458,7 +530,7 @@ impl Node {
     /// # Errors
     /// `BadId`, `Busy`.
     pub fn sync_close(&self, id: i32) -> Result<()> {
-        self.with(|core, _| core.sync_end(id, false))
+        self.with(|core, _| core.syncs().0.remove(id, false))
     }
 
     /// Asks a counter.
@@ -467,8 +539,8 @@ impl Node {
     /// As [`Self::mailbox_ioctl`].
     pub fn sync_ioctl(&self, id: i32, request: u32) -> Result<u64> {
         self.with(|core, _| {
-            let (meter, counts) = core.sync_counters(id)?;
-            Ok(Request::of(request, true)?.answer(&meter, &counts, &core.clock))
+            let (meter, counts) = core.syncs().0.counters(id)?;
+            Ok(Request::of(request, true)?.answer(&meter, &counts, &core.common().clock))
         })
     }
 
@@ -479,7 +551,10 @@ impl Node {
     /// # Errors
     /// `Invalid`, or `Busy` if somebody is known to have the name.
     pub fn name_link(&self, name: &str, port: i32) -> Result<()> {
-        self.with(|core, fabric| core.name_link(fabric, name, port))
+        self.with(|core, fabric| {
+            let (names, common) = core.names();
+            names.link(common, fabric, name, port)
+        })
     }
 
     /// Takes a name of this node back.
@@ -487,7 +562,10 @@ impl Node {
     /// # Errors
     /// `NoEntry`, or `Busy` if it is another node's.
     pub fn name_unlink(&self, name: &str) -> Result<()> {
-        self.with(|core, fabric| core.name_unlink(fabric, name))
+        self.with(|core, fabric| {
+            let (names, common) = core.names();
+            names.unlink(common, fabric, name)
+        })
     }
 
     /// Node and port of a name, as far as this node has heard. Looks once at what has arrived.
@@ -499,7 +577,7 @@ impl Node {
             // What was said before this call is to be heard.
             fabric.poll(core, usize::MAX);
             core.settle(fabric);
-            core.name_lookup(name)
+            core.names().0.lookup(name)
         })
     }
 
@@ -509,17 +587,20 @@ impl Node {
     /// `Invalid`, or `NodeLost` when nobody is left who could take it.
     pub fn name_find(&self, name: &str) -> Result<(u32, u8)> {
         self.block(
-            |core, fabric, _| match core.name_lookup(name) {
+            |core, fabric, _| match core.names().0.lookup(name) {
                 Err(error) if error.code() == crate::Code::NoEntry => {
-                    core.name_ask(fabric, name);
+                    {
+                        let (names, common) = core.names();
+                        names.ask(common, fabric, name)
+                    };
                     Ok(())
                 }
                 Err(error) => Err(error),
                 Ok(_) => Ok(()),
             },
-            |core, _, _| match core.name_lookup(name) {
+            |core, _, _| match core.names().0.lookup(name) {
                 Ok(found) => Some(Ok(found)),
-                Err(_) if core.is_last() => Some(Err(crate::Error::new(
+                Err(_) if core.common().nodes.is_last() => Some(Err(crate::Error::new(
                     crate::Code::NodeLost,
                     format!(
                         "all other nodes are gone, so nobody can take the name '{name}' any more"

@@ -22,7 +22,7 @@ use crate::error::{Code, Error, Result};
 use crate::memory;
 use crate::node::Node;
 use crate::portal::ANSWERS;
-use crate::state::PORTS;
+use crate::ports::PORTS;
 use crate::{mailbox, portal};
 
 /// Bytes of the longest request.
@@ -148,7 +148,7 @@ impl Server {
         let (node, port) = (request.node, request.port);
         let id = self
             .node
-            .with(|core, _| core.portal_open_answer(node, port))?;
+            .with(|core, _| core.portals().0.open_answer(node, port))?;
         Outportal::of(&self.node, id).write(value)
     }
 
@@ -226,7 +226,7 @@ impl Client {
         if let Err(error) = ask() {
             let abandoned = self
                 .node
-                .with(|core, fabric| core.portal_abandon(fabric, id));
+                .with(|core, fabric| core.portals().0.abandon(fabric, id));
             if !abandoned {
                 // A server may have offered before it was asked; then the value is on its way.
                 let _ = self.node.portal_wait(id);

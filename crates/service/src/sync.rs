@@ -14,14 +14,14 @@ use crate::table::Table;
 
 /// Who signals whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum SyncKind {
     /// The many signal, the one waits.
     AllToOne,
     /// The one signals, the many wait.
     OneToAll,
 }
 
-impl Kind {
+impl SyncKind {
     /// The kind of a number as C programs write it.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Kind {
 /// What a sync is known by.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Identity {
-    kind: Kind,
+    kind: SyncKind,
     one: u32,
     /// In order.
     many: Vec<u32>,
@@ -125,7 +125,7 @@ impl Syncs {
         &mut self,
         common: &Common,
         nodes: &[i32],
-        kind: Kind,
+        kind: SyncKind,
         waits: bool,
     ) -> Result<i32> {
         let invalid = |what: String| Err(Error::new(Code::Invalid, what));
@@ -155,7 +155,7 @@ impl Syncs {
                 common.nodes.me()
             ));
         }
-        let one_waits = kind == Kind::AllToOne;
+        let one_waits = kind == SyncKind::AllToOne;
         if am_one != (one_waits == waits) {
             let (who, call) = if am_one {
                 ("the one", "many")
@@ -242,8 +242,8 @@ impl Syncs {
         end.busy = true;
         let Identity { kind, one, many } = &end.identity;
         end.unsent = match kind {
-            Kind::AllToOne => vec![*one],
-            Kind::OneToAll => many.iter().rev().copied().collect(),
+            SyncKind::AllToOne => vec![*one],
+            SyncKind::OneToAll => many.iter().rev().copied().collect(),
         };
         self.advance(common, fabric, id);
         Ok(())
@@ -348,8 +348,8 @@ impl Syncs {
         let result = if end.missing.is_empty() {
             let Identity { kind, one, many } = &end.identity;
             match kind {
-                Kind::AllToOne => end.missing.extend(many),
-                Kind::OneToAll => end.missing.push(*one),
+                SyncKind::AllToOne => end.missing.extend(many),
+                SyncKind::OneToAll => end.missing.push(*one),
             }
             Ok(())
         } else if !common.nodes.any_gone() {
@@ -400,11 +400,11 @@ mod tests {
             many: many.to_vec(),
         };
         let keys = [
-            identity(Kind::AllToOne, 0, &[1, 2]),
-            identity(Kind::OneToAll, 0, &[1, 2]),
-            identity(Kind::AllToOne, 1, &[0, 2]),
-            identity(Kind::AllToOne, 0, &[1, 2, 3]),
-            identity(Kind::AllToOne, 0, &[1, 258]),
+            identity(SyncKind::AllToOne, 0, &[1, 2]),
+            identity(SyncKind::OneToAll, 0, &[1, 2]),
+            identity(SyncKind::AllToOne, 1, &[0, 2]),
+            identity(SyncKind::AllToOne, 0, &[1, 2, 3]),
+            identity(SyncKind::AllToOne, 0, &[1, 258]),
         ]
         .map(|identity| identity.key().0);
         for (place, key) in keys.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Reading: the first message that the reader takes, or the news that none can come.
+//! Reading: the first message that the reader takes, or the error that none can come.
 
 use weft_fabric::{Fabric, Region, SharedBytes};
 

@@ -1,4 +1,4 @@
-//! A transfer from its beginning to its end.
+//! Transfers: one transfer from its beginning to its end.
 
 use weft_fabric::{
     Fabric, FabricError, GUEST_OPERATION, Operation, Peer, Posted, Region, Rights, Uses,

@@ -304,7 +304,7 @@ impl Guard<'_> {
         self.parked.end_rest(worker);
     }
 
-    /// Sleeps on the bell, unless there is news after all.
+    /// Sleeps on the bell, unless something has come after all.
     #[cold]
     fn sleep<T>(&mut self, ready: &mut impl FnMut(&mut Engine) -> Option<T>) -> Option<T> {
         self.end_mismatched_collectives();

@@ -45,8 +45,8 @@ impl Buffer {
     pub unsafe fn new(address: *mut u8, count: usize, datatype: &Arc<Datatype>) -> Self {
         match datatype.flat(count) {
             Some((offset, bytes)) => {
-                // SAFETY: all bytes that the elements cover stay valid until the operation has ended, as the maker promises;
-                // `flat` names a span of them.
+                // SAFETY: all bytes that the elements cover stay valid until the operation has ended, as the
+                // maker promises; `flat` names a span of them.
                 let region = unsafe { Region::new(address.wrapping_offset(offset), bytes) };
                 Self::Flat(region)
             }
@@ -76,8 +76,8 @@ impl Buffer {
             let start = address.wrapping_offset(offset);
             let fits = bytes <= memory::END && start.addr() <= memory::END - bytes;
             if fits || bytes == 0 {
-                // SAFETY: all bytes that the elements cover stay valid until the operation has ended, as the maker promises;
-                // `flat` names a span of them.
+                // SAFETY: all bytes that the elements cover stay valid until the operation has ended, as the
+                // maker promises; `flat` names a span of them.
                 return Ok(Self::Flat(unsafe { Region::new(start, bytes) }));
             }
         }

@@ -50,7 +50,8 @@ impl Blocks {
         };
         let block = |rank: usize| {
             let address = address.wrapping_offset(stride.wrapping_mul(rank.cast_signed()));
-            // SAFETY: the maker promises that the elements of all blocks stay valid until the operation has ended; this is one of them.
+            // SAFETY: the maker promises that the elements of all blocks stay valid until the operation has
+            // ended; this is one of them.
             unsafe { Buffer::checked(address, count, datatype) }
         };
         Ok(Self {

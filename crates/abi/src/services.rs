@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use weft_fabric::{Fabric, Guest};
 use weft_mpi::Process;
-use weft_service::sync::Kind;
+use weft_service::sync::SyncKind;
 use weft_service::{Code, Core, Error, Host, Node, Result};
 
 use crate::{last_error, state};
@@ -376,7 +376,7 @@ pub unsafe extern "C" fn weft_portal_ioctl(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_sync_create(list: *const c_int, count: c_int, kind: c_int) -> c_int {
     // SAFETY: `list` is null or points to `count` numbers (`weft_sync_create`).
-    number(|services| services.sync_create(unsafe { nodes(list, count) }?, Kind::of(kind)?))
+    number(|services| services.sync_create(unsafe { nodes(list, count) }?, SyncKind::of(kind)?))
 }
 
 /// `weft.h`
@@ -386,7 +386,7 @@ pub unsafe extern "C" fn weft_sync_create(list: *const c_int, count: c_int, kind
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_sync_open(list: *const c_int, count: c_int, kind: c_int) -> c_int {
     // SAFETY: `list` is null or points to `count` numbers (`weft_sync_open`).
-    number(|services| services.sync_open(unsafe { nodes(list, count) }?, Kind::of(kind)?))
+    number(|services| services.sync_open(unsafe { nodes(list, count) }?, SyncKind::of(kind)?))
 }
 
 /// `weft.h`

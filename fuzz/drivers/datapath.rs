@@ -1,19 +1,20 @@
 //! The datapath beside all that it does not trust: the text of a description, questions to the broker and the
-//! pieces in which they come, a grant for a client, frames from the wire, and a client that writes anything
+//! pieces in which they come, capabilities for a client, frames from the wire, and a client that writes anything
 //! into its queues, also when its successor has others.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weft_net::broker::{Answer, Heard, LONGEST, Line, Question};
+use weft_net::broker::{Answer, LONGEST, LineProgress, PartialLine, Question};
 use weft_net::client::Work;
-use weft_net::component::{Component, Fused};
 use weft_net::description::Description;
 use weft_net::plan;
 use weft_net::policy::{CLIENTS, Choice};
-use weft_net::system::{Grant, Id, PHASES, Role, System, Tap};
-use weft_net::wire::{Far, Flow, Generator, Pattern, Shape};
-use weft_sys::{Mapping, MemoryFile};
+use weft_net::system::{Capabilities, ComponentId, PHASES, Role, System};
+use weft_net::wire::Far;
+use weft_net_testbed::simulation::Simulation;
+use weft_net_testbed::{Flow, Generator, Pattern};
+use weft_sys::Mapping;
 
 use super::script::Script;
 
@@ -24,7 +25,7 @@ pub fn run(bytes: &[u8]) {
     match which % 5 {
         0 => description(&text),
         1 => question(&text),
-        2 => grant(&text),
+        2 => capabilities(&text),
         3 => scene(&mut Script::new(rest)),
         _ => line(&mut Script::new(rest)),
     }
@@ -37,20 +38,20 @@ fn line(script: &mut Script<'_>) {
     let tail = usize::from(script.byte());
     text.extend_from_slice(script.bytes(tail));
     let end = text.iter().position(|&byte| byte == b'\n');
-    let mut line = Line::default();
+    let mut line = PartialLine::default();
     let mut rest = &text[..];
     while !rest.is_empty() {
         let most = 1 + usize::from(script.short()) % 8_192;
         let (piece, others) = rest.split_at(most.min(rest.len()));
         rest = others;
-        match line.hear(piece) {
-            Heard::More => {}
-            Heard::Whole(heard) => {
+        match line.push(piece) {
+            LineProgress::Incomplete => {}
+            LineProgress::Whole(heard) => {
                 assert!(heard.len() <= LONGEST);
                 assert_eq!(heard, text[..end.expect("there was one")]);
                 return;
             }
-            Heard::TooLong => {
+            LineProgress::TooLong => {
                 assert!(end.unwrap_or(text.len()) > LONGEST);
                 return;
             }
@@ -107,28 +108,27 @@ fn question(text: &str) {
 /// Both clients are served under a policy of any numbers, or wait for a moment that it names.
 fn follow(choice: &Choice) {
     let mut scene = Scene::new(small(), None).expect("a small system can be made");
-    scene.system.set_policy(choice);
+    scene.simulation.system_mut().set_policy(choice);
     for number in 0..20 {
         scene.frame(echo(number % 2));
         scene.run(20_000);
     }
 }
 
-/// A grant whose role is not what its descriptors are: an error, never a fault.
-fn grant(text: &str) {
+/// Capabilities whose role is not what its descriptors are: an error, never a fault.
+fn capabilities(text: &str) {
     let Ok(role) = serde_json::from_str::<Role>(text) else {
         return;
     };
     let system = System::create(small()).expect("a small system can be made");
-    let own = system.grant(Id::Client(0)).expect("descriptors are left");
+    let own = system
+        .capabilities(ComponentId::Client(0))
+        .expect("descriptors are left");
     // Of what a broker says only the part for clients is read by others than its own children.
     if matches!(role, Role::Client { .. }) {
-        let given = Grant {
-            role,
-            descriptors: own.descriptors,
-            silent: true,
-        };
-        let _ = given.into_port();
+        let (_, descriptors) = own.into_parts();
+        let given = Capabilities::from_parts(role, descriptors).silent();
+        let _ = given.into_client();
     }
 }
 
@@ -164,12 +164,10 @@ impl Far for Wire {
     }
 }
 
-/// A whole system in one thread and in made-up time.
+/// A whole system in virtual time, whose wire and one of whose clients are played here.
 struct Scene {
-    system: System,
-    all: Fused,
+    simulation: Simulation,
     wire: Wire,
-    now: u64,
     /// Both channels of the client that is played here, if one is.
     channels: Vec<Mapping>,
 }
@@ -177,32 +175,16 @@ struct Scene {
 impl Scene {
     /// `absent`: this client is not there; its channels are ours to write.
     fn new(description: Description, absent: Option<usize>) -> Option<Self> {
-        let system = System::create(description).ok()?;
         let wire = Wire::default();
-        let shape = Shape {
-            moderation: 0,
-            ..Shape::default()
+        let absent = absent.map(ComponentId::Client);
+        let simulation = Simulation::new(description, Box::new(wire.clone()), absent).ok()?;
+        let channels = match absent {
+            Some(id) => reached(simulation.system().capabilities(id).ok()?)?,
+            None => Vec::new(),
         };
-        let mut tap = Some(Tap::virtual_wire(shape, Box::new(wire.clone())));
-        let mut components: Vec<Box<dyn Component>> = Vec::new();
-        let mut channels = Vec::new();
-        for id in system.components() {
-            let mut grant = system.grant(id).ok()?;
-            grant.silent = true;
-            if let (Id::Client(client), Some(absent)) = (id, absent)
-                && client == absent
-            {
-                channels = reached(grant)?;
-                continue;
-            }
-            let tap = if id == Id::Driver { tap.take() } else { None };
-            components.push(grant.build(tap).ok()?.component);
-        }
         Some(Self {
-            system,
-            all: Fused(components),
+            simulation,
             wire,
-            now: 1_000_000,
             channels,
         })
     }
@@ -211,20 +193,24 @@ impl Scene {
     /// with those of the predecessor.
     fn succeed(&mut self, takes_new: bool) {
         for phase in 0..PHASES {
-            let renewed = self.system.renew(Id::Client(1), phase);
-            let renewed = renewed.expect("memory is left");
-            assert!(renewed.cut_off.is_empty());
+            let reattached = self
+                .simulation
+                .system_mut()
+                .reattach(ComponentId::Client(1), phase);
+            let reattached = reattached.expect("memory is left");
+            assert!(reattached.cut_off.is_empty());
             self.run(1_000);
-            for id in renewed.told {
-                assert!(self.system.has_followed(id), "{id:?}");
+            for id in reattached.told {
+                assert!(self.simulation.system().has_followed(id), "{id:?}");
             }
         }
         if takes_new {
-            let grant = self
-                .system
-                .grant(Id::Client(1))
+            let capabilities = self
+                .simulation
+                .system()
+                .capabilities(ComponentId::Client(1))
                 .expect("descriptors are left");
-            self.channels = reached(grant).expect("they can be mapped");
+            self.channels = reached(capabilities).expect("they can be mapped");
         }
     }
 
@@ -235,26 +221,22 @@ impl Scene {
 
     /// Lets so many nanoseconds pass. Each look must come to an end.
     fn run(&mut self, nanoseconds: u64) {
-        let end = self.now + nanoseconds;
-        while self.now < end {
+        let end = self.simulation.now() + nanoseconds;
+        while self.simulation.now() < end {
             let mut steps = 0;
-            while self.all.step(self.now) {
+            while self.simulation.step() {
                 steps += 1;
                 assert!(steps < 10_000, "it never comes to rest");
             }
-            let next = self.all.deadline().unwrap_or(end);
-            self.now = next.max(self.now + 1_000).min(end);
+            self.simulation.advance(end);
         }
     }
 }
 
 /// The channels of a client, as it can write them.
-fn reached(grant: Grant) -> Option<Vec<Mapping>> {
-    // Board, ear, two regions; then memory and bell of each channel.
-    let channels = grant.descriptors.into_iter().skip(4).step_by(2);
-    channels
-        .map(|descriptor| MemoryFile::adopt(descriptor).ok()?.map().ok())
-        .collect()
+fn reached(capabilities: Capabilities) -> Option<Vec<Mapping>> {
+    let channels = capabilities.into_channels().ok()?;
+    Some(channels.map(|(memory, _)| memory).into())
 }
 
 /// A datagram that a client echoes.
@@ -298,7 +280,7 @@ fn scene(script: &mut Script<'_>) {
                 if script.byte().is_multiple_of(4) {
                     frame.truncate(usize::from(script.byte()));
                 }
-                generator.arrived(&frame, scene.now);
+                generator.arrived(&frame, scene.simulation.now());
                 if !frame.is_empty() {
                     scene.frame(frame);
                 }
@@ -308,7 +290,7 @@ fn scene(script: &mut Script<'_>) {
                 let mut frame = vec![0; length];
                 let given = script.bytes(length);
                 frame[..given.len()].copy_from_slice(given);
-                generator.arrived(&frame, scene.now);
+                generator.arrived(&frame, scene.simulation.now());
                 scene.frame(frame);
             }
             4..=6 => {

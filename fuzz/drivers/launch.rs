@@ -1,15 +1,13 @@
 //! What the launcher reads from others: lines of a launcher that we did not write, messages between head
 //! and agents, what an agent may say and when, names of hosts.
 
-use std::collections::VecDeque;
-
 use weft_launch::bootstrap::pmi::client::{Client, Scripted};
-use weft_launch::bootstrap::pmi::line::Line;
+use weft_launch::bootstrap::pmi::line::PmiLine;
 use weft_launch::hosts::message::{
-    Assignment, Entry, FromAgent, Hello, ToAgent, Told, decode, encode,
+    Assignment, FromAgent, Hello, PublishedValue, ToAgent, Told, decode, encode,
 };
-use weft_launch::hosts::place::{HostSlots, distribute};
 use weft_launch::hosts::protocol::Protocol;
+use weft_launch::mapping::{HostSlots, distribute};
 
 use super::script::Script;
 
@@ -20,21 +18,17 @@ pub fn run(bytes: &[u8]) {
     };
     match which % 5 {
         0 => {
-            if let Ok(line) = Line::parse(rest) {
-                assert_eq!(Line::parse(&line.encode()).as_ref(), Ok(&line));
+            if let Ok(line) = PmiLine::parse(rest) {
+                assert_eq!(PmiLine::parse(&line.encode()).as_ref(), Ok(&line));
             }
         }
         1 => {
-            let script = Scripted {
-                answers: VecDeque::from(rest.to_vec()),
-                asked: Vec::new(),
-            };
-            let mut client = Client::new(script);
+            let mut client = Client::new(Scripted::new(rest));
             match client.begin() {
                 Ok(limits) => assert!(limits.name >= 31 && limits.value >= 31),
                 Err(error) => assert!(!error.to_string().is_empty()),
             }
-            let _ = client.request(&Line::new("barrier_in"), "barrier_out");
+            let _ = client.request(&PmiLine::new("barrier_in"), "barrier_out");
         }
         2 => {
             if let Some(message) = decode::<FromAgent>(rest) {
@@ -79,7 +73,7 @@ fn converse(script: &mut Script<'_>) {
                     key: [0; 32],
                     hosts: String::new(),
                     size: 6,
-                    seats: OWN.map(|rank| (rank, 0)).to_vec(),
+                    ranks: OWN.map(|rank| (rank, 0)).to_vec(),
                     programs: Vec::new(),
                     silence: script.long(),
                     input: true,
@@ -115,7 +109,7 @@ fn converse(script: &mut Script<'_>) {
             | FromAgent::Output { rank, .. }
             | FromAgent::Told { rank, .. }
             | FromAgent::Exited { rank, .. } => vec![*rank],
-            FromAgent::Put { entries } => entries.iter().map(|entry| entry.rank).collect(),
+            FromAgent::Put { values } => values.iter().map(|value| value.rank).collect(),
             _ => Vec::new(),
         };
         assert!(of.is_empty() || assigned, "{message:?}");
@@ -192,7 +186,7 @@ fn forged(script: &mut Script<'_>) -> FromAgent {
             bytes: script.byte().into(),
         },
         10 => FromAgent::Put {
-            entries: vec![Entry {
+            values: vec![PublishedValue {
                 rank,
                 name: "x".repeat(usize::from(small % 40)),
                 value: vec![0; usize::from(script.short() % 5000)],

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use weft_launch::hosts::place::Place;
+use weft_launch::mapping::Allocation;
 use weft_launch::options::Table;
 
 /// Words, separated by newlines; an even first byte adds a program.
@@ -31,7 +31,7 @@ pub fn run(bytes: &[u8]) {
                 "{words:?} is taken, but there is no program"
             );
             // Ranks that join may bring their program.
-            let joined = matches!(line.place, Place::Joined { .. });
+            let joined = matches!(line.allocation, Allocation::Joined { .. });
             assert!(
                 line.programs
                     .iter()

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use weft_launch::bootstrap::VALUE_LIMIT;
 use weft_launch::hosts::message::{
-    Entry, FromAgent, Hello, RELEASE, ToAgent, Told, decode, encode,
+    FromAgent, Hello, PublishedValue, RELEASE, ToAgent, Told, decode, encode,
 };
 use weft_secure::{Key, Session};
 
@@ -27,8 +27,8 @@ fn waiting(job: Job) -> (Running, String, String) {
     let mut running = job.start();
     let line = running.said();
     let words: Vec<&str> = line.split_whitespace().collect();
-    let place = words.iter().position(|word| *word == "--token");
-    let token = words[place.expect("a token") + 1].to_owned();
+    let at = words.iter().position(|word| *word == "--token");
+    let token = words[at.expect("a token") + 1].to_owned();
     let address = words.last().expect("an address").to_string();
     (running, token, address)
 }
@@ -79,7 +79,7 @@ impl Hostile {
                 .expect("sealed")
                 .expect("the head is there");
             match decode(&bytes) {
-                Some(ToAgent::Start(assignment)) => return assignment.seats[0].0,
+                Some(ToAgent::Start(assignment)) => return assignment.ranks[0].0,
                 Some(_) => {}
                 None => panic!("the head says what is no message"),
             }
@@ -119,13 +119,13 @@ fn beside(act: impl FnOnce(&mut Hostile)) -> (Ended, Option<i32>) {
     (ended, code)
 }
 
-fn entry(rank: u32, bytes: usize) -> FromAgent {
-    let entries = vec![Entry {
+fn put(rank: u32, bytes: usize) -> FromAgent {
+    let values = vec![PublishedValue {
         rank,
         name: "tcp".into(),
         value: vec![0; bytes],
     }];
-    FromAgent::Put { entries }
+    FromAgent::Put { values }
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn what_an_agent_forges_ends_the_job_and_names_it() {
             }],
             "not one of its own",
         ),
-        (vec![entry(0, 1)], "not one of its own"),
+        (vec![put(0, 1)], "not one of its own"),
         // States out of order.
         (vec![FromAgent::Fence, FromAgent::Fence], "while they wait"),
         (vec![FromAgent::Ended { clean: true }], "has not said how"),
@@ -167,7 +167,7 @@ fn what_an_agent_forges_ends_the_job_and_names_it() {
             "twice who it is",
         ),
         // Sizes.
-        (vec![entry(2, VALUE_LIMIT + 1)], "no rank can do that"),
+        (vec![put(2, VALUE_LIMIT + 1)], "no rank can do that"),
         (
             vec![FromAgent::Output {
                 rank: 2,
@@ -203,7 +203,7 @@ fn who_speaks_too_early_is_sent_away() {
     let (mut running, token, address) = head(&[&rank, "exchange"]);
     for early in [
         FromAgent::Fence,
-        entry(0, 1),
+        put(0, 1),
         FromAgent::Exited { rank: 0, status: 0 },
         FromAgent::Ended { clean: true },
     ] {

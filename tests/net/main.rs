@@ -217,7 +217,7 @@ fn each_process_maps_what_its_role_needs_and_no_more() {
             .into_iter()
             .map(|(name, mode)| (name.to_owned(), mode.to_owned()))
             .collect();
-        expected.insert((format!("weft-board-{name}"), rw.into()));
+        expected.insert((format!("weft-control-{name}"), rw.into()));
         assert_eq!(mapped(process(&status, name)), expected, "{name}");
     }
 }

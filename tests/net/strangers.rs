@@ -1,4 +1,4 @@
-//! Callers that say nothing, say it slowly, say too much or never listen: meanwhile what dies is replaced,
+//! Intruders: callers that say nothing, say it slowly, say too much or never listen: meanwhile what dies is replaced,
 //! and whoever asks properly is answered.
 
 #![allow(
@@ -143,7 +143,7 @@ fn what_is_not_a_question_leaves_nothing_behind() {
                     let _ = weft_sys::passing::send(&stream, b"\"Sta", &many);
                 }
             }
-            // A question, and never an ear for the answer.
+            // A question, and the answer is never read.
             2 => {
                 let _ = stream.write_all(b"\"Status\"\n");
                 let _ = stream.shutdown(std::net::Shutdown::Both);

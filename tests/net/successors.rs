@@ -1,4 +1,4 @@
-//! A client that is gone and left a process behind that holds all it had: descriptors, mappings, bells, the
+//! Successors of a client that is gone and left a process behind that holds all it had: descriptors, mappings, events, the
 //! connection to the broker. Its successor's bytes do not reach that process, and nothing that it does
 //! reaches the successor or the components.
 
@@ -38,10 +38,10 @@ fn actor_main() {
     let Ok(system) = std::env::var(SYSTEM) else {
         return;
     };
-    let (grant, connection) = broker::attach(&system, "guest").expect("the place is free");
+    let (capabilities, connection) = broker::attach(&system, "guest").expect("the place is free");
     let mut command = actor();
-    let numbers: Vec<String> = grant
-        .descriptors
+    let (_, descriptors) = capabilities.into_parts();
+    let numbers: Vec<String> = descriptors
         .into_iter()
         .chain([OwnedFd::from(connection)])
         .map(|one| descriptor::hand_over(&mut command, one).to_string())
@@ -58,11 +58,11 @@ fn linger(numbers: &str) {
         .split(',')
         .map(|number| descriptor::inherited(number.parse().expect("a number")).expect("open"))
         .collect();
-    // As `Role::Client` says: board, ear, two regions, memory and bell of two channels; the connection.
+    // As `Role::Client` says: control page, waiter, two regions, memory and event of two channels; the connection.
     assert_eq!(all.len(), 9);
     let connection = std::os::unix::net::UnixStream::from(all.pop().expect("the connection"));
-    let bells = [all.remove(7), all.remove(5)].map(EventFd::adopt);
-    let ear = EventWaiter::adopt(all.remove(1));
+    let events = [all.remove(7), all.remove(5)].map(EventFd::adopt);
+    let waiter = EventWaiter::adopt(all.remove(1));
     let memory: Vec<Mapping> = all
         .into_iter()
         .map(|file| {
@@ -97,7 +97,7 @@ fn linger(numbers: &str) {
                     .sum();
                 println!("@{changed}");
             }
-            // Every word, every bell, many times.
+            // Every word, every event, many times.
             "strike" => {
                 let mut noise = 1u64;
                 for round in 0..60u64 {
@@ -115,11 +115,11 @@ fn linger(numbers: &str) {
                             there.store(word, Ordering::Relaxed);
                         }
                         for _ in 0..50 {
-                            bells.iter().for_each(EventFd::ring);
+                            events.iter().for_each(EventFd::notify);
                         }
                     }
                     let soon = weft_sys::clock::monotonic() + 1_000;
-                    ear.wait(Some(soon)).expect("an ear");
+                    waiter.wait(Some(soon)).expect("waits");
                 }
                 let _ = (&connection).write_all(b"\"Down\"\n");
                 println!("@done");
@@ -254,9 +254,14 @@ fn nor_behind_a_driver_alone() {
 #[test]
 fn one_that_gives_its_place_back_and_lives_on_sees_nothing() {
     let up = Up::start("kept", &format!("{TWO}[[client]]\nname = \"guest\"\n")).expect("up");
-    let (grant, connection) = broker::attach(&up.name, "guest").expect("the place is free");
-    // Board, two regions, two channels.
-    let all: Vec<_> = grant.descriptors.into_iter().enumerate().collect();
+    let (capabilities, connection) = broker::attach(&up.name, "guest").expect("the place is free");
+    // Control page, two regions, two channels.
+    let all: Vec<_> = capabilities
+        .into_parts()
+        .1
+        .into_iter()
+        .enumerate()
+        .collect();
     let memory: Vec<Mapping> = all
         .into_iter()
         .filter(|(place, _)| [0, 2, 3, 4, 6].contains(place))
@@ -309,9 +314,11 @@ fn a_hundred_attachments_leave_nothing_with_those_who_serve_them() {
         .sum()
     };
     let turn = || {
-        let (grant, connection) = broker::attach(&up.name, "guest").expect("the place is free");
-        assert_eq!(grant.descriptors.len(), 8);
-        drop((grant, connection));
+        let (capabilities, connection) =
+            broker::attach(&up.name, "guest").expect("the place is free");
+        let (_, descriptors) = capabilities.into_parts();
+        assert_eq!(descriptors.len(), 8);
+        drop((descriptors, connection));
         up.until("the place is free", |status| {
             status["clients"][2]["attached"] == false
         })

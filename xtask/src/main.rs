@@ -5,6 +5,7 @@ mod components;
 mod dist;
 mod fuzz;
 mod layers;
+mod links;
 mod models;
 mod mpi4py;
 mod nightly;
@@ -33,6 +34,8 @@ enum Chore {
     Fuzz(fuzz::Arguments),
     /// Checks that the rooms are as ARCHITECTURE.md and CONTRIBUTING.md say.
     Layers,
+    /// Checks that the links of the pages, and the source files that they name, are there.
+    Links,
     /// Checks the models of protocols with Spin, and that each finds the mistake it is there for.
     Models,
     /// Builds mpi4py with mpicc and runs its tests under mpiexec.
@@ -53,6 +56,7 @@ fn main() -> std::process::ExitCode {
         Chore::Dist(arguments) => dist::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Layers => layers::check(),
+        Chore::Links => links::check(),
         Chore::Models => models::check(),
         Chore::Mpi4py(arguments) => mpi4py::run(&arguments),
         Chore::Peers(arguments) => peers::run(&arguments),

@@ -81,6 +81,7 @@ impl Step {
 const STEPS: &[Step] = &[
     Step::new("format", "cargo fmt --all -- --check"),
     Step::new("layers", "cargo xtask layers"),
+    Step::new("links", "cargo xtask links"),
     Step::new("codegen", "cargo xtask codegen --check"),
     Step::new(
         "lints",

@@ -1,5 +1,5 @@
 //! Arguments as the calls get them: addresses of results that may be written, lists of counts of
-//! either width, statuses that may be ignored, buffers to be checked later.
+//! either width, statuses that may be ignored, buffers to be [checked later](buffers).
 //!
 //! # Safety
 //! Each of these is made from an address of the C caller by an `unsafe` constructor, whose promise is
@@ -8,12 +8,15 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use weft_mpi::{Buffer, Datatype};
-
 use crate::c;
-use crate::check;
-use crate::fault::{Checked, code_of};
+use crate::fault::code_of;
 use crate::generated::constants as k;
+
+mod buffers;
+
+pub use buffers::{
+    AddressArgument, BlocksArgument, BufferArgument, TypedBlocksArgument, check_lists,
+};
 
 /// Which of the two forms of a function was called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +27,7 @@ pub enum Form {
     Large,
 }
 
-/// Where a result goes.
+/// Address of a result (OUT parameter).
 #[derive(Debug)]
 pub struct Out<T>(*mut T);
 
@@ -101,7 +104,7 @@ macro_rules! numbers {
 
 numbers! { i32 i64 isize }
 
-/// Where a count goes, of either width.
+/// Address of a count that is a result, of either width.
 #[derive(Debug)]
 pub enum CountOut {
     /// `int *`.
@@ -190,7 +193,7 @@ impl Counts {
     }
 }
 
-/// Where a status goes, if it is wanted.
+/// Address of a status, or `MPI_STATUS_IGNORE`.
 #[derive(Debug)]
 pub struct StatusOut(*mut c::Status);
 
@@ -228,7 +231,7 @@ impl StatusOut {
     }
 }
 
-/// Where statuses go, if they are wanted.
+/// Address of an array of statuses, or `MPI_STATUSES_IGNORE`.
 #[derive(Debug)]
 pub struct StatusesOut {
     address: *mut c::Status,
@@ -296,7 +299,7 @@ pub fn status_of(status: &weft_mpi::Status) -> c::Status {
     value
 }
 
-/// Where a text goes.
+/// Address of room for a text.
 #[derive(Debug)]
 pub struct TextOut(*mut c_char);
 
@@ -329,62 +332,6 @@ impl TextOut {
 /// A text of the caller as Rust has it; bytes that are no UTF-8 are replaced.
 pub fn text_of(text: &CStr) -> String {
     text.to_string_lossy().into_owned()
-}
-
-/// A buffer with count and datatype, not checked yet.
-#[derive(Clone, Copy, Debug)]
-pub struct Place {
-    address: *mut c_void,
-    count: i64,
-    datatype: c::Datatype,
-    names: [&'static str; 3],
-}
-
-impl Place {
-    /// # Safety
-    /// If the call finds the place significant, the elements may be read (or written, for a receive
-    /// buffer) until the operation has ended.
-    pub const unsafe fn new(
-        address: *mut c_void,
-        count: i64,
-        datatype: c::Datatype,
-        names: [&'static str; 3],
-    ) -> Self {
-        Self {
-            address,
-            count,
-            datatype,
-            names,
-        }
-    }
-
-    /// Whether it is `MPI_IN_PLACE`.
-    pub fn is_in_place(&self) -> bool {
-        self.address == k::MPI_IN_PLACE
-    }
-
-    /// The buffer, checked.
-    pub fn buffer(&self) -> Checked<Buffer> {
-        let [buffer, count, datatype] = self.names;
-        let datatype = check::committed(self.datatype, datatype)?;
-        let count = check::count(self.count, count)?;
-        // SAFETY: promised to `new`.
-        unsafe { check::buffer(self.address, count, datatype, buffer) }
-    }
-
-    /// Count and datatype, checked.
-    pub fn elements(&self) -> Checked<(usize, &'static std::sync::Arc<Datatype>)> {
-        let [_, count, datatype] = self.names;
-        Ok((
-            check::count(self.count, count)?,
-            check::committed(self.datatype, datatype)?,
-        ))
-    }
-
-    /// The address.
-    pub fn address(&self) -> *mut c_void {
-        self.address
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What every entry point does around its call: run it, and hand a fault to the error handler of the
+//! Entry to a call, and exit from it: runs the body of an entry point, and hands a fault to the error handler of the
 //! object concerned (MPI 5.0, section 9.3).
 //!
 //! A fault that belongs to no object goes to the handler of `MPI_COMM_SELF`. Without a handler set,
@@ -15,7 +15,7 @@ use crate::generated::constants as k;
 use crate::state::{self, ErrhandlerObject, SessionObject};
 use crate::{check, handle};
 
-/// Whose error handler a fault goes to.
+/// The object whose error handler a fault goes to.
 #[derive(Clone, Copy, Debug)]
 pub enum Scope {
     /// The communicator of the call.
@@ -143,28 +143,30 @@ impl Owner {
                     name: "a session".to_owned(),
                     handler: object.errhandler(),
                 },
-                None => Self::itself(),
+                None => Self::comm_self(),
             },
             Scope::CommAt(address) if !address.is_null() => {
-                // SAFETY: the caller passes the address of its handle, or null.
+                // SAFETY: the entry point was given the address of a communicator's handle (INOUT parameter); it is
+                // not null.
                 Self::of_comm(unsafe { *address })
             }
             Scope::RequestAt(address) if !address.is_null() => {
-                // SAFETY: the caller passes the address of its handle, or null.
+                // SAFETY: the entry point was given the address of a request's handle (INOUT parameter); it is not
+                // null.
                 let request = unsafe { *address };
                 match state::context_of(request) {
                     Some(context) => Self::of_context(context),
-                    None => Self::itself(),
+                    None => Self::comm_self(),
                 }
             }
-            _ => Self::itself(),
+            _ => Self::comm_self(),
         })
     }
 
     fn of_comm(handle: c::Comm) -> Self {
         match check::find_communicator(handle) {
             Some(comm) => Self::of(handle.0, comm),
-            None => Self::itself(),
+            None => Self::comm_self(),
         }
     }
 
@@ -172,11 +174,11 @@ impl Owner {
     fn of_context(context: u32) -> Self {
         match state::comm_of_context(context) {
             Some((handle, comm)) => Self::of(handle.0, &comm),
-            None => Self::itself(),
+            None => Self::comm_self(),
         }
     }
 
-    fn itself() -> Self {
+    fn comm_self() -> Self {
         match check::find_communicator(k::MPI_COMM_SELF) {
             Some(comm) => Self {
                 name: String::new(),

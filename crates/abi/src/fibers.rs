@@ -1,4 +1,4 @@
-//! The C face of fibers (`weft_fiber.h`): one runtime for the process, made when the first is started.
+//! Fibers for C (`weft_fiber.h`): one runtime for the process, made when the first is started.
 //!
 //! A name is the incarnation above the number: never 0, and never used again. Whoever joins or detaches a
 //! fiber claims it by its name, which succeeds once ([`JoinHandle::claim`]); all others are answered
@@ -10,12 +10,12 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use weft_fiber::{Builder, Config, Fiber, Guard, JoinHandle, Runtime};
 use weft_sys::error::keep_errno;
 
-use crate::{sentence, state};
+use crate::{last_error, state};
 
 /// The fibers of the process. A C program ends by `exit`, whatever its fibers do, so it is never dropped.
 static FIBERS: OnceLock<Runtime> = OnceLock::new();
 
-/// How many workers were asked for; 0: nothing was.
+/// Number of workers asked for; 0 if none was.
 static WORKERS: Mutex<usize> = Mutex::new(0);
 
 /// `weft_fiber_attributes`.
@@ -32,12 +32,12 @@ const _: () = assert!(size_of::<Attributes>() == 16);
 /// The function of a fiber.
 pub type Body = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// What a fiber of C answers; an address as a number, since it goes from thread to thread.
+/// Result of a fiber of C: an address as a number, since it goes from thread to thread.
 type Answer = usize;
 
 #[cold]
 fn refuse(errno: c_int, text: impl Into<String>) -> c_int {
-    sentence::keep(text);
+    last_error::keep(text);
     -errno
 }
 
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn weft_fiber_spawn(
                 "body is NULL; name the function that the fiber runs",
             ));
         };
-        // SAFETY: null or readable, by the caller's promise.
+        // SAFETY: `attributes` is null or points to attributes until the call returns (`weft_fiber_spawn`).
         let asked = unsafe { attributes.as_ref() };
         let mut builder = Builder::new();
         if let Some(asked) = asked {
@@ -173,7 +173,8 @@ pub unsafe extern "C" fn weft_fiber_spawn(
         }
         let argument = argument.expose_provenance();
         let run = move || -> Answer {
-            // SAFETY: the caller of spawn promised a function that takes this argument.
+            // SAFETY: `body` is a function that may be called once with `argument`, on the fiber's stack
+            // (`weft_fiber_spawn`).
             unsafe { body(std::ptr::with_exposed_provenance_mut(argument)) }.expose_provenance()
         };
         let full = |error: std::io::Error| refuse(libc::EAGAIN, error.to_string());
@@ -183,7 +184,7 @@ pub unsafe extern "C" fn weft_fiber_spawn(
             return Ok(());
         }
         let started = builder.spawn_unclaimed_on(runtime()?, run).map_err(full)?;
-        // SAFETY: writable, by the caller's promise.
+        // SAFETY: `fiber` is not null, so it points to a handle of the caller (`weft_fiber_spawn`).
         unsafe { fiber.write(name(started)) };
         Ok(())
     })())
@@ -211,7 +212,7 @@ pub unsafe extern "C" fn weft_fiber_join(fiber: u64, result: *mut *mut c_void) -
             )
         })?;
         if !result.is_null() {
-            // SAFETY: writable, by the caller's promise.
+            // SAFETY: `result` is not null, so it points to a pointer of the caller (`weft_fiber_join`).
             unsafe { result.write(std::ptr::with_exposed_provenance_mut(answer)) };
         }
         Ok(())

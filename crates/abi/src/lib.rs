@@ -1,4 +1,4 @@
-//! The MPI 5 standard ABI: C entry points over the engine.
+//! MPI 5 standard ABI: C entry points over the engine.
 //!
 //! ```text
 //!   MPI_Send ──jmp──► PMPI_Send          generated/   one for each function of tables/functions
@@ -27,7 +27,7 @@ mod fault;
 mod fibers;
 pub mod generated;
 mod handle;
-mod sentence;
+mod last_error;
 mod servers;
 mod services;
 mod state;

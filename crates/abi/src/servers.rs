@@ -15,7 +15,7 @@ fn open<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What an id names. The table is free while it is worked with: calls wait.
+/// The end that an id names. The table is not locked while the end is used: its calls wait.
 fn of<T>(table: &Mutex<Table<Arc<T>>>, id: c_int) -> Result<Arc<T>> {
     open(table).get(id).map(|one| Arc::clone(one))
 }
@@ -48,7 +48,7 @@ unsafe fn request(place: *const Request) -> Result<Request> {
     if place.is_null() {
         return Err(null(weft_service::Code::Invalid, "the request"));
     }
-    // SAFETY: the caller's promise; every pattern of bits is one.
+    // SAFETY: `place` is not null, so it points to a request, as `request` asks; every pattern of bits is one.
     Ok(unsafe { place.read() })
 }
 
@@ -58,7 +58,7 @@ unsafe fn request(place: *const Request) -> Result<Request> {
 /// `text` is null or a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_server_create(text: *const c_char) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `text` is null or points to a string (`weft_server_create`).
     number(|node: &Node| add(&SERVERS, node.serve(unsafe { name(text) }?)))
 }
 
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn weft_server_next(id: c_int, place: *mut Request) -> c_i
             return Err(null(weft_service::Code::Invalid, "the request"));
         }
         let next = of(&SERVERS, id)?.next()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: `place` is not null, so it points to a request of the caller (`weft_server_next`).
         unsafe { place.write(next) };
         Ok(())
     })
@@ -91,7 +91,8 @@ pub unsafe extern "C" fn weft_server_take(
     length: usize,
 ) -> Size {
     size(|_| {
-        // SAFETY: the caller's promise, for the length of the call.
+        // SAFETY: `place` is null or points to a request, `start` is null or points to `length` bytes, until the call
+        // returns (`weft_server_take`).
         let (request, into) = unsafe { (request(place)?, buffer(start, length)?) };
         of(&SERVERS, id)?.take(&request, into)
     })
@@ -109,7 +110,8 @@ pub unsafe extern "C" fn weft_server_give(
     length: usize,
 ) -> Size {
     size(|_| {
-        // SAFETY: the caller's promise, for the length of the call.
+        // SAFETY: `place` is null or points to a request, `start` is null or points to `length` bytes, until the call
+        // returns (`weft_server_give`).
         let (request, value) = unsafe { (request(place)?, data(start, length)?) };
         of(&SERVERS, id)?.give(&request, value)
     })
@@ -127,7 +129,7 @@ pub extern "C" fn weft_server_unlink(id: c_int) -> c_int {
 /// `text` is null or a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_client_open(text: *const c_char) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `text` is null or points to a string (`weft_client_open`).
     number(|node: &Node| add(&CLIENTS, node.client(unsafe { name(text) }?)))
 }
 
@@ -137,7 +139,7 @@ pub unsafe extern "C" fn weft_client_open(text: *const c_char) -> c_int {
 /// `asked` is null or points to `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_client_tell(id: c_int, asked: *const c_void, length: usize) -> c_int {
-    // SAFETY: the caller's promise, for the length of the call.
+    // SAFETY: `asked` is null or points to `length` bytes until the call returns (`weft_client_tell`).
     number(|_| of(&CLIENTS, id)?.tell(unsafe { data(asked, length) }?))
 }
 
@@ -155,7 +157,8 @@ pub unsafe extern "C" fn weft_client_give(
 ) -> Size {
     size(|_| {
         let client = of(&CLIENTS, id)?;
-        // SAFETY: the caller's promise, for the length of the call.
+        // SAFETY: `asked` is null or points to `length` bytes, `value` is null or points to `room` bytes, until the
+        // call returns (`weft_client_give`).
         let (request, value) = unsafe { (data(asked, length)?, data(value, room)?) };
         client.give(request, value)
     })
@@ -175,7 +178,8 @@ pub unsafe extern "C" fn weft_client_take(
 ) -> Size {
     size(|_| {
         let client = of(&CLIENTS, id)?;
-        // SAFETY: the caller's promise, for the length of the call.
+        // SAFETY: `asked` is null or points to `length` bytes, `value` is null or points to `room` bytes, until the
+        // call returns (`weft_client_take`).
         let (request, into) = unsafe { (data(asked, length)?, buffer(value, room)?) };
         client.take(request, into)
     })

@@ -1,17 +1,22 @@
-//! The services for C (`weft.h`): each entry point checks its pointers and calls the node.
+//! Services for C (`weft.h`): each entry point checks its pointers and calls the node.
 //!
 //! The engine of MPI drives the endpoint for both, whether or not the program uses MPI: one progress
 //! engine, one lane for each pair of processes. See `docs/decisions/0008-services-are-guests.md`.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 
-use weft_fabric::{Fabric, Guest, Region};
+use weft_fabric::{Fabric, Guest};
 use weft_mpi::Process;
-use weft_service::sync::Kind;
+use weft_service::sync::SyncKind;
 use weft_service::{Code, Core, Error, Host, Node, Result};
 
-use crate::{sentence, state};
+use crate::{last_error, state};
+
+mod pointers;
+
+pub use pointers::{buffer, data, name, null};
+use pointers::{counter, found, nodes, region, store};
 
 /// `ssize_t`.
 pub type Size = isize;
@@ -40,18 +45,18 @@ impl Host for Engine {
 
 /// Lets the services share the endpoint of a process. From the start, so that nothing is lost that a
 /// peer sends before `weft_init` is called here.
-pub fn move_in(process: &Arc<Process>) -> Node {
-    process.invite(|fabric| Box::new(Core::new(fabric)));
+pub fn attach_services(process: &Arc<Process>) -> Node {
+    process.install_guest(|fabric| Box::new(Core::new(fabric)));
     Node::hosted(Arc::new(Engine(Arc::clone(process))))
 }
 
 #[cold]
 fn failed(error: &Error) -> c_int {
-    sentence::keep(error.to_string());
+    last_error::keep(error.to_string());
     error.number()
 }
 
-/// What a call answers: a number, or a negative errno.
+/// Result of a call as C gets it: a number, or a negative errno.
 pub trait Answer {
     fn answer(self) -> Size;
 }
@@ -99,111 +104,6 @@ pub fn number<T: Answer>(work: impl FnOnce(&Node) -> Result<T>) -> c_int {
     size(work) as c_int
 }
 
-#[cold]
-pub fn null(code: Code, what: &str) -> Error {
-    Error::new(code, format!("{what} is NULL; pass the address of it"))
-}
-
-/// A buffer of the caller.
-///
-/// # Safety
-/// If not null, `start` points to `size` bytes that may be read, and written if it is read into, until
-/// the operation that they are for has ended.
-unsafe fn region(start: *const c_void, size: usize) -> Result<Region> {
-    if start.is_null() {
-        return Err(null(Code::Invalid, "the buffer"));
-    }
-    // SAFETY: the caller's promise.
-    Ok(unsafe { Region::new(start.cast::<u8>().cast_mut(), size) })
-}
-
-/// A buffer to be read into by a call that blocks.
-///
-/// # Safety
-/// As [`region`], until the call returns.
-pub unsafe fn buffer<'a>(start: *mut c_void, size: usize) -> Result<&'a mut [u8]> {
-    if start.is_null() || size > isize::MAX as usize {
-        return Err(null(Code::Invalid, "the buffer"));
-    }
-    // SAFETY: the caller's promise.
-    Ok(unsafe { std::slice::from_raw_parts_mut(start.cast(), size) })
-}
-
-/// Data to be written by a call that blocks, or copied.
-///
-/// # Safety
-/// As [`region`], until the call returns.
-pub unsafe fn data<'a>(start: *const c_void, size: usize) -> Result<&'a [u8]> {
-    if start.is_null() || size > isize::MAX as usize {
-        return Err(null(Code::Invalid, "the buffer"));
-    }
-    // SAFETY: the caller's promise.
-    Ok(unsafe { std::slice::from_raw_parts(start.cast(), size) })
-}
-
-/// Stores an answer, unless nobody wants it.
-///
-/// # Safety
-/// `place` is null or points to a `T` of the caller.
-unsafe fn store<T>(place: *mut T, value: T) {
-    if !place.is_null() {
-        // SAFETY: the caller's promise.
-        unsafe { place.write(value) };
-    }
-}
-
-/// A name.
-///
-/// # Safety
-/// `start` is null or points to a string.
-pub unsafe fn name<'a>(start: *const c_char) -> Result<&'a str> {
-    if start.is_null() {
-        return Err(null(Code::Invalid, "the name"));
-    }
-    // SAFETY: the caller's promise.
-    let name = unsafe { CStr::from_ptr(start) };
-    name.to_str().map_err(|_| {
-        Error::new(
-            Code::Invalid,
-            "the name is no UTF-8; use letters and digits",
-        )
-    })
-}
-
-/// The nodes of a sync.
-///
-/// # Safety
-/// `start` is null or points to `count` numbers.
-unsafe fn nodes<'a>(start: *const c_int, count: c_int) -> Result<&'a [c_int]> {
-    if start.is_null() {
-        return Err(null(Code::Invalid, "the list of nodes"));
-    }
-    let count = usize::try_from(count).map_err(|_| {
-        Error::new(
-            Code::Invalid,
-            format!("a list of {count} nodes was given; 2 or more are needed"),
-        )
-    })?;
-    // SAFETY: the caller's promise.
-    Ok(unsafe { std::slice::from_raw_parts(start, count) })
-}
-
-/// Stores a counter: the volume as `size_t`, all others as `uint64_t`.
-///
-/// # Safety
-/// `place` is null or points to such a number.
-unsafe fn counter(value: Result<u64>, place: *mut c_void) -> Result<()> {
-    let value = value?;
-    if place.is_null() {
-        return Err(null(Code::Fault, "the place of the answer"));
-    }
-    // `size_t` and `uint64_t` are one on the machines that Weft runs on.
-    const _: () = assert!(size_of::<usize>() == 8);
-    // SAFETY: the caller's promise.
-    unsafe { place.cast::<u64>().write_unaligned(value) };
-    Ok(())
-}
-
 /// Joins the job.
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_init() -> c_int {
@@ -228,7 +128,7 @@ pub extern "C" fn weft_node() -> c_int {
     number(|node| Ok(node.me() as i32))
 }
 
-/// How many nodes there are.
+/// Number of nodes.
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_nodes() -> c_int {
     number(|node| Ok(node.nodes() as i32))
@@ -268,7 +168,7 @@ pub unsafe extern "C" fn weft_mailbox_write(
     start: *const c_void,
     length: usize,
 ) -> Size {
-    // SAFETY: the caller's promise, for the length of the call.
+    // SAFETY: `start` is null or points to `length` bytes until the call returns (`weft_mailbox_write`).
     size(|services| services.mailbox_write(id, unsafe { data(start, length) }?))
 }
 
@@ -278,7 +178,7 @@ pub unsafe extern "C" fn weft_mailbox_write(
 /// `start` is null or points to `length` bytes of the caller.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_mailbox_read(id: c_int, start: *mut c_void, length: usize) -> Size {
-    // SAFETY: the caller's promise, for the length of the call.
+    // SAFETY: `start` is null or points to `length` bytes until the call returns (`weft_mailbox_read`).
     size(|services| services.mailbox_read(id, unsafe { buffer(start, length) }?))
 }
 
@@ -292,7 +192,7 @@ pub unsafe extern "C" fn weft_mailbox_awrite(
     start: *const c_void,
     length: usize,
 ) -> c_int {
-    // SAFETY: the caller's promise; copied within the call.
+    // SAFETY: `start` is null or points to `length` bytes (`weft_mailbox_awrite`), which are copied within the call.
     number(|services| services.mailbox_awrite(id, unsafe { data(start, length) }?))
 }
 
@@ -302,7 +202,7 @@ pub unsafe extern "C" fn weft_mailbox_awrite(
 /// `start` is null or points to `length` bytes that the caller leaves alone until `wait`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_mailbox_aread(id: c_int, start: *mut c_void, length: usize) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` is null or points to `length` bytes until `weft_mailbox_wait` (`weft_mailbox_aread`).
     number(|services| services.mailbox_aread(id, unsafe { region(start, length) }?))
 }
 
@@ -330,7 +230,7 @@ pub unsafe extern "C" fn weft_mailbox_source(
 ) -> c_int {
     number(|services| {
         let (from, source) = services.mailbox_source(id)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: `node` and `port` are null or point to an int each (`weft_mailbox_source`).
         unsafe {
             store(node, from as c_int);
             store(port, c_int::from(source));
@@ -363,7 +263,7 @@ pub unsafe extern "C" fn weft_mailbox_ioctl(
             return services.mailbox_set_remote(id, first as c_int, second as c_int);
         }
         let place = std::ptr::with_exposed_provenance_mut(first);
-        // SAFETY: the caller's promise.
+        // SAFETY: `first` is the address of the number that the request answers with (`weft_mailbox_ioctl`), or null.
         unsafe { counter(services.mailbox_ioctl(id, request), place) }
     })
 }
@@ -404,7 +304,7 @@ pub extern "C" fn weft_portal_close(id: c_int) -> c_int {
 /// `start` is null or points to `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_portal_write(id: c_int, start: *const c_void, length: usize) -> Size {
-    // SAFETY: the caller's promise, for the length of the call.
+    // SAFETY: `start` is null or points to `length` bytes until the call returns (`weft_portal_write`).
     size(|services| services.portal_write(id, unsafe { data(start, length) }?))
 }
 
@@ -414,7 +314,7 @@ pub unsafe extern "C" fn weft_portal_write(id: c_int, start: *const c_void, leng
 /// `start` is null or points to `length` bytes of the caller.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_portal_read(id: c_int, start: *mut c_void, length: usize) -> Size {
-    // SAFETY: the caller's promise, for the length of the call.
+    // SAFETY: `start` is null or points to `length` bytes until the call returns (`weft_portal_read`).
     size(|services| services.portal_read(id, unsafe { buffer(start, length) }?))
 }
 
@@ -428,7 +328,8 @@ pub unsafe extern "C" fn weft_portal_awrite(
     start: *const c_void,
     length: usize,
 ) -> c_int {
-    // SAFETY: the caller's promise. Nothing is written to the region of a write.
+    // SAFETY: `start` is null or points to `length` bytes until `weft_portal_wait` (`weft_portal_awrite`). Nothing is
+    // written to the region of a write.
     number(|services| services.portal_awrite(id, unsafe { region(start, length) }?))
 }
 
@@ -438,7 +339,7 @@ pub unsafe extern "C" fn weft_portal_awrite(
 /// `start` is null or points to `length` bytes that the caller leaves alone until `wait`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_portal_aread(id: c_int, start: *mut c_void, length: usize) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` is null or points to `length` bytes until `weft_portal_wait` (`weft_portal_aread`).
     number(|services| services.portal_aread(id, unsafe { region(start, length) }?))
 }
 
@@ -464,7 +365,7 @@ pub unsafe extern "C" fn weft_portal_ioctl(
     request: c_uint,
     place: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `place` is null or points to the number that the request answers with (`weft_portal_ioctl`).
     number(|services| unsafe { counter(services.portal_ioctl(id, request), place) })
 }
 
@@ -474,8 +375,8 @@ pub unsafe extern "C" fn weft_portal_ioctl(
 /// `list` is null or points to `count` numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_sync_create(list: *const c_int, count: c_int, kind: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    number(|services| services.sync_create(unsafe { nodes(list, count) }?, Kind::of(kind)?))
+    // SAFETY: `list` is null or points to `count` numbers (`weft_sync_create`).
+    number(|services| services.sync_create(unsafe { nodes(list, count) }?, SyncKind::of(kind)?))
 }
 
 /// `weft.h`
@@ -484,8 +385,8 @@ pub unsafe extern "C" fn weft_sync_create(list: *const c_int, count: c_int, kind
 /// `list` is null or points to `count` numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_sync_open(list: *const c_int, count: c_int, kind: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    number(|services| services.sync_open(unsafe { nodes(list, count) }?, Kind::of(kind)?))
+    // SAFETY: `list` is null or points to `count` numbers (`weft_sync_open`).
+    number(|services| services.sync_open(unsafe { nodes(list, count) }?, SyncKind::of(kind)?))
 }
 
 /// `weft.h`
@@ -518,7 +419,7 @@ pub extern "C" fn weft_sync_close(id: c_int) -> c_int {
 /// The third argument is what `weft.h` says for the request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_sync_ioctl(id: c_int, request: c_uint, place: *mut c_void) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `place` is null or points to the number that the request answers with (`weft_sync_ioctl`).
     number(|services| unsafe { counter(services.sync_ioctl(id, request), place) })
 }
 
@@ -528,7 +429,7 @@ pub unsafe extern "C" fn weft_sync_ioctl(id: c_int, request: c_uint, place: *mut
 /// `start` is null or points to a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_name_link(start: *const c_char, port: c_int) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` is null or points to a string (`weft_name_link`).
     number(|services| services.name_link(unsafe { name(start) }?, port))
 }
 
@@ -538,7 +439,7 @@ pub unsafe extern "C" fn weft_name_link(start: *const c_char, port: c_int) -> c_
 /// `start` is null or points to a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_name_unlink(start: *const c_char) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` is null or points to a string (`weft_name_unlink`).
     number(|services| services.name_unlink(unsafe { name(start) }?))
 }
 
@@ -552,7 +453,8 @@ pub unsafe extern "C" fn weft_name_lookup(
     node: *mut c_int,
     port: *mut c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` is null or points to a string, `node` and `port` are null or point to an int each
+    // (`weft_name_lookup`).
     number(|services| unsafe { found(services.name_lookup(name(start)?), node, port) })
 }
 
@@ -566,20 +468,7 @@ pub unsafe extern "C" fn weft_name_find(
     node: *mut c_int,
     port: *mut c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` is null or points to a string, `node` and `port` are null or point to an int each
+    // (`weft_name_find`).
     number(|services| unsafe { found(services.name_find(name(start)?), node, port) })
-}
-
-/// Stores where a name was found.
-///
-/// # Safety
-/// Each pointer is null or points to an int of the caller.
-unsafe fn found(place: Result<(u32, u8)>, node: *mut c_int, port: *mut c_int) -> Result<()> {
-    let (owner, number) = place?;
-    // SAFETY: the caller's promise.
-    unsafe {
-        store(node, owner as c_int);
-        store(port, c_int::from(number));
-    }
-    Ok(())
 }

@@ -1,11 +1,11 @@
-//! Two hosts that are network namespaces of this machine, and jobs that are formed across them.
+//! Hosts for measurements: two of them, that are network namespaces of this machine, and jobs that are formed across them.
 //!
 //! Each namespace belongs to a process of ours that waits for the end of its standard input: however this
 //! program ends, both end, and with them the namespaces and the line between them.
 
 use crate::experiment::Formation;
 use crate::implementation::Implementation;
-use crate::job::timed;
+use crate::process::timed;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 
 /// Ranks on each of the two hosts.
 const EACH: usize = 4;
-/// Where the head of a job listens for those who join.
+/// Address at which the head of a job listens for hosts that join.
 const HEAD: &str = "10.92.0.1:7000";
-/// How long a job may take.
+/// Longest time that a job may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// By which a launcher reaches a host: that of the process whose number stands in its name.
+/// Script by which a launcher reaches a host: it enters the network namespace of the process whose number
+/// stands in the name of the host.
 const REACH: &str = "#!/bin/sh\nhost=${1#host}; shift\nexec nsenter -n -t $host sh -c \"$*\"\n";
 
 /// Two hosts, joined by a line.
@@ -28,7 +29,10 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// Makes them; refused without the right to make network namespaces.
+    /// Makes two hosts and the link between them.
+    ///
+    /// # Errors
+    /// If `unshare`, `ip` or `nsenter` is missing, or the right to make network namespaces.
     pub fn new() -> Result<Hosts> {
         let folder = tempfile::tempdir().context("no temporary folder")?;
         let mut hosts = Hosts {
@@ -109,7 +113,7 @@ impl Hosts {
         command
     }
 
-    /// Both, as launchers write them.
+    /// The list of both hosts, as launchers take it.
     fn list(&self) -> String {
         let host = |number| format!("host{}:{EACH}", self.process(number));
         format!("{},{}", host(0), host(1))
@@ -117,12 +121,15 @@ impl Hosts {
 
     /// Forms a job on both hosts, in which each rank hears from each other, and lets it end; the time from
     /// the start to the end of its launcher.
-    pub fn form(&self, member: &Implementation, way: &Formation) -> Result<Duration> {
+    ///
+    /// # Errors
+    /// If the launcher does not start, ends badly, or has not ended within a minute.
+    pub fn form(&self, implementation: &Implementation, formation: &Formation) -> Result<Duration> {
         let ranks = (2 * EACH).to_string();
-        let mut launcher = match way {
-            Formation::Join => return self.join(member),
+        let mut launcher = match formation {
+            Formation::Join => return self.join(implementation),
             Formation::Hosts => {
-                let mut command = self.on(0, member.tool("mpiexec"));
+                let mut command = self.on(0, implementation.tool("mpiexec"));
                 command
                     .arg("--launch-command")
                     .arg(self.reach())
@@ -140,18 +147,18 @@ impl Hosts {
             }
         };
         launcher.args(["-n", &ranks]);
-        if let Formation::HydraAlone(_) = way {
+        if let Formation::HydraAlone(_) = formation {
             launcher.arg("true");
         } else {
-            launcher.arg(member.program()).arg("form");
+            launcher.arg(implementation.program()).arg("form");
         }
         timed(launcher, LIMIT)
     }
 
-    /// The head on one host; ranks are brought in from both, by people who come as soon as it does.
-    fn join(&self, member: &Implementation) -> Result<Duration> {
+    /// Starts the head on one host, and `weft join` on both at the same time.
+    fn join(&self, implementation: &Implementation) -> Result<Duration> {
         let joiner = |host| {
-            let mut command = self.on(host, member.tool("weft"));
+            let mut command = self.on(host, implementation.tool("weft"));
             command
                 .args(["join", "--token-file"])
                 .arg(self.token())
@@ -160,7 +167,7 @@ impl Hosts {
                 .stderr(Stdio::null());
             command.spawn().context("cannot start weft join")
         };
-        let mut head = self.on(0, member.tool("mpiexec"));
+        let mut head = self.on(0, implementation.tool("mpiexec"));
         head.args([
             "-n",
             &(2 * EACH).to_string(),
@@ -169,7 +176,7 @@ impl Hosts {
             "--token-file",
         ])
         .arg(self.token())
-        .arg(member.program())
+        .arg(implementation.program())
         .arg("form");
         let mut joined = [joiner(0)?, joiner(1)?];
         let took = timed(head, LIMIT);

@@ -1,4 +1,4 @@
-//! A launched MPI job that answers requests, and the pool of those that are resident.
+//! MPI job that is launched and answers requests; the [pool](JobPool) of those that are resident.
 //!
 //! ```text
 //! mpiexec -n 2 measure SOCKET ──> rank 0 ── hello ──┐
@@ -10,29 +10,27 @@
 //! from the one that is measured. A job that does not answer in time is killed: the launcher's process
 //! group and every rank, by the process ids that the ranks gave.
 
-use crate::experiment::JobKey;
+mod pool;
+
+pub use pool::JobPool;
+
 use crate::implementation::Implementation;
-use crate::strangers::listening;
+use crate::intruders::listeners;
+use crate::process::{KILL, TERMINATE, wait};
 use anyhow::{Context, Result, anyhow, bail};
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 use weft_sys::process::{ProcessHandle, child_dies_with_us, signal_group};
 
-/// How long a job may take to start, and to end when asked.
+/// Longest time to start, and to end when asked.
 const START: Duration = Duration::from_secs(30);
 const END: Duration = Duration::from_secs(10);
-
-/// SIGKILL.
-const KILL: i32 = 9;
-/// SIGTERM: a launcher ends its ranks, too.
-const END_NOW: i32 = 15;
 
 /// A running job.
 pub struct Job {
@@ -46,6 +44,10 @@ pub struct Job {
 
 impl Job {
     /// Starts a job and waits until all ranks have said hello.
+    ///
+    /// # Errors
+    /// If the launcher does not start or ends while starting, if not all ranks have said hello within half a
+    /// minute, or if they are not ranks of one job of that size. The error holds what the job printed.
     pub fn launch(
         implementation: &Implementation,
         ranks: u32,
@@ -70,7 +72,7 @@ impl Job {
             command.arg("multiple");
         }
         // However this process ends: ranks that wait inside of MPI may spin for ever.
-        child_dies_with_us(&mut command, END_NOW);
+        child_dies_with_us(&mut command, TERMINATE);
         let launcher = command
             .spawn()
             .with_context(|| format!("cannot start {command:?}"))?;
@@ -95,7 +97,7 @@ impl Job {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if let Some(status) = job.launcher.try_wait()? {
-                        bail!("ended while starting ({}){}", describe(status), job.said());
+                        bail!("ended while starting ({}){}", status, job.said());
                     }
                     if Instant::now() > deadline {
                         bail!(
@@ -149,12 +151,15 @@ impl Job {
         rank.parse().context("rank of a rank")
     }
 
-    /// What the library says of itself.
+    /// The version that the library reports.
     pub fn version(&self) -> &str {
         &self.version
     }
 
     /// Sends a request to every rank.
+    ///
+    /// # Errors
+    /// If a rank has closed its socket: the job is gone.
     pub fn post(&mut self, request: &str) -> Result<()> {
         for rank in &mut self.ranks {
             if rank
@@ -169,6 +174,9 @@ impl Job {
     }
 
     /// Waits for the answer to a request that was posted.
+    ///
+    /// # Errors
+    /// If the job has ended, gives no answer within `timeout`, or answers that it failed, in its own words.
     pub fn collect(&mut self, timeout: Duration) -> Result<Vec<f64>> {
         let mut line = String::new();
         let first = self.ranks.first_mut().context("a job without ranks")?;
@@ -179,7 +187,7 @@ impl Job {
                 let status = self.wait(Duration::from_secs(2));
                 bail!(
                     "ended ({}){}",
-                    status.map_or("still running".into(), describe),
+                    status.map_or("still running".into(), |status| status.to_string()),
                     self.said()
                 )
             }
@@ -202,16 +210,22 @@ impl Job {
     }
 
     /// Asks and waits.
+    ///
+    /// # Errors
+    /// As [`Self::post`] and [`Self::collect`]. A job that fails is to be [discarded](JobPool::discard).
     pub fn request(&mut self, request: &str, timeout: Duration) -> Result<Vec<f64>> {
         self.post(request)?;
         self.collect(timeout).with_context(|| request.to_string())
     }
 
     /// The addresses at which the ranks listen.
+    ///
+    /// # Errors
+    /// If the kernel's tables of a rank cannot be read, or no rank listens: they do not talk over TCP.
     pub fn listening(&self) -> Result<Vec<SocketAddr>> {
         let mut all = Vec::new();
         for process in &self.processes {
-            all.extend(listening(process.id())?);
+            all.extend(listeners(process.id())?);
         }
         if all.is_empty() {
             bail!("the ranks listen at no port: they do not talk over TCP");
@@ -220,6 +234,9 @@ impl Job {
     }
 
     /// Proportional set size of every rank, in MB (10^6 bytes).
+    ///
+    /// # Errors
+    /// If a rank's `smaps_rollup` cannot be read or has no such size.
     pub fn memory(&self) -> Result<Vec<f64>> {
         let of = |process: &ProcessHandle| {
             let path = format!("/proc/{}/smaps_rollup", process.id());
@@ -241,6 +258,9 @@ impl Job {
     }
 
     /// Lets the job finalise and end; killed if it does not.
+    ///
+    /// # Errors
+    /// If it ends with another status than 0, or does not end within ten seconds: it is killed then.
     pub fn end(mut self) -> Result<()> {
         self.post("quit")?;
         self.ended = true;
@@ -248,7 +268,7 @@ impl Job {
             Some(status) if status.success() => Ok(()),
             Some(status) => bail!(
                 "ended badly after its last request ({}){}",
-                describe(status),
+                status,
                 self.said()
             ),
             None => {
@@ -301,113 +321,5 @@ impl Drop for Job {
             let _ = process.signal(KILL);
         }
         let _ = self.launcher.wait();
-    }
-}
-
-/// Waits for a process, at most so long.
-fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
-    let deadline = Instant::now() + limit;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status),
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_micros(200)),
-            _ => return None,
-        }
-    }
-}
-
-fn describe(status: ExitStatus) -> String {
-    status.to_string()
-}
-
-/// Runs a command that must end well by itself; its time from start to end.
-pub fn timed(mut command: Command, limit: Duration) -> Result<Duration> {
-    let log = tempfile::tempfile().context("no temporary file")?;
-    command
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .process_group(0);
-    child_dies_with_us(&mut command, END_NOW);
-    let start = Instant::now();
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("cannot start {command:?}"))?;
-    // A thread that sleeps in waitpid sees the end at once; a loop of naps would add to the time.
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let group = child.id();
-    std::thread::spawn(move || sender.send(child.wait().map(|status| (status, start.elapsed()))));
-    match receiver.recv_timeout(limit) {
-        Ok(Ok((status, took))) if status.success() => Ok(took),
-        Ok(Ok((status, _))) => bail!("{command:?} ended badly ({status})"),
-        Ok(Err(error)) => Err(error).context("waiting for a launcher failed"),
-        Err(_) => {
-            let _ = signal_group(group, KILL);
-            bail!("{command:?} did not end within {limit:?}")
-        }
-    }
-}
-
-/// The resident jobs of a run, launched when first asked for.
-#[derive(Default)]
-pub struct Pool {
-    jobs: HashMap<JobKey, Job>,
-    failures: HashMap<JobKey, (u32, String)>,
-    /// What went wrong while jobs ended.
-    pub complaints: Vec<String>,
-}
-
-impl Pool {
-    /// The job of this key, launched if it does not run. After two failed launches the key is refused.
-    pub fn job(
-        &mut self,
-        key: JobKey,
-        participants: &[Implementation],
-        cores: usize,
-    ) -> Result<&mut Job> {
-        if !self.jobs.contains_key(&key) {
-            if let Some((2.., why)) = self.failures.get(&key) {
-                bail!("{why} (tried twice)");
-            }
-            match Job::launch(
-                &participants[key.implementation],
-                key.ranks,
-                key.multiple,
-                cores,
-            ) {
-                Ok(job) => self.jobs.insert(key, job),
-                Err(error) => {
-                    let failure = self.failures.entry(key).or_default();
-                    *failure = (failure.0 + 1, format!("{error:#}"));
-                    return Err(error);
-                }
-            };
-        }
-        self.jobs
-            .get_mut(&key)
-            .context("a job that was just launched")
-    }
-
-    /// Ends one job in good order.
-    pub fn end(&mut self, key: JobKey) -> Result<()> {
-        self.jobs.remove(&key).map_or(Ok(()), Job::end)
-    }
-
-    /// Kills a job that misbehaved.
-    pub fn discard(&mut self, key: JobKey) {
-        self.jobs.remove(&key);
-    }
-
-    /// Ends all jobs in good order.
-    pub fn retire(&mut self, participants: &[Implementation]) {
-        let mut jobs: Vec<_> = self.jobs.drain().collect();
-        jobs.sort_by_key(|(key, _)| *key);
-        for (key, job) in jobs {
-            if let Err(error) = job.end() {
-                self.complaints.push(format!(
-                    "{} with {} ranks: {error:#}",
-                    participants[key.implementation].name, key.ranks
-                ));
-            }
-        }
     }
 }

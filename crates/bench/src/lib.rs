@@ -1,4 +1,4 @@
-//! The measuring harness: experiments as values, one harness, honest statistics, a page of plots.
+//! Benchmark of Weft and its peers: experiments as values, one harness, honest statistics, a page of plots.
 //!
 //! ```text
 //!  catalog ──> experiment ──> harness ──> results ──> report (index.html)
@@ -24,12 +24,13 @@ pub mod experiment;
 pub mod harness;
 mod hosts;
 pub mod implementation;
+mod intruders;
 pub mod job;
 pub mod machine;
+mod process;
 pub mod program;
 pub mod report;
 pub mod results;
 pub mod schedule;
 pub mod statistics;
-mod strangers;
 pub mod summary;

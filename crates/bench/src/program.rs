@@ -1,9 +1,10 @@
-//! A program that runs one library's component: resident, it answers requests over a socket that is its
+//! Program of one library's component: resident, it answers requests over a socket that is its
 //! standard input and output. Ours is this program itself; the others are built by `cargo xtask peers`, or
 //! from a prefix that the user names.
 
 use crate::results::Role;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::fd::OwnedFd;
@@ -13,10 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How the error of a program begins that does not answer in time.
-pub(crate) const NO_ANSWER: &str = "no answer within";
-
-/// How long a program may take to say hello.
+/// Longest time that a program may take to say hello.
 const START: Duration = Duration::from_secs(20);
 
 /// The source of the program that stands beside a build that the user names, carried along so that an
@@ -27,12 +25,51 @@ const ARGOBOTS: [(&str, &str); 3] = [
     ("argobots.cpp", include_str!("../peers/argobots.cpp")),
 ];
 
-/// One program.
+/// Why a program gave no samples.
+#[derive(Debug)]
+pub enum AskError {
+    /// It does not start, or does not say hello.
+    Start(anyhow::Error),
+    /// It did not answer in time. To ask again means to wait again.
+    NoAnswer {
+        /// How long it was waited for.
+        limit: Duration,
+        /// The last that it wrote to standard error, as the end of a sentence.
+        said: String,
+    },
+    /// It has ended.
+    Ended {
+        /// The last that it wrote to standard error, as the end of a sentence.
+        said: String,
+    },
+    /// It refused the request, in its own words.
+    Refused(String),
+    /// What it answered is no answer.
+    Malformed(String),
+    /// Its socket failed.
+    Socket(std::io::Error),
+}
+
+impl std::error::Error for AskError {}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start(error) => write!(out, "{error:#}"),
+            Self::NoAnswer { limit, said } => write!(out, "no answer within {limit:?}{said}"),
+            Self::Ended { said } => write!(out, "the program ended{said}"),
+            Self::Refused(why) => write!(out, "{why}"),
+            Self::Malformed(what) => write!(out, "{what}"),
+            Self::Socket(error) => write!(out, "the socket of the program failed: {error}"),
+        }
+    }
+}
+
+/// One program: where it is, and the process that runs it, started by the first question and again after one
+/// that failed.
 pub struct Program {
-    /// Which it is: `weft`, or the stem of its source in `crates/bench/peers`.
-    pub stem: String,
-    /// Ours or a peer.
-    pub role: Role,
+    stem: String,
+    role: Role,
     path: PathBuf,
     arguments: Vec<&'static str>,
     running: Option<Running>,
@@ -47,24 +84,24 @@ struct Running {
 
 impl Program {
     /// This program itself, with Weft's components.
-    pub fn ours() -> Result<Program> {
-        Ok(Program {
+    pub fn ours() -> Program {
+        Program {
             stem: "weft".into(),
             role: Role::Ours,
             // The very program that runs, also when its file has been replaced since.
             path: "/proc/self/exe".into(),
             arguments: vec!["bench", "--serve-components"],
             running: None,
-        })
+        }
     }
 
     /// This program itself, attacking a job.
-    pub fn strangers() -> Program {
+    pub fn intruders() -> Program {
         Program {
-            stem: "strangers".into(),
+            stem: "intruders".into(),
             role: Role::Device,
             path: "/proc/self/exe".into(),
-            arguments: vec!["bench", "--serve-strangers"],
+            arguments: vec!["bench", "--serve-intruders"],
             running: None,
         }
     }
@@ -94,7 +131,10 @@ impl Program {
             .collect()
     }
 
-    /// Builds the program for Argobots with the library under a prefix.
+    /// Builds the program for Argobots with the library under a prefix, in a folder of `work`.
+    ///
+    /// # Errors
+    /// If the prefix holds no installed Argobots, or the compiler (`c++`) is missing or refuses.
     pub fn argobots(prefix: &Path, work: &Path) -> Result<Program> {
         let prefix = prefix
             .canonicalize()
@@ -137,40 +177,62 @@ impl Program {
         Program::peer(&folder.join("argobots")).context("argobots: its path is no text")
     }
 
-    /// Samples that a request asks for, in nanoseconds per operation. A program that does not answer in
-    /// time, or that ends, is started again by the next request.
-    pub fn ask(&mut self, request: &str, limit: Duration) -> Result<Vec<f64>> {
+    /// Which it is: `weft`, or the stem of its source in `crates/bench/peers`.
+    pub fn stem(&self) -> &str {
+        &self.stem
+    }
+
+    /// Ours or a peer.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Samples that a request asks for, in nanoseconds per operation. A program that failed is ended, and
+    /// started again by the next request.
+    ///
+    /// # Errors
+    /// As [`AskError`] says; [`AskError::NoAnswer`] after `limit`.
+    pub fn ask(&mut self, request: &str, limit: Duration) -> Result<Vec<f64>, AskError> {
         let answer = self.exchange(request, limit);
         if answer.is_err() {
             self.stop();
         }
         let answer = answer?;
         let mut words = answer.split_whitespace();
+        let figure = |word: &str| {
+            word.parse()
+                .map_err(|error| AskError::Malformed(format!("{word} is no figure: {error}")))
+        };
         match words.next() {
-            Some("ok") => words
-                .map(|word| word.parse().with_context(|| format!("{word} is no figure")))
-                .collect(),
-            Some("error") => bail!("{}", answer.trim_start_matches("error").trim()),
-            _ => bail!("not an answer: {answer:?}"),
+            Some("ok") => words.map(figure).collect(),
+            Some("error") => {
+                let why = answer.trim_start_matches("error").trim();
+                Err(AskError::Refused(why.to_owned()))
+            }
+            _ => Err(AskError::Malformed(format!("not an answer: {answer:?}"))),
         }
     }
 
     /// Starts the program, if it does not run: the first question does so as well.
-    pub fn start(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`AskError::Start`], or that it said nothing in time.
+    pub fn start(&mut self) -> Result<(), AskError> {
         self.running().map(|_| ())
     }
 
-    fn running(&mut self) -> Result<&mut Running> {
+    fn running(&mut self) -> Result<&mut Running, AskError> {
         Ok(match &mut self.running {
             Some(running) => running,
             none => none.insert(Running::start(&self.path, &self.arguments)?),
         })
     }
 
-    fn exchange(&mut self, request: &str, limit: Duration) -> Result<String> {
+    fn exchange(&mut self, request: &str, limit: Duration) -> Result<String, AskError> {
         let running = self.running()?;
-        writeln!(running.socket.get_mut(), "{request}")
-            .with_context(|| format!("the program ended{}", said(&running.log)))?;
+        if writeln!(running.socket.get_mut(), "{request}").is_err() {
+            return Err(running.ended());
+        }
         running.line(limit)
     }
 
@@ -181,7 +243,19 @@ impl Program {
 }
 
 impl Running {
-    fn start(path: &Path, arguments: &[&str]) -> Result<Running> {
+    fn start(path: &Path, arguments: &[&str]) -> Result<Running, AskError> {
+        let mut running = Running::spawn(path, arguments).map_err(AskError::Start)?;
+        let hello = running.line(START)?;
+        if !hello.starts_with("hello ") {
+            return Err(AskError::Start(anyhow!(
+                "{} does not say hello but {hello:?}",
+                path.display()
+            )));
+        }
+        Ok(running)
+    }
+
+    fn spawn(path: &Path, arguments: &[&str]) -> Result<Running> {
         let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
         let log = tempfile::tempfile().context("no temporary file")?;
         let child = Command::new(path)
@@ -191,29 +265,34 @@ impl Running {
             .stderr(log.try_clone()?)
             .spawn()
             .with_context(|| format!("cannot start {}", path.display()))?;
-        let mut running = Running {
+        Ok(Running {
             child,
             socket: BufReader::new(ours),
             log,
-        };
-        let hello = running.line(START)?;
-        if !hello.starts_with("hello ") {
-            bail!("{} does not say hello but {hello:?}", path.display());
-        }
-        Ok(running)
+        })
     }
 
     /// The next line that it writes.
-    fn line(&mut self, limit: Duration) -> Result<String> {
-        self.socket.get_ref().set_read_timeout(Some(limit))?;
+    fn line(&mut self, limit: Duration) -> Result<String, AskError> {
+        let socket = self.socket.get_ref();
+        socket
+            .set_read_timeout(Some(limit))
+            .map_err(AskError::Socket)?;
         let mut line = String::new();
         match self.socket.read_line(&mut line) {
-            Ok(0) => bail!("the program ended{}", said(&self.log)),
+            Ok(0) => Err(self.ended()),
             Ok(_) => Ok(line),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                bail!("{NO_ANSWER} {limit:?}{}", said(&self.log))
+                let said = said(&self.log);
+                Err(AskError::NoAnswer { limit, said })
             }
-            Err(error) => Err(error).context("the socket of the program failed"),
+            Err(error) => Err(AskError::Socket(error)),
+        }
+    }
+
+    fn ended(&self) -> AskError {
+        AskError::Ended {
+            said: said(&self.log),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The page: one file that needs no network, a pure function of the results.
+//! Report, a page: one file that needs no network, a pure function of the results.
 //!
 //! The results stand in the page as data, with the comparison table computed here; a small script in
 //! the page draws plots as inline SVG and answers hover, legend and axis switches. Nothing depends on
@@ -9,6 +9,9 @@ use crate::summary;
 use anyhow::{Context, Result};
 
 /// The page of these results.
+///
+/// # Errors
+/// If the results hold what JSON cannot: a key that is no text. Measured results never do.
 pub fn page(results: &Results) -> Result<String> {
     let data = results
         .to_json()

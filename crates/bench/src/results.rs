@@ -1,4 +1,4 @@
-//! What a run found, as it is written to `results.json`: machine, commit, and every sample.
+//! Results of a run, as they are written to `results.json`: machine, commit, and every sample.
 //!
 //! The names of the fields are relied on by others; fields may be added, none renamed.
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// What it ran on.
+    /// The machine.
     pub machine: Machine,
     /// Commit of the source tree, with `-modified` when the tree had changes; empty if unknown.
     pub commit: String,
@@ -18,8 +18,8 @@ pub struct Results {
     /// `quick` or `full`.
     pub effort: String,
     /// The implementations that took part.
-    pub implementations: Vec<Participant>,
-    /// What is missing from this run, and why.
+    pub implementations: Vec<MeasuredImplementation>,
+    /// Remarks: what is missing from this run, and why.
     #[serde(default)]
     pub remarks: Vec<String>,
     /// The experiments, in the order of the catalogue.
@@ -28,16 +28,16 @@ pub struct Results {
 
 /// One implementation of MPI that took part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Participant {
+pub struct MeasuredImplementation {
     /// Name, as in the series.
     pub name: String,
-    /// What the library says of itself.
+    /// The version that the library reports.
     pub version: String,
-    /// What was added to its launcher's command line, and why.
+    /// Additions to its launcher's command line, and why.
     pub launch: String,
 }
 
-/// How an axis is drawn.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
@@ -47,7 +47,7 @@ pub enum Scale {
     Log,
 }
 
-/// How the points of a series are drawn at first; the page can switch.
+/// Chart of the points of a series at first; the page can switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Chart {
@@ -82,15 +82,15 @@ pub struct ExperimentResult {
     pub y_scale: Scale,
     /// Whether a smaller y is better.
     pub lower_is_better: bool,
-    /// How it is drawn at first.
+    /// Chart that the page shows at first.
     pub chart: Chart,
-    /// What was measured, by series.
+    /// The series.
     pub series: Vec<Series>,
-    /// How it was measured, what failed, what a reader must know.
+    /// Notes: how it was measured, what failed, what a reader must know.
     pub notes: Vec<String>,
 }
 
-/// Whose series it is.
+/// Role of a series: ours, a peer or a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -107,11 +107,11 @@ pub enum Role {
 pub struct Series {
     /// Name in the legend.
     pub name: String,
-    /// Whose it is.
+    /// Ours, a peer or a device.
     pub role: Role,
     /// Name of the implementation, or of the device.
     pub subject: String,
-    /// What varies beside x and the implementation (a mode, an order); empty if nothing does.
+    /// The mode or order that varies beside x and the implementation; empty if nothing does.
     pub variant: String,
     /// Which of the experiment's plots it belongs to; empty if there is only one.
     pub panel: String,
@@ -124,31 +124,12 @@ pub struct Series {
 pub struct Point {
     /// Place on the x axis.
     pub x: f64,
-    /// Number of samples.
-    pub n: usize,
-    /// Mean.
-    pub mean: f64,
-    /// Median.
-    pub median: f64,
-    /// Smallest sample.
-    pub min: f64,
-    /// Largest sample.
-    pub max: f64,
-    /// First quartile.
-    pub q1: f64,
-    /// Third quartile.
-    pub q3: f64,
-    /// Standard error of the mean.
-    pub stderr: f64,
-    /// Lower end of the 95 % interval of the median.
-    pub median_low: f64,
-    /// Upper end of the 95 % interval of the median.
-    pub median_high: f64,
-    /// Confidence that this interval really has (less than 0.95 with fewer than six samples).
-    pub confidence: f64,
+    /// Their statistics; in the file these fields stand beside the others.
+    #[serde(flatten)]
+    pub statistics: Statistics,
     /// Operations in one sample; a sample is their mean.
     pub iterations: u64,
-    /// How many separate launches the samples come from.
+    /// Number of separate launches that the samples come from.
     pub launches: u32,
     /// Whether the standard error was brought under the aim, or the budget ended before.
     pub settled: bool,
@@ -163,20 +144,18 @@ impl Point {
         let found = Statistics::of(&samples)?;
         Some(Point {
             x,
-            n: found.n,
-            mean: rounded(found.mean),
-            median: rounded(found.median),
-            min: found.min,
-            max: found.max,
-            q1: rounded(found.q1),
-            q3: rounded(found.q3),
-            stderr: rounded(found.stderr),
-            median_low: found.median_low,
-            median_high: found.median_high,
-            confidence: rounded(found.confidence),
+            settled: found.relative_error() < aim,
+            statistics: Statistics {
+                mean: rounded(found.mean),
+                median: rounded(found.median),
+                q1: rounded(found.q1),
+                q3: rounded(found.q3),
+                stderr: rounded(found.stderr),
+                confidence: rounded(found.confidence),
+                ..found
+            },
             iterations,
             launches,
-            settled: found.relative_error() < aim,
             samples,
         })
     }
@@ -189,11 +168,17 @@ pub fn rounded(value: f64) -> f64 {
 
 impl Results {
     /// The results as text for `results.json`.
+    ///
+    /// # Errors
+    /// If the results hold what JSON cannot: a key that is no text. Measured results never do.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self).map(|text| text + "\n")
     }
 
     /// Reads what [`Results::to_json`] wrote.
+    ///
+    /// # Errors
+    /// If the text is no JSON, or a field is missing or of another type; it says where.
     pub fn from_json(text: &str) -> serde_json::Result<Results> {
         serde_json::from_str(text)
     }

@@ -1,4 +1,4 @@
-//! What is said about a set of samples: mean, median, quartiles, extremes, standard error, and the
+//! Statistics of a set of samples: mean, median, quartiles, extremes, standard error, and the
 //! interval in which the median lies with 95 % confidence.
 //!
 //! The interval makes no assumption about the distribution: it is bounded by two order statistics
@@ -6,10 +6,11 @@
 //! true median). With fewer than six samples no pair of order statistics reaches 95 %; the extremes
 //! are given then, and [`Statistics::confidence`] says what they are worth.
 
+use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// Figures that describe one set of samples.
-#[derive(Clone, Debug, PartialEq)]
+/// Figures that describe one set of samples. The names of the fields stand in `results.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Number of samples.
     pub n: usize,

@@ -1,4 +1,4 @@
-//! Where a rank sleeps, and how many of the group are awake.
+//! Bell of one rank, where it sleeps, and the number of ranks of the group that are awake.
 //!
 //! The sleeping is the [`Doorbell`] on a private futex, with full fences on both sides. The count of
 //! those awake is advice for the waiting strategy: exact when each rank has one thread, and never
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_atomic::{AtomicBool, AtomicU32, Doorbell, FenceMode, Ordering};
+use weft_fabric::waiting::POLLS_PER_CLOCK_READ;
 use weft_fabric::{Bell, Load, Ticket};
 use weft_sys::{Futex, clock, cores};
 
@@ -110,5 +111,9 @@ impl Bell for LocalBell {
     fn yield_core(&self) -> bool {
         cores::yield_core();
         true
+    }
+
+    fn polls_per_clock_read(&self) -> u32 {
+        POLLS_PER_CLOCK_READ
     }
 }

@@ -40,6 +40,7 @@ mod mailbox;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weft_fabric::grants::{Access, Grant, TransferRequest};
 use weft_fabric::{
     Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
     SharedBytes, SignalTable, Sink, SyncKey, Token, Uses,
@@ -47,7 +48,7 @@ use weft_fabric::{
 
 use bell::{Awake, LocalBell};
 use grants::Grants;
-use mailbox::{Closed, Letter, Mailbox, Taken};
+use mailbox::{Batch, Closed, LaneItem, Mailbox};
 
 /// Largest data part of a message.
 const DATA: usize = 16 * 1024;
@@ -73,8 +74,8 @@ pub struct Local {
     me: Peer,
     group: Arc<Group>,
     signals: SignalTable,
-    /// What the last look took; kept for its memory.
-    taken: Taken,
+    /// What the last poll took; kept for its memory.
+    taken: Batch,
 }
 
 impl Local {
@@ -99,7 +100,7 @@ impl Local {
                 me: Peer(rank),
                 group: group.clone(),
                 signals: SignalTable::default(),
-                taken: Taken::default(),
+                taken: Batch::default(),
             })
             .collect()
     }
@@ -112,7 +113,7 @@ impl Local {
         })
     }
 
-    /// Puts a letter into the lane to `to`.
+    /// Puts an item into the lane to `to`.
     fn post(&self, to: Peer, head: Option<(&Head, &[u8])>, key: SyncKey) -> Result<Posted> {
         let member = self.member(to)?;
         let posted = match head {
@@ -127,6 +128,19 @@ impl Local {
                 Ok(posted)
             }
             Err(Closed) => Err(lost(to)),
+        }
+    }
+
+    /// Has `copy` move bytes between the caller's memory and the window of a grant of `owner`.
+    fn transfer(
+        &self,
+        owner: Peer,
+        request: &TransferRequest,
+        copy: impl FnOnce(&Region),
+    ) -> Result<Posted> {
+        match self.member(owner)?.grants.transfer(request, copy) {
+            Ok(()) => Ok(Posted::Done),
+            Err(refusal) => Err(refusal.error(owner, request)),
         }
     }
 }
@@ -179,22 +193,22 @@ impl Fabric for Local {
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         let member = &self.group.members[self.me.index()];
         member.mailbox.take(budget, &mut self.taken);
-        let mut found = self.taken.letters.len();
+        let mut found = self.taken.items.len();
         // There is room again: who was refused may try again.
         for refused in self.taken.refused.drain(..) {
             let sender = &self.group.members[refused as usize];
-            sender.mailbox.room();
+            sender.mailbox.tell_room();
             sender.bell.ring();
         }
         if std::mem::take(&mut self.taken.room) {
             found += 1;
         }
-        for (from, letter) in &self.taken.letters {
-            match letter {
-                Letter::Message { head, data } => {
+        for (from, item) in &self.taken.items {
+            match item {
+                LaneItem::Message { head, data } => {
                     sink.message(*from, head, SharedBytes::of(data));
                 }
-                Letter::Signal(key) => {
+                LaneItem::Signal(key) => {
                     self.signals.arrive(*from, *key);
                     sink.signalled(*from, *key);
                 }
@@ -217,7 +231,7 @@ impl Fabric for Local {
     ) -> Result<Token> {
         let grants = &self.group.members[self.me.index()].grants;
         grants
-            .add(region, to, rights, uses)
+            .add(Grant::new(region, to, rights, uses))
             .ok_or_else(|| FabricError::System {
                 what: format!(
                     "rank {} has made as many grants as fit; revoke some",
@@ -241,17 +255,16 @@ impl Fabric for Local {
         into: Region,
         _operation: Operation,
     ) -> Result<Posted> {
-        let grants = &self.member(from)?.grants;
-        grants.transfer(
-            (from, token, offset),
-            self.me,
-            into.len(),
-            Rights::reads,
-            |window| {
-                into.copy_from(window);
-            },
-        )?;
-        Ok(Posted::Done)
+        let request = TransferRequest {
+            caller: self.me,
+            token,
+            offset,
+            length: into.len() as u64,
+            access: Access::Read,
+        };
+        self.transfer(from, &request, |window| {
+            into.copy_from(window);
+        })
     }
 
     fn put(
@@ -262,17 +275,16 @@ impl Fabric for Local {
         source: Region,
         _operation: Operation,
     ) -> Result<Posted> {
-        let grants = &self.member(to)?.grants;
-        grants.transfer(
-            (to, token, offset),
-            self.me,
-            source.len(),
-            Rights::writes,
-            |window| {
-                window.copy_from(&source);
-            },
-        )?;
-        Ok(Posted::Done)
+        let request = TransferRequest {
+            caller: self.me,
+            token,
+            offset,
+            length: source.len() as u64,
+            access: Access::Write,
+        };
+        self.transfer(to, &request, |window| {
+            window.copy_from(&source);
+        })
     }
 
     fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
@@ -290,6 +302,13 @@ impl Fabric for Local {
     fn forget(&mut self, key: SyncKey) {
         self.signals.forget(key);
     }
+
+    /// What was taken for sending lies in the memory of the receiver already.
+    fn is_flushed(&mut self) -> bool {
+        true
+    }
+
+    fn farewell(&mut self) {}
 }
 
 impl Drop for Local {
@@ -306,7 +325,7 @@ impl Drop for Local {
         } else {
             for rank in refused {
                 let sender = &self.group.members[rank as usize];
-                sender.mailbox.room();
+                sender.mailbox.tell_room();
                 sender.bell.ring();
             }
         }

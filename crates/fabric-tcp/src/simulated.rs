@@ -39,9 +39,10 @@ use std::time::Duration;
 
 use weft_fabric::{Bell, Load, Region, Ticket};
 use weft_secure::Source;
+use weft_sys::readiness::AT_ONCE;
 use weft_sys::socket::{NotAccepted, Part};
 
-use crate::network::{EVENTS, EventSource, Network, Poller, Readiness, Stream};
+use crate::network::{EventSource, Network, Poller, Readiness, Stream};
 use world::{Id, World};
 
 /// The world, as one rank sees it.
@@ -136,7 +137,7 @@ impl Poller<SimulatedStream> for Simulated {
 
     fn poll(&self, report: impl FnMut(Readiness)) {
         let ready = self.world().ready(self.node);
-        ready.into_iter().take(EVENTS).for_each(report);
+        ready.into_iter().take(AT_ONCE).for_each(report);
     }
 
     fn set_due(&self, due: u64) {
@@ -172,5 +173,9 @@ impl Bell for Simulated {
 
     fn yield_core(&self) -> bool {
         false
+    }
+
+    fn polls_per_clock_read(&self) -> u32 {
+        weft_fabric::waiting::POLLS_PER_CLOCK_READ
     }
 }

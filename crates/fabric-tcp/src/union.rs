@@ -19,17 +19,16 @@
 //! doorbell once when the descriptor is ready; it is armed before each sleep (one shot), so that it
 //! sleeps on while the rank is awake and looks itself.
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
 use weft_fabric::{
-    Bell, Fabric, FabricError, Head, Limits, Load, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBytes, Sink, SyncKey, Ticket, Token, Uses,
+    Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
+    SharedBytes, Sink, SyncKey, Ticket, Token, Uses, forward_bell,
 };
 use weft_sys::clock;
+use weft_sys::event::EventFd;
+use weft_sys::readiness::{ReadinessSet, Trigger};
 
 use crate::bell::TcpBell;
 use crate::endpoint::Tcp;
@@ -366,25 +365,19 @@ struct UnionBell {
 /// What the watcher sleeps on: the descriptor of the network, once for each time it is armed, and the
 /// end.
 struct Watch {
-    outer: OwnedFd,
-    end: OwnedFd,
+    outer: ReadinessSet,
+    end: EventFd,
 }
 
-const READY: u64 = 0;
+const NETWORK_READY: u64 = 0;
 const END: u64 = 1;
 
 impl UnionBell {
     fn new(local: Arc<dyn Bell>, remote: Arc<TcpBell>) -> std::io::Result<Self> {
-        let outer = epoll::create(CreateFlags::CLOEXEC)?;
-        let end = eventfd(0, EventfdFlags::CLOEXEC)?;
-        epoll::add(&outer, &end, EventData::new_u64(END), EventFlags::IN)?;
-        let unarmed = EventFlags::ONESHOT;
-        epoll::add(
-            &outer,
-            remote.descriptor().as_fd(),
-            EventData::new_u64(READY),
-            unarmed,
-        )?;
+        let outer = ReadinessSet::new()?;
+        let end = EventFd::new()?;
+        outer.register(&end, END, Trigger::Readable)?;
+        outer.register(&remote.descriptor(), NETWORK_READY, Trigger::Unarmed)?;
         Ok(Self {
             local,
             remote,
@@ -394,15 +387,13 @@ impl UnionBell {
     }
 
     fn arm(&self, armed: bool) {
-        let flags = if armed {
-            EventFlags::ONESHOT | EventFlags::IN
-        } else {
-            EventFlags::ONESHOT
+        let trigger = match armed {
+            true => Trigger::OnceReadable,
+            false => Trigger::Unarmed,
         };
-        let ready = EventData::new_u64(READY);
         let descriptor = self.remote.descriptor();
         // Cannot fail for a descriptor that is being watched.
-        let _ = epoll::modify(&self.watch.outer, descriptor.as_fd(), ready, flags);
+        let _ = self.watch.outer.modify(&descriptor, NETWORK_READY, trigger);
     }
 
     /// Starts the watcher. True if it is there.
@@ -421,24 +412,19 @@ impl UnionBell {
 
 impl Watch {
     fn run(&self, local: &dyn Bell) {
-        loop {
-            let mut events = [const { std::mem::MaybeUninit::<Event>::uninit() }; 2];
-            let Ok((found, _)) = epoll::wait(&self.outer, &mut events[..], None) else {
-                continue;
-            };
-            for event in &*found {
-                match event.data.u64() {
-                    END => return,
-                    _ => local.ring(),
-                }
-            }
+        let mut is_over = false;
+        while !is_over {
+            self.outer.poll_waiting(|ready| match ready.token {
+                END => is_over = true,
+                _ => local.ring(),
+            });
         }
     }
 }
 
 impl Drop for UnionBell {
     fn drop(&mut self) {
-        let _ = rustix::io::write(&self.watch.end, &1u64.to_ne_bytes());
+        self.watch.end.notify();
         let watcher = self
             .watcher
             .get_mut()
@@ -450,15 +436,13 @@ impl Drop for UnionBell {
 }
 
 impl Bell for UnionBell {
+    forward_bell!(self => self.local; cancel, ring, load, yield_core);
+
     fn prepare(&self) -> Ticket {
         let ticket = self.local.prepare();
         // The look that follows must see the network, too.
         self.remote.note_sleep();
         ticket
-    }
-
-    fn cancel(&self, ticket: Ticket) {
-        self.local.cancel(ticket);
     }
 
     fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
@@ -478,18 +462,6 @@ impl Bell for UnionBell {
         self.local.wait(ticket, limit);
         self.arm(false);
         self.remote.note_sleep();
-    }
-
-    fn ring(&self) {
-        self.local.ring();
-    }
-
-    fn load(&self) -> Load {
-        self.local.load()
-    }
-
-    fn yield_core(&self) -> bool {
-        self.local.yield_core()
     }
 
     fn polls_per_clock_read(&self) -> u32 {

@@ -32,7 +32,10 @@ mod boxed;
 pub mod conformance;
 mod contention;
 pub mod fault;
+mod forward;
+pub mod grants;
 mod guest;
+mod membership;
 mod signals;
 pub mod trace;
 pub mod waiting;
@@ -42,6 +45,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use guest::{GUEST_KEY, GUEST_OPERATION, Guest};
+pub use membership::Membership;
 pub use signals::SignalTable;
 pub use weft_sys::span::{Region, SharedBytes};
 
@@ -346,13 +350,11 @@ pub trait Fabric: Send {
 
     /// Whether all that was taken for sending would arrive if this process ended now. Ask again after
     /// a poll, or a sleep on the bell, which ends soon while this is false.
-    fn is_flushed(&mut self) -> bool {
-        true
-    }
+    fn is_flushed(&mut self) -> bool;
 
     /// Tells the peers that this process may end from now on: an end after this is no loss to them. It is
     /// told once [`Self::is_flushed`] answers true. Whatever is sent to a peer later takes it back there.
-    fn farewell(&mut self) {}
+    fn farewell(&mut self);
 }
 
 /// What a sleeper holds between saying that it will sleep and sleeping.
@@ -378,8 +380,7 @@ pub trait Bell: Send + Sync {
     /// Gives the core to somebody else who wants it, if the fabric knows how; true if it is worth
     /// calling again.
     fn yield_core(&self) -> bool;
-    /// How many looks take a few microseconds together: so often a spinning waiter looks at the clock.
-    fn polls_per_clock_read(&self) -> u32 {
-        waiting::POLLS_PER_CLOCK_READ
-    }
+    /// How many polls take a few microseconds together: so often a spinning waiter reads the clock. Where a poll is a
+    /// few loads, [`waiting::POLLS_PER_CLOCK_READ`].
+    fn polls_per_clock_read(&self) -> u32;
 }

@@ -1,5 +1,5 @@
-//! What a rank tells and asks its launcher over its control socket, and what it is answered: whole
-//! messages of text, one thing each.
+//! Control messages between a rank and its launcher, over the rank's control socket: what it tells and asks,
+//! and what it is answered. Whole messages of text, one thing each.
 //!
 //! Of what it only tells, nothing comes back. To a question there is one answer, and a rank asks one
 //! question at a time.
@@ -9,26 +9,29 @@
 
 use std::os::fd::AsFd;
 
-use weft_sys::passing;
-
-use crate::bootstrap::{NAME_LIMIT, VALUE_LIMIT};
+use serde::{Deserialize, Serialize};
 use weft_secure::Key;
+use weft_sys::passing;
 
 use crate::hex::{hex, unhex};
 
+/// Longest name of a value that ranks exchange, in bytes; letters, digits, `-`, `_` and `.`.
+pub const NAME_LIMIT: usize = 32;
+/// Longest value that ranks exchange, in bytes.
+pub const VALUE_LIMIT: usize = 4096;
 /// Longest message in bytes.
 pub const LONGEST: usize = 3 * VALUE_LIMIT;
-/// Longest answer in bytes: a value, or a part of the places of many ranks. It must fit the buffer of a socket,
+/// Longest answer in bytes: a value, or a part of the hosts of many ranks. It must fit the buffer of a socket,
 /// whatever else waits there: what does not fit is never answered.
 pub const ANSWER: usize = 64 << 10;
-/// Longest part of the places of many ranks, in bytes; the next one is asked for.
+/// Longest part of the hosts of many ranks, in bytes; the next one is asked for.
 const PART: usize = 32 << 10;
 /// Longest text of an abort, so much of it is kept.
 const TEXT: usize = 4096;
 
-/// One message.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Message {
+/// What a rank tells about itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Told {
     /// MPI is being initialised: from here on the process must finalise before it exits.
     Initialised,
     /// MPI was finalised.
@@ -40,6 +43,13 @@ pub enum Message {
         /// What to print, possibly nothing.
         text: String,
     },
+}
+
+/// One message: something told, or a question.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Message {
+    /// Tells something; not answered.
+    Told(Told),
     /// Asks to keep a value of this rank.
     Put {
         /// Its name.
@@ -56,8 +66,8 @@ pub enum Message {
         /// Its name.
         name: String,
     },
-    /// Asks where the ranks are, and for the key of the job: for the part from this byte on.
-    AskPlaces {
+    /// Asks for the host of each rank, and for the key of the job: for the text from this byte on.
+    AskHosts {
         /// Where it begins.
         from: usize,
     },
@@ -70,8 +80,8 @@ pub enum Answer {
     Taken,
     /// The value asked for, if there is one.
     Value(Option<Vec<u8>>),
-    /// Where the ranks are.
-    Places {
+    /// The host of each rank.
+    Hosts {
         /// The key of the job.
         key: Key,
         /// How many bytes all of it has.
@@ -113,14 +123,14 @@ impl Answer {
         }
     }
 
-    /// The places of all ranks, from a byte on.
-    pub fn places(key: &Key, all: &str, from: usize) -> Self {
+    /// The hosts of all ranks, from a byte on.
+    pub fn hosts(key: &Key, all: &str, from: usize) -> Self {
         let mut end = all.len().min(from.saturating_add(PART));
         while !all.is_char_boundary(end) {
             end -= 1;
         }
         match all.get(from..end) {
-            Some(part) => Self::Places {
+            Some(part) => Self::Hosts {
                 key: key.clone(),
                 total: all.len(),
                 part: part.to_owned(),
@@ -140,7 +150,7 @@ impl Answer {
             Self::Taken => "taken".into(),
             Self::Value(None) => "nothing".into(),
             Self::Value(Some(value)) => format!("value {}", hex(value)),
-            Self::Places { key, total, part } => {
+            Self::Hosts { key, total, part } => {
                 format!("places {} {total} {part}", key.to_text())
             }
             Self::Refused { reason } => format!("refused {reason}"),
@@ -159,7 +169,7 @@ impl Answer {
             "places" => {
                 let (key, rest) = rest.split_once(' ')?;
                 let (total, part) = rest.split_once(' ')?;
-                Some(Self::Places {
+                Some(Self::Hosts {
                     key: key.parse().ok()?,
                     total: total.parse().ok()?,
                     part: part.to_owned(),
@@ -177,9 +187,9 @@ impl Message {
     /// As it goes over the socket.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Initialised => b"initialised".to_vec(),
-            Self::Finalised => b"finalised".to_vec(),
-            Self::Abort { code, text } => {
+            Self::Told(Told::Initialised) => b"initialised".to_vec(),
+            Self::Told(Told::Finalised) => b"finalised".to_vec(),
+            Self::Told(Told::Abort { code, text }) => {
                 let mut bytes = format!("abort {code} {text}");
                 let mut end = bytes.len().min(TEXT);
                 while !bytes.is_char_boundary(end) {
@@ -192,8 +202,8 @@ impl Message {
             Self::Fence => b"fence".to_vec(),
             Self::Get { rank, name } => format!("get {rank} {name}").into_bytes(),
             // As releases have asked that know no parts: they cannot read the answer, and say so.
-            Self::AskPlaces { from: 0 } => b"places".to_vec(),
-            Self::AskPlaces { from } => format!("places {from}").into_bytes(),
+            Self::AskHosts { from: 0 } => b"places".to_vec(),
+            Self::AskHosts { from } => format!("places {from}").into_bytes(),
         }
     }
 
@@ -201,22 +211,22 @@ impl Message {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(bytes);
         match &*text {
-            "initialised" => Some(Self::Initialised),
-            "finalised" => Some(Self::Finalised),
+            "initialised" => Some(Self::Told(Told::Initialised)),
+            "finalised" => Some(Self::Told(Told::Finalised)),
             "fence" => Some(Self::Fence),
-            "places" => Some(Self::AskPlaces { from: 0 }),
+            "places" => Some(Self::AskHosts { from: 0 }),
             text => {
                 let (word, rest) = text.split_once(' ')?;
                 if word == "places" {
                     let from = rest.parse().ok()?;
-                    return Some(Self::AskPlaces { from });
+                    return Some(Self::AskHosts { from });
                 }
                 let (first, second) = rest.split_once(' ')?;
                 match word {
-                    "abort" => Some(Self::Abort {
+                    "abort" => Some(Self::Told(Told::Abort {
                         code: first.parse().ok()?,
                         text: second.to_owned(),
-                    }),
+                    })),
                     "put" => Some(Self::Put {
                         name: name(first)?,
                         value: value(second)?,
@@ -246,10 +256,10 @@ mod tests {
 
     #[test]
     fn messages_survive_the_way() {
-        let abort = Message::Abort {
+        let abort = Message::Told(Told::Abort {
             code: -7,
             text: "no convergence after 3 steps".into(),
-        };
+        });
         let put = Message::Put {
             name: "address".into(),
             value: vec![7; VALUE_LIMIT],
@@ -259,14 +269,14 @@ mod tests {
             name: "a.b-c_1".into(),
         };
         for message in [
-            Message::Initialised,
-            Message::Finalised,
+            Message::Told(Told::Initialised),
+            Message::Told(Told::Finalised),
             abort,
             put,
             get,
             Message::Fence,
-            Message::AskPlaces { from: 0 },
-            Message::AskPlaces { from: 70_000 },
+            Message::AskHosts { from: 0 },
+            Message::AskHosts { from: 70_000 },
         ] {
             assert!(message.encode().len() <= LONGEST);
             assert_eq!(Message::decode(&message.encode()), Some(message));
@@ -277,9 +287,9 @@ mod tests {
             Answer::Value(None),
             Answer::Value(Some(Vec::new())),
             Answer::Value(Some(vec![0, 255])),
-            Answer::places(&key, "0*3 here", 0),
-            Answer::places(&key, "0*3 here", 8),
-            Answer::places(&key, "0*3 here", 9),
+            Answer::hosts(&key, "0*3 here", 0),
+            Answer::hosts(&key, "0*3 here", 8),
+            Answer::hosts(&key, "0*3 here", 9),
             Answer::Refused {
                 reason: "no room for more".into(),
             },
@@ -287,10 +297,10 @@ mod tests {
             assert!(answer.encode().len() <= ANSWER);
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));
         }
-        let long = Message::Abort {
+        let long = Message::Told(Told::Abort {
             code: 1,
             text: "ß".repeat(LONGEST),
-        };
+        });
         assert!(long.encode().len() <= LONGEST);
         assert!(Message::decode(&long.encode()).is_some());
     }

@@ -18,7 +18,7 @@ const PORTION: usize = 256 << 10;
 
 /// One value.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Entry {
+pub struct PublishedValue {
     /// Whose.
     pub rank: u32,
     /// Its name.
@@ -50,22 +50,22 @@ impl Exchange {
     }
 
     /// Keeps a value. False if there is no room: too long, or too many of that rank.
-    pub fn put(&mut self, entry: Entry) -> bool {
-        let kept = self.keep(&entry);
+    pub fn put(&mut self, value: PublishedValue) -> bool {
+        let kept = self.keep(&value);
         if kept {
-            self.fresh.insert((entry.rank, entry.name));
+            self.fresh.insert((value.rank, value.name));
         }
         kept
     }
 
     /// Keeps a value that others know already.
-    pub fn keep(&mut self, entry: &Entry) -> bool {
-        let values = self.values.entry(entry.rank).or_default();
-        let room = values.len() < MOST || values.contains_key(&entry.name);
-        if !room || !control::is_value(&entry.name, &entry.value) {
+    pub fn keep(&mut self, value: &PublishedValue) -> bool {
+        let values = self.values.entry(value.rank).or_default();
+        let room = values.len() < MOST || values.contains_key(&value.name);
+        if !room || !control::is_value(&value.name, &value.value) {
             return false;
         }
-        values.insert(entry.name.clone(), entry.value.clone());
+        values.insert(value.name.clone(), value.value.clone());
         true
     }
 
@@ -75,32 +75,32 @@ impl Exchange {
     }
 
     /// A member has come to the fence. If it was the last: what was put since the one before.
-    pub fn arrive(&mut self, member: u32) -> Option<Vec<Entry>> {
+    pub fn arrive(&mut self, member: u32) -> Option<Vec<PublishedValue>> {
         self.arrived.insert(member);
         if self.arrived.len() < self.members as usize {
             return None;
         }
         self.arrived.clear();
         let fresh = std::mem::take(&mut self.fresh).into_iter();
-        let entry = |(rank, name): (u32, String)| {
+        let published = |(rank, name): (u32, String)| {
             let value = self.get(rank, &name)?.clone();
-            Some(Entry { rank, name, value })
+            Some(PublishedValue { rank, name, value })
         };
-        Some(fresh.filter_map(entry).collect())
+        Some(fresh.filter_map(published).collect())
     }
 }
 
 /// Values in portions that are short enough for a message between launchers.
-pub fn portions(entries: Vec<Entry>) -> impl Iterator<Item = Vec<Entry>> {
-    let mut entries = entries.into_iter().peekable();
+pub fn portions(values: Vec<PublishedValue>) -> impl Iterator<Item = Vec<PublishedValue>> {
+    let mut values = values.into_iter().peekable();
     std::iter::from_fn(move || {
         let mut portion = Vec::new();
         let mut bytes = 0;
         while bytes < PORTION
-            && let Some(entry) = entries.next()
+            && let Some(value) = values.next()
         {
-            bytes += entry.name.len() + entry.value.len() + size_of::<Entry>();
-            portion.push(entry);
+            bytes += value.name.len() + value.value.len() + size_of::<PublishedValue>();
+            portion.push(value);
         }
         (!portion.is_empty()).then_some(portion)
     })
@@ -111,8 +111,8 @@ mod tests {
     use super::*;
     use crate::bootstrap::VALUE_LIMIT;
 
-    fn entry(rank: u32, name: &str, value: &[u8]) -> Entry {
-        Entry {
+    fn value(rank: u32, name: &str, value: &[u8]) -> PublishedValue {
+        PublishedValue {
             rank,
             name: name.into(),
             value: value.into(),
@@ -122,12 +122,12 @@ mod tests {
     #[test]
     fn the_last_one_at_the_fence_opens_it() {
         let mut exchange = Exchange::new(2);
-        assert!(exchange.put(entry(0, "a", b"1")));
+        assert!(exchange.put(value(0, "a", b"1")));
         assert_eq!(exchange.arrive(0), None);
         assert_eq!(exchange.arrive(0), None, "the same one again");
-        assert!(exchange.put(entry(1, "a", b"2")));
+        assert!(exchange.put(value(1, "a", b"2")));
         let handed = exchange.arrive(1).expect("both came");
-        assert_eq!(handed, [entry(0, "a", b"1"), entry(1, "a", b"2")]);
+        assert_eq!(handed, [value(0, "a", b"1"), value(1, "a", b"2")]);
         assert_eq!(exchange.get(1, "a"), Some(&b"2".to_vec()));
         assert_eq!((exchange.get(1, "b"), exchange.get(2, "a")), (None, None));
         assert_eq!(exchange.arrive(1), None);
@@ -138,12 +138,12 @@ mod tests {
     fn a_rank_has_bounded_room() {
         let mut exchange = Exchange::new(1);
         for index in 0..MOST {
-            assert!(exchange.put(entry(0, &index.to_string(), b"")));
+            assert!(exchange.put(value(0, &index.to_string(), b"")));
         }
-        assert!(!exchange.put(entry(0, "more", b"")));
-        assert!(exchange.put(entry(0, "0", b"new")), "it is there already");
-        assert!(exchange.put(entry(1, "more", b"")), "another rank");
-        assert!(!exchange.put(entry(1, "long", &[0; VALUE_LIMIT + 1])));
+        assert!(!exchange.put(value(0, "more", b"")));
+        assert!(exchange.put(value(0, "0", b"new")), "it is there already");
+        assert!(exchange.put(value(1, "more", b"")), "another rank");
+        assert!(!exchange.put(value(1, "long", &[0; VALUE_LIMIT + 1])));
     }
 
     /// However often a rank puts a value under the same name: one is handed on, the last one.
@@ -151,10 +151,10 @@ mod tests {
     fn what_is_put_again_takes_the_place_of_what_was_put() {
         let mut exchange = Exchange::new(1);
         for round in 0..10_000u32 {
-            assert!(exchange.put(entry(0, "a", &round.to_ne_bytes())));
+            assert!(exchange.put(value(0, "a", &round.to_ne_bytes())));
         }
         let handed = exchange.arrive(0).expect("all came");
-        assert_eq!(handed, [entry(0, "a", &9_999u32.to_ne_bytes())]);
+        assert_eq!(handed, [value(0, "a", &9_999u32.to_ne_bytes())]);
     }
 
     /// What ranks put may be more than a message between launchers takes.
@@ -162,12 +162,12 @@ mod tests {
     fn many_values_go_in_messages_that_are_taken() {
         use crate::hosts::message::{FromAgent, encode};
         use crate::hosts::protocol::LONGEST;
-        let all: Vec<Entry> = (0..5000)
-            .map(|rank| entry(rank, "card", &[7; VALUE_LIMIT]))
+        let all: Vec<PublishedValue> = (0..5000)
+            .map(|rank| value(rank, "card", &[7; VALUE_LIMIT]))
             .collect();
         let portions: Vec<_> = portions(all.clone()).collect();
-        for entries in portions.clone() {
-            assert!(encode(&FromAgent::Put { entries }).len() <= LONGEST);
+        for values in portions.clone() {
+            assert!(encode(&FromAgent::Put { values }).len() <= LONGEST);
         }
         assert_eq!(portions.concat(), all);
     }

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::hosts::agents::is_here;
-use crate::hosts::place::{self, HostSlots, Place};
+use crate::mapping::{self, Allocation, HostSlots, is_here};
 use values::list;
 use values::{distance, hosts_in, hosts_of, on_death, ranks, seconds, variable};
 
@@ -148,8 +147,8 @@ pub struct CommandLine {
     pub version: bool,
     /// Options that are ignored, with reason: one line each.
     pub ignored: Vec<String>,
-    /// Where the ranks come from.
-    pub place: Place,
+    /// The hosts that its ranks get.
+    pub allocation: Allocation,
     /// After so long without a word the other side of a connection between hosts is dead.
     pub heartbeat: Option<Duration>,
 }
@@ -178,8 +177,8 @@ struct ForAll {
 }
 
 impl ForAll {
-    /// Where the ranks come from.
-    fn place(&mut self) -> Result<Place, String> {
+    /// The hosts that its ranks get.
+    fn allocation(&mut self) -> Result<Allocation, String> {
         let hosts = std::mem::take(&mut self.hosts);
         let elsewhere = !hosts.iter().all(|host| is_here(&host.name));
         match self.listen.take() {
@@ -187,7 +186,7 @@ impl ForAll {
                 "ranks are either started on --hosts or brought in by weft join (--listen): leave one out"
                     .into(),
             ),
-            Some(listen) => Ok(Place::Joined {
+            Some(listen) => Ok(Allocation::Joined {
                 listen,
                 token_file: self.token_file.take(),
             }),
@@ -198,9 +197,9 @@ impl ForAll {
             None if elsewhere || (self.command.is_some() && !hosts.is_empty()) => {
                 let ssh = || SSH.iter().map(OsString::from).collect();
                 let command = self.command.take().unwrap_or_else(ssh);
-                Ok(Place::Hosts { hosts, command })
+                Ok(Allocation::Started { hosts, command })
             }
-            None => Ok(Place::Here),
+            None => Ok(Allocation::ThisHost),
         }
     }
 }
@@ -264,9 +263,9 @@ impl Table {
                 return Ok(line);
             }
         }
-        let slots = place::slots(&for_all.hosts).filter(|_| !for_all.hosts.is_empty());
-        line.place = for_all.place()?;
-        if line.programs.is_empty() && matches!(line.place, Place::Joined { .. }) {
+        let slots = mapping::slots(&for_all.hosts).filter(|_| !for_all.hosts.is_empty());
+        line.allocation = for_all.allocation()?;
+        if line.programs.is_empty() && matches!(line.allocation, Allocation::Joined { .. }) {
             // Those who join bring it.
             line.programs.push(std::mem::take(&mut current));
         }

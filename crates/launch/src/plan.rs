@@ -1,5 +1,5 @@
-//! What is to be started: programs found, environments made, ranks numbered. Nothing has been started
-//! when an error is found here.
+//! Plan of a job before its start: programs found, environments made, ranks numbered. Nothing has been
+//! started when an error is found here.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -13,8 +13,8 @@ use std::time::Duration;
 use rustix::fs::Access;
 
 use crate::bootstrap::foreign_variables;
-use crate::hosts::place::Place;
-use crate::linked;
+use crate::linkage;
+use crate::mapping::Allocation;
 use crate::options::{CommandLine, Inherit, Input, OnDeath, ProgramLine};
 
 /// Processes that a job may start anew (`--on-death=restart`): enough for accidents, and an end to a
@@ -36,8 +36,8 @@ pub struct Plan {
     pub input: Input,
     /// Whether to tell what is started and how it ended.
     pub verbose: bool,
-    /// Where the ranks come from.
-    pub place: Place,
+    /// The hosts that its ranks get.
+    pub allocation: Allocation,
     /// After so long without a word the other side of a connection between hosts is dead.
     pub silence: Duration,
 }
@@ -81,7 +81,7 @@ pub struct Program {
     pub words: Vec<OsString>,
     /// Where it runs; `None` for here.
     pub folder: Option<PathBuf>,
-    /// Its environment, without what tells a rank its place.
+    /// Its environment, without what tells a rank its number.
     pub environment: BTreeMap<OsString, OsString>,
     /// How many ranks run it.
     pub ranks: u32,
@@ -112,7 +112,7 @@ fn error(code: u8, text: String) -> PlanError {
 /// # Errors
 /// If a program cannot be found or executed, a folder does not exist, or there are too many ranks.
 pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
-    if let (Place::Hosts { hosts, .. }, [only]) = (&line.place, &mut line.programs[..])
+    if let (Allocation::Started { hosts, .. }, [only]) = (&line.allocation, &mut line.programs[..])
         && only.ranks.is_none()
     {
         // One on each, if nobody says how many.
@@ -127,7 +127,7 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
             format!("{total} ranks were asked for; a job has at most {most}"),
         ));
     }
-    if line.on_death != OnDeath::End && line.place != Place::Here {
+    if line.on_death != OnDeath::End && line.allocation != Allocation::ThisHost {
         return Err(error(
             2,
             "a death can be survived (--on-death) only by a job on this host; leave out the hosts, or \
@@ -147,7 +147,7 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
         on_death: line.on_death,
         input: line.input,
         verbose: line.verbose,
-        place: line.place,
+        allocation: line.allocation,
         silence: line.heartbeat.unwrap_or(SILENCE),
     })
 }
@@ -157,7 +157,7 @@ fn refuse_foreign(program: &Program) -> Result<(), PlanError> {
     if program.words.is_empty() {
         return Ok(());
     }
-    let Some((library, who)) = linked::foreign_library(&program.executable) else {
+    let Some((library, who)) = linkage::foreign_library(&program.executable) else {
         return Ok(());
     };
     Err(error(
@@ -267,14 +267,14 @@ fn find(
         };
     }
     let mut refused = None;
-    let places = search.map(|search| env::split_paths(search).collect::<Vec<_>>());
-    for place in places
+    let folders = search.map(|search| env::split_paths(search).collect::<Vec<_>>());
+    for folder in folders
         .unwrap_or_else(|| vec!["/usr/bin".into(), "/bin".into()])
         .into_iter()
         .chain([PathBuf::new()])
     {
         // An empty entry, and a relative one, mean the folder where it runs.
-        let file = base.join(place).join(name);
+        let file = base.join(folder).join(name);
         match check(&file) {
             Ok(()) => return Ok(file),
             Err(Problem::Missing) => {}

@@ -3,10 +3,11 @@
 //! ```text
 //!  Comm::send / recv / isend …   p2p/        point-to-point: what callers see
 //!  Comm::barrier / bcast …       coll/       builders of schedules
-//!        │                       comm/ group datatype/ op/   the objects of the standard
+//!  Process, Comm                 process, comm/              a rank, its communicators
 //!        ▼
 //!  Engine                        engine/     matching, requests, progress, protocols, schedules
 //!        ▼
+//!  Buffer, Datatype, Op, Group   buffer, datatype/, op/, group   the values that the engine works on
 //!  dyn Fabric                    (crate weft-fabric)
 //! ```
 #![deny(unsafe_code)]
@@ -17,6 +18,7 @@ pub mod comm;
 pub mod datatype;
 mod engine;
 pub mod error;
+pub mod extras;
 pub mod group;
 pub mod info;
 pub mod memory;
@@ -27,10 +29,9 @@ mod process;
 pub use buffer::Buffer;
 pub use comm::Comm;
 pub use datatype::Datatype;
-pub use engine::request::{RequestId, Status};
-pub use engine::schedule;
+pub use engine::{RequestId, SendMode, Status, schedule};
 pub use error::{Error, ErrorClass, Result};
 pub use group::Group;
 pub use op::Op;
-pub use p2p::{Message, RequestList, SendMode, Source, TagPattern, Target};
+pub use p2p::{Message, RequestList, Source, TagPattern, Target};
 pub use process::Process;

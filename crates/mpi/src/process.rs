@@ -8,7 +8,7 @@ use weft_fabric::{Bell, Fabric, Guest, Load, Peer};
 
 use crate::coll;
 use crate::comm::{self, Comm, Shape};
-use crate::engine::{Guard, Interest, Shared};
+use crate::engine::{Guard, Shared, WaitFor};
 use crate::error::Result;
 use crate::group::Group;
 
@@ -92,7 +92,7 @@ impl Process {
     /// How many messages wait here for a receive.
     #[must_use]
     pub fn unexpected_messages(&self) -> usize {
-        self.lock().core.matching.unexpected_len()
+        self.lock().unexpected_messages()
     }
 
     /// How busy the host is, for choosing algorithms.
@@ -109,13 +109,13 @@ impl Process {
     /// Time since some fixed moment of the fabric: real, or virtual under simulation.
     #[must_use]
     pub fn now(&self) -> Duration {
-        self.lock().fabric.now()
+        self.lock().now()
     }
 
     /// Waits until everything that this rank has begun to send has left it. Part of `MPI_Finalize`.
     pub fn drain(&self) {
-        self.lock().wait_for(Interest::Arrivals, |engine| {
-            (engine.outbox.is_empty() && engine.fabric.is_flushed()).then_some(())
+        self.lock().wait_for(WaitFor::Arrivals, |engine| {
+            engine.is_drained().then_some(())
         });
     }
 
@@ -128,42 +128,38 @@ impl Process {
         self.drain();
         let world = self.world();
         world.run(coll::barrier(&coll::Members::of(&world))?)?;
-        self.part();
+        self.announce_exit();
         Ok(())
     }
 
     /// Tells the others that this rank may end from now on, and waits until that has left it, too. What it
     /// sends later, in a session, takes that back.
-    pub fn part(&self) {
+    pub fn announce_exit(&self) {
         self.drain();
-        self.lock().fabric.farewell();
+        self.lock().farewell();
         self.drain();
     }
 
     /// Lets another layer use the endpoint, which this one goes on to drive. Once; what arrives for a
-    /// guest that is not there yet is lost, so invite it before the peers can know of it, or let them
+    /// guest that is not there yet is lost, so install it before the peers can know of it, or let them
     /// wait.
     ///
     /// # Panics
     /// If `make` calls this process, whose endpoint is taken meanwhile.
-    pub fn invite(&self, make: impl FnOnce(&dyn Fabric) -> Box<dyn Guest>) {
-        let mut engine = self.lock();
-        let guest = make(&*engine.fabric);
-        engine.core.guest = Some(guest);
+    pub fn install_guest(&self, make: impl FnOnce(&dyn Fabric) -> Box<dyn Guest>) {
+        self.lock().install_guest(make);
     }
 
     /// Runs `work` with exclusive use of the guest and the endpoint.
     ///
     /// # Panics
-    /// If nobody was [invited](Self::invite), or if `work` calls this process, whose endpoint is taken
+    /// If no guest was [installed](Self::install_guest), or if `work` calls this process, whose endpoint is taken
     /// meanwhile.
     pub fn with_guest(&self, work: &mut dyn FnMut(&mut dyn Guest, &mut dyn Fabric)) {
         let mut engine = self.lock();
-        let engine = &mut *engine;
-        engine.core.guest_called = true;
-        let guest = engine.core.guest.as_mut().expect("a guest was invited");
-        work(&mut **guest, &mut *engine.fabric);
-        if engine.driven {
+        let (guest, fabric) = engine.guest_and_fabric();
+        work(guest, fabric);
+        if engine.is_driven() {
             // What was sent to this rank itself is looked at by the thread that drives, and it may sleep.
             self.bell.ring();
         }
@@ -175,11 +171,10 @@ impl Process {
     /// As for [`Self::with_guest`].
     pub fn wait_guest(&self, ready: &mut dyn FnMut(&mut dyn Guest, &mut dyn Fabric) -> bool) {
         let mut begun = false;
-        self.lock().wait_for(Interest::Arrivals, |engine| {
-            engine.core.guest_called = true;
-            let guest = engine.core.guest.as_mut().expect("a guest was invited");
-            let answer = ready(&mut **guest, &mut *engine.fabric).then_some(());
-            if !begun && engine.driven {
+        self.lock().wait_for(WaitFor::Arrivals, |engine| {
+            let (guest, fabric) = engine.guest_and_fabric();
+            let answer = ready(guest, fabric).then_some(());
+            if !begun && engine.is_driven() {
                 // As in `with_guest`: this thread does not drive, another one does.
                 self.bell.ring();
             }

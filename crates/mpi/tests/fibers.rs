@@ -294,7 +294,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
             return answer;
         }
         let interest = weft_sys::poll::Interest::Read;
-        let mut entries = [weft_sys::poll::Entry::new(&*event, interest)];
+        let mut entries = [weft_sys::poll::PollFd::new(&*event, interest)];
         weft_sys::poll::wait(&mut entries, None).unwrap();
         assert!(event.clear(), "it ends by a wake-up");
     }

@@ -339,7 +339,7 @@ impl Guest for Silent {
 #[test]
 fn a_guest_that_calls_the_process_is_refused() {
     let process = alone();
-    process.invite(|_| Box::new(Silent));
+    process.install_guest(|_| Box::new(Silent));
     for round in 0..3 {
         let with = || process.with_guest(&mut |_, _| call(&process, 1));
         let refused = catch_unwind(AssertUnwindSafe(with)).is_err();

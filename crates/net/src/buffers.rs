@@ -1,4 +1,4 @@
-//! A region of buffers, mapped by those components whose role needs it.
+//! Buffer regions, mapped by those components whose role needs it.
 //!
 //! Bytes are copied in and out; nobody holds a reference into a region that another process may
 //! write, with one exception that says so ([`Buffers::own`]).

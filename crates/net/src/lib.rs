@@ -7,7 +7,7 @@
 //!                          (policy)
 //! ```
 //!
-//! A component works until its queues are empty, then sleeps until a neighbour rings. Between two
+//! A component works until its queues are empty, then sleeps until a neighbour notifies it. Between two
 //! components lies one [`queue::channel`]. Buffers belong to whoever fills them, and come back to it.
 //!
 //! | who | maps | may write |
@@ -25,8 +25,6 @@ extern crate loom;
 pub mod queue;
 
 #[cfg(not(loom))]
-pub mod board;
-#[cfg(not(loom))]
 pub mod broker;
 #[cfg(not(loom))]
 pub mod buffers;
@@ -37,24 +35,22 @@ pub mod command;
 #[cfg(not(loom))]
 pub mod component;
 #[cfg(not(loom))]
+pub mod control;
+#[cfg(not(loom))]
+pub mod control_loop;
+#[cfg(not(loom))]
 pub mod description;
-#[cfg(not(loom))]
-pub mod load;
-#[cfg(not(loom))]
-pub mod measure;
-#[cfg(not(loom))]
-pub mod micro;
-#[cfg(not(loom))]
-pub mod orders;
 #[cfg(not(loom))]
 pub mod plan;
 #[cfg(not(loom))]
 pub mod policy;
 #[cfg(not(loom))]
+pub mod runner;
+#[cfg(not(loom))]
 pub mod socket;
 #[cfg(not(loom))]
-pub mod system;
+pub mod stage;
 #[cfg(not(loom))]
-pub mod trial;
+pub mod system;
 #[cfg(not(loom))]
 pub mod wire;

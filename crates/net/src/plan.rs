@@ -1,6 +1,7 @@
-//! Numbers that all parts agree on: addresses of clients and of the far end.
+//! Addresses and ports that all parts agree on: those of clients and of the far end.
 
-use crate::component::Address;
+/// An Ethernet address.
+pub type Address = [u8; 6];
 
 /// Addresses of a party.
 #[derive(Clone, Copy, Debug)]

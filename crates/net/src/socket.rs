@@ -29,13 +29,14 @@ use smoltcp::iface::SocketHandle;
 use smoltcp::socket::{tcp, udp};
 use smoltcp::wire::{IpAddress, IpEndpoint};
 use weft_sys::event::EventWaiter;
-use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::{clock, random};
 
 use crate::broker;
 use crate::client::Stack;
+use crate::control_loop::ControlLoop;
 use crate::plan;
-use crate::system::Grant;
+use crate::system::Capabilities;
 
 /// A place in a system.
 #[derive(Clone)]
@@ -45,8 +46,8 @@ pub struct Network {
 }
 
 struct Inner {
-    stack: Stack,
-    ear: EventWaiter,
+    stack: ControlLoop<Stack>,
+    waiter: EventWaiter,
     next_port: u16,
     /// Keeps the place, and ends with the system; `None` where there is no broker.
     place: Option<UnixStream>,
@@ -63,25 +64,29 @@ impl Network {
     /// # Errors
     /// If there is no such system or place, or it is taken.
     pub fn attach(system: &str, client: &str) -> io::Result<Self> {
-        let (grant, place) = broker::attach(system, client)?;
-        Self::of(grant, Some(place))
+        let (capabilities, place) = broker::attach(system, client)?;
+        Self::of(capabilities, Some(place))
     }
 
-    /// From a grant of a client, for instance of a system in this process.
+    /// From the capabilities of a client, for instance of a system in this process.
     ///
     /// # Errors
-    /// If it is the grant of another component.
-    pub fn of(grant: Grant, place: Option<UnixStream>) -> io::Result<Self> {
-        let (port, ear, client) = grant.into_port()?;
+    /// If they are those of another component.
+    pub fn of(capabilities: Capabilities, place: Option<UnixStream>) -> io::Result<Self> {
+        let end = capabilities.into_client()?;
+        let client = end.index;
         let mut seed = [0; 8];
         random::fill(&mut seed)?;
         let seed = u64::from_le_bytes(seed);
         if let Some(place) = &place {
-            ear.watch(place)?;
+            end.waiter.register_readable(place)?;
         }
         let inner = Inner {
-            stack: Stack::new(port, client, seed, clock::monotonic()),
-            ear,
+            stack: ControlLoop::new(
+                end.control,
+                Stack::new(end.port, client, seed, clock::monotonic()),
+            ),
+            waiter: end.waiter,
             next_port: EPHEMERAL + (seed % 8_192) as u16,
             place,
         };
@@ -108,7 +113,7 @@ impl Network {
     pub fn udp(&self, port: u16) -> io::Result<UdpSocket> {
         let mut inner = self.lock();
         let port = if port == 0 { inner.port() } else { port };
-        let handle = inner.stack.udp(port).ok_or_else(|| {
+        let handle = inner.stack.stage().udp(port).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::AddrInUse,
                 format!("port {port} cannot be bound"),
@@ -123,7 +128,7 @@ impl Network {
     /// A stream that is not connected.
     fn stream(&self) -> TcpStream {
         TcpStream {
-            handle: self.lock().stack.tcp(),
+            handle: self.lock().stack.stage().tcp(),
             network: self.clone(),
         }
     }
@@ -140,13 +145,14 @@ impl Network {
         let local = inner.port();
         let connected = inner
             .stack
+            .stage()
             .connect(handle, (to.ip().octets(), to.port()), local);
         connected.map_err(|error| {
             io::Error::new(io::ErrorKind::InvalidInput, format!("{to}: {error}"))
         })?;
         let limit = clock::deadline_after(Duration::from_secs(10));
         inner.wait_for(Some(limit), |stack| {
-            let socket = stack.sockets.get_mut::<tcp::Socket>(handle);
+            let socket = stack.tcp_socket(handle);
             match socket.state() {
                 tcp::State::Established => Some(Ok(())),
                 tcp::State::Closed => Some(Err(io::Error::new(
@@ -169,16 +175,12 @@ impl Network {
         let handle = stream.handle;
         // As in `connect`.
         let mut inner = self.lock();
-        let listening = inner
-            .stack
-            .sockets
-            .get_mut::<tcp::Socket>(handle)
-            .listen(port);
+        let listening = inner.stack.stage().tcp_socket(handle).listen(port);
         listening.map_err(|error| {
             io::Error::new(io::ErrorKind::InvalidInput, format!("port {port}: {error}"))
         })?;
         inner.wait_for(None, |stack| {
-            let socket = stack.sockets.get_mut::<tcp::Socket>(handle);
+            let socket = stack.tcp_socket(handle);
             socket.may_send().then_some(Ok(()))
         })?;
         drop(inner);
@@ -207,28 +209,31 @@ impl Inner {
         let mut woken = false;
         loop {
             let now = clock::monotonic();
-            let moved = self.stack.poll(now);
-            let found = look(&mut self.stack);
-            let moved = self.stack.send(now) || moved;
+            let (found, moved) = self.stack.round(|stack, counters| {
+                let came = stack.poll(now);
+                let found = look(stack);
+                let went = stack.send(now, counters);
+                (found, came || went)
+            });
             if let Some(found) = found {
                 return found;
             }
             if limit.is_some_and(|limit| now >= limit) {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody answered"));
             }
-            if moved || self.stack.port.announce() {
+            if moved || self.stack.announce() {
                 woken = false;
                 continue;
             }
             if woken {
                 self.has_place()?;
             }
-            let own = self.stack.deadline(now);
+            let own = self.stack.stage().poll_at(now);
             let deadline = match (own, limit) {
                 (Some(one), Some(other)) => Some(one.min(other)),
                 (one, other) => one.or(other),
             };
-            self.ear.wait(deadline)?;
+            self.waiter.wait(deadline)?;
             woken = true;
         }
     }
@@ -238,7 +243,7 @@ impl Inner {
         let Some(place) = &self.place else {
             return Ok(());
         };
-        let mut entries = [Entry::new(place, Interest::Read)];
+        let mut entries = [PollFd::new(place, Interest::Read)];
         match poll::wait(&mut entries, Some(Duration::ZERO))? {
             0 => Ok(()),
             _ => Err(io::Error::new(
@@ -263,7 +268,7 @@ impl UdpSocket {
     pub fn send_to(&self, bytes: &[u8], to: SocketAddrV4) -> io::Result<usize> {
         let to = IpEndpoint::new(IpAddress::Ipv4(*to.ip()), to.port());
         self.network.lock().wait_for(None, |stack| {
-            let socket = stack.sockets.get_mut::<udp::Socket>(self.handle);
+            let socket = stack.udp_socket(self.handle);
             match socket.send_slice(bytes, to) {
                 Ok(()) => Some(Ok(bytes.len())),
                 Err(udp::SendError::BufferFull) => None,
@@ -297,7 +302,7 @@ impl UdpSocket {
 
     fn receive(&self, bytes: &mut [u8], limit: Option<u64>) -> io::Result<(usize, SocketAddrV4)> {
         self.network.lock().wait_for(limit, |stack| {
-            let socket = stack.sockets.get_mut::<udp::Socket>(self.handle);
+            let socket = stack.udp_socket(self.handle);
             let (data, from) = socket.recv().ok()?;
             let length = data.len().min(bytes.len());
             bytes[..length].copy_from_slice(&data[..length]);
@@ -309,7 +314,7 @@ impl UdpSocket {
 
 impl Drop for UdpSocket {
     fn drop(&mut self) {
-        self.network.lock().stack.sockets.remove(self.handle);
+        self.network.lock().stack.stage().remove(self.handle);
     }
 }
 
@@ -325,7 +330,7 @@ impl Read for TcpStream {
             return Ok(0);
         }
         self.network.lock().wait_for(None, |stack| {
-            let socket = stack.sockets.get_mut::<tcp::Socket>(self.handle);
+            let socket = stack.tcp_socket(self.handle);
             match socket.recv_slice(bytes) {
                 Ok(0) => None,
                 Ok(count) => Some(Ok(count)),
@@ -344,7 +349,7 @@ impl Write for TcpStream {
             return Ok(0);
         }
         self.network.lock().wait_for(None, |stack| {
-            let socket = stack.sockets.get_mut::<tcp::Socket>(self.handle);
+            let socket = stack.tcp_socket(self.handle);
             match socket.send_slice(bytes) {
                 Ok(0) => None,
                 Ok(count) => Some(Ok(count)),
@@ -356,7 +361,7 @@ impl Write for TcpStream {
     /// Waits until the other side has confirmed everything.
     fn flush(&mut self) -> io::Result<()> {
         self.network.lock().wait_for(None, |stack| {
-            let socket = stack.sockets.get_mut::<tcp::Socket>(self.handle);
+            let socket = stack.tcp_socket(self.handle);
             (socket.send_queue() == 0 || !socket.is_open()).then_some(Ok(()))
         })
     }
@@ -370,9 +375,9 @@ impl TcpStream {
     pub fn finish(&mut self) -> io::Result<()> {
         let handle = self.handle;
         let mut inner = self.network.lock();
-        inner.stack.sockets.get_mut::<tcp::Socket>(handle).close();
+        inner.stack.stage().tcp_socket(handle).close();
         inner.wait_for(None, |stack| {
-            let socket = stack.sockets.get_mut::<tcp::Socket>(handle);
+            let socket = stack.tcp_socket(handle);
             use tcp::State::{Closed, Closing, FinWait2, TimeWait};
             matches!(socket.state(), Closed | Closing | FinWait2 | TimeWait).then_some(Ok(()))
         })
@@ -384,14 +389,12 @@ impl Drop for TcpStream {
         let mut inner = self.network.lock();
         let now = clock::monotonic();
         // What was written and not flushed goes out once; the other side is told that we are gone.
-        inner.stack.poll(now);
-        inner.stack.send(now);
-        inner
-            .stack
-            .sockets
-            .get_mut::<tcp::Socket>(self.handle)
-            .abort();
-        inner.stack.send(now);
-        inner.stack.sockets.remove(self.handle);
+        inner.stack.round(|stack, counters| {
+            stack.poll(now);
+            stack.send(now, counters);
+            stack.tcp_socket(self.handle).abort();
+            stack.send(now, counters);
+            stack.remove(self.handle);
+        });
     }
 }

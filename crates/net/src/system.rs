@@ -1,42 +1,46 @@
-//! A system built from its description: all memory and bells, and what each component is granted.
+//! System: all memory and events that a description asks for, and the capabilities of each component.
 //!
 //! ```text
-//!   Description ──▶ System (every file, every bell) ──▶ Grant of each component ──▶ Runner
+//!   Description ──▶ System (every file, every event) ──▶ Capabilities of each component ──▶ Runner
 //! ```
 //!
-//! A [`Grant`] is a role as plain data with the descriptors that the role needs, in a fixed order,
-//! and nothing else. Whether it is built in a thread here or in a process that got it over a socket,
-//! [`Grant::build`] is the same code.
+//! [`Capabilities`] are a role as plain data with the descriptors that the role needs, in a fixed order,
+//! and nothing else. Whether a component is built in a thread here or in a process that got them over a socket,
+//! [`Capabilities::build`] is the same code.
 //!
 //! What a client reaches is made anew for its successor (`attachment.rs`): whoever still has the old is
 //! alone with it.
 
 mod attachment;
-mod grant;
+mod build;
+mod capabilities;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod wire_ends;
 
-pub use grant::{Grant, Role, RxTap, Tap, TxTap};
+pub use build::ClientEnd;
+pub use capabilities::{Capabilities, Role};
 pub use threads::Threads;
+pub use wire_ends::WireEnds;
 
 use std::io;
 
 use weft_sys::MemoryFile;
 use weft_sys::event::{EventFd, EventWaiter};
 
-use crate::board::{self, Board};
 use crate::buffers::BufferMemory;
+use crate::control::ControlPage;
+use crate::control::orders::OrderPair;
 use crate::description::{ClientDescription, Description, DriverThreads};
-use crate::orders::OrderPair;
 use crate::queue::ChannelMemory;
 
-/// Steps of [`System::renew`].
+/// Steps of [`System::reattach`].
 pub const PHASES: usize = 2;
 
 /// A component of a system.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Id {
+pub enum ComponentId {
     /// Both directions, or the receiving one of two.
     Driver,
     /// The transmitting direction of a driver of two.
@@ -55,13 +59,14 @@ pub enum Id {
     Client(usize),
 }
 
-/// What belongs to a component alone: its page and where it is rung.
-struct Seat {
-    board_file: MemoryFile,
-    board: Board,
-    ear: EventWaiter,
-    /// The broker's bell.
-    bell: EventFd,
+/// Control block of a component: its page, and what wakes it.
+struct ControlBlock {
+    page_file: MemoryFile,
+    page: ControlPage,
+    /// Wakes it for what its neighbours and the broker notify.
+    waiter: EventWaiter,
+    /// The broker's event.
+    event: EventFd,
     /// How it is given other memory, if it ever is.
     orders: Option<OrderPair>,
     /// An order could not be sent: whatever it acknowledges, it works with memory of the past until it is
@@ -69,55 +74,54 @@ struct Seat {
     is_cut_off: bool,
 }
 
-impl Seat {
+impl ControlBlock {
     fn new(name: &str, takes_orders: bool) -> io::Result<Self> {
-        let board_file = board::create(&format!("weft-board-{name}"))?;
-        let (ear, bell) = (EventWaiter::new()?, EventFd::new()?);
-        ear.hear(&bell)?;
+        let page_file = ControlPage::create(&format!("weft-control-{name}"))?;
+        let (waiter, event) = (EventWaiter::new()?, EventFd::new()?);
+        waiter.register(&event)?;
         Ok(Self {
-            board: Board::adopt(board_file.share()?.into_descriptor())?,
-            board_file,
-            ear,
-            bell,
+            page: ControlPage::adopt(page_file.share()?.into_descriptor())?,
+            page_file,
+            waiter,
+            event,
             orders: takes_orders.then(OrderPair::new).transpose()?,
             is_cut_off: false,
         })
     }
 }
 
-/// Whom [`System::renew`] has told.
+/// Whom [`System::reattach`] has told.
 #[derive(Debug, Default)]
-pub struct Renewed {
+pub struct Reattached {
     /// To be waited for until they have [followed](System::has_followed).
-    pub told: Vec<Id>,
+    pub told: Vec<ComponentId>,
     /// Those who could not be told, because they do not read what they are sent: they must be replaced.
-    pub cut_off: Vec<Id>,
+    pub cut_off: Vec<ComponentId>,
 }
 
-/// A channel with the bells of both sides, and its generation.
+/// A channel with the events of both sides, and its generation.
 struct Link {
     memory: ChannelMemory,
-    /// Rings the source.
-    source_bell: EventFd,
-    /// Rings the sink.
-    sink_bell: EventFd,
-    source: (Id, usize),
-    sink: (Id, usize),
+    /// Wakes the source.
+    source_event: EventFd,
+    /// Wakes the sink.
+    sink_event: EventFd,
+    source: (ComponentId, usize),
+    sink: (ComponentId, usize),
     generation: u32,
     limit: u32,
 }
 
 impl Link {
-    fn touches(&self, id: Id) -> bool {
+    fn touches(&self, id: ComponentId) -> bool {
         self.source.0 == id || self.sink.0 == id
     }
 }
 
-/// All memory and bells of a system.
+/// All memory and events of a system.
 pub struct System {
-    /// What was asked for.
-    pub description: Description,
-    seats: Vec<(Id, Seat)>,
+    description: Description,
+    blocks: Vec<(ComponentId, ControlBlock)>,
     links: Vec<Link>,
     card: BufferMemory,
     /// By client: what it receives.
@@ -139,7 +143,7 @@ impl System {
         let queue = description.queue;
         let two = description.driver_threads == DriverThreads::Two;
         let mut system = Self {
-            seats: Vec::new(),
+            blocks: Vec::new(),
             links: Vec::new(),
             // Twice the queue: as many can lie with the wire as with the multiplexer.
             card: BufferMemory::create("weft-card", card_buffers(&description))?,
@@ -151,14 +155,19 @@ impl System {
         };
         let clients = system.description.clients.clone();
         for id in system.components() {
-            let seat = Seat::new(&system.name(id), system.takes_orders(id))?;
-            system.seats.push((id, seat));
+            let block = ControlBlock::new(&system.name(id), system.takes_orders(id))?;
+            system.blocks.push((id, block));
         }
         let tx_driver = system.tx_driver();
         // A driver of both directions has its receiving channel at port 0, the other at port 1.
         let tx_port = usize::from(!two);
-        system.link((Id::Driver, 0), (Id::RxMux, 0), 2 * queue, 2 * queue)?;
-        system.link((Id::TxMux, 0), (tx_driver, tx_port), queue, queue)?;
+        system.link(
+            (ComponentId::Driver, 0),
+            (ComponentId::RxMux, 0),
+            2 * queue,
+            2 * queue,
+        )?;
+        system.link((ComponentId::TxMux, 0), (tx_driver, tx_port), queue, queue)?;
         for (index, client) in clients.iter().enumerate() {
             let rx = rx_limit(client, queue);
             let tx = tx_limit(client, queue);
@@ -172,56 +181,66 @@ impl System {
                 .push(client.tx_copier.then_some(copied).transpose()?);
             // Frames for several clients are on several queues: each can return all of the card's.
             system.link(
-                (Id::RxMux, 1 + index),
-                (Id::RxCopier(index), 0),
+                (ComponentId::RxMux, 1 + index),
+                (ComponentId::RxCopier(index), 0),
                 2 * queue,
                 rx,
             )?;
-            let mut receiver = (Id::Client(index), 0);
-            let mut sender = (Id::Client(index), 1);
+            let mut receiver = (ComponentId::Client(index), 0);
+            let mut sender = (ComponentId::Client(index), 1);
             if client.driver {
-                let driver = Id::ClientDriver(index);
+                let driver = ComponentId::ClientDriver(index);
                 system.link((driver, 1), receiver, queue, rx)?;
                 system.link(sender, (driver, 2), queue, tx)?;
                 receiver = (driver, 0);
                 sender = (driver, 3);
             }
-            system.link((Id::RxCopier(index), 1), receiver, queue, rx)?;
+            system.link((ComponentId::RxCopier(index), 1), receiver, queue, rx)?;
             if client.tx_copier {
-                system.link(sender, (Id::TxCopier(index), 1), queue, tx)?;
-                system.link((Id::TxCopier(index), 0), (Id::TxMux, 1 + index), queue, tx)?;
+                system.link(sender, (ComponentId::TxCopier(index), 1), queue, tx)?;
+                system.link(
+                    (ComponentId::TxCopier(index), 0),
+                    (ComponentId::TxMux, 1 + index),
+                    queue,
+                    tx,
+                )?;
             } else {
-                system.link(sender, (Id::TxMux, 1 + index), queue, tx)?;
+                system.link(sender, (ComponentId::TxMux, 1 + index), queue, tx)?;
             }
         }
         let choice = system.description.choice();
-        system.board(Id::TxMux).set_policy(&choice);
+        system.control_page(ComponentId::TxMux).set_policy(&choice);
         Ok(system)
     }
 
     fn link(
         &mut self,
-        source: (Id, usize),
-        sink: (Id, usize),
+        source: (ComponentId, usize),
+        sink: (ComponentId, usize),
         size: u32,
         limit: u32,
     ) -> io::Result<()> {
         let link = Link {
             memory: self.channel(source.0, sink.0, size)?,
-            source_bell: EventFd::new()?,
-            sink_bell: EventFd::new()?,
+            source_event: EventFd::new()?,
+            sink_event: EventFd::new()?,
             source,
             sink,
             generation: 0,
             limit,
         };
-        self.seat(source.0).ear.hear(&link.source_bell)?;
-        self.seat(sink.0).ear.hear(&link.sink_bell)?;
+        self.block(source.0).waiter.register(&link.source_event)?;
+        self.block(sink.0).waiter.register(&link.sink_event)?;
         self.links.push(link);
         Ok(())
     }
 
-    fn channel(&self, source: Id, sink: Id, size: u32) -> io::Result<ChannelMemory> {
+    fn channel(
+        &self,
+        source: ComponentId,
+        sink: ComponentId,
+        size: u32,
+    ) -> io::Result<ChannelMemory> {
         let label = format!("weft-queue-{}-{}", self.name(source), self.name(sink));
         ChannelMemory::create(&label, size)
     }
@@ -237,20 +256,26 @@ impl System {
     }
 
     /// Who sends frames out.
-    fn tx_driver(&self) -> Id {
+    fn tx_driver(&self) -> ComponentId {
         match self.description.driver_threads {
-            DriverThreads::One => Id::Driver,
-            DriverThreads::Two => Id::TxDriver,
+            DriverThreads::One => ComponentId::Driver,
+            DriverThreads::Two => ComponentId::TxDriver,
         }
     }
 
     /// Whether it has memory in common with a client, so that it is given other memory with the next one.
-    fn takes_orders(&self, id: Id) -> bool {
+    fn takes_orders(&self, id: ComponentId) -> bool {
         match id {
-            Id::RxMux | Id::Client(_) => false,
-            Id::Driver => self.tx_driver() == id,
+            ComponentId::RxMux | ComponentId::Client(_) => false,
+            ComponentId::Driver => self.tx_driver() == id,
             _ => true,
         }
+    }
+
+    /// What was asked for.
+    #[must_use]
+    pub fn description(&self) -> &Description {
+        &self.description
     }
 
     /// How many buffers the card has.
@@ -261,74 +286,74 @@ impl System {
 
     /// All components, those nearest the wire first; clients last.
     #[must_use]
-    pub fn components(&self) -> Vec<Id> {
-        let mut all = vec![Id::Driver];
+    pub fn components(&self) -> Vec<ComponentId> {
+        let mut all = vec![ComponentId::Driver];
         if self.description.driver_threads == DriverThreads::Two {
-            all.push(Id::TxDriver);
+            all.push(ComponentId::TxDriver);
         }
-        all.extend([Id::RxMux, Id::TxMux]);
+        all.extend([ComponentId::RxMux, ComponentId::TxMux]);
         for (index, client) in self.description.clients.iter().enumerate() {
-            all.push(Id::RxCopier(index));
+            all.push(ComponentId::RxCopier(index));
             if client.tx_copier {
-                all.push(Id::TxCopier(index));
+                all.push(ComponentId::TxCopier(index));
             }
             if client.driver {
-                all.push(Id::ClientDriver(index));
+                all.push(ComponentId::ClientDriver(index));
             }
         }
-        all.extend((0..self.description.clients.len()).map(Id::Client));
+        all.extend((0..self.description.clients.len()).map(ComponentId::Client));
         all
     }
 
     /// Its name, for people and in the description's table of cores.
     #[must_use]
-    pub fn name(&self, id: Id) -> String {
+    pub fn name(&self, id: ComponentId) -> String {
         let client = |index: usize| &self.description.clients[index].name;
         match id {
-            Id::Driver => "driver".into(),
-            Id::TxDriver => "tx-driver".into(),
-            Id::RxMux => "rx-mux".into(),
-            Id::TxMux => "tx-mux".into(),
-            Id::RxCopier(index) => format!("rx-copier-{}", client(index)),
-            Id::TxCopier(index) => format!("tx-copier-{}", client(index)),
-            Id::ClientDriver(index) => format!("driver-{}", client(index)),
-            Id::Client(index) => client(index).clone(),
+            ComponentId::Driver => "driver".into(),
+            ComponentId::TxDriver => "tx-driver".into(),
+            ComponentId::RxMux => "rx-mux".into(),
+            ComponentId::TxMux => "tx-mux".into(),
+            ComponentId::RxCopier(index) => format!("rx-copier-{}", client(index)),
+            ComponentId::TxCopier(index) => format!("tx-copier-{}", client(index)),
+            ComponentId::ClientDriver(index) => format!("driver-{}", client(index)),
+            ComponentId::Client(index) => client(index).clone(),
         }
     }
 
-    fn seat(&self, id: Id) -> &Seat {
-        let found = self.seats.iter().find(|(other, _)| *other == id);
-        // Every component of the description has a seat.
+    fn block(&self, id: ComponentId) -> &ControlBlock {
+        let found = self.blocks.iter().find(|(other, _)| *other == id);
+        // Every component of the description has one.
         &found
-            .unwrap_or_else(|| unreachable!("{id:?} has no seat"))
+            .unwrap_or_else(|| unreachable!("{id:?} has no control block"))
             .1
     }
 
-    fn seat_mut(&mut self, id: Id) -> &mut Seat {
-        let found = self.seats.iter_mut().find(|(other, _)| *other == id);
+    fn block_mut(&mut self, id: ComponentId) -> &mut ControlBlock {
+        let found = self.blocks.iter_mut().find(|(other, _)| *other == id);
         // As above.
         &mut found
-            .unwrap_or_else(|| unreachable!("{id:?} has no seat"))
+            .unwrap_or_else(|| unreachable!("{id:?} has no control block"))
             .1
     }
 
     /// The page of a component.
     #[must_use]
-    pub fn board(&self, id: Id) -> &Board {
-        &self.seat(id).board
+    pub fn control_page(&self, id: ComponentId) -> &ControlPage {
+        &self.block(id).page
     }
 
-    /// Rings a component, after its orders have changed.
-    pub fn order(&self, id: Id) {
-        let seat = self.seat(id);
-        seat.board.announce();
-        seat.bell.ring();
+    /// Wakes a component, after its orders have changed.
+    pub fn order(&self, id: ComponentId) {
+        let block = self.block(id);
+        block.page.announce();
+        block.event.notify();
     }
 
     /// Changes the policy of the running system.
     pub fn set_policy(&mut self, choice: &crate::policy::Choice) {
-        self.board(Id::TxMux).set_policy(choice);
-        self.order(Id::TxMux);
+        self.control_page(ComponentId::TxMux).set_policy(choice);
+        self.order(ComponentId::TxMux);
     }
 
     /// Prepares for a successor of a component that is gone: channels go to their next generation, on
@@ -342,30 +367,30 @@ impl System {
     /// # Errors
     /// If there is no memory or no descriptor for what is made anew: nothing has changed then, and it can be
     /// tried again.
-    pub fn renew(&mut self, gone: Id, phase: usize) -> io::Result<Renewed> {
+    pub fn reattach(&mut self, gone: ComponentId, phase: usize) -> io::Result<Reattached> {
         let due: Vec<usize> = (0..self.links.len())
             .filter(|&link| is_due(&self.links[link], gone, phase))
             .collect();
         let mut messages = Vec::new();
         if phase == 0 {
-            if self.seat(gone).orders.is_some() {
+            if self.block(gone).orders.is_some() {
                 // Its successor is granted what holds now, not what was sent to the one that is gone.
-                self.seat_mut(gone).orders = Some(OrderPair::new()?);
-                self.seat_mut(gone).is_cut_off = false;
+                self.block_mut(gone).orders = Some(OrderPair::new()?);
+                self.block_mut(gone).is_cut_off = false;
             }
-            if let Id::Client(client) = gone {
+            if let ComponentId::Client(client) = gone {
                 messages = self.replace_attachment(client, &due)?;
             }
         }
-        let mut renewed = Renewed::default();
+        let mut reattached = Reattached::default();
         for (id, message) in messages {
-            let seat = self.seat_mut(id);
-            let sent = seat.orders.as_ref().map(|orders| orders.send(&message));
+            let block = self.block_mut(id);
+            let sent = block.orders.as_ref().map(|orders| orders.send(&message));
             if !matches!(sent, Some(Ok(()))) {
-                seat.is_cut_off = true;
-                renewed.cut_off.push(id);
+                block.is_cut_off = true;
+                reattached.cut_off.push(id);
             }
-            renewed.told.push(id);
+            reattached.told.push(id);
         }
         for link in due {
             let link = &mut self.links[link];
@@ -373,57 +398,57 @@ impl System {
             let generation = link.generation;
             for (id, port) in [link.source, link.sink] {
                 // Who has not got what belongs to this generation must not believe that it has.
-                if !self.seat(id).is_cut_off {
-                    self.board(id).set_generation(port, generation);
+                if !self.block(id).is_cut_off {
+                    self.control_page(id).set_generation(port, generation);
                 }
-                renewed.told.push(id);
+                reattached.told.push(id);
             }
         }
-        renewed
+        reattached
             .told
-            .retain(|&id| id != gone && !self.seat(id).is_cut_off);
-        renewed.told.sort_unstable();
-        renewed.told.dedup();
-        for &id in &renewed.told {
+            .retain(|&id| id != gone && !self.block(id).is_cut_off);
+        reattached.told.sort_unstable();
+        reattached.told.dedup();
+        for &id in &reattached.told {
             self.order(id);
         }
-        Ok(renewed)
+        Ok(reattached)
     }
 
     /// Whether a component has followed all of its orders.
     #[must_use]
-    pub fn has_followed(&self, id: Id) -> bool {
-        let seat = self.seat(id);
-        !seat.is_cut_off && seat.board.acknowledged() == seat.board.changes()
+    pub fn has_followed(&self, id: ComponentId) -> bool {
+        let block = self.block(id);
+        !block.is_cut_off && block.page.acknowledged() == block.page.changes()
     }
 
     /// How many frames wait in the queue of a client now.
     #[must_use]
     pub fn waiting_for(&self, client: usize) -> u32 {
         let mut links = self.links.iter();
-        let link = links.find(|link| link.sink == (Id::Client(client), 0));
+        let link = links.find(|link| link.sink == (ComponentId::Client(client), 0));
         link.and_then(|link| link.memory.waiting().ok())
             .unwrap_or(0)
     }
 }
 
-/// Whether a channel goes to its next generation in this phase of a renewal.
-fn is_due(link: &Link, gone: Id, phase: usize) -> bool {
-    let to_copier = link.source.0 == Id::RxMux;
+/// Whether a channel goes to its next generation in this phase of a reattachment.
+fn is_due(link: &Link, gone: ComponentId, phase: usize) -> bool {
+    let to_copier = link.source.0 == ComponentId::RxMux;
     // Behind a client-side driver: who owns the buffers has all of them again, so whoever may still have some
     // forgets them too. With a client its regions go, so nobody may hold a buffer of them.
     let behind = match gone {
-        Id::RxCopier(client) => link.source == (Id::ClientDriver(client), 1),
-        Id::Client(client) => {
-            link.source == (Id::ClientDriver(client), 3)
-                || link.sink == (Id::ClientDriver(client), 0)
+        ComponentId::RxCopier(client) => link.source == (ComponentId::ClientDriver(client), 1),
+        ComponentId::Client(client) => {
+            link.source == (ComponentId::ClientDriver(client), 3)
+                || link.sink == (ComponentId::ClientDriver(client), 0)
         }
         _ => false,
     };
     match (gone, phase) {
-        (Id::Driver, 0) => link.touches(gone) || to_copier,
-        (Id::RxMux, 0) => to_copier,
-        (Id::RxMux, 1) => !to_copier && link.touches(gone),
+        (ComponentId::Driver, 0) => link.touches(gone) || to_copier,
+        (ComponentId::RxMux, 0) => to_copier,
+        (ComponentId::RxMux, 1) => !to_copier && link.touches(gone),
         (_, 0) => link.touches(gone) || behind,
         _ => false,
     }

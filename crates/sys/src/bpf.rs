@@ -1,4 +1,4 @@
-//! The few things of BPF that a socket for raw frames needs: one map, one program, one attachment.
+//! BPF, as far as a socket for raw frames needs it: one map, one program, one attachment.
 //!
 //! The program is five instructions, written out here: whatever arrives at queue 0 of the interface
 //! goes to the socket in the map; if none is there, or at another queue, to the host as without us.
@@ -91,7 +91,8 @@ struct LinkCreate {
 /// # Safety
 /// `attributes` must be what the command takes, and what it points to must live until this returns.
 unsafe fn call<T>(command: libc::c_int, attributes: &T) -> c_long {
-    // SAFETY: the kernel reads as many bytes as are told, and what they point to by the caller's promise.
+    // SAFETY: the kernel reads as many bytes as are told; what they point to is what the command takes and
+    // lives until this returns, as the caller promises.
     unsafe {
         libc::syscall(
             libc::SYS_bpf,

@@ -86,6 +86,19 @@ pub(crate) fn check<T: PartialEq + From<i8>>(
     }
 }
 
+/// Says what a call by rustix was wanted for.
+pub(crate) trait Purpose<T> {
+    /// The error carries the call and this purpose, which completes "could not …".
+    fn to(self, call: &'static str, purpose: impl FnOnce() -> String) -> io::Result<T>;
+}
+
+impl<T> Purpose<T> for rustix::io::Result<T> {
+    #[inline]
+    fn to(self, call: &'static str, purpose: impl FnOnce() -> String) -> io::Result<T> {
+        self.map_err(|errno| with_errno(call, errno.raw_os_error(), purpose()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

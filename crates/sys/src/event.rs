@@ -1,47 +1,48 @@
-//! Bells and ears: how components that do not trust each other wake one another.
+//! Events and who waits for them: how threads and processes that do not trust each other wake one another.
 //!
-//! A [`EventFd`] is an event counter of the kernel (`eventfd`), an [`EventWaiter`] a set (`epoll`) in which bells
-//! and other descriptors lie. Who may ring holds the bell, who is woken holds the ear with the bell
-//! in it, *and not the bell*. So:
+//! An [`EventFd`] is an event counter of the kernel (`eventfd`), an [`EventWaiter`] a
+//! [readiness set](crate::readiness) in which events and other descriptors are registered. Who may notify holds the event; who is woken holds the
+//! waiter in which the event is registered, *and not the event*. So:
 //!
-//! * a listener cannot make a ringer wait: it has no descriptor of the bell through which it could
-//!   fill the counter or take away its non-blocking mode;
-//! * a ringer that misbehaves (reads its bell, fills it) silences its own bell and no other, as it
-//!   could by not ringing: each pair of components has bells of its own.
+//! * who waits cannot make a notifier wait: it has no descriptor of the event through which it could fill the
+//!   counter or take away its non-blocking mode;
+//! * a notifier that misbehaves (reads its event, fills it) silences its own event and no other, as it could
+//!   by not notifying: each pair of components has events of its own.
 //!
-//! Bells lie in an ear edge-triggered: each ringing is reported once, and nobody ever reads the
-//! counter. It would be full after 2⁶⁴ rings.
+//! Events are registered edge-triggered: each notification is reported once, and nobody ever reads the counter.
+//! It would be full after 2⁶⁴ of them.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, eventfd};
 
 use crate::clock;
-use crate::error::{check, failed, last_errno};
+use crate::error::{Purpose, failed, last_errno};
+use crate::readiness::{ReadinessSet, Trigger};
 
-/// Wakes whoever has it in its ear.
+/// Wakes the waiter in which it is registered.
 #[derive(Debug)]
 pub struct EventFd(OwnedFd);
 
 impl EventFd {
-    /// A bell that nobody hears yet.
+    /// An event that is registered nowhere yet.
     ///
     /// # Errors
     /// If there are no descriptors left.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: takes numbers only.
-        let made = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        check(made, "eventfd", || "make a bell".into())?;
-        // SAFETY: just made for us.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(made) }))
+        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map(Self)
+            .to("eventfd", || "make an event".into())
     }
 
-    /// A bell that was handed over.
+    /// An event that was handed over.
     #[must_use]
     pub fn adopt(descriptor: OwnedFd) -> Self {
         Self(descriptor)
     }
 
-    /// Another handle of the same bell.
+    /// Another handle of the same event.
     ///
     /// # Errors
     /// If there are no descriptors left.
@@ -49,24 +50,19 @@ impl EventFd {
         self.0.try_clone().map(Self)
     }
 
-    /// Rings: one system call. A bell that cannot be rung is a matter of its pair alone, and ignored.
-    pub fn ring(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: the kernel reads eight bytes of `one`.
-        unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    /// Notifies: one system call. An event that cannot be notified is a matter of its pair alone, and ignored.
+    pub fn notify(&self) {
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Takes back all rings so far; true if there were any. For a bell that its own side hears: who
-    /// hears by an [`EventWaiter`] has no need of it.
+    /// Takes back all notifications so far; true if there were any. For an event that its own side polls: who
+    /// waits by an [`EventWaiter`] has no need of it.
     #[must_use]
-    pub fn silence(&self) -> bool {
-        let mut count = 0u64;
-        // SAFETY: the kernel writes eight bytes into the number.
-        let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
-        read == 8
+    pub fn drain(&self) -> bool {
+        rustix::io::read(&self.0, &mut [0; 8]) == Ok(8)
     }
 
-    /// The descriptor, to be passed on to a ringer.
+    /// The descriptor, to be passed on to a notifier.
     #[must_use]
     pub fn into_descriptor(self) -> OwnedFd {
         self.0
@@ -79,101 +75,69 @@ impl AsFd for EventFd {
     }
 }
 
-/// Sleeps until one of its bells rings, or one of its other descriptors is ready.
+/// Sleeps until one of its events is notified, or one of its other descriptors is ready.
 #[derive(Debug)]
-pub struct EventWaiter(OwnedFd);
+pub struct EventWaiter(ReadinessSet);
 
 impl EventWaiter {
-    /// An ear that hears nothing.
+    /// A waiter that nothing wakes.
     ///
     /// # Errors
     /// If there are no descriptors left.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: takes a number only.
-        let made = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        check(made, "epoll_create1", || "make an ear".into())?;
-        // SAFETY: just made for us.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(made) }))
+        ReadinessSet::new().map(Self)
     }
 
-    /// An ear that was handed over.
+    /// A waiter that was handed over.
     #[must_use]
     pub fn adopt(descriptor: OwnedFd) -> Self {
-        Self(descriptor)
+        Self(ReadinessSet::adopt(descriptor))
     }
 
-    /// Another handle of the same ear.
+    /// Another handle of the same waiter.
     ///
     /// # Errors
     /// If there are no descriptors left.
     pub fn share(&self) -> io::Result<Self> {
-        self.0.try_clone().map(Self)
+        self.0.share().map(Self)
     }
 
-    /// Hears this bell from now on, as long as anybody holds it. Somebody who outlives the ringer must:
-    /// with the last handle a ring that was not heard yet is gone.
+    /// Wakes for this event from now on, as long as anybody holds it. Somebody who outlives the notifier must:
+    /// with the last handle a notification that woke nobody yet is gone.
     ///
     /// # Errors
-    /// If it is heard already, or the kernel refuses.
-    pub fn hear(&self, bell: &EventFd) -> io::Result<()> {
-        self.add(bell, libc::EPOLLIN as u32 | libc::EPOLLET as u32)
+    /// If it is registered already, or the kernel refuses.
+    pub fn register(&self, event: &EventFd) -> io::Result<()> {
+        self.0.register(event, 0, Trigger::EachArrival)
     }
 
-    /// Hears this bell no more, whoever else holds it. To be called with the very handle that
-    /// [`hear`](Self::hear) was called with: closing that one alone would leave the bell in the ear as
-    /// long as anybody has another handle of it.
+    /// Wakes for this event no more, whoever else holds it. To be called with the very handle that
+    /// [`register`](Self::register) was called with: closing that one alone would leave the event registered
+    /// as long as anybody has another handle of it.
     ///
     /// # Errors
-    /// If it is not heard.
-    pub fn forget(&self, bell: &EventFd) -> io::Result<()> {
-        let number = bell.as_fd().as_raw_fd();
-        // SAFETY: both descriptors are open; no event is needed to take one away.
-        let removed = unsafe {
-            libc::epoll_ctl(
-                self.0.as_raw_fd(),
-                libc::EPOLL_CTL_DEL,
-                number,
-                std::ptr::null_mut(),
-            )
-        };
-        check(removed, "epoll_ctl", || {
-            format!("hear descriptor {number} no more")
-        })
-        .map(drop)
+    /// If it is not registered.
+    pub fn deregister(&self, event: &EventFd) -> io::Result<()> {
+        self.0.deregister(event)
     }
 
     /// Wakes also while this descriptor has something to read.
     ///
     /// # Errors
-    /// If it is in the ear already, or cannot be waited for.
-    pub fn watch(&self, descriptor: &impl AsFd) -> io::Result<()> {
-        self.add(descriptor, libc::EPOLLIN as u32)
+    /// If it is registered already, or cannot be waited for.
+    pub fn register_readable(&self, descriptor: &impl AsFd) -> io::Result<()> {
+        self.0.register(descriptor, 0, Trigger::Readable)
     }
 
-    /// Hears what another ear hears from now on. Somebody must keep the other.
+    /// Wakes for what wakes another waiter from now on. Somebody must keep the other.
     ///
     /// # Errors
-    /// If it is heard already, or the kernel refuses.
-    pub fn hear_ear(&self, other: &Self) -> io::Result<()> {
-        self.add(other, libc::EPOLLIN as u32 | libc::EPOLLET as u32)
+    /// If it is registered already, or the kernel refuses.
+    pub fn register_waiter(&self, other: &Self) -> io::Result<()> {
+        self.0.register(other, 0, Trigger::EachArrival)
     }
 
-    fn add(&self, descriptor: &impl AsFd, events: u32) -> io::Result<()> {
-        let number = descriptor.as_fd().as_raw_fd();
-        let mut event = libc::epoll_event { events, u64: 0 };
-        // SAFETY: the kernel reads `event`; both descriptors are open.
-        let added = unsafe {
-            libc::epoll_ctl(
-                self.0.as_raw_fd(),
-                libc::EPOLL_CTL_ADD,
-                number,
-                &raw mut event,
-            )
-        };
-        check(added, "epoll_ctl", || format!("hear descriptor {number}")).map(drop)
-    }
-
-    /// Sleeps until something is heard or the deadline (nanoseconds of the monotonic clock) has
+    /// Sleeps until something is notified or the deadline (nanoseconds of the monotonic clock) has
     /// passed. May return early; a signal ends the sleep.
     ///
     /// # Errors
@@ -185,12 +149,13 @@ impl EventWaiter {
         let left_pointer = left
             .as_ref()
             .map_or(std::ptr::null(), std::ptr::from_ref::<libc::timespec>);
+        // Not by rustix, which rounds what is left to milliseconds for kernels before 5.11.
         // SAFETY: the kernel writes at most `MOST` events; `left_pointer` is null or points to
         // `left`; no signal mask is given.
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
-                self.0.as_raw_fd(),
+                self.0.as_fd().as_raw_fd(),
                 events.as_mut_ptr(),
                 MOST,
                 left_pointer,
@@ -199,7 +164,7 @@ impl EventWaiter {
             )
         };
         if answer < 0 && last_errno() != libc::EINTR {
-            return Err(failed("epoll_pwait2", "wait for a bell"));
+            return Err(failed("epoll_pwait2", "wait for an event"));
         }
         Ok(())
     }
@@ -207,12 +172,12 @@ impl EventWaiter {
     /// The descriptor, to be passed on to the sleeper.
     #[must_use]
     pub fn into_descriptor(self) -> OwnedFd {
-        self.0
+        self.0.into_descriptor()
     }
 }
 
 impl AsFd for EventWaiter {
-    /// Readable when something is heard.
+    /// Readable when something was notified.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -221,60 +186,59 @@ impl AsFd for EventWaiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::poll::{Entry, Interest, wait};
+    use crate::poll::{Interest, PollFd, wait};
     use std::time::Duration;
 
-    fn heard(ear: &EventWaiter) -> bool {
-        let now = [Entry::new(ear, Interest::Read)];
-        let mut now = now;
+    fn is_woken(waiter: &EventWaiter) -> bool {
+        let mut now = [PollFd::new(waiter, Interest::Read)];
         wait(&mut now, Some(Duration::ZERO)).expect("polls") == 1
     }
 
     #[test]
-    fn each_ringing_is_heard_once_and_the_listener_needs_no_bell() {
-        let (bell, ear) = (
+    fn each_notification_wakes_once_and_the_waiter_needs_no_event() {
+        let (event, waiter) = (
             EventFd::new().expect("made"),
             EventWaiter::new().expect("made"),
         );
-        let ringer = bell.share().expect("shared");
-        ear.hear(&bell).expect("heard");
-        drop(bell);
+        let notifier = event.share().expect("shared");
+        waiter.register(&event).expect("registered");
+        drop(event);
         for _ in 0..3 {
-            assert!(!heard(&ear));
-            ringer.ring();
-            ringer.ring();
-            assert!(heard(&ear));
-            ear.wait(None).expect("something was there");
+            assert!(!is_woken(&waiter));
+            notifier.notify();
+            notifier.notify();
+            assert!(is_woken(&waiter));
+            waiter.wait(None).expect("something was there");
         }
     }
 
     #[test]
-    fn a_bell_that_is_forgotten_wakes_nobody_whoever_holds_it() {
-        let (bell, ear) = (
+    fn an_event_that_is_deregistered_wakes_nobody_whoever_holds_it() {
+        let (event, waiter) = (
             EventFd::new().expect("made"),
             EventWaiter::new().expect("made"),
         );
-        let held = bell.share().expect("shared");
-        ear.hear(&bell).expect("heard");
-        held.ring();
-        assert!(heard(&ear));
-        ear.forget(&bell).expect("it was heard");
-        assert!(ear.forget(&bell).is_err(), "twice");
-        drop(bell);
-        held.ring();
-        assert!(!heard(&ear));
+        let held = event.share().expect("shared");
+        waiter.register(&event).expect("registered");
+        held.notify();
+        assert!(is_woken(&waiter));
+        waiter.deregister(&event).expect("it was registered");
+        assert!(waiter.deregister(&event).is_err(), "twice");
+        drop(event);
+        held.notify();
+        assert!(!is_woken(&waiter));
     }
 
     #[test]
     fn a_deadline_ends_the_sleep() {
-        let (bell, ear) = (
+        let (event, waiter) = (
             EventFd::new().expect("made"),
             EventWaiter::new().expect("made"),
         );
-        ear.hear(&bell).expect("heard");
+        waiter.register(&event).expect("registered");
         let end = clock::deadline_after(Duration::from_millis(3));
         while clock::monotonic() < end {
-            ear.wait(Some(end)).expect("sleeps");
+            waiter.wait(Some(end)).expect("sleeps");
         }
     }
 }

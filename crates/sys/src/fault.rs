@@ -1,4 +1,4 @@
-//! What happens when memory is touched that may not be: a look at the address before the process dies.
+//! Faults of memory, touched where it may not be: a look at the address before the process dies.
 //!
 //! The handler runs on a stack of its own ([`AlternateStack`]), because the usual reason is that the
 //! stack of whoever runs is used up. For a fault of this thread it asks the one [`Explain`] that was installed

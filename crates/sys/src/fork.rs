@@ -1,4 +1,4 @@
-//! A second process of the same program, without another start: for a launcher whose guard must be
+//! Fork: a second process of the same program, without another start: for a launcher whose guard must be
 //! there before anything that it guards.
 
 use std::fs;

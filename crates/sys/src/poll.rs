@@ -1,4 +1,5 @@
-//! Waiting for descriptors.
+//! Readiness of descriptors: `poll`, for sets that differ from call to call. For one that
+//! stays there is [`readiness`](crate::readiness).
 
 use std::io;
 use std::marker::PhantomData;
@@ -21,15 +22,15 @@ pub enum Interest {
     Nothing,
 }
 
-/// A descriptor in a set to be waited for. It stays open as long as the entry lives.
+/// A descriptor in a set to be waited for. It stays open as long as this lives.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub struct Entry<'a> {
+pub struct PollFd<'a> {
     inner: libc::pollfd,
     descriptor: PhantomData<BorrowedFd<'a>>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> PollFd<'a> {
     /// Waits for this of that.
     #[must_use]
     pub fn new(descriptor: &'a impl AsFd, interest: Interest) -> Self {
@@ -84,34 +85,34 @@ impl<'a> Entry<'a> {
     }
 }
 
-impl std::fmt::Debug for Entry<'_> {
+impl std::fmt::Debug for PollFd<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             out,
-            "Entry({}: wanted {:#x}, found {:#x})",
+            "PollFd({}: wanted {:#x}, found {:#x})",
             self.inner.fd, self.inner.events, self.inner.revents
         )
     }
 }
 
-/// Waits until one of the entries is ready or the limit (`None`: for ever) has passed. Answers how
+/// Waits until one of them is ready or the limit (`None`: for ever) has passed. Answers how
 /// many are ready. A signal does not end the wait.
 ///
 /// # Errors
-/// If the kernel refuses, for instance because there are more entries than descriptors may be open.
-pub fn wait(entries: &mut [Entry<'_>], limit: Option<Duration>) -> io::Result<usize> {
+/// If the kernel refuses, for instance because there are more of them than descriptors may be open.
+pub fn wait(polled: &mut [PollFd<'_>], limit: Option<Duration>) -> io::Result<usize> {
     let end = limit.map(clock::deadline_after);
     loop {
         let left = end.map(|end| clock::timespec(end.saturating_sub(clock::monotonic())));
         let left_pointer = left
             .as_ref()
             .map_or(std::ptr::null(), std::ptr::from_ref::<libc::timespec>);
-        // SAFETY: an Entry is a pollfd; the kernel reads and writes as many as are said to be there.
+        // SAFETY: a PollFd is a pollfd; the kernel reads and writes as many as are said to be there.
         // `left_pointer` is null or points to `left`; no signal mask is given.
         let ready = unsafe {
             libc::ppoll(
-                entries.as_mut_ptr().cast(),
-                entries.len() as libc::nfds_t,
+                polled.as_mut_ptr().cast(),
+                polled.len() as libc::nfds_t,
                 left_pointer,
                 std::ptr::null(),
             )
@@ -122,12 +123,15 @@ pub fn wait(entries: &mut [Entry<'_>], limit: Option<Duration>) -> io::Result<us
             Err(_) => {
                 return Err(failed(
                     "ppoll",
-                    format!("wait for {} descriptors", entries.len()),
+                    format!("wait for {} descriptors", polled.len()),
                 ));
             }
         }
     }
 }
+
+/// The former name of [`PollFd`].
+pub type Entry<'a> = PollFd<'a>;
 
 #[cfg(test)]
 mod tests {
@@ -138,15 +142,15 @@ mod tests {
     #[test]
     fn what_is_ready_is_found() {
         let (reader, writer) = pipe().expect("descriptors are left");
-        let mut entries = [
-            Entry::new(&reader, Interest::Read),
-            Entry::new(&writer, Interest::Write),
+        let mut polled = [
+            PollFd::new(&reader, Interest::Read),
+            PollFd::new(&writer, Interest::Write),
         ];
-        assert_eq!(wait(&mut entries, None).expect("polls"), 1);
-        assert!(!entries[0].readable() && entries[1].writable());
-        entries[1].set_interest(Interest::Nothing);
-        assert_eq!(wait(&mut entries, Some(Duration::ZERO)).expect("polls"), 0);
-        assert!(!entries[1].is_ready());
+        assert_eq!(wait(&mut polled, None).expect("polls"), 1);
+        assert!(!polled[0].readable() && polled[1].writable());
+        polled[1].set_interest(Interest::Nothing);
+        assert_eq!(wait(&mut polled, Some(Duration::ZERO)).expect("polls"), 0);
+        assert!(!polled[1].is_ready());
     }
 
     #[test]
@@ -155,9 +159,9 @@ mod tests {
         let mut writer = std::fs::File::from(writer);
         writer.write_all(b"x").expect("there is room");
         drop(writer);
-        let mut entries = [Entry::new(&reader, Interest::Read)];
-        assert_eq!(wait(&mut entries, None).expect("polls"), 1);
-        assert!(entries[0].readable() && entries[0].ended());
+        let mut polled = [PollFd::new(&reader, Interest::Read)];
+        assert_eq!(wait(&mut polled, None).expect("polls"), 1);
+        assert!(polled[0].readable() && polled[0].ended());
     }
 
     #[test]

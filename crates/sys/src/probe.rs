@@ -1,4 +1,4 @@
-//! Whether something can be used here, and if not, why: for `weft info` and for choosing another way.
+//! Availability: whether something can be used here, and if not, why. For `weft info` and for choosing another way.
 
 use std::fmt;
 use std::io;

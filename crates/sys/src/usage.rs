@@ -1,4 +1,4 @@
-//! What a thread, or the process, has used so far.
+//! Resource usage of a thread, or of the process, so far.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A descriptor that is readable when somebody was woken: for loops that sleep in `poll` or `epoll`.
+//! Waker of tasks that makes a descriptor readable when somebody was woken: for loops that sleep in `poll` or `epoll`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,7 +10,7 @@ use crate::event::EventFd;
 /// A waker of tasks that makes a descriptor readable.
 #[derive(Debug)]
 pub struct EventWaker {
-    bell: EventFd,
+    event: EventFd,
 }
 
 impl EventWaker {
@@ -20,7 +20,7 @@ impl EventWaker {
     /// If there are no more descriptors.
     pub fn new() -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
-            bell: EventFd::new()?,
+            event: EventFd::new()?,
         }))
     }
 
@@ -33,7 +33,7 @@ impl EventWaker {
     /// Makes the descriptor unreadable again; true if it was readable. To be called before polling.
     #[must_use]
     pub fn clear(&self) -> bool {
-        self.bell.silence()
+        self.event.drain()
     }
 }
 
@@ -44,14 +44,14 @@ impl Wake for EventWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         // Refused only when the count is at its end, and then the descriptor is readable anyway.
-        self.bell.ring();
+        self.event.notify();
     }
 }
 
 impl AsFd for EventWaker {
     /// Readable after a wake-up, until it is cleared.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.event.as_fd()
     }
 }
 

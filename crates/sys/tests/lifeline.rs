@@ -55,7 +55,7 @@ fn ends_with_the_pipe(prefix: &[&str]) -> bool {
     }
     drop(writing);
     // Its standard output closes when the last process behind it has ended.
-    let mut entries = [poll::Entry::new(&said, poll::Interest::Read)];
+    let mut entries = [poll::PollFd::new(&said, poll::Interest::Read)];
     let ready = poll::wait(&mut entries, Some(Duration::from_secs(20))).expect("polls");
     let ended =
         heard.contains("tied\n") && ready == 1 && entries[0].ended() && !heard.contains("still");

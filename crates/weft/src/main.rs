@@ -66,15 +66,15 @@ fn main() -> ExitCode {
         Some("agent") => weft_launch::hosts::join::agent(),
         Some("bench") => weft_bench::command::main(words),
         Some(name @ ("mpicc" | "mpicxx")) => wrapper(name, words),
-        Some("net") => weft_net::command::main(words),
-        Some(weft_net::command::COMPONENT) => weft_net::command::component(words),
+        Some("net") => weft_net_testbed::command::main(words),
+        Some(weft_net::command::COMPONENT) => weft_net_testbed::command::component(words),
         Some(proof::HIDDEN) => proof::main(words),
         _ => match Command::parse().subcommand {
             Subcommands::Info(arguments) => info::run(&arguments),
             Subcommands::Run(Rest { words }) => weft_launch::command::main("weft run", words),
             Subcommands::Join(Rest { words }) => weft_launch::hosts::join::main(words),
             Subcommands::Bench(Rest { words }) => weft_bench::command::main(words),
-            Subcommands::Net(Rest { words }) => weft_net::command::main(words.into_iter()),
+            Subcommands::Net(Rest { words }) => weft_net_testbed::command::main(words.into_iter()),
         },
     }
 }

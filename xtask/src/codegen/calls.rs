@@ -1,4 +1,4 @@
-//! Which functions are implemented: those that `crates/abi/src/calls/` has a function for.
+//! Functions that are implemented: those that `crates/abi/src/calls/` has a function for.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,14 +38,14 @@ impl Calls {
                 }
             }
         }
-        found.retain(|(group, _)| group != "mod");
         Ok(Self(found))
     }
 
     /// Whether a function of a group is implemented. One that returns no error code cannot report that
     /// it is not: it must be there to compile.
     pub fn has(&self, group: &str, function: &Function) -> bool {
-        function.returns.is_some() || self.0.contains(&(group.to_owned(), function.call()))
+        let home = function.call_group(group).to_owned();
+        function.returns.is_some() || self.0.contains(&(home, function.call()))
     }
 
     /// Every public function of a group must be a function of the standard: a typing error would

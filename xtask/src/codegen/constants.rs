@@ -1,4 +1,4 @@
-//! The constants as Rust.
+//! Constants as Rust.
 
 use std::fmt::Write;
 
@@ -49,7 +49,7 @@ pub fn file(tables: &Tables) -> (String, String) {
         }
     }
     out.push_str("];\n");
-    ("constants.rs".to_owned(), out)
+    ("generated/constants.rs".to_owned(), out)
 }
 
 /// Type and expression of a constant of a C type.

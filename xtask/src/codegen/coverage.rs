@@ -1,4 +1,4 @@
-//! `docs/coverage.md`: which functions are implemented.
+//! Coverage, `docs/coverage.md`: which functions are implemented.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! A declaration of a parameter in C, taken apart: `const int ranges[][3]`.
+//! Declaration of a parameter in C, taken apart: `const int ranges[][3]`.
 
 use anyhow::{Context, Result};
 

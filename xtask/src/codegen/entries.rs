@@ -1,4 +1,4 @@
-//! The entry points as Rust, one file for each group.
+//! Entry points as Rust, one file for each group.
 
 use std::fmt::Write;
 
@@ -30,12 +30,12 @@ pub fn files(tables: &Tables, calls: &Calls) -> Result<Vec<(String, String)>> {
             "//! {NOTICE}\n//!\n//! Entry points of the group `{group}`.\n\n#![allow(unused_imports, unused_unsafe, unused_variables)]\n\n"
         );
         head.push_str(
-            "use std::ffi::{c_char, c_int, c_void};\n\nuse crate::args::{Form, Place, StatusOut, StatusesOut};\n\
+            "use std::ffi::{c_char, c_int, c_void};\n\nuse crate::args::{AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut, TypedBlocksArgument};\n\
              use crate::entry::{self, Scope};\nuse crate::{alias, c, calls, check, state};\n\n",
         );
-        files.push((format!("{group}.rs"), head + &body));
+        files.push((format!("generated/{group}.rs"), head + &body));
     }
-    files.push(("mod.rs".to_owned(), index));
+    files.push(("generated.rs".to_owned(), index));
     Ok(files)
 }
 
@@ -97,12 +97,20 @@ fn implementation(group: &str, function: &Function, form: Form, name: &str) -> R
     for line in &body.lines {
         let _ = writeln!(out, "{line}");
     }
-    let _ = writeln!(
-        out,
-        "calls::{group}::{}({})\n}}",
+    let call = format!(
+        "calls::{}::{}({})",
+        function.call_group(group),
         function.call(),
         body.arguments.join(", ")
     );
+    let _ = match &function.form_of {
+        Some(form) => writeln!(
+            out,
+            "let schedule = {call}?;\n{}\n}}",
+            form.completion.ending()
+        ),
+        None => writeln!(out, "{call}\n}}"),
+    };
     out.push_str("})\n");
     Ok(out)
 }
@@ -120,13 +128,13 @@ fn scope(group: &str, function: &Function) -> String {
         let single = declaration.stars == 1 && !declaration.array;
         match parameter.kind.as_str() {
             "COMMUNICATOR" if declaration.by_value() => return format!("Scope::Comm({name})"),
-            "COMMUNICATOR" if single && parameter.way == "inout" => {
+            "COMMUNICATOR" if single && parameter.direction == "inout" => {
                 return format!("Scope::CommAt({name})");
             }
             "WINDOW" if declaration.by_value() => return format!("Scope::Win({name})"),
             "FILE" if declaration.by_value() => return format!("Scope::File({name})"),
             "SESSION" if declaration.by_value() => return format!("Scope::Session({name})"),
-            "REQUEST" if single && parameter.way == "inout" => {
+            "REQUEST" if single && parameter.direction == "inout" => {
                 return format!("Scope::RequestAt({name})");
             }
             _ => {}

@@ -1,22 +1,14 @@
-//! How each parameter of an implemented call reaches its hand-written function: one rule for each kind.
+//! Bodies of entry points: how each parameter reaches the hand-written function, one rule for each kind.
 //!
 //! A rule is a line of Rust that checks and decodes, and the expression handed on. A buffer with its
-//! count and datatype is handed on as one argument. In the groups of [`LAZY`] those three are
-//! significant at some ranks only, so that they are handed on as they came, to be checked there.
+//! count and datatype is handed on as one argument. Those of a collective are significant at some ranks
+//! only, so that they are handed on as they came, to be checked there; a list of blocks with its counts
+//! and displacements likewise.
 
 use anyhow::{Result, bail};
 
 use super::declaration::Declaration;
 use super::table::{Form, Function, Parameter};
-
-/// Groups whose buffers are checked by the calls themselves.
-const LAZY: [&str; 5] = [
-    "coll",
-    "coll_nonblocking",
-    "coll_persistent",
-    "neighborhood",
-    "op",
-];
 
 /// Groups whose calls are told the form, because the standard makes it visible later.
 const TOLD: [&str; 2] = ["datatype", "op"];
@@ -34,7 +26,10 @@ pub struct Body {
 pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
     let mut out = Body::default();
     let parameters = &function.parameters;
-    let lazy = LAZY.contains(&group) || function.call().ends_with("pack_external");
+    // Whether the call itself checks its buffers.
+    let lazy =
+        function.form_of.is_some() || group == "op" || function.call().ends_with("pack_external");
+    let handed_on = function.call_parameters().len();
     // Communicators first: ranks and roots are checked against them.
     for parameter in parameters
         .iter()
@@ -56,7 +51,13 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
             place += 3;
             continue;
         }
+        if let Some(blocks) = Blocks::find(&parameters[place..]).filter(|_| lazy) {
+            out.blocks(&blocks);
+            place += 4;
+            continue;
+        }
         let parameter = &parameters[place];
+        let is_handed_on = place < handed_on;
         place += 1;
         if is_communicator(parameter) {
             out.arguments.push(
@@ -93,6 +94,16 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
             out.lines
                 .push(format!("let {} = {check};", declaration.name));
         }
+        if !is_handed_on {
+            continue;
+        }
+        if lazy && parameter.kind == "BUFFER" && has(function, "OPERATION") {
+            let name = &declaration.name;
+            let pointer = pointer(name, declaration.constant);
+            out.arguments
+                .push(format!("AddressArgument::new({pointer}, \"{name}\")"));
+            continue;
+        }
         let wrap = parameter.only_large() && !declaration.by_value() && !declaration.array;
         out.arguments.push(if wrap {
             format!("Some({argument})")
@@ -108,14 +119,10 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
 
 impl Body {
     fn buffer(&mut self, [buffer, count, datatype]: &[String; 3], constant: bool, lazy: bool) {
-        let pointer = if constant {
-            format!("{buffer}.cast_mut()")
-        } else {
-            buffer.clone()
-        };
+        let pointer = pointer(buffer, constant);
         if lazy {
             self.arguments.push(format!(
-                "Place::new({pointer}, {count}.into(), {datatype}, [\"{buffer}\", \"{count}\", \"{datatype}\"])"
+                "BufferArgument::new({pointer}, {count}.into(), {datatype}, [\"{buffer}\", \"{count}\", \"{datatype}\"])"
             ));
         } else {
             self.lines.extend([
@@ -127,6 +134,64 @@ impl Body {
             ]);
             self.arguments.push(buffer.clone());
         }
+    }
+
+    fn blocks(&mut self, blocks: &Blocks) {
+        let [buffer, counts, displacements, datatype] = &blocks.names;
+        let pointer = pointer(buffer, blocks.constant);
+        for list in [counts, displacements] {
+            self.lines
+                .push(format!("let {list} = check::counts({list}, \"{list}\")?;"));
+        }
+        self.arguments.push(format!(
+            "{}::new({pointer}, {counts}, {displacements}, {datatype}, [\"{buffer}\", \"{counts}\", \"{displacements}\", \"{datatype}\"])",
+            blocks.argument
+        ));
+    }
+}
+
+/// A buffer of blocks and what says where they are: counts, displacements, and one datatype or one for
+/// each block.
+struct Blocks {
+    names: [String; 4],
+    constant: bool,
+    /// The type that takes the four.
+    argument: &'static str,
+}
+
+impl Blocks {
+    fn find(parameters: &[Parameter]) -> Option<Self> {
+        let [buffer, counts, displacements, datatype, ..] = parameters else {
+            return None;
+        };
+        let fits = buffer.kind == "BUFFER"
+            && counts.kind.contains("XFER_NUM_ELEM")
+            && displacements.kind.contains("DISPLACEMENT")
+            && datatype.kind == "DATATYPE";
+        let [buffer, counts, displacements, datatype] = [
+            buffer.widest()?,
+            counts.widest()?,
+            displacements.widest()?,
+            datatype.widest()?,
+        ];
+        (fits && counts.array && displacements.array).then_some(Self {
+            constant: buffer.constant,
+            argument: if datatype.array {
+                "TypedBlocksArgument"
+            } else {
+                "BlocksArgument"
+            },
+            names: [buffer.name, counts.name, displacements.name, datatype.name],
+        })
+    }
+}
+
+/// The address of a buffer as the arguments have it.
+fn pointer(name: &str, constant: bool) -> String {
+    if constant {
+        format!("{name}.cast_mut()")
+    } else {
+        name.to_owned()
     }
 }
 
@@ -231,7 +296,7 @@ fn rule(
             },
         );
     }
-    if parameter.kind == "STATUS" && parameter.way != "in" {
+    if parameter.kind == "STATUS" && parameter.direction != "in" {
         return Ok(if declaration.array {
             let length = parameter.length.as_deref().unwrap_or("0");
             checked(format!("StatusesOut::new({name}, {length})"))
@@ -239,7 +304,7 @@ fn rule(
             checked(format!("StatusOut::new({name})"))
         });
     }
-    if parameter.kind == "STRING" && parameter.way == "in" {
+    if parameter.kind == "STRING" && parameter.direction == "in" {
         return Ok(by("text"));
     }
     if declaration.array && declaration.stars == 0 {
@@ -248,7 +313,7 @@ fn rule(
         let length = length.split('*').next().unwrap_or_default();
         return Ok(
             match (
-                parameter.way.as_str(),
+                parameter.direction.as_str(),
                 element_poly && parameter.kind != "DATATYPE",
             ) {
                 ("in", true) if length.is_empty() => by("counts"),
@@ -264,25 +329,27 @@ fn rule(
     if declaration.stars != 1 || declaration.array || parameter.kind == "ARGUMENT_COUNT" {
         return Ok(plain());
     }
-    Ok(match (declaration.base.as_str(), parameter.way.as_str()) {
-        ("char", _) if parameter.check.as_deref() == Some("optional") => plain(),
-        ("char", "in") => by("text"),
-        ("char", _) => by("text_out"),
-        // What an attribute points to: the address itself on the way in, where to store it on the way out.
-        ("void", _) => plain(),
-        ("MPI_Status", "in") => by("status"),
-        (_, "in") if declaration.constant => by("reference"),
-        (_, "out") if parameter.is_poly() => by("count_out"),
-        (_, "out") if parameter.only_large() => by("count_out"),
-        (_, "out") => by("out"),
-        (_, "inout" | "in") => by("in_out"),
-        _ => bail!(
-            "{}: no rule for `{}` of kind {}; add one to xtask/src/codegen/forms.rs",
-            function.name,
-            declaration.in_c(),
-            parameter.kind
-        ),
-    })
+    Ok(
+        match (declaration.base.as_str(), parameter.direction.as_str()) {
+            ("char", _) if parameter.check.as_deref() == Some("optional") => plain(),
+            ("char", "in") => by("text"),
+            ("char", _) => by("text_out"),
+            // What an attribute points to: the address itself on the way in, where to store it on the way out.
+            ("void", _) => plain(),
+            ("MPI_Status", "in") => by("status"),
+            (_, "in") if declaration.constant => by("reference"),
+            (_, "out") if parameter.is_poly() => by("count_out"),
+            (_, "out") if parameter.only_large() => by("count_out"),
+            (_, "out") => by("out"),
+            (_, "inout" | "in") => by("in_out"),
+            _ => bail!(
+                "{}: no rule for `{}` of kind {}; add one to xtask/src/codegen/forms.rs",
+                function.name,
+                declaration.in_c(),
+                parameter.kind
+            ),
+        },
+    )
 }
 
 /// Whether an array of the function is as long as this parameter says.

@@ -1,4 +1,4 @@
-//! `mpi.h`.
+//! Header `mpi.h`.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The tables as values.
+//! Tables as values.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::collective::{self, Collective, Groups};
 use super::declaration::Declaration;
 
 /// All tables.
@@ -25,10 +26,16 @@ pub struct Tables {
 }
 
 /// A function of the C binding.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Function {
     pub name: String,
+    /// Whether the row stands for the three forms of a collective.
+    #[serde(default)]
+    collective: bool,
+    /// Which of these forms this function is. Not a column: the row is expanded when it is loaded.
+    #[serde(skip)]
+    pub form_of: Option<Collective>,
     #[serde(default)]
     pub large: bool,
     pub returns: Option<String>,
@@ -40,14 +47,14 @@ pub struct Function {
 }
 
 /// A parameter of a function.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
     c: String,
     large: Option<String>,
     only: Option<String>,
     pub kind: String,
-    pub way: String,
+    pub direction: String,
     pub length: Option<String>,
     pub check: Option<String>,
 }
@@ -102,7 +109,10 @@ impl Tables {
     /// Reads all of them.
     pub fn load(folder: &Path) -> Result<Self> {
         #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
         struct Functions {
+            nonblocking_group: Option<String>,
+            persistent_group: Option<String>,
             function: Vec<Function>,
         }
         #[derive(Deserialize)]
@@ -119,7 +129,7 @@ impl Tables {
         struct Callbacks {
             callback: Vec<Callback>,
         }
-        let mut groups = BTreeMap::new();
+        let mut groups: BTreeMap<String, Vec<Function>> = BTreeMap::new();
         for entry in fs::read_dir(folder.join("functions"))? {
             let path = entry?.path();
             let stem = path
@@ -128,12 +138,23 @@ impl Tables {
                 .to_string_lossy()
                 .into_owned();
             let rows: Functions = read(&path)?;
-            for function in &rows.function {
-                function
+            let homes = Groups {
+                blocking: &stem,
+                nonblocking: rows.nonblocking_group.as_deref().unwrap_or(&stem),
+                persistent: rows.persistent_group.as_deref().unwrap_or(&stem),
+            };
+            for row in rows.function {
+                let functions = row
                     .check()
-                    .with_context(|| format!("{}: {}", path.display(), function.name))?;
+                    .and_then(|()| row.functions(&homes))
+                    .with_context(|| format!("{}: {}", path.display(), row.name))?;
+                for (group, function) in functions {
+                    groups.entry(group).or_default().push(function);
+                }
             }
-            groups.insert(stem, rows.function);
+        }
+        for functions in groups.values_mut() {
+            functions.sort_by(|one, other| one.name.cmp(&other.name));
         }
         let Families { family } = read(&folder.join("constants.toml"))?;
         let Datatypes { other_names, rows } = read(&folder.join("datatypes.toml"))?;
@@ -179,8 +200,8 @@ impl Function {
         ensure!(self.name.starts_with("MPI_"), "names begin with MPI_");
         for parameter in &self.parameters {
             ensure!(
-                ["in", "out", "inout"].contains(&parameter.way.as_str()),
-                "`way` is in, out or inout"
+                ["in", "out", "inout"].contains(&parameter.direction.as_str()),
+                "`direction` is in, out or inout"
             );
             for form in self.forms() {
                 if let Some(text) = parameter.text(form).filter(|text| *text != "...") {
@@ -196,9 +217,35 @@ impl Function {
         Ok(())
     }
 
-    /// The name without prefix, in lower case: that of the hand-written call.
+    /// The functions that the row stands for, each with its group.
+    fn functions(&self, groups: &Groups) -> Result<Vec<(String, Self)>> {
+        if self.collective {
+            collective::forms(self, groups)
+        } else {
+            Ok(vec![(groups.blocking.to_owned(), self.clone())])
+        }
+    }
+
+    /// The name of the hand-written function: that in C without prefix, in lower case. The forms of a
+    /// collective have one together.
     pub fn call(&self) -> String {
-        self.name["MPI_".len()..].to_lowercase()
+        match &self.form_of {
+            Some(form) => form.call.clone(),
+            None => self.name["MPI_".len()..].to_lowercase(),
+        }
+    }
+
+    /// The group whose calls hold that function; `group` is the one of this function.
+    pub fn call_group<'a>(&'a self, group: &'a str) -> &'a str {
+        self.form_of.as_ref().map_or(group, |form| &form.group)
+    }
+
+    /// The parameters that the hand-written function is given.
+    pub fn call_parameters(&self) -> &[Parameter] {
+        match &self.form_of {
+            Some(form) => &self.parameters[..form.parameters],
+            None => &self.parameters,
+        }
     }
 
     /// The forms it has.
@@ -241,6 +288,19 @@ impl Function {
 }
 
 impl Parameter {
+    /// A parameter that both forms have alike.
+    pub fn new(c: &str, kind: &str, direction: &str) -> Self {
+        Self {
+            c: c.to_owned(),
+            large: None,
+            only: None,
+            kind: kind.to_owned(),
+            direction: direction.to_owned(),
+            length: None,
+            check: None,
+        }
+    }
+
     fn text(&self, form: Form) -> Option<&str> {
         match form {
             Form::Small if self.only.is_some() => None,

@@ -13,8 +13,31 @@ use crate::layers::is_test;
 #[derive(serde::Deserialize)]
 pub struct Words {
     /// Names as a whole, or words of a name that is put together of several.
-    #[serde(rename = "instead")]
-    instead: BTreeMap<String, String>,
+    instead: BTreeMap<String, Instead>,
+}
+
+/// What to use instead of a word.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Instead {
+    /// This, wherever the word stands.
+    Everywhere(String),
+    /// This, but in some rooms it is the word of the field.
+    But {
+        /// What to use.
+        r#use: String,
+        /// The rooms whose word it is.
+        not_in: Vec<String>,
+    },
+}
+
+impl Instead {
+    fn in_room(&self, room: &str) -> Option<&str> {
+        match self {
+            Self::Everywhere(instead) => Some(instead),
+            Self::But { r#use, not_in } => (!not_in.iter().any(|of| of == room)).then_some(r#use),
+        }
+    }
 }
 
 impl Words {
@@ -25,30 +48,32 @@ impl Words {
         toml::from_str(&text).context("tables/words.toml")
     }
 
-    /// Names of a file that the table knows: line, name, what to use instead.
-    pub fn in_file(&self, file: &syn::File) -> Vec<(usize, String, String)> {
+    /// Names of a file of this room that the table knows: line, name, what to use instead.
+    pub fn in_file(&self, room: &str, file: &syn::File) -> Vec<(usize, String, String)> {
         let mut names = Names::default();
         names.visit_file(file);
         names
             .found
             .into_iter()
-            .filter_map(|(line, name)| Some((line, self.instead_of(&name)?, name)))
+            .filter_map(|(line, name)| Some((line, self.instead_of(room, &name)?, name)))
             .map(|(line, instead, name)| (line, name, instead))
             .collect()
     }
 
-    fn instead_of(&self, name: &str) -> Option<String> {
-        if let Some(instead) = self.instead.get(name) {
-            return Some(instead.clone());
-        }
+    fn instead_of(&self, room: &str, name: &str) -> Option<String> {
+        let whole = self.instead.get(name);
         let parts = parts(name);
-        self.instead
-            .iter()
-            .find(|(word, _)| {
+        let part = || {
+            let (_, instead) = self.instead.iter().find(|(word, _)| {
                 word.chars().all(|c| c.is_ascii_lowercase())
                     && parts.iter().any(|part| part == *word)
-            })
-            .map(|(_, instead)| instead.clone())
+            })?;
+            Some(instead)
+        };
+        whole
+            .or_else(part)
+            .and_then(|instead| instead.in_room(room))
+            .map(str::to_owned)
     }
 }
 
@@ -121,17 +146,22 @@ mod tests {
 
     #[test]
     fn whole_names_and_words_of_names_are_found() {
-        let words: Words =
-            toml::from_str("[instead]\nPlace = \"what it is\"\nwheel = \"progress\"").unwrap();
+        let words: Words = toml::from_str(
+            "[instead]\nPlace = { use = \"what it is\", not_in = [\"sys\"] }\nwheel = \"progress\"",
+        )
+        .unwrap();
         let file = syn::parse_file(
             "struct Place; struct Placed; fn leave_wheel() {} struct WheelTurn; struct Free(u8);",
         )
         .unwrap();
-        let names: Vec<String> = words
-            .in_file(&file)
-            .into_iter()
-            .map(|(_, name, _)| name)
-            .collect();
-        assert_eq!(names, ["Place", "leave_wheel", "WheelTurn"]);
+        let names = |room| -> Vec<String> {
+            words
+                .in_file(room, &file)
+                .into_iter()
+                .map(|(_, name, _)| name)
+                .collect()
+        };
+        assert_eq!(names("launch"), ["Place", "leave_wheel", "WheelTurn"]);
+        assert_eq!(names("sys"), ["leave_wheel", "WheelTurn"]);
     }
 }

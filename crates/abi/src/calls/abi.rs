@@ -13,7 +13,7 @@ use crate::{c, handle};
 
 /// Values of Fortran's logicals as a Fortran layer has told them, and the bytes of one.
 static BOOLEANS: Mutex<Option<(c_int, u64, u64)>> = Mutex::new(None);
-/// What a Fortran layer has told about its types.
+/// Facts that a Fortran layer has told about its types.
 static FORTRAN: Mutex<Option<Info>> = Mutex::new(None);
 
 pub fn abi_get_version(mut abi_major: Out<c_int>, mut abi_minor: Out<c_int>) -> Checked<()> {
@@ -122,13 +122,15 @@ fn check_size(size: c_int) -> Checked<usize> {
 
 unsafe fn load(address: *const c_void, length: usize) -> u64 {
     let mut bytes = [0; 8];
-    // SAFETY: the caller's promise; the size was checked to fit.
+    // SAFETY: `address` holds a logical of `length` bytes (MPI 5.0, section 20, `MPI_Abi_set_fortran_booleans`),
+    // and these are at most eight.
     unsafe { std::ptr::copy_nonoverlapping(address.cast(), bytes.as_mut_ptr(), length) };
     u64::from_ne_bytes(bytes)
 }
 
 unsafe fn store(address: *mut c_void, length: usize, value: u64) {
-    // SAFETY: the caller's promise; the size was checked to fit.
+    // SAFETY: `address` has room for a logical of `length` bytes (MPI 5.0, section 20,
+    // `MPI_Abi_get_fortran_booleans`), and these are at most eight.
     unsafe { std::ptr::copy_nonoverlapping(value.to_ne_bytes().as_ptr(), address.cast(), length) };
 }
 

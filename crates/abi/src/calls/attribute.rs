@@ -7,7 +7,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use weft_mpi::comm::Extras;
+use weft_mpi::extras::Extras;
 use weft_mpi::{Comm, Datatype};
 
 use crate::args::{InOut, Out};
@@ -26,7 +26,7 @@ pub(crate) enum Holder {
     Datatype(c::Datatype),
 }
 
-/// What a key is for.
+/// Kind of object that a key is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Subject {
     Comm,
@@ -127,7 +127,7 @@ fn free(subject: Subject, name: &'static str, mut key: InOut<c_int>) -> Checked<
     Ok(())
 }
 
-/// What a function of the program has returned.
+/// Outcome of a function of the program, from the code that it returned.
 fn answer(code: c_int, what: &str) -> Checked<()> {
     if code == k::MPI_SUCCESS {
         return Ok(());
@@ -230,7 +230,8 @@ unsafe fn store(place: *mut c_void, value: *mut c_void) -> Checked<()> {
     if place.is_null() {
         return Err(Fault::null("attribute_val"));
     }
-    // SAFETY: the caller passes the address of a pointer, as the standard has it.
+    // SAFETY: `attribute_val` is the address of a pointer, declared `void *` (MPI 5.0, section 7.7.2,
+    // `MPI_Comm_get_attr`); it is not null.
     unsafe { place.cast::<*mut c_void>().write_unaligned(value) };
     Ok(())
 }
@@ -247,7 +248,7 @@ unsafe fn get(
     let found = extras.attributes().get(number);
     flag.flag(found.is_some());
     match found {
-        // SAFETY: the caller's promise.
+        // SAFETY: `attribute_val` is null or the address of a pointer, as `get` was promised (MPI 5.0, section 7.7).
         Some(value) => unsafe { store(place, pointer(value)) },
         None => Ok(()),
     }
@@ -277,7 +278,7 @@ pub(crate) fn delete_all(holder: Holder, extras: &Extras) -> Checked<()> {
     Ok(())
 }
 
-/// Where the integer of a predefined key stands; `None` for other keys.
+/// Address of the integer of a predefined key; `None` for other keys.
 fn predefined(key: c_int) -> Option<*const c_int> {
     static TAG_UB: c_int = check::TAG_MAX;
     static ANY: c_int = k::MPI_ANY_SOURCE;
@@ -345,10 +346,10 @@ pub unsafe fn comm_get_attr(
 ) -> Checked<()> {
     if let Some(value) = predefined(comm_keyval) {
         flag.flag(true);
-        // SAFETY: the caller's promise.
+        // SAFETY: `attribute_val` is null or the address of a pointer (MPI 5.0, section 7.7.2, `MPI_Comm_get_attr`).
         return unsafe { store(attribute_val, value.cast_mut().cast()) };
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `attribute_val` is null or the address of a pointer (MPI 5.0, section 7.7.2, `MPI_Comm_get_attr`).
     unsafe {
         get(
             Subject::Comm,
@@ -399,7 +400,8 @@ pub unsafe fn attr_get(
     attribute_val: *mut c_void,
     flag: Out<c_int>,
 ) -> Checked<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `attribute_val` is null or the address of a pointer, as for `MPI_Comm_get_attr`, which this call is
+    // (MPI 5.0, section 16.1).
     unsafe { comm_get_attr(comm, keyval, attribute_val, flag) }
 }
 
@@ -442,7 +444,7 @@ pub unsafe fn type_get_attr(
     attribute_val: *mut c_void,
     flag: Out<c_int>,
 ) -> Checked<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `attribute_val` is null or the address of a pointer (MPI 5.0, section 7.7.4, `MPI_Type_get_attr`).
     unsafe {
         get(
             Subject::Datatype,

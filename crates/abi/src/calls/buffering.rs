@@ -17,7 +17,7 @@ use crate::generated::constants as k;
 use crate::handle::request::pack;
 use crate::state::{self, SessionObject};
 
-/// What a buffer is attached to.
+/// The object that a buffer is attached to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
     Process,
@@ -33,7 +33,7 @@ impl Owner {
     }
 
     fn of_session(session: &SessionObject) -> Self {
-        Self::Session(session.handle.load(weft_atomic::Ordering::Relaxed))
+        Self::Session(session.handle().0)
     }
 }
 
@@ -127,7 +127,7 @@ unsafe fn detach(owner: Owner, place: *mut c_void, mut size: CountOut) -> Checke
         None => (0, 0),
     };
     let address = std::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: the caller's promise; null was refused.
+    // SAFETY: `buffer_addr` is the address of a pointer (MPI 5.0, section 3.6), as `detach` asks; it is not null.
     unsafe { place.cast::<*mut c_void>().write_unaligned(address) };
     size.set(Some(bytes as i64));
     Ok(())
@@ -166,7 +166,7 @@ pub fn buffer_attach(buffer: *mut c_void, size: usize) -> Checked<()> {
 }
 
 pub unsafe fn buffer_detach(buffer_addr: *mut c_void, size: CountOut) -> Checked<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `buffer_addr` is null or the address of a pointer (MPI 5.0, section 3.6, `MPI_Buffer_detach`).
     unsafe { detach(Owner::Process, buffer_addr, size) }
 }
 
@@ -187,7 +187,7 @@ pub unsafe fn comm_detach_buffer(
     buffer_addr: *mut c_void,
     size: CountOut,
 ) -> Checked<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `buffer_addr` is null or the address of a pointer (MPI 5.0, section 3.6, `MPI_Comm_detach_buffer`).
     unsafe { detach(Owner::of(comm), buffer_addr, size) }
 }
 
@@ -212,7 +212,8 @@ pub unsafe fn session_detach_buffer(
     buffer_addr: *mut c_void,
     size: CountOut,
 ) -> Checked<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `buffer_addr` is null or the address of a pointer (MPI 5.0, section 3.6,
+    // `MPI_Session_detach_buffer`).
     unsafe { detach(Owner::of_session(session), buffer_addr, size) }
 }
 

@@ -1,198 +1,299 @@
-//! Collectives, blocking (MPI 5.0, chapter 6): run to the end.
-#![allow(clippy::too_many_arguments)]
+//! Collectives (MPI 5.0, chapter 6): from arguments to a schedule, and what each form does with it.
+//!
+//! One function for each collective checks what depends on several arguments or on the rank, and builds
+//! the schedule of this rank. The entry points of the three forms are generated from one row of
+//! `tables/functions`: each lets that function build the schedule and ends with [`run`], [`begin`] or
+//! [`prepare`]. Names in errors are those of the blocking form.
+//!
+//! Which buffers are significant depends on the rank, so they are checked here, not by the entry
+//! points. Lists of counts have one entry for each rank.
 
-use std::ffi::c_void;
 use std::sync::Arc;
 
-use weft_mpi::coll::inter::Root;
-use weft_mpi::{Comm, Datatype, Op};
+use weft_mpi::coll::inter::{self, Root, Sides};
+use weft_mpi::coll::{self, Blocks, Members};
+use weft_mpi::schedule::Schedule;
+use weft_mpi::{Buffer, Comm};
 
-use super::collectives::{self, received, received_typed, sent, sent_typed};
-use crate::args::{Counts, Place};
+use crate::args::{BlocksArgument, BufferArgument, Out, TypedBlocksArgument};
 use crate::c;
 use crate::fault::Checked;
+use crate::handle::request::{pack, pack_persistent};
 
-/// `MPI_Allgather`.
-pub fn allgather(send: Place, receive: Place, comm: &'static Arc<Comm>) -> Checked<()> {
-    Ok(comm.run(collectives::allgather(send, receive, comm)?)?)
+mod reduction;
+
+pub use reduction::*;
+
+type CommRef = &'static Arc<Comm>;
+
+/// The blocking form: the schedule runs to its end.
+#[inline]
+pub(crate) fn run(schedule: Schedule, comm: &Comm) -> Checked<()> {
+    Ok(comm.run(schedule)?)
 }
 
-/// `MPI_Allgatherv`.
-pub fn allgatherv(
-    send: Place,
-    recvbuf: *mut c_void,
-    counts: Counts,
-    displs: Counts,
-    datatype: c::Datatype,
-    comm: &'static Arc<Comm>,
+/// The non-blocking form: the schedule begins, and ends with a request.
+#[inline]
+pub(crate) fn begin(schedule: Schedule, comm: &Comm, mut request: Out<c::Request>) -> Checked<()> {
+    request.set(pack(comm.begin(schedule)?));
+    Ok(())
+}
+
+/// The persistent form: the schedule is kept, to be begun by each start of a request.
+#[inline]
+pub(crate) fn prepare(
+    schedule: Schedule,
+    comm: &Comm,
+    mut request: Out<c::Request>,
 ) -> Checked<()> {
-    Ok(comm.run(collectives::allgatherv(
-        send,
-        received(recvbuf, counts, displs, datatype),
-        comm,
-    )?)?)
+    request.set(pack_persistent(comm.prepare(schedule)?));
+    Ok(())
 }
 
-/// `MPI_Allreduce`.
-pub fn allreduce(
-    send: *const c_void,
-    receive: Place,
-    op: &'static Arc<Op>,
-    comm: &'static Arc<Comm>,
-) -> Checked<()> {
-    Ok(comm.run(collectives::allreduce(send, receive, op, comm)?)?)
-}
-
-/// `MPI_Alltoall`.
-pub fn alltoall(send: Place, receive: Place, comm: &'static Arc<Comm>) -> Checked<()> {
-    Ok(comm.run(collectives::alltoall(send, receive, comm)?)?)
-}
-
-/// `MPI_Alltoallv`.
-pub fn alltoallv(
-    sendbuf: *const c_void,
-    sendcounts: Counts,
-    sdispls: Counts,
-    sendtype: c::Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
-    rdispls: Counts,
-    recvtype: c::Datatype,
-    comm: &'static Arc<Comm>,
-) -> Checked<()> {
-    Ok(comm.run(collectives::alltoallv(
-        sent(sendbuf, sendcounts, sdispls, sendtype),
-        received(recvbuf, recvcounts, rdispls, recvtype),
-        comm,
-    )?)?)
-}
-
-/// `MPI_Alltoallw`.
-pub fn alltoallw(
-    sendbuf: *const c_void,
-    sendcounts: Counts,
-    sdispls: Counts,
-    sendtypes: *const c::Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: Counts,
-    rdispls: Counts,
-    recvtypes: *const c::Datatype,
-    comm: &'static Arc<Comm>,
-) -> Checked<()> {
-    Ok(comm.run(collectives::alltoallw(
-        sent_typed(sendbuf, sendcounts, sdispls, sendtypes),
-        received_typed(recvbuf, recvcounts, rdispls, recvtypes),
-        comm,
-    )?)?)
+/// The rank of a root within one group; elsewhere `MPI_ROOT` and `MPI_PROC_NULL` were refused.
+fn rank(root: Root) -> usize {
+    match root {
+        Root::Rank(rank) => rank,
+        Root::Here | Root::Beside => usize::MAX,
+    }
 }
 
 /// `MPI_Barrier`.
-pub fn barrier(comm: &'static Arc<Comm>) -> Checked<()> {
-    Ok(comm.run(collectives::barrier(comm)?)?)
+pub fn barrier(comm: CommRef) -> Checked<Schedule> {
+    Ok(match Sides::of(comm) {
+        None => coll::barrier(&Members::of(comm))?,
+        Some(sides) => inter::barrier(&sides)?,
+    })
 }
 
 /// `MPI_Bcast`.
-pub fn bcast(buffer: Place, root: Root, comm: &'static Arc<Comm>) -> Checked<()> {
-    Ok(comm.run(collectives::bcast(buffer, root, comm)?)?)
+pub fn bcast(buffer: BufferArgument, root: Root, comm: CommRef) -> Checked<Schedule> {
+    if let Some(sides) = Sides::of(comm) {
+        let data = significant(root != Root::Beside, || buffer.buffer())?;
+        return Ok(inter::bcast(&sides, data.as_ref(), root)?);
+    }
+    Ok(coll::bcast(
+        &Members::of(comm),
+        &buffer.buffer()?,
+        rank(root),
+    )?)
 }
 
-/// `MPI_Exscan`.
-pub fn exscan(
-    send: *const c_void,
-    receive: Place,
-    op: &'static Arc<Op>,
-    comm: &'static Arc<Comm>,
-) -> Checked<()> {
-    Ok(comm.run(collectives::exscan(send, receive, op, comm)?)?)
+/// An argument that is looked at only where it is significant: `look` if `here`.
+fn significant<T>(here: bool, look: impl FnOnce() -> Checked<T>) -> Checked<Option<T>> {
+    if here { look().map(Some) } else { Ok(None) }
+}
+
+/// The data that a rank contributes; `None` for `MPI_IN_PLACE`.
+fn contribution(send: &BufferArgument) -> Checked<Option<Buffer>> {
+    significant(!send.is_in_place(), || send.buffer())
+}
+
+/// Whether this process is of the group that the root talks to.
+fn is_across_from_root(root: Root) -> bool {
+    matches!(root, Root::Rank(_))
+}
+
+/// A collective between the root and all ranks of one group: `coll::gather` and its like.
+type Rooted<A, B> = fn(&Members, Option<&A>, Option<&B>, usize) -> weft_mpi::Result<Schedule>;
+
+/// Gather and its form with counts: `blocks` makes the blocks at the root.
+fn gather_blocks(
+    name: &'static str,
+    within: Rooted<Buffer, Blocks>,
+    send: &BufferArgument,
+    blocks: impl FnOnce(usize) -> Checked<Blocks>,
+    root: Root,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    if let Some(sides) = Sides::of(comm) {
+        let out = significant(is_across_from_root(root), || send.buffer())?;
+        let into = significant(root == Root::Here, || blocks(sides.remote))?;
+        return Ok(inter::gather(
+            name,
+            &sides,
+            out.as_ref(),
+            into.as_ref(),
+            root,
+        )?);
+    }
+    let (members, root) = (Members::of(comm), rank(root));
+    let into = significant(members.rank == root, || blocks(members.size))?;
+    let out = contribution(send)?;
+    Ok(within(&members, out.as_ref(), into.as_ref(), root)?)
 }
 
 /// `MPI_Gather`.
-pub fn gather(send: Place, receive: Place, root: Root, comm: &'static Arc<Comm>) -> Checked<()> {
-    Ok(comm.run(collectives::gather(send, receive, root, comm)?)?)
+pub fn gather(
+    send: BufferArgument,
+    receive: BufferArgument,
+    root: Root,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    let blocks = |ranks| receive.blocks(ranks);
+    gather_blocks("MPI_Gather", coll::gather, &send, blocks, root, comm)
 }
 
 /// `MPI_Gatherv`.
 pub fn gatherv(
-    send: Place,
-    recvbuf: *mut c_void,
-    counts: Counts,
-    displs: Counts,
-    datatype: c::Datatype,
+    send: BufferArgument,
+    receive: BlocksArgument,
     root: Root,
-    comm: &'static Arc<Comm>,
-) -> Checked<()> {
-    Ok(comm.run(collectives::gatherv(
-        send,
-        received(recvbuf, counts, displs, datatype),
-        root,
-        comm,
-    )?)?)
+    comm: CommRef,
+) -> Checked<Schedule> {
+    let blocks = |ranks| receive.blocks(ranks);
+    gather_blocks("MPI_Gatherv", coll::gatherv, &send, blocks, root, comm)
 }
 
-/// `MPI_Reduce`.
-pub fn reduce(
-    send: *const c_void,
-    receive: Place,
-    op: &'static Arc<Op>,
+/// Scatter and its form with counts: `blocks` makes the blocks at the root.
+fn scatter_blocks(
+    name: &'static str,
+    within: Rooted<Blocks, Buffer>,
+    blocks: impl FnOnce(usize) -> Checked<Blocks>,
+    receive: &BufferArgument,
     root: Root,
-    comm: &'static Arc<Comm>,
-) -> Checked<()> {
-    Ok(comm.run(collectives::reduce(send, receive, op, root, comm)?)?)
-}
-
-/// `MPI_Reduce_scatter`.
-pub fn reduce_scatter(
-    send: *const c_void,
-    recvbuf: *mut c_void,
-    counts: Counts,
-    datatype: &'static Arc<Datatype>,
-    op: &'static Arc<Op>,
-    comm: &'static Arc<Comm>,
-) -> Checked<()> {
-    Ok(comm.run(collectives::reduce_scatter(
-        send, recvbuf, counts, datatype, op, comm,
-    )?)?)
-}
-
-/// `MPI_Reduce_scatter_block`.
-pub fn reduce_scatter_block(
-    send: *const c_void,
-    receive: Place,
-    op: &'static Arc<Op>,
-    comm: &'static Arc<Comm>,
-) -> Checked<()> {
-    Ok(comm.run(collectives::reduce_scatter_block(send, receive, op, comm)?)?)
-}
-
-/// `MPI_Scan`.
-pub fn scan(
-    send: *const c_void,
-    receive: Place,
-    op: &'static Arc<Op>,
-    comm: &'static Arc<Comm>,
-) -> Checked<()> {
-    Ok(comm.run(collectives::scan(send, receive, op, comm)?)?)
+    comm: CommRef,
+) -> Checked<Schedule> {
+    if let Some(sides) = Sides::of(comm) {
+        let into = significant(is_across_from_root(root), || receive.buffer())?;
+        let out = significant(root == Root::Here, || blocks(sides.remote))?;
+        return Ok(inter::scatter(
+            name,
+            &sides,
+            out.as_ref(),
+            into.as_ref(),
+            root,
+        )?);
+    }
+    let (members, root) = (Members::of(comm), rank(root));
+    let out = significant(members.rank == root, || blocks(members.size))?;
+    let into = contribution(receive)?;
+    Ok(within(&members, out.as_ref(), into.as_ref(), root)?)
 }
 
 /// `MPI_Scatter`.
-pub fn scatter(send: Place, receive: Place, root: Root, comm: &'static Arc<Comm>) -> Checked<()> {
-    Ok(comm.run(collectives::scatter(send, receive, root, comm)?)?)
+pub fn scatter(
+    send: BufferArgument,
+    receive: BufferArgument,
+    root: Root,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    let blocks = |ranks| send.blocks(ranks);
+    scatter_blocks("MPI_Scatter", coll::scatter, blocks, &receive, root, comm)
 }
 
 /// `MPI_Scatterv`.
 pub fn scatterv(
-    sendbuf: *const c_void,
-    counts: Counts,
-    displs: Counts,
-    datatype: c::Datatype,
-    receive: Place,
+    send: BlocksArgument,
+    receive: BufferArgument,
     root: Root,
-    comm: &'static Arc<Comm>,
-) -> Checked<()> {
-    Ok(comm.run(collectives::scatterv(
-        sent(sendbuf, counts, displs, datatype),
-        receive,
-        root,
-        comm,
-    )?)?)
+    comm: CommRef,
+) -> Checked<Schedule> {
+    let blocks = |ranks| send.blocks(ranks);
+    scatter_blocks("MPI_Scatterv", coll::scatterv, blocks, &receive, root, comm)
+}
+
+/// `MPI_Allgather`.
+pub fn allgather(
+    send: BufferArgument,
+    receive: BufferArgument,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    if let Some(sides) = Sides::of(comm) {
+        let blocks = receive.blocks(sides.remote)?;
+        return Ok(inter::allgather(
+            "MPI_Allgather",
+            &sides,
+            &send.buffer()?,
+            &blocks,
+        )?);
+    }
+    let members = Members::of(comm);
+    let blocks = receive.blocks(members.size)?;
+    Ok(coll::allgather(
+        &members,
+        contribution(&send)?.as_ref(),
+        &blocks,
+    )?)
+}
+
+/// `MPI_Allgatherv`.
+pub fn allgatherv(
+    send: BufferArgument,
+    receive: BlocksArgument,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    if let Some(sides) = Sides::of(comm) {
+        let blocks = receive.blocks(sides.remote)?;
+        return Ok(inter::allgather(
+            "MPI_Allgatherv",
+            &sides,
+            &send.buffer()?,
+            &blocks,
+        )?);
+    }
+    let members = Members::of(comm);
+    let blocks = receive.blocks(members.size)?;
+    Ok(coll::allgatherv(
+        &members,
+        contribution(&send)?.as_ref(),
+        &blocks,
+    )?)
+}
+
+/// `MPI_Alltoall`.
+pub fn alltoall(send: BufferArgument, receive: BufferArgument, comm: CommRef) -> Checked<Schedule> {
+    if let Some(sides) = Sides::of(comm) {
+        let (out, into) = (send.blocks(sides.remote)?, receive.blocks(sides.remote)?);
+        return Ok(inter::alltoall("MPI_Alltoall", &sides, &out, &into)?);
+    }
+    let members = Members::of(comm);
+    let out = significant(!send.is_in_place(), || send.blocks(members.size))?;
+    Ok(coll::alltoall(
+        &members,
+        out.as_ref(),
+        &receive.blocks(members.size)?,
+    )?)
+}
+
+/// The forms of alltoall with blocks of any size.
+fn alltoall_blocks(
+    name: &'static str,
+    in_place: bool,
+    out: impl FnOnce(usize) -> Checked<Blocks>,
+    into: impl FnOnce(usize) -> Checked<Blocks>,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    if let Some(sides) = Sides::of(comm) {
+        let (out, into) = (out(sides.remote)?, into(sides.remote)?);
+        return Ok(inter::alltoall(name, &sides, &out, &into)?);
+    }
+    let members = Members::of(comm);
+    let out = significant(!in_place, || out(members.size))?;
+    Ok(coll::alltoallv(
+        name,
+        &members,
+        out.as_ref(),
+        &into(members.size)?,
+    )?)
+}
+
+/// `MPI_Alltoallv`.
+pub fn alltoallv(
+    send: BlocksArgument,
+    receive: BlocksArgument,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    let (out, into) = (|ranks| send.blocks(ranks), |ranks| receive.blocks(ranks));
+    alltoall_blocks("MPI_Alltoallv", send.is_in_place(), out, into, comm)
+}
+
+/// `MPI_Alltoallw`.
+pub fn alltoallw(
+    send: TypedBlocksArgument,
+    receive: TypedBlocksArgument,
+    comm: CommRef,
+) -> Checked<Schedule> {
+    let (out, into) = (|ranks| send.blocks(ranks), |ranks| receive.blocks(ranks));
+    alltoall_blocks("MPI_Alltoallw", send.is_in_place(), out, into, comm)
 }

@@ -93,8 +93,7 @@ pub fn session_get_errhandler(
 }
 
 pub fn session_call_errhandler(session: &SessionObject, errorcode: c_int) -> Checked<()> {
-    let handle = session.handle.load(Ordering::Relaxed);
-    entry::call_session_handler(c::Session(handle), errorcode);
+    entry::call_session_handler(session.handle(), errorcode);
     Ok(())
 }
 
@@ -134,7 +133,7 @@ impl Added {
     }
 }
 
-/// Where the largest code in use stands (`MPI_LASTUSEDCODE`): programs keep the address.
+/// Address of the largest code in use (`MPI_LASTUSEDCODE`): programs keep it.
 pub(crate) fn last_used_code() -> *const c_int {
     static LAST: AtomicI32 = AtomicI32::new(k::MPI_ERR_LASTCODE);
     let added = Added::open();

@@ -126,7 +126,7 @@ pub fn info_get_string(
     flag.flag(found.is_some());
     if let Some(text) = found {
         if room > 0 {
-            // SAFETY: the caller passes room for `buflen` bytes; null is refused.
+            // SAFETY: `value` has room for `buflen` bytes (MPI 5.0, section 10, `MPI_Info_get_string`); null is refused.
             unsafe { check::text_out(value, "value")? }.set(text, room);
         }
         buflen.set(text.len() as c_int + 1);

@@ -31,7 +31,7 @@ pub unsafe fn alloc_mem(
             format!("no memory for {size} bytes; ask for less"),
         ));
     }
-    // SAFETY: the caller passes the address of a pointer, as the standard has it.
+    // SAFETY: `baseptr` is the address of a pointer, declared `void *` (MPI 5.0, section 9.2, `MPI_Alloc_mem`).
     unsafe { baseptr.cast::<*mut c_void>().write_unaligned(memory) };
     Ok(())
 }
@@ -43,7 +43,8 @@ fn alignment(wish: Option<&str>) -> usize {
 }
 
 pub unsafe fn free_mem(base: *mut c_void) -> Checked<()> {
-    // SAFETY: the caller passes what MPI_Alloc_mem gave, once; null is nothing to free.
+    // SAFETY: `base` is what `MPI_Alloc_mem` gave, and is freed once (MPI 5.0, section 9.2, `MPI_Free_mem`); null is
+    // nothing to free.
     unsafe { libc::free(base) };
     Ok(())
 }

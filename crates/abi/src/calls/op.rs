@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weft_fabric::Region;
 use weft_mpi::{Datatype, Op};
 
-use crate::args::{Form, InOut, Out, Place};
+use crate::args::{AddressArgument, BufferArgument, Form, InOut, Out};
 use crate::calls::abi::full;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
@@ -120,15 +120,14 @@ pub fn op_commutative(op: &Arc<Op>, mut commute: Out<c_int>) -> Checked<()> {
     Ok(())
 }
 
-pub unsafe fn reduce_local(
-    inbuf: *const c_void,
-    inout: Place,
+pub fn reduce_local(
+    inbuf: AddressArgument,
+    inout: BufferArgument,
     op: &Arc<Op>,
     _form: Form,
 ) -> Checked<()> {
     let (count, datatype) = inout.elements()?;
     op.is_allowed(datatype)?;
-    // SAFETY: the caller's promise, as for `inout`.
-    let operand = unsafe { check::buffer(inbuf.cast_mut(), count, datatype, "inbuf")? };
+    let operand = inbuf.buffer(count, datatype)?;
     Ok(op.reduce_local(&operand, &inout.buffer()?, count, datatype)?)
 }

@@ -34,7 +34,7 @@ fn grid_of(dims: &[c_int], periods: &[c_int]) -> Checked<Cartesian> {
 
 /// A list whose length the communicator's topology says.
 fn sized<'a>(address: *const c_int, length: usize, name: &'static str) -> Checked<&'a [c_int]> {
-    // SAFETY: the C binding promises an element for each dimension, edge or neighbour.
+    // SAFETY: the list has an element for each dimension, edge or neighbour of the topology (MPI 5.0, section 8.5).
     unsafe { check::slice(address, length, name) }
 }
 
@@ -393,7 +393,8 @@ pub fn dist_graph_neighbors(
         store(ranks, own.iter().map(|(rank, _)| rank.cast_signed()));
         let nowhere = address == k::MPI_UNWEIGHTED || address == k::MPI_WEIGHTS_EMPTY;
         if !nowhere && edges.weighted {
-            // SAFETY: the C binding promises as many weights as ranks.
+            // SAFETY: the list of weights is as long as the list of ranks beside it (MPI 5.0, section 8.5.5,
+            // `MPI_Dist_graph_neighbors`).
             let weights = unsafe { check::slice_mut(address, room, "weights") }?;
             store(weights, own.iter().map(|(_, weight)| *weight));
         }

@@ -27,7 +27,7 @@ pub unsafe fn buffer(
     if address.addr() < PAGE && count > 0 && !is_absolute(datatype) {
         return Err(bad_buffer(address, name));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `address` holds `count` elements of `datatype` until the operation has ended (MPI 5.0, section 3.2.2).
     Ok(unsafe { Buffer::checked(address.cast(), count, datatype) }?)
 }
 
@@ -64,7 +64,7 @@ fn bad_buffer(address: *mut c_void, name: &'static str) -> Fault {
     )
 }
 
-/// Where a result goes.
+/// The address of a result (OUT parameter).
 ///
 /// # Safety
 /// As the head of the module says.
@@ -73,11 +73,12 @@ pub unsafe fn out<T>(address: *mut T, name: &'static str) -> Checked<Out<T>> {
     if address.is_null() {
         return Err(Fault::null(name));
     }
-    // SAFETY: the caller's promise; null was checked.
+    // SAFETY: an OUT parameter is the address of a `T` that may be written until the call returns (MPI 5.0, section
+    // 2.3); null was checked.
     Ok(unsafe { Out::new(address) })
 }
 
-/// A variable that is read and written.
+/// The address of a variable that is read and written (INOUT parameter).
 ///
 /// # Safety
 /// As the head of the module says.
@@ -86,7 +87,8 @@ pub unsafe fn in_out<T: Copy>(address: *mut T, name: &'static str) -> Checked<In
     if address.is_null() {
         return Err(Fault::null(name));
     }
-    // SAFETY: the caller's promise; null was checked.
+    // SAFETY: an INOUT parameter is the address of a `T` that may be read and written until the call returns (MPI 5.0,
+    // section 2.3); null was checked.
     Ok(unsafe { InOut::new(address) })
 }
 
@@ -101,7 +103,7 @@ pub trait CountAddress {
 
 impl CountAddress for *mut c_int {
     unsafe fn into_out(self) -> CountOut {
-        // SAFETY: the caller's promise.
+        // SAFETY: `self` may be written as an `int` until the call returns, as `into_out` asks.
         CountOut::Int(unsafe { Out::new(self) })
     }
 
@@ -112,7 +114,7 @@ impl CountAddress for *mut c_int {
 
 impl CountAddress for *mut i64 {
     unsafe fn into_out(self) -> CountOut {
-        // SAFETY: the caller's promise.
+        // SAFETY: `self` may be written as an `MPI_Count` until the call returns, as `into_out` asks.
         CountOut::Wide(unsafe { Out::new(self) })
     }
 
@@ -123,7 +125,8 @@ impl CountAddress for *mut i64 {
 
 impl CountAddress for *mut isize {
     unsafe fn into_out(self) -> CountOut {
-        // SAFETY: the caller's promise; `MPI_Aint` and `MPI_Count` have 64 bits alike (asserted in `c`).
+        // SAFETY: `self` may be written until the call returns, as `into_out` asks; `MPI_Aint` and `MPI_Count` have 64 bits
+        // alike (asserted in `c`).
         CountOut::Wide(unsafe { Out::new(self.cast()) })
     }
 
@@ -132,7 +135,7 @@ impl CountAddress for *mut isize {
     }
 }
 
-/// Where a count goes.
+/// The address of a count that is a result.
 ///
 /// # Safety
 /// As the head of the module says.
@@ -141,7 +144,8 @@ pub unsafe fn count_out<A: CountAddress>(address: A, name: &'static str) -> Chec
     if address.is_nothing() {
         return Err(Fault::null(name));
     }
-    // SAFETY: the caller's promise; null was checked.
+    // SAFETY: an OUT parameter may be written as the integer that it is declared as, until the call returns (MPI 5.0,
+    // section 2.3); null was checked.
     Ok(unsafe { address.into_out() })
 }
 
@@ -169,7 +173,8 @@ impl CountElement for isize {
 /// As the head of the module says.
 #[inline]
 pub unsafe fn counts<T: CountElement>(address: *const T, _name: &'static str) -> Checked<Counts> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the list may be read until the call returns, as far as the standard says that it reaches: the length is a
+    // parameter of the call or the size of its group, and is set by the call before it reads.
     Ok(unsafe { Counts::new(address.cast(), T::WIDE) })
 }
 
@@ -189,7 +194,8 @@ pub unsafe fn slice<'a, T>(
     if address.is_null() {
         return Err(Fault::null(name));
     }
-    // SAFETY: the caller's promise; null was checked.
+    // SAFETY: the list has `length` elements, as the binding says of the two parameters, which do not change until the
+    // call returns (MPI 5.0, section 2.3); null was checked.
     Ok(unsafe { std::slice::from_raw_parts(address, length) })
 }
 
@@ -209,7 +215,8 @@ pub unsafe fn slice_mut<'a, T>(
     if address.is_null() {
         return Err(Fault::null(name));
     }
-    // SAFETY: the caller's promise; null was checked.
+    // SAFETY: the list has room for `length` elements, as the binding says of the two parameters, which nobody else uses
+    // until the call returns (MPI 5.0, section 2.3); null was checked.
     Ok(unsafe { std::slice::from_raw_parts_mut(address, length) })
 }
 
@@ -218,7 +225,8 @@ pub unsafe fn slice_mut<'a, T>(
 /// # Safety
 /// As the head of the module says.
 pub unsafe fn status<'a>(address: *const c::Status, name: &'static str) -> Checked<&'a c::Status> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `MPI_STATUS_IGNORE`, which is null, or a status that may be read until the call returns (MPI 5.0, section
+    // 3.2.5).
     unsafe { address.as_ref() }.ok_or_else(|| {
         Fault::argument(
             k::MPI_ERR_ARG,
@@ -244,11 +252,12 @@ pub unsafe fn text<'a>(address: *const c_char, name: &'static str) -> Checked<&'
             "pass a text, empty if need be",
         ));
     }
-    // SAFETY: the caller's promise; null was checked.
+    // SAFETY: a string that ends with a zero and does not change until the call returns (MPI 5.0, chapter 2); null was
+    // checked.
     Ok(unsafe { CStr::from_ptr(address) })
 }
 
-/// Where a text goes.
+/// The address of room for a text.
 ///
 /// # Safety
 /// As the head of the module says.
@@ -256,6 +265,7 @@ pub unsafe fn text_out(address: *mut c_char, name: &'static str) -> Checked<Text
     if address.is_null() {
         return Err(Fault::null(name));
     }
-    // SAFETY: the caller's promise; null was checked.
+    // SAFETY: room for as many characters as the standard's constant for this parameter says (`MPI_MAX_…`), or another
+    // parameter; null was checked.
     Ok(unsafe { TextOut::new(address) })
 }

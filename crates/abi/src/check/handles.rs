@@ -1,4 +1,4 @@
-//! What handles stand for. A predefined handle is found by its number, any other in its table.
+//! Objects that handles stand for. A predefined handle is found by its number, any other in its table.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::{c, handle};
 pub fn find_communicator(handle: c::Comm) -> Option<&'static Arc<Comm>> {
     match handle {
         k::MPI_COMM_WORLD => state::world(),
-        k::MPI_COMM_SELF => state::itself(),
+        k::MPI_COMM_SELF => state::comm_self(),
         other => handle::find(other.0),
     }
 }

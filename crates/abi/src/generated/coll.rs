@@ -6,7 +6,10 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::args::{Form, Place, StatusOut, StatusesOut};
+use crate::args::{
+    AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut,
+    TypedBlocksArgument,
+};
 use crate::entry::{self, Scope};
 use crate::{alias, c, calls, check, state};
 
@@ -25,21 +28,22 @@ pub unsafe extern "C" fn PMPI_Allgather(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            calls::coll::allgather(
-                Place::new(
+            let schedule = calls::coll::allgather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -60,21 +64,22 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            calls::coll::allgather(
-                Place::new(
+            let schedule = calls::coll::allgather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -98,19 +103,23 @@ pub unsafe extern "C" fn PMPI_Allgatherv(
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let displs = check::counts(displs, "displs")?;
-            calls::coll::allgatherv(
-                Place::new(
+            let schedule = calls::coll::allgatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -134,19 +143,23 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let displs = check::counts(displs, "displs")?;
-            calls::coll::allgatherv(
-                Place::new(
+            let schedule = calls::coll::allgatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -167,9 +180,9 @@ pub unsafe extern "C" fn PMPI_Allreduce(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
-            calls::coll::allreduce(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::allreduce(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -177,7 +190,8 @@ pub unsafe extern "C" fn PMPI_Allreduce(
                 ),
                 op,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -198,9 +212,9 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
-            calls::coll::allreduce(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::allreduce(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -208,7 +222,8 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
                 ),
                 op,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -229,21 +244,22 @@ pub unsafe extern "C" fn PMPI_Alltoall(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            calls::coll::alltoall(
-                Place::new(
+            let schedule = calls::coll::alltoall(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -264,21 +280,22 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            calls::coll::alltoall(
-                Place::new(
+            let schedule = calls::coll::alltoall(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -305,10 +322,24 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
             let sdispls = check::counts(sdispls, "sdispls")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
-            calls::coll::alltoallv(
-                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+            let schedule = calls::coll::alltoallv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtype"],
+                ),
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtype"],
+                ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -335,10 +366,24 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
             let sdispls = check::counts(sdispls, "sdispls")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
-            calls::coll::alltoallv(
-                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+            let schedule = calls::coll::alltoallv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtype"],
+                ),
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtype"],
+                ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -365,10 +410,24 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
             let sdispls = check::counts(sdispls, "sdispls")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
-            calls::coll::alltoallw(
-                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
+            let schedule = calls::coll::alltoallw(
+                TypedBlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtypes,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtypes"],
+                ),
+                TypedBlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtypes,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtypes"],
+                ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -395,10 +454,24 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
             let sdispls = check::counts(sdispls, "sdispls")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
-            calls::coll::alltoallw(
-                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
+            let schedule = calls::coll::alltoallw(
+                TypedBlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtypes,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtypes"],
+                ),
+                TypedBlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtypes,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtypes"],
+                ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -411,7 +484,8 @@ pub unsafe extern "C" fn PMPI_Barrier(comm: c::Comm) -> c_int {
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            calls::coll::barrier(comm)
+            let schedule = calls::coll::barrier(comm)?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -431,8 +505,8 @@ pub unsafe extern "C" fn PMPI_Bcast(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
-            calls::coll::bcast(
-                Place::new(
+            let schedule = calls::coll::bcast(
+                BufferArgument::new(
                     buffer,
                     count.into(),
                     datatype,
@@ -440,7 +514,8 @@ pub unsafe extern "C" fn PMPI_Bcast(
                 ),
                 root,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -460,8 +535,8 @@ pub unsafe extern "C" fn PMPI_Bcast_c(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
-            calls::coll::bcast(
-                Place::new(
+            let schedule = calls::coll::bcast(
+                BufferArgument::new(
                     buffer,
                     count.into(),
                     datatype,
@@ -469,7 +544,8 @@ pub unsafe extern "C" fn PMPI_Bcast_c(
                 ),
                 root,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -490,9 +566,9 @@ pub unsafe extern "C" fn PMPI_Exscan(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
-            calls::coll::exscan(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::exscan(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -500,7 +576,8 @@ pub unsafe extern "C" fn PMPI_Exscan(
                 ),
                 op,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -521,9 +598,9 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
-            calls::coll::exscan(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::exscan(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -531,7 +608,8 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
                 ),
                 op,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -554,14 +632,14 @@ pub unsafe extern "C" fn PMPI_Gather(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
-            calls::coll::gather(
-                Place::new(
+            let schedule = calls::coll::gather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -569,7 +647,8 @@ pub unsafe extern "C" fn PMPI_Gather(
                 ),
                 root,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -592,14 +671,14 @@ pub unsafe extern "C" fn PMPI_Gather_c(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
-            calls::coll::gather(
-                Place::new(
+            let schedule = calls::coll::gather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -607,7 +686,8 @@ pub unsafe extern "C" fn PMPI_Gather_c(
                 ),
                 root,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -633,20 +713,24 @@ pub unsafe extern "C" fn PMPI_Gatherv(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let displs = check::counts(displs, "displs")?;
             let root = check::root(root, comm, "root")?;
-            calls::coll::gatherv(
-                Place::new(
+            let schedule = calls::coll::gatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 root,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -672,20 +756,24 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let displs = check::counts(displs, "displs")?;
             let root = check::root(root, comm, "root")?;
-            calls::coll::gatherv(
-                Place::new(
+            let schedule = calls::coll::gatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 root,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -708,9 +796,9 @@ pub unsafe extern "C" fn PMPI_Reduce(
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
             let root = check::root(root, comm, "root")?;
-            calls::coll::reduce(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::reduce(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -719,7 +807,8 @@ pub unsafe extern "C" fn PMPI_Reduce(
                 op,
                 root,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -742,9 +831,9 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
             let root = check::root(root, comm, "root")?;
-            calls::coll::reduce(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::reduce(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -753,7 +842,8 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
                 op,
                 root,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -776,7 +866,15 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let datatype = check::committed(datatype, "datatype")?;
             let op = check::operation(op, "op")?;
-            calls::coll::reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm)
+            let schedule = calls::coll::reduce_scatter(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                AddressArgument::new(recvbuf, "recvbuf"),
+                recvcounts,
+                datatype,
+                op,
+                comm,
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -799,7 +897,15 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let datatype = check::committed(datatype, "datatype")?;
             let op = check::operation(op, "op")?;
-            calls::coll::reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm)
+            let schedule = calls::coll::reduce_scatter(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                AddressArgument::new(recvbuf, "recvbuf"),
+                recvcounts,
+                datatype,
+                op,
+                comm,
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -820,9 +926,9 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
-            calls::coll::reduce_scatter_block(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::reduce_scatter_block(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     datatype,
@@ -830,7 +936,8 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
                 ),
                 op,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -851,9 +958,9 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
-            calls::coll::reduce_scatter_block(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::reduce_scatter_block(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     datatype,
@@ -861,7 +968,8 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
                 ),
                 op,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -882,9 +990,9 @@ pub unsafe extern "C" fn PMPI_Scan(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
-            calls::coll::scan(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::scan(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -892,7 +1000,8 @@ pub unsafe extern "C" fn PMPI_Scan(
                 ),
                 op,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -913,9 +1022,9 @@ pub unsafe extern "C" fn PMPI_Scan_c(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
-            calls::coll::scan(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::scan(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -923,7 +1032,8 @@ pub unsafe extern "C" fn PMPI_Scan_c(
                 ),
                 op,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -946,14 +1056,14 @@ pub unsafe extern "C" fn PMPI_Scatter(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
-            calls::coll::scatter(
-                Place::new(
+            let schedule = calls::coll::scatter(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -961,7 +1071,8 @@ pub unsafe extern "C" fn PMPI_Scatter(
                 ),
                 root,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -984,14 +1095,14 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
-            calls::coll::scatter(
-                Place::new(
+            let schedule = calls::coll::scatter(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -999,7 +1110,8 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
                 ),
                 root,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -1025,12 +1137,15 @@ pub unsafe extern "C" fn PMPI_Scatterv(
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
             let displs = check::counts(displs, "displs")?;
             let root = check::root(root, comm, "root")?;
-            calls::coll::scatterv(
-                sendbuf,
-                sendcounts,
-                displs,
-                sendtype,
-                Place::new(
+            let schedule = calls::coll::scatterv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    displs,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "displs", "sendtype"],
+                ),
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -1038,7 +1153,8 @@ pub unsafe extern "C" fn PMPI_Scatterv(
                 ),
                 root,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -1064,12 +1180,15 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
             let displs = check::counts(displs, "displs")?;
             let root = check::root(root, comm, "root")?;
-            calls::coll::scatterv(
-                sendbuf,
-                sendcounts,
-                displs,
-                sendtype,
-                Place::new(
+            let schedule = calls::coll::scatterv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    displs,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "displs", "sendtype"],
+                ),
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -1077,7 +1196,8 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
                 ),
                 root,
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }

@@ -6,7 +6,10 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::args::{Form, Place, StatusOut, StatusesOut};
+use crate::args::{
+    AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut,
+    TypedBlocksArgument,
+};
 use crate::entry::{self, Scope};
 use crate::{alias, c, calls, check, state};
 
@@ -27,22 +30,22 @@ pub unsafe extern "C" fn PMPI_Iallgather(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::iallgather(
-                Place::new(
+            let schedule = calls::coll::allgather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -65,22 +68,22 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::iallgather(
-                Place::new(
+            let schedule = calls::coll::allgather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -106,20 +109,23 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let displs = check::counts(displs, "displs")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::iallgatherv(
-                Place::new(
+            let schedule = calls::coll::allgatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -145,20 +151,23 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let displs = check::counts(displs, "displs")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::iallgatherv(
-                Place::new(
+            let schedule = calls::coll::allgatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -181,9 +190,9 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::iallreduce(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::allreduce(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -191,8 +200,8 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
                 ),
                 op,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -215,9 +224,9 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::iallreduce(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::allreduce(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -225,8 +234,8 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
                 ),
                 op,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -249,22 +258,22 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::ialltoall(
-                Place::new(
+            let schedule = calls::coll::alltoall(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -287,22 +296,22 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::ialltoall(
-                Place::new(
+            let schedule = calls::coll::alltoall(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -331,10 +340,24 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::ialltoallv(
-                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
-                comm, request,
-            )
+            let schedule = calls::coll::alltoallv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtype"],
+                ),
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtype"],
+                ),
+                comm,
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -363,10 +386,24 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::ialltoallv(
-                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
-                comm, request,
-            )
+            let schedule = calls::coll::alltoallv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtype"],
+                ),
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtype"],
+                ),
+                comm,
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -395,10 +432,24 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::ialltoallw(
-                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
-                comm, request,
-            )
+            let schedule = calls::coll::alltoallw(
+                TypedBlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtypes,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtypes"],
+                ),
+                TypedBlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtypes,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtypes"],
+                ),
+                comm,
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -427,10 +478,24 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::ialltoallw(
-                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
-                comm, request,
-            )
+            let schedule = calls::coll::alltoallw(
+                TypedBlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtypes,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtypes"],
+                ),
+                TypedBlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtypes,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtypes"],
+                ),
+                comm,
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -444,7 +509,8 @@ pub unsafe extern "C" fn PMPI_Ibarrier(comm: c::Comm, request: *mut c::Request) 
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::ibarrier(comm, request)
+            let schedule = calls::coll::barrier(comm)?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -466,8 +532,8 @@ pub unsafe extern "C" fn PMPI_Ibcast(
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::ibcast(
-                Place::new(
+            let schedule = calls::coll::bcast(
+                BufferArgument::new(
                     buffer,
                     count.into(),
                     datatype,
@@ -475,8 +541,8 @@ pub unsafe extern "C" fn PMPI_Ibcast(
                 ),
                 root,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -498,8 +564,8 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::ibcast(
-                Place::new(
+            let schedule = calls::coll::bcast(
+                BufferArgument::new(
                     buffer,
                     count.into(),
                     datatype,
@@ -507,8 +573,8 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
                 ),
                 root,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -531,9 +597,9 @@ pub unsafe extern "C" fn PMPI_Iexscan(
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::iexscan(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::exscan(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -541,8 +607,8 @@ pub unsafe extern "C" fn PMPI_Iexscan(
                 ),
                 op,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -565,9 +631,9 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::iexscan(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::exscan(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -575,8 +641,8 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
                 ),
                 op,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -601,14 +667,14 @@ pub unsafe extern "C" fn PMPI_Igather(
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::igather(
-                Place::new(
+            let schedule = calls::coll::gather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -616,8 +682,8 @@ pub unsafe extern "C" fn PMPI_Igather(
                 ),
                 root,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -642,14 +708,14 @@ pub unsafe extern "C" fn PMPI_Igather_c(
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::igather(
-                Place::new(
+            let schedule = calls::coll::gather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -657,8 +723,8 @@ pub unsafe extern "C" fn PMPI_Igather_c(
                 ),
                 root,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -686,21 +752,24 @@ pub unsafe extern "C" fn PMPI_Igatherv(
             let displs = check::counts(displs, "displs")?;
             let root = check::root(root, comm, "root")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::igatherv(
-                Place::new(
+            let schedule = calls::coll::gatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 root,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -728,21 +797,24 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
             let displs = check::counts(displs, "displs")?;
             let root = check::root(root, comm, "root")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::igatherv(
-                Place::new(
+            let schedule = calls::coll::gatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 root,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -767,9 +839,9 @@ pub unsafe extern "C" fn PMPI_Ireduce(
             let op = check::operation(op, "op")?;
             let root = check::root(root, comm, "root")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::ireduce(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::reduce(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -778,8 +850,8 @@ pub unsafe extern "C" fn PMPI_Ireduce(
                 op,
                 root,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -804,9 +876,9 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
             let op = check::operation(op, "op")?;
             let root = check::root(root, comm, "root")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::ireduce(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::reduce(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -815,8 +887,8 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
                 op,
                 root,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -841,9 +913,15 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
             let datatype = check::committed(datatype, "datatype")?;
             let op = check::operation(op, "op")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::ireduce_scatter(
-                sendbuf, recvbuf, recvcounts, datatype, op, comm, request,
-            )
+            let schedule = calls::coll::reduce_scatter(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                AddressArgument::new(recvbuf, "recvbuf"),
+                recvcounts,
+                datatype,
+                op,
+                comm,
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -868,9 +946,15 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
             let datatype = check::committed(datatype, "datatype")?;
             let op = check::operation(op, "op")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::ireduce_scatter(
-                sendbuf, recvbuf, recvcounts, datatype, op, comm, request,
-            )
+            let schedule = calls::coll::reduce_scatter(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                AddressArgument::new(recvbuf, "recvbuf"),
+                recvcounts,
+                datatype,
+                op,
+                comm,
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -893,9 +977,9 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::ireduce_scatter_block(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::reduce_scatter_block(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     datatype,
@@ -903,8 +987,8 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
                 ),
                 op,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -927,9 +1011,9 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::ireduce_scatter_block(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::reduce_scatter_block(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     datatype,
@@ -937,8 +1021,8 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
                 ),
                 op,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -961,9 +1045,9 @@ pub unsafe extern "C" fn PMPI_Iscan(
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::iscan(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::scan(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -971,8 +1055,8 @@ pub unsafe extern "C" fn PMPI_Iscan(
                 ),
                 op,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -995,9 +1079,9 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::iscan(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::scan(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -1005,8 +1089,8 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
                 ),
                 op,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -1031,14 +1115,14 @@ pub unsafe extern "C" fn PMPI_Iscatter(
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::iscatter(
-                Place::new(
+            let schedule = calls::coll::scatter(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -1046,8 +1130,8 @@ pub unsafe extern "C" fn PMPI_Iscatter(
                 ),
                 root,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -1072,14 +1156,14 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::iscatter(
-                Place::new(
+            let schedule = calls::coll::scatter(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -1087,8 +1171,8 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
                 ),
                 root,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -1116,12 +1200,15 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
             let displs = check::counts(displs, "displs")?;
             let root = check::root(root, comm, "root")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::iscatterv(
-                sendbuf,
-                sendcounts,
-                displs,
-                sendtype,
-                Place::new(
+            let schedule = calls::coll::scatterv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    displs,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "displs", "sendtype"],
+                ),
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -1129,8 +1216,8 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
                 ),
                 root,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -1158,12 +1245,15 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
             let displs = check::counts(displs, "displs")?;
             let root = check::root(root, comm, "root")?;
             let request = check::out(request, "request")?;
-            calls::coll_nonblocking::iscatterv(
-                sendbuf,
-                sendcounts,
-                displs,
-                sendtype,
-                Place::new(
+            let schedule = calls::coll::scatterv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    displs,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "displs", "sendtype"],
+                ),
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -1171,8 +1261,8 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
                 ),
                 root,
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }

@@ -6,7 +6,10 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::args::{Form, Place, StatusOut, StatusesOut};
+use crate::args::{
+    AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut,
+    TypedBlocksArgument,
+};
 use crate::entry::{self, Scope};
 use crate::{alias, c, calls, check, state};
 
@@ -29,23 +32,22 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::allgather_init(
-                Place::new(
+            let schedule = calls::coll::allgather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -70,23 +72,22 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::allgather_init(
-                Place::new(
+            let schedule = calls::coll::allgather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -114,21 +115,23 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
             let displs = check::counts(displs, "displs")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::allgatherv_init(
-                Place::new(
+            let schedule = calls::coll::allgatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -156,21 +159,23 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
             let displs = check::counts(displs, "displs")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::allgatherv_init(
-                Place::new(
+            let schedule = calls::coll::allgatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -195,9 +200,9 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
             let op = check::operation(op, "op")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::allreduce_init(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::allreduce(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -205,9 +210,8 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
                 ),
                 op,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -232,9 +236,9 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
             let op = check::operation(op, "op")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::allreduce_init(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::allreduce(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -242,9 +246,8 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
                 ),
                 op,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -269,23 +272,22 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::alltoall_init(
-                Place::new(
+            let schedule = calls::coll::alltoall(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -310,23 +312,22 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::alltoall_init(
-                Place::new(
+            let schedule = calls::coll::alltoall(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -357,10 +358,24 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
             let rdispls = check::counts(rdispls, "rdispls")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::alltoallv_init(
-                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
-                comm, info, request,
-            )
+            let schedule = calls::coll::alltoallv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtype"],
+                ),
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtype"],
+                ),
+                comm,
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -391,10 +406,24 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
             let rdispls = check::counts(rdispls, "rdispls")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::alltoallv_init(
-                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
-                comm, info, request,
-            )
+            let schedule = calls::coll::alltoallv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtype"],
+                ),
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtype"],
+                ),
+                comm,
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -425,10 +454,24 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
             let rdispls = check::counts(rdispls, "rdispls")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::alltoallw_init(
-                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
-                comm, info, request,
-            )
+            let schedule = calls::coll::alltoallw(
+                TypedBlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtypes,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtypes"],
+                ),
+                TypedBlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtypes,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtypes"],
+                ),
+                comm,
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -459,10 +502,24 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
             let rdispls = check::counts(rdispls, "rdispls")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::alltoallw_init(
-                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
-                comm, info, request,
-            )
+            let schedule = calls::coll::alltoallw(
+                TypedBlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtypes,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtypes"],
+                ),
+                TypedBlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtypes,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtypes"],
+                ),
+                comm,
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -481,7 +538,8 @@ pub unsafe extern "C" fn PMPI_Barrier_init(
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::barrier_init(comm, info, request)
+            let schedule = calls::coll::barrier(comm)?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -505,8 +563,8 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
             let root = check::root(root, comm, "root")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::bcast_init(
-                Place::new(
+            let schedule = calls::coll::bcast(
+                BufferArgument::new(
                     buffer,
                     count.into(),
                     datatype,
@@ -514,9 +572,8 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
                 ),
                 root,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -540,8 +597,8 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
             let root = check::root(root, comm, "root")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::bcast_init(
-                Place::new(
+            let schedule = calls::coll::bcast(
+                BufferArgument::new(
                     buffer,
                     count.into(),
                     datatype,
@@ -549,9 +606,8 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
                 ),
                 root,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -576,9 +632,9 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
             let op = check::operation(op, "op")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::exscan_init(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::exscan(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -586,9 +642,8 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
                 ),
                 op,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -613,9 +668,9 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
             let op = check::operation(op, "op")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::exscan_init(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::exscan(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -623,9 +678,8 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
                 ),
                 op,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -652,14 +706,14 @@ pub unsafe extern "C" fn PMPI_Gather_init(
             let root = check::root(root, comm, "root")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::gather_init(
-                Place::new(
+            let schedule = calls::coll::gather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -667,9 +721,8 @@ pub unsafe extern "C" fn PMPI_Gather_init(
                 ),
                 root,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -696,14 +749,14 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
             let root = check::root(root, comm, "root")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::gather_init(
-                Place::new(
+            let schedule = calls::coll::gather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -711,9 +764,8 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
                 ),
                 root,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -743,22 +795,24 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
             let root = check::root(root, comm, "root")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::gatherv_init(
-                Place::new(
+            let schedule = calls::coll::gatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 root,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -788,22 +842,24 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
             let root = check::root(root, comm, "root")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::gatherv_init(
-                Place::new(
+            let schedule = calls::coll::gatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 root,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -830,9 +886,9 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
             let root = check::root(root, comm, "root")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::reduce_init(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::reduce(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -841,9 +897,8 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
                 op,
                 root,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -870,9 +925,9 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
             let root = check::root(root, comm, "root")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::reduce_init(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::reduce(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -881,9 +936,8 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
                 op,
                 root,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -908,9 +962,9 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
             let op = check::operation(op, "op")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::reduce_scatter_block_init(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::reduce_scatter_block(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     datatype,
@@ -918,9 +972,8 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
                 ),
                 op,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -945,9 +998,9 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
             let op = check::operation(op, "op")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::reduce_scatter_block_init(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::reduce_scatter_block(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     datatype,
@@ -955,9 +1008,8 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
                 ),
                 op,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -984,9 +1036,15 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
             let op = check::operation(op, "op")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::reduce_scatter_init(
-                sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
-            )
+            let schedule = calls::coll::reduce_scatter(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                AddressArgument::new(recvbuf, "recvbuf"),
+                recvcounts,
+                datatype,
+                op,
+                comm,
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -1013,9 +1071,15 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
             let op = check::operation(op, "op")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::reduce_scatter_init(
-                sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
-            )
+            let schedule = calls::coll::reduce_scatter(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                AddressArgument::new(recvbuf, "recvbuf"),
+                recvcounts,
+                datatype,
+                op,
+                comm,
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -1040,9 +1104,9 @@ pub unsafe extern "C" fn PMPI_Scan_init(
             let op = check::operation(op, "op")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::scan_init(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::scan(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -1050,9 +1114,8 @@ pub unsafe extern "C" fn PMPI_Scan_init(
                 ),
                 op,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -1077,9 +1140,9 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
             let op = check::operation(op, "op")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::scan_init(
-                sendbuf,
-                Place::new(
+            let schedule = calls::coll::scan(
+                AddressArgument::new(sendbuf.cast_mut(), "sendbuf"),
+                BufferArgument::new(
                     recvbuf,
                     count.into(),
                     datatype,
@@ -1087,9 +1150,8 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
                 ),
                 op,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -1116,14 +1178,14 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
             let root = check::root(root, comm, "root")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::scatter_init(
-                Place::new(
+            let schedule = calls::coll::scatter(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -1131,9 +1193,8 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
                 ),
                 root,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -1160,14 +1221,14 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
             let root = check::root(root, comm, "root")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::scatter_init(
-                Place::new(
+            let schedule = calls::coll::scatter(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -1175,9 +1236,8 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
                 ),
                 root,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -1207,12 +1267,15 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
             let root = check::root(root, comm, "root")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::scatterv_init(
-                sendbuf,
-                sendcounts,
-                displs,
-                sendtype,
-                Place::new(
+            let schedule = calls::coll::scatterv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    displs,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "displs", "sendtype"],
+                ),
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -1220,9 +1283,8 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
                 ),
                 root,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -1252,12 +1314,15 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
             let root = check::root(root, comm, "root")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::coll_persistent::scatterv_init(
-                sendbuf,
-                sendcounts,
-                displs,
-                sendtype,
-                Place::new(
+            let schedule = calls::coll::scatterv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    displs,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "displs", "sendtype"],
+                ),
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
@@ -1265,9 +1330,8 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
                 ),
                 root,
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }

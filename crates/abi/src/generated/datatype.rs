@@ -6,7 +6,10 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::args::{Form, Place, StatusOut, StatusesOut};
+use crate::args::{
+    AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut,
+    TypedBlocksArgument,
+};
 use crate::entry::{self, Scope};
 use crate::{alias, c, calls, check, state};
 
@@ -106,7 +109,7 @@ pub unsafe extern "C" fn PMPI_Pack_external(
             let position = check::in_out(position, "position")?;
             calls::datatype::pack_external(
                 datarep,
-                Place::new(
+                BufferArgument::new(
                     inbuf.cast_mut(),
                     incount.into(),
                     datatype,
@@ -141,7 +144,7 @@ pub unsafe extern "C" fn PMPI_Pack_external_c(
             let position = check::in_out(position, "position")?;
             calls::datatype::pack_external(
                 datarep,
-                Place::new(
+                BufferArgument::new(
                     inbuf.cast_mut(),
                     incount.into(),
                     datatype,
@@ -1450,7 +1453,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external(
                 inbuf,
                 insize,
                 position,
-                Place::new(
+                BufferArgument::new(
                     outbuf,
                     outcount.into(),
                     datatype,
@@ -1485,7 +1488,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external_c(
                 inbuf,
                 insize,
                 position,
-                Place::new(
+                BufferArgument::new(
                     outbuf,
                     outcount.into(),
                     datatype,

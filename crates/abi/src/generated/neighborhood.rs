@@ -6,7 +6,10 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::args::{Form, Place, StatusOut, StatusesOut};
+use crate::args::{
+    AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut,
+    TypedBlocksArgument,
+};
 use crate::entry::{self, Scope};
 use crate::{alias, c, calls, check, state};
 
@@ -27,22 +30,22 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::ineighbor_allgather(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_allgather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -65,22 +68,22 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::ineighbor_allgather(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_allgather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -106,20 +109,23 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let displs = check::counts(displs, "displs")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::ineighbor_allgatherv(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_allgatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -145,20 +151,23 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let displs = check::counts(displs, "displs")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::ineighbor_allgatherv(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_allgatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -181,22 +190,22 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::ineighbor_alltoall(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_alltoall(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -219,22 +228,22 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::ineighbor_alltoall(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_alltoall(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                request,
-            )
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -263,10 +272,24 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::ineighbor_alltoallv(
-                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
-                comm, request,
-            )
+            let schedule = calls::neighborhood::neighbor_alltoallv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtype"],
+                ),
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtype"],
+                ),
+                comm,
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -295,10 +318,24 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::ineighbor_alltoallv(
-                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
-                comm, request,
-            )
+            let schedule = calls::neighborhood::neighbor_alltoallv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtype"],
+                ),
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtype"],
+                ),
+                comm,
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -327,10 +364,24 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::ineighbor_alltoallw(
-                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
-                comm, request,
-            )
+            let schedule = calls::neighborhood::neighbor_alltoallw(
+                TypedBlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtypes,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtypes"],
+                ),
+                TypedBlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtypes,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtypes"],
+                ),
+                comm,
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -359,10 +410,24 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::ineighbor_alltoallw(
-                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
-                comm, request,
-            )
+            let schedule = calls::neighborhood::neighbor_alltoallw(
+                TypedBlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtypes,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtypes"],
+                ),
+                TypedBlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtypes,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtypes"],
+                ),
+                comm,
+            )?;
+            calls::coll::begin(schedule, comm, request)
         }
     })
 }
@@ -383,21 +448,22 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            calls::neighborhood::neighbor_allgather(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_allgather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -418,21 +484,22 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            calls::neighborhood::neighbor_allgather(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_allgather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -457,23 +524,22 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::neighbor_allgather_init(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_allgather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -498,23 +564,22 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::neighbor_allgather_init(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_allgather(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -538,19 +603,23 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let displs = check::counts(displs, "displs")?;
-            calls::neighborhood::neighbor_allgatherv(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_allgatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -574,19 +643,23 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let displs = check::counts(displs, "displs")?;
-            calls::neighborhood::neighbor_allgatherv(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_allgatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -614,21 +687,23 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
             let displs = check::counts(displs, "displs")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::neighbor_allgatherv_init(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_allgatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -656,21 +731,23 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
             let displs = check::counts(displs, "displs")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::neighbor_allgatherv_init(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_allgatherv(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "displs", "recvtype"],
+                ),
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -691,21 +768,22 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            calls::neighborhood::neighbor_alltoall(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_alltoall(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -726,21 +804,22 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            calls::neighborhood::neighbor_alltoall(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_alltoall(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -765,23 +844,22 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::neighbor_alltoall_init(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_alltoall(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -806,23 +884,22 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::neighbor_alltoall_init(
-                Place::new(
+            let schedule = calls::neighborhood::neighbor_alltoall(
+                BufferArgument::new(
                     sendbuf.cast_mut(),
                     sendcount.into(),
                     sendtype,
                     ["sendbuf", "sendcount", "sendtype"],
                 ),
-                Place::new(
+                BufferArgument::new(
                     recvbuf,
                     recvcount.into(),
                     recvtype,
                     ["recvbuf", "recvcount", "recvtype"],
                 ),
                 comm,
-                info,
-                request,
-            )
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -849,10 +926,24 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
             let sdispls = check::counts(sdispls, "sdispls")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
-            calls::neighborhood::neighbor_alltoallv(
-                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+            let schedule = calls::neighborhood::neighbor_alltoallv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtype"],
+                ),
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtype"],
+                ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -879,10 +970,24 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
             let sdispls = check::counts(sdispls, "sdispls")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
-            calls::neighborhood::neighbor_alltoallv(
-                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+            let schedule = calls::neighborhood::neighbor_alltoallv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtype"],
+                ),
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtype"],
+                ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -913,10 +1018,24 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
             let rdispls = check::counts(rdispls, "rdispls")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::neighbor_alltoallv_init(
-                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
-                comm, info, request,
-            )
+            let schedule = calls::neighborhood::neighbor_alltoallv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtype"],
+                ),
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtype"],
+                ),
+                comm,
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -947,10 +1066,24 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
             let rdispls = check::counts(rdispls, "rdispls")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::neighbor_alltoallv_init(
-                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
-                comm, info, request,
-            )
+            let schedule = calls::neighborhood::neighbor_alltoallv(
+                BlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtype,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtype"],
+                ),
+                BlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtype,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtype"],
+                ),
+                comm,
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -977,10 +1110,24 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
             let sdispls = check::counts(sdispls, "sdispls")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
-            calls::neighborhood::neighbor_alltoallw(
-                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
+            let schedule = calls::neighborhood::neighbor_alltoallw(
+                TypedBlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtypes,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtypes"],
+                ),
+                TypedBlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtypes,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtypes"],
+                ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -1007,10 +1154,24 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
             let sdispls = check::counts(sdispls, "sdispls")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
             let rdispls = check::counts(rdispls, "rdispls")?;
-            calls::neighborhood::neighbor_alltoallw(
-                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
+            let schedule = calls::neighborhood::neighbor_alltoallw(
+                TypedBlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtypes,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtypes"],
+                ),
+                TypedBlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtypes,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtypes"],
+                ),
                 comm,
-            )
+            )?;
+            calls::coll::run(schedule, comm)
         }
     })
 }
@@ -1041,10 +1202,24 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
             let rdispls = check::counts(rdispls, "rdispls")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::neighbor_alltoallw_init(
-                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
-                comm, info, request,
-            )
+            let schedule = calls::neighborhood::neighbor_alltoallw(
+                TypedBlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtypes,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtypes"],
+                ),
+                TypedBlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtypes,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtypes"],
+                ),
+                comm,
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }
@@ -1075,10 +1250,24 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
             let rdispls = check::counts(rdispls, "rdispls")?;
             let info = check::info_or_null(info, "info")?;
             let request = check::out(request, "request")?;
-            calls::neighborhood::neighbor_alltoallw_init(
-                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
-                comm, info, request,
-            )
+            let schedule = calls::neighborhood::neighbor_alltoallw(
+                TypedBlocksArgument::new(
+                    sendbuf.cast_mut(),
+                    sendcounts,
+                    sdispls,
+                    sendtypes,
+                    ["sendbuf", "sendcounts", "sdispls", "sendtypes"],
+                ),
+                TypedBlocksArgument::new(
+                    recvbuf,
+                    recvcounts,
+                    rdispls,
+                    recvtypes,
+                    ["recvbuf", "recvcounts", "rdispls", "recvtypes"],
+                ),
+                comm,
+            )?;
+            calls::coll::prepare(schedule, comm, request)
         }
     })
 }

@@ -6,7 +6,10 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::args::{Form, Place, StatusOut, StatusesOut};
+use crate::args::{
+    AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut,
+    TypedBlocksArgument,
+};
 use crate::entry::{self, Scope};
 use crate::{alias, c, calls, check, state};
 
@@ -85,8 +88,8 @@ pub unsafe extern "C" fn PMPI_Reduce_local(
         unsafe {
             let op = check::operation(op, "op")?;
             calls::op::reduce_local(
-                inbuf,
-                Place::new(
+                AddressArgument::new(inbuf.cast_mut(), "inbuf"),
+                BufferArgument::new(
                     inoutbuf,
                     count.into(),
                     datatype,
@@ -114,8 +117,8 @@ pub unsafe extern "C" fn PMPI_Reduce_local_c(
         unsafe {
             let op = check::operation(op, "op")?;
             calls::op::reduce_local(
-                inbuf,
-                Place::new(
+                AddressArgument::new(inbuf.cast_mut(), "inbuf"),
+                BufferArgument::new(
                     inoutbuf,
                     count.into(),
                     datatype,

@@ -6,7 +6,10 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::args::{Form, Place, StatusOut, StatusesOut};
+use crate::args::{
+    AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut,
+    TypedBlocksArgument,
+};
 use crate::entry::{self, Scope};
 use crate::{alias, c, calls, check, state};
 

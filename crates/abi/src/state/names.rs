@@ -1,4 +1,4 @@
-//! From objects back to their handles, and from contexts to communicators: callbacks get the handles
+//! Registry of handles, from objects back to them, and of communicators by context: callbacks get the handles
 //! that the program knows, and errors of requests belong to the communicator of their context.
 
 use std::collections::HashMap;
@@ -60,7 +60,7 @@ pub fn handle_of_comm(comm: &Comm) -> c::Comm {
         .unwrap_or(k::MPI_COMM_NULL)
 }
 
-/// What is known of the handle of a datatype.
+/// Handle of a datatype, and whether it was freed.
 struct Known {
     handle: c::Datatype,
     /// Operations under way that tell it to a function of the program.

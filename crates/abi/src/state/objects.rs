@@ -118,25 +118,38 @@ impl MessageObject {
     }
 }
 
-/// A session.
+/// A session. It knows its own handle, for the callbacks that are told it.
 #[derive(Debug)]
 pub struct SessionObject {
-    /// Its own handle, for callbacks.
-    pub handle: AtomicUsize,
+    handle: AtomicUsize,
     errhandler: AtomicUsize,
-    /// Hints given when it was made.
-    pub info: InfoObject,
+    hints: Info,
 }
 
 impl SessionObject {
-    /// A session with an error handler and hints.
-    pub fn new(errhandler: c::Errhandler, info: Info) -> Self {
+    /// The handle of a new session with an error handler and hints; `None` when the table is full.
+    pub fn create(errhandler: c::Errhandler, hints: Info) -> Option<c::Session> {
         ErrhandlerObject::retain(errhandler);
-        Self {
+        let handle = handle::insert(Self {
             handle: AtomicUsize::new(0),
             errhandler: AtomicUsize::new(errhandler.0),
-            info: InfoObject::new(info),
+            hints,
+        })?;
+        // Nobody else has the handle yet.
+        if let Some(object) = handle::find::<Self>(handle) {
+            object.handle.store(handle, Ordering::Relaxed);
         }
+        Some(c::Session(handle))
+    }
+
+    /// Its own handle.
+    pub fn handle(&self) -> c::Session {
+        c::Session(self.handle.load(Ordering::Relaxed))
+    }
+
+    /// The hints given when it was made.
+    pub fn hints(&self) -> &Info {
+        &self.hints
     }
 
     /// Its error handler.

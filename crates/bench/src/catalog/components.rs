@@ -31,10 +31,41 @@ const SOURCE: &str = "as the source";
 /// Panel of what the source does not measure.
 const STEADY: &str = "in steady use";
 
-/// Who takes part with which verb: stem of the program, name in the legend, verb, variant.
-type Entry = (&'static str, &'static str, &'static str, &'static str);
+/// A library that takes part in an experiment: a series, if its program is there.
+#[derive(Clone, Copy, PartialEq)]
+struct Contender {
+    /// Stem of its program's source in `crates/bench/peers`.
+    stem: &'static str,
+    /// Name in the legend.
+    name: &'static str,
+    /// Verb of the request to its program.
+    verb: &'static str,
+    /// What varies beside x and the library.
+    variant: &'static str,
+}
 
-/// What all of them share; each changes what differs.
+const fn contender(stem: &'static str, name: &'static str, verb: &'static str) -> Contender {
+    Contender {
+        stem,
+        name,
+        verb,
+        variant: "",
+    }
+}
+
+/// A library of threads, and of how many threads it is measured at most.
+struct Scheduler {
+    stem: &'static str,
+    name: &'static str,
+    /// Verbs of the requests to its program in the two experiments.
+    yields: &'static str,
+    signals: &'static str,
+    /// The most threads with `--quick`, and else.
+    quick: usize,
+    full: usize,
+}
+
+/// An experiment with the fields that all of them share.
 fn base() -> Experiment {
     Experiment {
         id: "hash-insert",
@@ -142,20 +173,21 @@ pub fn experiments() -> Vec<Experiment> {
 fn series(
     participants: &Participants,
     panel: &str,
-    parts: &[Entry],
+    contenders: &[Contender],
     cells: impl Fn(&ComponentProgram, &str) -> Vec<(f64, Task)>,
 ) -> Vec<SeriesPlan> {
-    let of_part = |(stem, subject, verb, variant): &Entry| {
-        let program = participants.programs.iter().find(|one| one.stem == *stem)?;
+    let of_contender = |contender: &Contender| {
+        let mut programs = participants.programs.iter();
+        let program = programs.find(|program| program.stem == contender.stem)?;
         Some(SeriesPlan {
             role: program.role,
-            subject: subject.to_string(),
-            variant: variant.to_string(),
+            subject: contender.name.into(),
+            variant: contender.variant.into(),
             panel: panel.into(),
-            cells: cells(program, verb),
+            cells: cells(program, contender.verb),
         })
     };
-    parts.iter().filter_map(of_part).collect()
+    contenders.iter().filter_map(of_contender).collect()
 }
 
 /// A sample is a whole run, so there are few in a turn and many in all.
@@ -173,12 +205,12 @@ fn threads(effort: Effort) -> Vec<usize> {
     effort.pick(vec![1, 2, 8, 32], vec![1, 2, 4, 8, 16, 32])
 }
 
-fn hash_lines(
+fn hash_series(
     participants: &Participants,
     effort: Effort,
     panel: &str,
     mode: &str,
-    parts: &[Entry],
+    contenders: &[Contender],
 ) -> Vec<SeriesPlan> {
     let steady = mode == "steady";
     let sweep = match (steady, participants.cache) {
@@ -186,7 +218,7 @@ fn hash_lines(
         (_, 0) => 64 << 20,
         (_, cache) => (2 * cache).min(256 << 20),
     };
-    series(participants, panel, parts, |program, verb| {
+    series(participants, panel, contenders, |program, verb| {
         let task = |threads: usize| {
             let (inserts, rounds) = if steady {
                 (WINDOW * threads, 40)
@@ -208,31 +240,40 @@ fn hash_lines(
     })
 }
 
-const TABLES: [Entry; 3] = [
-    ("weft", "Weft", "hash", ""),
-    ("cuckoo", "libcuckoo", "hash", ""),
-    ("tbb", "TBB concurrent_hash_map", "hash", ""),
+const TABLES: [Contender; 3] = [
+    contender("weft", "Weft", "hash"),
+    contender("cuckoo", "libcuckoo", "hash"),
+    contender("tbb", "TBB concurrent_hash_map", "hash"),
 ];
-const TOGETHER: Entry = ("weft", "Weft", "hash-all", "handed in together");
-const ONE_CALL: Entry = ("cuckoo", "libcuckoo uprase_fn", "hash-one-call", "");
+const TOGETHER: Contender = Contender {
+    variant: "handed in together",
+    ..contender("weft", "Weft", "hash-all")
+};
+const ONE_CALL: Contender = contender("cuckoo", "libcuckoo uprase_fn", "hash-one-call");
 
 fn hash_insert(participants: &Participants, effort: Effort) -> Plan {
-    let mut parts = TABLES.to_vec();
-    parts.push(TOGETHER);
+    let mut contenders = TABLES.to_vec();
+    contenders.push(TOGETHER);
     Plan {
         budget: runs(effort),
-        series: hash_lines(participants, effort, "", "insert", &parts),
+        series: hash_series(participants, effort, "", "insert", &contenders),
         alone: false,
         limit: None,
     }
 }
 
 fn hash_match(participants: &Participants, effort: Effort) -> Plan {
-    let mut parts = TABLES.to_vec();
-    parts.extend([TOGETHER, ONE_CALL]);
-    let mut series = hash_lines(participants, effort, SOURCE, "match", &parts);
-    parts.retain(|part| *part != TOGETHER);
-    series.extend(hash_lines(participants, effort, STEADY, "steady", &parts));
+    let mut contenders = TABLES.to_vec();
+    contenders.extend([TOGETHER, ONE_CALL]);
+    let mut series = hash_series(participants, effort, SOURCE, "match", &contenders);
+    contenders.retain(|one| *one != TOGETHER);
+    series.extend(hash_series(
+        participants,
+        effort,
+        STEADY,
+        "steady",
+        &contenders,
+    ));
     Plan {
         budget: runs(effort),
         series,
@@ -242,13 +283,13 @@ fn hash_match(participants: &Participants, effort: Effort) -> Plan {
 }
 
 fn packet_pool(participants: &Participants, effort: Effort) -> Plan {
-    let parts: [Entry; 3] = [
-        ("weft", "Weft", "pool", ""),
-        ("lockfree", "lock-free stack (Boost)", "pool-stack", ""),
-        ("lockfree", "lock-free queue (Boost)", "pool-queue", ""),
+    let contenders: [Contender; 3] = [
+        contender("weft", "Weft", "pool"),
+        contender("lockfree", "lock-free stack (Boost)", "pool-stack"),
+        contender("lockfree", "lock-free queue (Boost)", "pool-queue"),
     ];
     let panel = |panel: &str, mode: &str, rounds: u64| {
-        series(participants, panel, &parts, |program, verb| {
+        series(participants, panel, &contenders, |program, verb| {
             let task = |threads: usize| Task::Program {
                 program: program.index,
                 request: format!(
@@ -275,29 +316,59 @@ fn packet_pool(participants: &Participants, effort: Effort) -> Plan {
     }
 }
 
-/// Libraries of threads (program, name, verbs of the two experiments), each with how many threads it is measured at most (with --quick, and else).
-const SCHEDULERS: [(Entry, usize, usize); 6] = [
-    (("weft", "Weft fibers", "yield", "signal"), 65_536, 1 << 20),
-    (("posix", "POSIX threads", "yield", "signal"), 512, 512),
-    (
-        ("boost_fiber", "Boost.Fiber", "yield", "signal"),
-        4096,
-        65_536,
-    ),
-    (
-        ("tasks", "may (coroutines)", "yield-may", "signal-may"),
-        512,
-        512,
-    ),
-    (
-        ("tasks", "tokio (tasks)", "yield-tokio", "signal-tokio"),
-        65_536,
-        1 << 20,
-    ),
-    (("argobots", "Argobots", "yield", "signal"), 65_536, 1 << 20),
+/// The libraries of threads.
+const SCHEDULERS: [Scheduler; 6] = [
+    Scheduler {
+        stem: "weft",
+        name: "Weft fibers",
+        yields: "yield",
+        signals: "signal",
+        quick: 65_536,
+        full: 1 << 20,
+    },
+    Scheduler {
+        stem: "posix",
+        name: "POSIX threads",
+        yields: "yield",
+        signals: "signal",
+        quick: 512,
+        full: 512,
+    },
+    Scheduler {
+        stem: "boost_fiber",
+        name: "Boost.Fiber",
+        yields: "yield",
+        signals: "signal",
+        quick: 4096,
+        full: 65_536,
+    },
+    Scheduler {
+        stem: "tasks",
+        name: "may (coroutines)",
+        yields: "yield-may",
+        signals: "signal-may",
+        quick: 512,
+        full: 512,
+    },
+    Scheduler {
+        stem: "tasks",
+        name: "tokio (tasks)",
+        yields: "yield-tokio",
+        signals: "signal-tokio",
+        quick: 65_536,
+        full: 1 << 20,
+    },
+    Scheduler {
+        stem: "argobots",
+        name: "Argobots",
+        yields: "yield",
+        signals: "signal",
+        quick: 65_536,
+        full: 1 << 20,
+    },
 ];
 
-fn scheduler_lines(
+fn scheduler_series(
     participants: &Participants,
     effort: Effort,
     places: &[usize],
@@ -305,10 +376,15 @@ fn scheduler_lines(
     task: impl Fn(&ComponentProgram, &str, usize) -> Task,
 ) -> Vec<SeriesPlan> {
     let mut all = Vec::new();
-    for ((stem, name, yields, signal), quick, full) in SCHEDULERS {
-        let most = effort.pick(quick, full);
-        let part = (stem, name, if signals { signal } else { yields }, "");
-        all.extend(series(participants, "", &[part], |program, verb| {
+    for scheduler in SCHEDULERS {
+        let most = effort.pick(scheduler.quick, scheduler.full);
+        let verb = if signals {
+            scheduler.signals
+        } else {
+            scheduler.yields
+        };
+        let contender = contender(scheduler.stem, scheduler.name, verb);
+        all.extend(series(participants, "", &[contender], |program, verb| {
             let places = places.iter().filter(|count| **count <= most);
             places
                 .map(|&count| (count as f64, task(program, verb, count)))
@@ -323,7 +399,7 @@ fn thread_scheduling(participants: &Participants, effort: Effort) -> Plan {
         vec![2, 8, 64, 512, 4096, 65_536],
         vec![2, 8, 64, 512, 4096, 65_536, 262_144, 1 << 20],
     );
-    let series = scheduler_lines(
+    let series = scheduler_series(
         participants,
         effort,
         &places,
@@ -353,15 +429,15 @@ fn thread_scheduling(participants: &Participants, effort: Effort) -> Plan {
 }
 
 fn thread_create(participants: &Participants, effort: Effort) -> Plan {
-    const PARTS: [Entry; 6] = [
-        ("weft", "Weft fibers", "create", ""),
-        ("posix", "POSIX threads", "create", ""),
-        ("boost_fiber", "Boost.Fiber", "create", ""),
-        ("tasks", "may (coroutines)", "create-may", ""),
-        ("tasks", "tokio (tasks)", "create-tokio", ""),
-        ("argobots", "Argobots", "create", ""),
+    const CONTENDERS: [Contender; 6] = [
+        contender("weft", "Weft fibers", "create"),
+        contender("posix", "POSIX threads", "create"),
+        contender("boost_fiber", "Boost.Fiber", "create"),
+        contender("tasks", "may (coroutines)", "create-may"),
+        contender("tasks", "tokio (tasks)", "create-tokio"),
+        contender("argobots", "Argobots", "create"),
     ];
-    let series = series(participants, "", &PARTS, |program, verb| {
+    let series = series(participants, "", &CONTENDERS, |program, verb| {
         let count = if program.stem == "posix" { 200 } else { 10_000 };
         let task = Task::Program {
             program: program.index,
@@ -381,7 +457,7 @@ fn thread_create(participants: &Participants, effort: Effort) -> Plan {
 
 fn thread_signal(participants: &Participants, effort: Effort) -> Plan {
     let places = [1, 8, 64, 512, 4096, 16_384];
-    let series = scheduler_lines(
+    let series = scheduler_series(
         participants,
         effort,
         &places,

@@ -1,13 +1,13 @@
-//! What the datapath promises of itself, beside the sources' experiments: the cost of a packet, how it
+//! Experiments of what the datapath promises, beside those of the sources: the cost of a packet, how it
 //! grows, how exact shares and limits are, and its smallest parts alone.
 
 use std::time::Duration;
 
 use weft_net::client::Work;
 use weft_net::description::{Description, Run, WireDescription, WireDriver};
-use weft_net::measure::{Ground, Setting};
-use weft_net::micro::Micro;
 use weft_net::policy::Order;
+use weft_net_testbed::measure::{Setting, Testbed};
+use weft_net_testbed::micro::Micro;
 
 use crate::device::Device;
 use crate::experiment::{
@@ -172,10 +172,10 @@ fn cost(_: &Participants, effort: Effort) -> Plan {
                 let setting = Box::new(Setting {
                     description: echo(2, run, driver),
                     rates: vec![rate / 2; 2],
-                    ground: if system.is_some() {
-                        Ground::Veth
+                    testbed: if system.is_some() {
+                        Testbed::Veth
                     } else {
-                        Ground::Sockets
+                        Testbed::Sockets
                     },
                     apart: true,
                 });
@@ -230,10 +230,10 @@ fn cost_clients(_: &Participants, effort: Effort) -> Plan {
             let setting = Box::new(Setting {
                 description,
                 rates: vec![400 / clients as u64; clients],
-                ground: if run.is_some() {
-                    Ground::Veth
+                testbed: if run.is_some() {
+                    Testbed::Veth
                 } else {
-                    Ground::Sockets
+                    Testbed::Sockets
                 },
                 apart: true,
             });
@@ -284,7 +284,7 @@ fn hogs(clients: usize) -> Setting {
             clients
         ]),
         rates: vec![0; clients],
-        ground: Ground::Virtual,
+        testbed: Testbed::Virtual,
         apart: false,
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs of several hosts: how quickly they are formed, and what strangers cost them.
+//! Experiments with jobs of several hosts: how quickly they are formed, and what hostile connections cost them.
 
 use super::budget;
 use crate::experiment::{
@@ -8,14 +8,14 @@ use crate::experiment::{
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
 
-/// What is compared with: the same strangers at a port of their own, or none.
+/// The two controls: the same intruders at a port of their own, or none.
 pub(crate) const ELSEWHERE: &str = "against the same strangers elsewhere";
 pub(crate) const NOBODY: &str = "against no strangers";
 /// The panel of small messages, and that of large ones.
 pub(crate) const SMALL: &str = "8 B back and forth";
 pub(crate) const LARGE: &str = "windows of 8 × 1 MiB one way";
 
-/// What Hydra's own time is taken off.
+/// The variant less Hydra's own time.
 pub(crate) const OWN: &str = "under Hydra, its own part";
 
 /// The experiments, in the order of the page.
@@ -46,7 +46,7 @@ pub fn experiments() -> Vec<Experiment> {
                 "Data: back and forth each message is another one and each is looked at, in both runs; one way they are \
                  looked at after each sample. A job that ends, or delivers something else, fails the experiment.",
             ],
-            plan: strangers,
+            plan: intruders,
         },
         Experiment {
             id: "hosts-forming",
@@ -71,13 +71,13 @@ pub fn experiments() -> Vec<Experiment> {
     ]
 }
 
-fn strangers(participants: &Participants, effort: Effort) -> Plan {
+fn intruders(participants: &Participants, effort: Effort) -> Plan {
     let ours = participants
         .implementations
         .iter()
         .find(|one| one.role == Role::Ours);
     let mut series = Vec::new();
-    if let Some((member, implementation)) = ours.and_then(|one| Some((one, one.network?))) {
+    if let Some((ours, implementation)) = ours.and_then(|one| Some((one, one.over_tcp?))) {
         let job = JobKey {
             implementation,
             ranks: 2,
@@ -110,7 +110,7 @@ fn strangers(participants: &Participants, effort: Effort) -> Plan {
                 };
                 series.push(SeriesPlan {
                     role: Role::Ours,
-                    subject: member.name.clone(),
+                    subject: ours.name.clone(),
                     variant: variant.into(),
                     panel: panel.into(),
                     cells: rates.into_iter().map(cell).collect(),
@@ -124,7 +124,7 @@ fn strangers(participants: &Participants, effort: Effort) -> Plan {
             most: effort.pick(20, 200),
             time: effort.pick(Duration::from_millis(900), Duration::from_secs(30)),
             turn: 1,
-            // Several of the strangers come in each sample, also when they are few.
+            // Several of the intruders come in each sample, also when they are few.
             sample: effort.pick(Duration::from_millis(50), Duration::from_millis(100)),
             launches: effort.pick(1, 4),
             ..budget(effort)
@@ -141,11 +141,11 @@ fn forming(participants: &Participants, effort: Effort) -> Plan {
         .implementations
         .iter()
         .find_map(|one| one.hydra.clone());
-    for member in &participants.implementations {
-        let mut line = |role, subject: &str, variant: &str, way: Formation, less_launcher| {
+    for implementation in &participants.implementations {
+        let mut line = |role, subject: &str, variant: &str, formation: Formation, less_launcher| {
             let task = Task::Form {
-                implementation: member.index,
-                way,
+                implementation: implementation.index,
+                formation,
                 less_launcher,
             };
             series.push(SeriesPlan {
@@ -156,7 +156,7 @@ fn forming(participants: &Participants, effort: Effort) -> Plan {
                 cells: vec![(0.0, task)],
             });
         };
-        let (role, name) = (member.role, &*member.name);
+        let (role, name) = (implementation.role, &*implementation.name);
         if role == Role::Ours {
             line(role, name, "join", Formation::Join, false);
             line(role, name, "hosts", Formation::Hosts, false);
@@ -165,7 +165,7 @@ fn forming(participants: &Participants, effort: Effort) -> Plan {
             continue;
         };
         // Hydra starts ranks of those who understand it: ours, and those it belongs to.
-        if role == Role::Ours || member.hydra.is_some() {
+        if role == Role::Ours || implementation.hydra.is_some() {
             line(
                 role,
                 name,

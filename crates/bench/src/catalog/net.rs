@@ -1,4 +1,4 @@
-//! The experiments of the datapath: systems of weft-net under UDP load of 1472 bytes.
+//! Experiments of the datapath: systems of weft-net under UDP load of 1472 bytes.
 //!
 //! One measurement of a setting answers for throughput, processor time and round trips at once, so
 //! that the panels of a figure belong together.
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use weft_net::client::Work;
 use weft_net::description::{Description, DriverThreads, Run, WireDescription};
-use weft_net::measure::{Ground, Setting};
 use weft_net::policy::Order;
+use weft_net_testbed::measure::{Setting, Testbed};
 
 use crate::experiment::{
     Budget, Effort, Experiment, Metric, Origin, Participants, Plan, SeriesPlan, Task,
@@ -259,7 +259,7 @@ static ROWS: [Row; 16] = [
     },
 ];
 
-/// What every reader of these must know.
+/// Notes on all of these.
 const NOTES: [&str; 4] = [
     "x is what is asked of each client, y the payload of what came back or was sent unasked.",
     "virtual: a wire of 1 Gbit/s in the driver's thread, so the generator at its far end is part of the processor time; \
@@ -328,13 +328,19 @@ fn plan<const ROW: usize>(_cast: &Participants, effort: Effort) -> Plan {
     let milliseconds = effort.pick(if limited { 250 } else { 50 }, 1_000);
     let mut series = Vec::new();
     // Where the privilege for a veth is missing, the notes say so.
-    for ground in [Ground::Virtual, Ground::Veth] {
+    for testbed in [Testbed::Virtual, Testbed::Veth] {
         for variant in row.variants {
-            series.extend(series_of(row, variant, ground, &asked, milliseconds));
+            series.extend(series_of(row, variant, testbed, &asked, milliseconds));
         }
     }
     let first = &row.variants[0];
-    series.extend(series_of(row, first, Ground::Sockets, &asked, milliseconds));
+    series.extend(series_of(
+        row,
+        first,
+        Testbed::Sockets,
+        &asked,
+        milliseconds,
+    ));
     // Figure by figure, in the same order for all of them.
     series.sort_by_key(|line| PANELS.iter().position(|&panel| panel == line.panel));
     Plan {
@@ -356,19 +362,19 @@ fn plan<const ROW: usize>(_cast: &Participants, effort: Effort) -> Plan {
 fn series_of(
     row: &Row,
     variant: &Variant,
-    ground: Ground,
+    testbed: Testbed,
     asked: &[u64],
     milliseconds: u64,
 ) -> Vec<SeriesPlan> {
-    let sockets = ground == Ground::Sockets;
-    let (role, subject) = match ground {
-        Ground::Virtual => (Role::Ours, "Weft, virtual"),
-        Ground::Veth => (Role::Ours, "Weft, veth"),
-        Ground::Sockets => (Role::Device, "plain sockets, veth"),
+    let sockets = testbed == Testbed::Sockets;
+    let (role, subject) = match testbed {
+        Testbed::Virtual => (Role::Ours, "Weft, virtual"),
+        Testbed::Veth => (Role::Ours, "Weft, veth"),
+        Testbed::Sockets => (Role::Device, "plain sockets, veth"),
     };
     let setting = |x: u64| {
         let mut description = Description::of(&vec![Work::Echo; variant.clients]);
-        if ground == Ground::Veth {
+        if testbed == Testbed::Veth {
             description.run = Run::Processes;
             description.wire = WireDescription::Veth { driver: None };
         }
@@ -377,7 +383,7 @@ fn series_of(
         Setting {
             description,
             rates: (0..variant.clients).map(rate).collect(),
-            ground,
+            testbed,
             apart: false,
         }
     };

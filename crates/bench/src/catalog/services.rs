@@ -1,4 +1,4 @@
-//! Part A: the routines of the first source through mailboxes and portals, and over MPI.
+//! Experiments of part A: the routines of the first source through mailboxes and portals, and over MPI.
 
 use super::budget;
 use crate::device::Device;
@@ -138,30 +138,34 @@ fn series_of(
     cells: impl Fn(usize, &str) -> Vec<(f64, Task)>,
 ) -> Vec<SeriesPlan> {
     let mut series = Vec::new();
-    for member in &participants.implementations {
-        let ours = member.role == Role::Ours;
+    for implementation in &participants.implementations {
+        let ours = implementation.role == Role::Ours;
         let mut line = |variant: &str, index: Option<usize>, how: &str| {
             series.extend(index.map(|index| SeriesPlan {
-                role: member.role,
-                subject: member.name.clone(),
+                role: implementation.role,
+                subject: implementation.name.clone(),
                 variant: variant.into(),
                 panel: panel.into(),
                 cells: cells(index, how),
             }));
         };
-        let here = Some(member.index);
+        let here = Some(implementation.index);
         if ours {
             line("services", here, "via=services metric=wall");
             line("services, counter", here, "via=services metric=counter");
             line(
                 "services over TCP",
-                member.network,
+                implementation.over_tcp,
                 "via=services metric=wall",
             );
         }
         line("MPI", here, "via=mpi metric=wall");
         if effort.pick(ours, true) {
-            line("MPI over TCP", member.network, "via=mpi metric=wall");
+            line(
+                "MPI over TCP",
+                implementation.over_tcp,
+                "via=mpi metric=wall",
+            );
         }
     }
     series
@@ -230,10 +234,10 @@ fn one_way(
         }
     };
     let mut series = Vec::new();
-    for member in participants
+    for implementation in participants
         .implementations
         .iter()
-        .filter(|member| member.role == Role::Ours)
+        .filter(|implementation| implementation.role == Role::Ours)
     {
         for (variant, ranks, ports) in [
             ("services", 2, 0),
@@ -241,7 +245,7 @@ fn one_way(
             ("services, 15 idle peers more", NODES + 1, 0),
         ] {
             let job = JobKey {
-                implementation: member.index,
+                implementation: implementation.index,
                 ranks,
                 multiple: false,
             };
@@ -260,8 +264,8 @@ fn one_way(
                 )
             };
             series.push(SeriesPlan {
-                role: member.role,
-                subject: member.name.clone(),
+                role: implementation.role,
+                subject: implementation.name.clone(),
                 variant: variant.into(),
                 panel: panel.into(),
                 cells: sizes.iter().map(task).collect(),

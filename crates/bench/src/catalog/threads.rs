@@ -1,4 +1,4 @@
-//! Many threads a side, each with a tag of its own: the last two figures of part C.
+//! Experiments with many threads a side, each with a tag of its own: the last two figures of part C.
 
 use super::{budget, per_implementation, powers};
 use crate::experiment::{
@@ -8,7 +8,7 @@ use crate::experiment::{
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
 
-/// What both say on the page.
+/// Note on both.
 const HOW: &str = "Two ranks; each thread of one plays ping-pong with its like at the other, known by its tag. The \
      time of a message is that of the whole run over all messages of all threads, both ways, so it does not \
      grow with the number of threads by itself. Threads are made outside of the time that is taken.";
@@ -136,8 +136,8 @@ fn series(
             "",
             |implementation| {
                 let mut implementations = participants.implementations.iter();
-                let member = implementations.find(|member| member.index == implementation);
-                let role = member.map_or(Role::Peer, |member| member.role);
+                let found = implementations.find(|one| one.index == implementation);
+                let role = found.map_or(Role::Peer, |found| found.role);
                 places(role, fibers)
                     .into_iter()
                     .map(|place| (place as f64, cell(implementation, place, fibers)))

@@ -1,4 +1,4 @@
-//! The matching table under the loop of `peers/hash.hpp`.
+//! Matching table under the loop of `peers/hash.hpp`.
 
 use super::{Request, mean_of_threads, random_of, sweep};
 use anyhow::{Context, Result, bail};
@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 use weft_matching::concurrent::{Insertion, Key, Side, Table, Value};
 
-/// What a run does with its table.
+/// Operations of a run on its table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Insert,

@@ -1,4 +1,4 @@
-//! The packet pool under the loop of `peers/pool.hpp`.
+//! Packet pool under the loop of `peers/pool.hpp`.
 
 use super::{Request, mean_of_threads, random_of};
 use anyhow::{Context, Result, bail};

@@ -1,22 +1,26 @@
-//! One question to one subject: what a turn does for each kind of [`Task`].
+//! Questions: what a turn does for each kind of [`Task`].
 
 use super::{Cell, Harness};
-use crate::experiment::{Budget, Convert, Formation, JobKey, Repeat, Task};
+use crate::experiment::{Budget, Convert, Effort, Formation, JobKey, Repeat, Task};
 use crate::hosts::Hosts;
-use crate::job::{Job, timed};
+use crate::job::{Job, JobPool};
+use crate::process::timed;
 use anyhow::{Context, Result};
 use std::time::Duration;
 
-impl Harness<'_> {
+impl<'a> Harness<'a> {
     /// Samples of one turn, in the unit of y.
     pub(super) fn ask(&mut self, cell: &mut Cell<'_>, budget: &Budget) -> Result<Vec<f64>> {
-        match cell.task {
+        match cell.task() {
             Task::Request {
                 job,
                 request,
                 repeat,
                 convert,
-            } => self.request(cell, budget, *job, request, *repeat, *convert),
+            } => {
+                let found = self.requests().ask(cell, budget, *job, request, *repeat)?;
+                Ok(converted(found, *convert))
+            }
             Task::Attacked {
                 job,
                 request,
@@ -29,37 +33,30 @@ impl Harness<'_> {
                 operations,
                 convert,
             } => {
-                cell.iterations = *operations;
+                cell.set_iterations(*operations);
                 // A library of others that hangs now and then is not waited for long.
                 let limit = Duration::from_secs(self.effort.pick(2, 120));
-                let warmup = usize::from(!cell.in_this_launch);
+                let warmup = usize::from(!cell.is_warm());
                 let request = format!("{request} runs={}", budget.turn + warmup);
                 let program = &mut self.programs[*program];
                 let samples = program.ask(&request, limit)?;
-                Ok(samples
-                    .into_iter()
-                    .skip(warmup)
-                    .map(|sample| convert.apply(sample))
-                    .collect())
+                Ok(converted(samples.into_iter().skip(warmup), *convert))
             }
             Task::Device {
                 device,
                 size,
                 convert,
             } => {
-                if cell.iterations == 0 {
+                if cell.iterations() == 0 {
                     let tried = device.sample(*size, 2, 20, 1)?;
-                    cell.iterations = iterations_for(tried[0], budget.sample);
+                    cell.set_iterations(iterations_for(tried[0], budget.sample));
                 }
-                let samples =
-                    device.sample(*size, cell.iterations / 4 + 1, cell.iterations, budget.turn)?;
-                Ok(samples
-                    .into_iter()
-                    .map(|sample| convert.apply(sample))
-                    .collect())
+                let iterations = cell.iterations();
+                let samples = device.sample(*size, iterations / 4 + 1, iterations, budget.turn)?;
+                Ok(converted(samples, *convert))
             }
             Task::Published(value) => {
-                cell.iterations = 1;
+                cell.set_iterations(1);
                 Ok(vec![*value; budget.least])
             }
             Task::Net {
@@ -67,46 +64,47 @@ impl Harness<'_> {
                 metric,
                 milliseconds,
             } => {
-                cell.iterations = 1;
+                cell.set_iterations(1);
                 let limit = Duration::from_millis(*milliseconds);
                 let start = weft_net::command::start();
                 let known = self.measured.entry(format!("{setting:?}")).or_default();
-                if known.len() <= cell.samples.len() {
-                    known.push(weft_net::measure::measure(setting, limit, &start)?);
+                if known.len() <= cell.taken() {
+                    known.push(weft_net_testbed::measure::measure(setting, limit, &start)?);
                 }
-                Ok(vec![metric.of(&known[cell.samples.len()])])
+                Ok(vec![metric.of(&known[cell.taken()])])
             }
             Task::Launch {
                 implementation,
                 ranks,
             } => {
-                let member = &self.implementations[*implementation];
+                let implementation = self.jobs.implementation(*implementation);
                 let limit = Duration::from_secs(60);
-                let start = || timed(member.command(*ranks, self.cores), limit);
-                if cell.iterations == 0 {
-                    cell.iterations = 1;
+                let start = || timed(implementation.command(*ranks, self.jobs.cores()), limit);
+                if cell.iterations() == 0 {
+                    cell.set_iterations(1);
                     start()?; // the first one reads files that later ones find in memory
                 }
                 Ok(vec![start()?.as_secs_f64() * 1e3])
             }
             Task::Form {
                 implementation,
-                way,
+                formation,
                 less_launcher,
             } => {
-                let member = &self.implementations[*implementation];
+                let implementation = self.jobs.implementation(*implementation);
                 let hosts = match &self.hosts {
                     Some(hosts) => hosts,
                     None => self.hosts.insert(Hosts::new()?),
                 };
-                let form =
-                    |way: &Formation| anyhow::Ok(hosts.form(member, way)?.as_secs_f64() * 1e3);
-                if cell.iterations == 0 {
-                    cell.iterations = 1;
-                    form(way)?; // as of Task::Launch
+                let form = |formation: &Formation| {
+                    anyhow::Ok(hosts.form(implementation, formation)?.as_secs_f64() * 1e3)
+                };
+                if cell.iterations() == 0 {
+                    cell.set_iterations(1);
+                    form(formation)?; // as of Task::Launch
                 }
-                let whole = form(way)?;
-                match way {
+                let whole = form(formation)?;
+                match formation {
                     Formation::Hydra(hydra) if *less_launcher => {
                         Ok(vec![whole - form(&Formation::HydraAlone(hydra.clone()))?])
                     }
@@ -114,87 +112,38 @@ impl Harness<'_> {
                 }
             }
             Task::Memory { job } => {
-                cell.iterations = 1;
+                cell.set_iterations(1);
                 let limit = Duration::from_secs(self.effort.pick(20, 120));
-                let resident = self.pool.job(*job, self.implementations, self.cores)?;
+                let resident = self.jobs.job(*job)?;
                 resident.request("settle", limit)?;
                 let found = resident.memory();
                 // Alone in memory: pages shared with a job of another turn would be counted in part.
-                self.pool.retire(self.implementations);
+                self.jobs.retire();
                 found
             }
             Task::TwoJobs {
                 implementation,
                 milliseconds,
             } => {
-                cell.iterations = 1;
+                cell.set_iterations(1);
                 self.two_jobs(*implementation, *milliseconds)
             }
         }
     }
 
-    pub(super) fn request(
-        &mut self,
-        cell: &mut Cell<'_>,
-        budget: &Budget,
-        key: JobKey,
-        request: &str,
-        repeat: Repeat,
-        convert: Convert,
-    ) -> Result<Vec<f64>> {
-        let limit = Duration::from_secs(self.effort.pick(10, 600));
-        let job = self.pool.job(key, self.implementations, self.cores)?;
-        let mut ask = |warmup: u64, iterations: u64, samples: usize| {
-            job.request(
-                &format!("{request} warmup={warmup} iterations={iterations} samples={samples}"),
-                limit,
-            )
-        };
-        let mut attempt = || {
-            let warmup = match repeat {
-                Repeat::Exactly(count) => {
-                    cell.iterations = count;
-                    if cell.in_this_launch {
-                        count / 20
-                    } else {
-                        count / 5 + 1
-                    }
-                }
-                Repeat::Timed if cell.iterations == 0 => {
-                    let tried = ask(1, 1, 1)?[0];
-                    let guess = iterations_for(tried, budget.sample / 10);
-                    // What is slow at once is not tried longer; what is fast is timed when warm.
-                    let tried = if guess > 1 {
-                        ask(guess / 2, guess, 1)?[0]
-                    } else {
-                        tried
-                    };
-                    cell.iterations = iterations_for(tried, budget.sample);
-                    cell.iterations / 10
-                }
-                Repeat::Timed => cell.iterations / 5,
-            }
-            .max(1);
-            // A turn lasts about as long for slow operations as for fast ones.
-            let turn = if cell.iterations == 1 { 1 } else { budget.turn };
-            ask(warmup, cell.iterations, turn)
-        };
-        match attempt() {
-            Ok(samples) => Ok(samples
-                .into_iter()
-                .map(|sample| convert.apply(sample))
-                .collect()),
-            Err(error) => {
-                self.pool.discard(key);
-                Err(error)
-            }
-        }
+    /// Requests to the resident jobs.
+    pub(super) fn requests(&mut self) -> Requests<'_, 'a> {
+        Requests::new(&mut self.jobs, self.effort)
     }
 
     /// Two jobs of one rank compute at the same time; the smaller share of a core.
     fn two_jobs(&mut self, implementation: usize, milliseconds: u64) -> Result<Vec<f64>> {
-        let launch = || Job::launch(&self.implementations[implementation], 1, false, self.cores);
-        let mut jobs = [launch()?, launch()?];
+        let key = JobKey {
+            implementation,
+            ranks: 1,
+            multiple: false,
+        };
+        let mut jobs = [self.jobs.launch(key)?, self.jobs.launch(key)?];
         let limit =
             Duration::from_millis(milliseconds) + Duration::from_secs(self.effort.pick(20, 60));
         let request = format!("burn milliseconds={milliseconds} samples=4");
@@ -203,7 +152,7 @@ impl Harness<'_> {
         }
         let shares: Vec<Vec<f64>> = jobs
             .iter_mut()
-            .map(|job| job.collect(limit))
+            .map(|job: &mut Job| job.collect(limit))
             .collect::<Result<_>>()?;
         for job in jobs {
             job.end().context("one of two jobs")?;
@@ -211,6 +160,88 @@ impl Harness<'_> {
         let least =
             |(one, other): (&f64, &f64)| 100.0 * one.min(*other) / (milliseconds as f64 * 1e6);
         Ok(shares[0].iter().zip(&shares[1]).map(least).collect())
+    }
+}
+
+/// Samples in the unit of y.
+fn converted(samples: impl IntoIterator<Item = f64>, convert: Convert) -> Vec<f64> {
+    let samples = samples.into_iter();
+    samples.map(|sample| convert.apply(sample)).collect()
+}
+
+/// Requests to resident jobs, each a number of iterations that fills a sample.
+pub(super) struct Requests<'h, 'a> {
+    jobs: &'h mut JobPool<'a>,
+    /// How long an answer may take.
+    limit: Duration,
+}
+
+impl<'h, 'a> Requests<'h, 'a> {
+    /// Requests to the jobs of this pool.
+    pub fn new(jobs: &'h mut JobPool<'a>, effort: Effort) -> Self {
+        let limit = Duration::from_secs(effort.pick(10, 600));
+        Self { jobs, limit }
+    }
+
+    /// Samples of one turn, in nanoseconds per operation. A job that fails is killed.
+    pub fn ask(
+        &mut self,
+        cell: &mut Cell<'_>,
+        budget: &Budget,
+        key: JobKey,
+        request: &str,
+        repeat: Repeat,
+    ) -> Result<Vec<f64>> {
+        let job = self.jobs.job(key)?;
+        let found = Self::turn(job, cell, budget, request, repeat, self.limit);
+        if found.is_err() {
+            self.jobs.discard(key);
+        }
+        found
+    }
+
+    fn turn(
+        job: &mut Job,
+        cell: &mut Cell<'_>,
+        budget: &Budget,
+        request: &str,
+        repeat: Repeat,
+        limit: Duration,
+    ) -> Result<Vec<f64>> {
+        let mut ask = |warmup: u64, iterations: u64, samples: usize| {
+            job.request(
+                &format!("{request} warmup={warmup} iterations={iterations} samples={samples}"),
+                limit,
+            )
+        };
+        let warmup = match repeat {
+            Repeat::Exactly(count) => {
+                cell.set_iterations(count);
+                if cell.is_warm() {
+                    count / 20
+                } else {
+                    count / 5 + 1
+                }
+            }
+            Repeat::Timed if cell.iterations() == 0 => {
+                let tried = ask(1, 1, 1)?[0];
+                let guess = iterations_for(tried, budget.sample / 10);
+                // What is slow at once is not tried longer; what is fast is timed when warm.
+                let tried = if guess > 1 {
+                    ask(guess / 2, guess, 1)?[0]
+                } else {
+                    tried
+                };
+                cell.set_iterations(iterations_for(tried, budget.sample));
+                cell.iterations() / 10
+            }
+            Repeat::Timed => cell.iterations() / 5,
+        }
+        .max(1);
+        // A turn lasts about as long for slow operations as for fast ones.
+        let iterations = cell.iterations();
+        let turn = if iterations == 1 { 1 } else { budget.turn };
+        ask(warmup, iterations, turn)
     }
 }
 

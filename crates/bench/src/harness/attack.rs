@@ -1,22 +1,110 @@
-//! A request to a job while strangers connect to it, or elsewhere on the same machine.
+//! Requests to a job while intruders connect to its ports, or to a port of their own on the same machine.
+//!
+//! The two are measured one right after the other, each first in every other turn: what else happens on the
+//! machine hits both alike.
 
-use super::{Attacked, Cell, Harness};
-use crate::experiment::{Budget, Control, Convert, JobKey, Repeat};
+use super::ask::Requests;
+use super::{Cell, Harness};
+use crate::experiment::{Budget, Control, JobKey, Repeat};
+use crate::job::JobPool;
+use crate::program::Program;
 use anyhow::{Result, bail};
 use std::time::Duration;
 
-/// How long the strangers may take to answer.
+/// Longest time that the intruders may take to answer.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Which part of the rate that was asked for must have been reached.
 const REACHED: f64 = 0.9;
 
-/// How often that is tried.
+/// Number of attempts to reach it.
 const ATTEMPTS: usize = 4;
 
+/// The process that attacks a job (`crate::intruders`), and the job that it knows.
+pub(super) struct Intruders {
+    program: Program,
+    /// A job whose first words were overheard, and where its ranks listen, as the process is told.
+    overheard: Option<(JobKey, String)>,
+}
+
+/// An attack: where intruders connect to, and how often each second.
+#[derive(Clone, Copy)]
+struct Attack<'a> {
+    rate: u32,
+    /// `at=ADDRESS,…`; empty: a port of their own.
+    at: &'a str,
+}
+
+impl Intruders {
+    /// Nobody yet: the process is started when it is needed.
+    pub fn new() -> Self {
+        Self {
+            program: Program::intruders(),
+            overheard: None,
+        }
+    }
+
+    /// Ends the process.
+    pub fn stop(&mut self) {
+        self.forget();
+        self.program.stop();
+    }
+
+    /// Forgets the job that was overheard: it has ended.
+    pub fn forget(&mut self) {
+        self.overheard = None;
+    }
+
+    /// Where the ranks of a job listen, as the process is told. The first time it is started, and then the
+    /// job, whose first words it overhears. Where that is not allowed it says something else in their place,
+    /// and a complaint tells.
+    fn overhear(&mut self, key: JobKey, jobs: &mut JobPool<'_>) -> Result<String> {
+        if let Some((known, at)) = &self.overheard
+            && *known == key
+        {
+            return Ok(at.clone());
+        }
+        self.stop();
+        jobs.end(key)?;
+        self.program.start()?;
+        let ranks = jobs.job(key)?;
+        ranks.request("pingpong size=8 iterations=1 samples=1", LIMIT)?;
+        let all: Vec<String> = ranks.listening()?.iter().map(ToString::to_string).collect();
+        let at = format!("at={}", all.join(","));
+        if let Err(error) = self.program.ask(&format!("record {at}"), LIMIT) {
+            jobs.complain(format!(
+                "in place of replayed handshakes strangers sent garbage of the same length: {error:#}"
+            ));
+        }
+        self.overheard = Some((key, at.clone()));
+        Ok(at)
+    }
+
+    /// What `measure` finds while intruders connect. `None`: they could not, at that rate.
+    fn during<T>(
+        &mut self,
+        attack: Attack<'_>,
+        measure: impl FnOnce() -> Result<T>,
+    ) -> Result<Option<T>> {
+        let Attack { rate, at } = attack;
+        self.program
+            .ask(&format!("attack rate={rate} {at}"), LIMIT)?;
+        let found = measure();
+        let tally = self.program.ask("stop", LIMIT);
+        if found.is_err() {
+            self.forget();
+        }
+        let found = found?;
+        let [made, _refused, seconds] = tally?[..] else {
+            bail!("the strangers did not say what they did");
+        };
+        let reached = made >= REACHED * f64::from(rate) * seconds - 1.0;
+        Ok(Some(found).filter(|_| reached))
+    }
+}
+
 impl Harness<'_> {
-    /// How many times as long it takes when the ranks' ports are attacked. The two are measured one right
-    /// after the other, each first in every other turn: what else happens on the machine hits both alike.
+    /// Time under attack over time without: how many times as long an operation takes.
     pub(super) fn under_attack(
         &mut self,
         cell: &mut Cell<'_>,
@@ -26,91 +114,43 @@ impl Harness<'_> {
         rate: u32,
         control: Control,
     ) -> Result<Vec<f64>> {
-        let at = match &self.attacked {
-            Some(known) if known.job == job => format!("at={}", known.at),
-            _ => format!("at={}", self.overhear(job)?),
-        };
-        let attack = Some((rate, &*at));
+        let at = self.intruders.overhear(job, &mut self.jobs)?;
+        let attack = Some(Attack { rate, at: &at });
         let control = match control {
-            Control::Elsewhere => Some((rate, "")),
+            Control::Elsewhere => Some(Attack { rate, at: "" }),
             Control::Nobody => None,
         };
         let once = Budget { turn: 1, ..*budget };
-        if cell.iterations == 0 {
+        // The time of one operation meanwhile.
+        let mut time = |cell: &mut Cell<'_>, attack: Option<Attack<'_>>| {
+            let jobs = &mut self.jobs;
+            let mut measure = || {
+                let mut requests = Requests::new(jobs, self.effort);
+                requests.ask(cell, &once, job, request, Repeat::Timed)
+            };
+            let samples = match attack {
+                Some(attack) => self.intruders.during(attack, measure)?,
+                None => Some(measure()?),
+            };
+            anyhow::Ok(samples.and_then(|samples| samples.first().copied()))
+        };
+        if cell.iterations() == 0 {
             // Finds out how many of them fill a sample.
-            self.beside(cell, &once, job, request, control)?;
+            time(cell, control)?;
         }
-        let is_first = cell.samples.len().is_multiple_of(2);
-        for attempt in 1.. {
+        let is_first = cell.taken().is_multiple_of(2);
+        for _ in 0..ATTEMPTS {
             let mut times = [None; 2];
             for is_attacked in [is_first, !is_first] {
-                let strangers = if is_attacked { attack } else { control };
-                times[usize::from(is_attacked)] =
-                    self.beside(cell, &once, job, request, strangers)?;
+                let who = if is_attacked { attack } else { control };
+                times[usize::from(is_attacked)] = time(cell, who)?;
             }
-            match times {
-                [Some(without), Some(with)] => return Ok(vec![with / without]),
-                _ if attempt < ATTEMPTS => {}
-                _ => break,
+            if let [Some(without), Some(with)] = times {
+                return Ok(vec![with / without]);
             }
         }
         bail!(
             "strangers could not connect {rate} times a second, {ATTEMPTS} times: other work keeps them from it"
         )
-    }
-
-    /// The time of one operation while strangers connect: so many a second, where. `None`: they could not.
-    fn beside(
-        &mut self,
-        cell: &mut Cell<'_>,
-        budget: &Budget,
-        job: JobKey,
-        request: &str,
-        strangers: Option<(u32, &str)>,
-    ) -> Result<Option<f64>> {
-        let (repeat, convert) = (Repeat::Timed, Convert::Nanoseconds);
-        let Some((rate, at)) = strangers else {
-            let samples = self.request(cell, budget, job, request, repeat, convert)?;
-            return Ok(samples.first().copied());
-        };
-        self.strangers
-            .ask(&format!("attack rate={rate} {at}"), LIMIT)?;
-        let samples = self.request(cell, budget, job, request, repeat, convert);
-        let tally = self.strangers.ask("stop", LIMIT);
-        if samples.is_err() {
-            self.attacked = None;
-        }
-        let samples = samples?;
-        let [made, _refused, seconds] = tally?[..] else {
-            bail!("the strangers did not say what they did");
-        };
-        let reached = made >= REACHED * f64::from(rate) * seconds - 1.0;
-        Ok(samples.first().copied().filter(|_| reached))
-    }
-
-    /// Starts the strangers, then the job, whose first words they overhear. Where that is not allowed they
-    /// say something else in their place, and a note tells.
-    fn overhear(&mut self, job: JobKey) -> Result<String> {
-        self.attacked = None;
-        self.strangers.stop();
-        self.pool.end(job)?;
-        self.strangers.start()?;
-        let ranks = self.pool.job(job, self.implementations, self.cores)?;
-        ranks.request("pingpong size=8 iterations=1 samples=1", LIMIT)?;
-        let all: Vec<String> = ranks.listening()?.iter().map(ToString::to_string).collect();
-        let at = all.join(",");
-        if let Err(error) = self.strangers.ask(&format!("record at={at}"), LIMIT) {
-            let note = format!(
-                "in place of replayed handshakes strangers sent garbage of the same length: {error:#}"
-            );
-            if !self.pool.complaints.contains(&note) {
-                self.pool.complaints.push(note);
-            }
-        }
-        self.attacked = Some(Attacked {
-            job,
-            at: at.clone(),
-        });
-        Ok(at)
     }
 }

@@ -1,9 +1,8 @@
-//! What a run leaves: series with their points, and notes on how it went.
+//! Outcome of a run: series with their points, and notes on how it went.
 
 use super::Cell;
 use crate::experiment::{Budget, SeriesPlan};
-use crate::results::{Point, Series};
-use crate::statistics::Statistics;
+use crate::results::Series;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,8 +10,8 @@ use std::time::Duration;
 pub(super) fn failures(cells: &[Cell<'_>], series: &[SeriesPlan]) -> Vec<String> {
     let mut reasons: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
     for cell in cells {
-        if let Some(why) = &cell.failed {
-            let line = &series[cell.line];
+        if let Some(why) = cell.failure() {
+            let line = &series[cell.series()];
             let name = if line.panel.is_empty() {
                 line.name()
             } else {
@@ -21,7 +20,7 @@ pub(super) fn failures(cells: &[Cell<'_>], series: &[SeriesPlan]) -> Vec<String>
             reasons
                 .entry((name, why))
                 .or_default()
-                .push(format!("{}", cell.x));
+                .push(format!("{}", cell.x()));
         }
     }
     reasons
@@ -32,20 +31,12 @@ pub(super) fn failures(cells: &[Cell<'_>], series: &[SeriesPlan]) -> Vec<String>
 
 /// One sentence on how it was measured and what was reached.
 pub(super) fn protocol(cells: &[Cell<'_>], budget: &Budget, took: Duration) -> String {
-    let good: Vec<&Cell<'_>> = cells
-        .iter()
-        .filter(|cell| !cell.samples.is_empty())
-        .collect();
-    let settled = good
-        .iter()
-        .filter(|cell| {
-            Statistics::of(&cell.samples).is_some_and(|found| found.relative_error() < budget.aim)
-        })
-        .count();
+    let good: Vec<&Cell<'_>> = cells.iter().filter(|cell| cell.taken() > 0).collect();
+    let settled = good.iter().filter(|cell| cell.is_settled(budget)).count();
     format!(
         "{} samples in {:.1} s, {} launch{} of each job; cells visited in random order; standard error under {} % \
          reached by {settled} of {} points.",
-        good.iter().map(|cell| cell.samples.len()).sum::<usize>(),
+        good.iter().map(|cell| cell.taken()).sum::<usize>(),
         took.as_secs_f64(),
         budget.launches,
         if budget.launches == 1 { "" } else { "es" },
@@ -54,6 +45,7 @@ pub(super) fn protocol(cells: &[Cell<'_>], budget: &Budget, took: Duration) -> S
     )
 }
 
+/// The series that have a point, with their points, x rising.
 pub(super) fn series_of(
     series: &[SeriesPlan],
     cells: Vec<Cell<'_>>,
@@ -71,13 +63,8 @@ pub(super) fn series_of(
         })
         .collect();
     for cell in cells {
-        series[cell.line].points.extend(Point::new(
-            cell.x,
-            &cell.samples,
-            cell.iterations,
-            cell.launches,
-            budget.aim,
-        ));
+        let index = cell.series();
+        series[index].points.extend(cell.into_point(budget));
     }
     for one in &mut series {
         one.points.sort_by(|left, right| left.x.total_cmp(&right.x));

@@ -1,14 +1,12 @@
 //! The conformance suite can fail: each way of breaking a fabric is found by the property that is for
-//! it. What would be found by waiting in vain is left out, since that takes its time.
+//! it. What would be found by waiting for what never comes is left out, since that takes its time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::time::Duration;
 
 use weft_fabric::conformance::{Stage, Wrapped, mailboxes, portals, syncs};
 use weft_fabric::{
-    Bell, Fabric, Head, Limits, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink,
-    SyncKey, Token, Uses,
+    Fabric, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink, SyncKey,
+    Token, Uses, forward_fabric,
 };
 
 use super::group;
@@ -89,29 +87,8 @@ impl Sink for Hands<'_> {
 }
 
 impl Fabric for Broken {
-    fn me(&self) -> Peer {
-        self.inner.me()
-    }
-
-    fn peers(&self) -> u32 {
-        self.inner.peers()
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn bell(&self) -> Arc<dyn Bell> {
-        self.inner.bell()
-    }
-
-    fn now(&self) -> Duration {
-        self.inner.now()
-    }
-
-    fn route(&self, peer: Peer) -> &'static str {
-        self.inner.route(peer)
-    }
+    forward_fabric!(self => self.inner; me, peers, limits, bell, now, route, offer, is_flushed,
+        farewell);
 
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
         self.sends += 1;
@@ -189,10 +166,6 @@ impl Fabric for Broken {
         self.inner.grant(region, to, rights, uses)
     }
 
-    fn offer(&mut self, to: Peer, token: Token) {
-        self.inner.offer(to, token);
-    }
-
     fn revoke(&mut self, token: Token) -> bool {
         match self.breach {
             Breach::RevokesNothing => {
@@ -233,7 +206,7 @@ impl Fabric for Broken {
         source: Region,
         operation: Operation,
     ) -> Result<Posted> {
-        // The place of a grant without its generation.
+        // The slot of a grant without its generation.
         if self.is(Breach::TokensComeAgain) {
             for generation in (0..200).rev() {
                 let token = Token((token.0 & 0xFFFF_FFFF) | generation << 32);

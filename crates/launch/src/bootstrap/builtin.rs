@@ -7,16 +7,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weft_sys::{MemoryFile, descriptor, lifeline, passing};
 
-use super::environment::Place;
+use super::environment::RankEnvironment;
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher};
-use crate::control::{ANSWER, Answer, Message};
+use crate::control::{ANSWER, Answer, Message, Told};
 use weft_secure::Key;
 
 /// A rank that our own launcher started.
 #[derive(Debug)]
 pub struct Builtin {
-    place: Place,
+    environment: RankEnvironment,
     hosts: HostMap,
     /// `None` if all ranks are on one host.
     key: Option<Key>,
@@ -30,24 +30,24 @@ pub struct Builtin {
 
 impl Builtin {
     /// Takes over the descriptors that the launcher has left open.
-    pub fn join(place: Place) -> Result<Self, BootstrapError> {
+    pub fn join(environment: RankEnvironment) -> Result<Self, BootstrapError> {
         let take = |number: RawFd| {
-            descriptor::inherited(number).map_err(|error| gone(&place, &error.to_string()))
+            descriptor::inherited(number).map_err(|error| gone(&environment, &error.to_string()))
         };
-        let segment = take(place.job)?;
+        let segment = take(environment.job)?;
         // Not just open: the very thing. A program in between may have closed it and opened another.
         let segment = MemoryFile::adopt(segment)
-            .map_err(|error| gone(&place, &error.to_string()))?
+            .map_err(|error| gone(&environment, &error.to_string()))?
             .into_descriptor();
-        let control = take(place.control)?;
-        let lifeline = take(place.lifeline)?;
+        let control = take(environment.control)?;
+        let lifeline = take(environment.lifeline)?;
         lifeline::tie(&lifeline).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => taken(&place, &error),
-            _ => gone(&place, &error.to_string()),
+            ErrorKind::AlreadyExists => taken(&environment, &error),
+            _ => gone(&environment, &error.to_string()),
         })?;
         let mut rank = Self {
-            place,
-            hosts: HostMap::single(place.size, &name_of_this_host()),
+            environment,
+            hosts: HostMap::single(environment.size, &name_of_this_host()),
             key: None,
             segment: Mutex::new(Some(segment)),
             control,
@@ -55,8 +55,8 @@ impl Builtin {
             _lifeline: lifeline,
         };
         // Ranks of a job on one host have nothing to ask.
-        if place.local_size != place.size {
-            let (key, hosts) = places(place.size, |question| rank.ask(question))?;
+        if environment.local_size != environment.size {
+            let (key, hosts) = ask_hosts(environment.size, |question| rank.ask(question))?;
             (rank.hosts, rank.key) = (hosts, Some(key));
         }
         Ok(rank)
@@ -67,7 +67,7 @@ impl Builtin {
     /// Asks the launcher, and waits for the answer.
     fn ask(&self, question: &Message) -> Result<Answer, BootstrapError> {
         let _turn = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        let lost = |error: std::io::Error| gone(&self.place, &error.to_string());
+        let lost = |error: std::io::Error| gone(&self.environment, &error.to_string());
         question.send(&self.control).map_err(lost)?;
         let mut bytes = vec![0; ANSWER];
         let (count, _) = passing::receive(&self.control, &mut bytes).map_err(lost)?;
@@ -75,21 +75,21 @@ impl Builtin {
             BootstrapError::new(format!(
                 "the launcher's answer to rank {} cannot be understood ({count} bytes): mpiexec and the \
                  library must be of the same release of Weft",
-                self.place.rank
+                self.environment.rank
             ))
         })
     }
 }
 
 /// Asks where the ranks of a job are, part by part.
-fn places(
+fn ask_hosts(
     ranks: u32,
     ask: impl Fn(&Message) -> Result<Answer, BootstrapError>,
 ) -> Result<(Key, HostMap), BootstrapError> {
     let mut text = String::new();
     loop {
-        let answer = ask(&Message::AskPlaces { from: text.len() })?;
-        let Answer::Places { key, total, part } = answer else {
+        let answer = ask(&Message::AskHosts { from: text.len() })?;
+        let Answer::Hosts { key, total, part } = answer else {
             return Err(unexpected("where the other ranks are", &answer));
         };
         text += &part;
@@ -124,32 +124,32 @@ fn unexpected(asked: &str, answer: &Answer) -> BootstrapError {
 }
 
 /// The variables are there, the launcher is not.
-fn gone(place: &Place, reason: &str) -> BootstrapError {
+fn gone(environment: &RankEnvironment, reason: &str) -> BootstrapError {
     BootstrapError::new(format!(
         "the environment says that this process is rank {} of {} of a Weft job, but the way to its \
          launcher is gone: {reason}. A program between mpiexec and this one has closed the \
          descriptors (in Python: subprocess with close_fds=False keeps them), or the variables were \
          kept from an earlier job; remove all variables named WEFT_… to run the program alone",
-        place.rank, place.size
+        environment.rank, environment.size
     ))
 }
 
 /// Another process is this rank.
-fn taken(place: &Place, reason: &std::io::Error) -> BootstrapError {
+fn taken(environment: &RankEnvironment, reason: &std::io::Error) -> BootstrapError {
     BootstrapError::new(format!(
         "a second process claims to be rank {} of {}: {reason}. One process of each rank may \
          initialise MPI; start further ones with mpiexec -n",
-        place.rank, place.size
+        environment.rank, environment.size
     ))
 }
 
 impl Launcher for Builtin {
     fn rank(&self) -> u32 {
-        self.place.rank
+        self.environment.rank
     }
 
     fn appnum(&self) -> u32 {
-        self.place.appnum
+        self.environment.appnum
     }
 
     fn hosts(&self) -> &HostMap {
@@ -193,16 +193,16 @@ impl Launcher for Builtin {
 
     // If the launcher is gone, the lifeline ends us at this very moment: nothing to be done about it.
     fn initialised(&self) {
-        let _ = Message::Initialised.send(&self.control);
+        let _ = Message::Told(Told::Initialised).send(&self.control);
     }
 
     fn finalised(&self) {
-        let _ = Message::Finalised.send(&self.control);
+        let _ = Message::Told(Told::Finalised).send(&self.control);
     }
 
     fn abort(&self, code: i32, text: &str) {
         let text = text.to_owned();
-        let _ = Message::Abort { code, text }.send(&self.control);
+        let _ = Message::Told(Told::Abort { code, text }).send(&self.control);
     }
 }
 
@@ -290,7 +290,7 @@ mod tests {
 
     /// However many ranks there are: of each answer, as much as a socket takes.
     #[test]
-    fn places_of_any_number_of_ranks_are_told() {
+    fn hosts_of_any_number_of_ranks_are_told() {
         use super::*;
         use weft_sys::descriptor::{Carries, socket_pair};
         const RANKS: u32 = 9000;
@@ -305,17 +305,17 @@ mod tests {
             question.send(&rank).map_err(lost)?;
             let mut bytes = vec![0; ANSWER];
             let (count, _) = passing::receive(&launcher, &mut bytes).map_err(lost)?;
-            let Some(Message::AskPlaces { from }) = Message::decode(&bytes[..count]) else {
+            let Some(Message::AskHosts { from }) = Message::decode(&bytes[..count]) else {
                 panic!("another question");
             };
             // As the launcher does: what does not go at once does not go at all.
-            let answer = Answer::places(&key, &all, from).encode();
+            let answer = Answer::hosts(&key, &all, from).encode();
             assert!(answer.len() <= ANSWER);
             passing::send(&launcher, &answer, &[]).map_err(lost)?;
             let (count, _) = passing::receive(&rank, &mut bytes).map_err(lost)?;
             Ok(Answer::decode(&bytes[..count]).expect("an answer"))
         };
-        let (told, found) = places(RANKS, ask).expect("all of it");
+        let (told, found) = ask_hosts(RANKS, ask).expect("all of it");
         assert!(told == key && found == hosts);
     }
 

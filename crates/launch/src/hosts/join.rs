@@ -1,6 +1,6 @@
-//! `weft agent` and `weft join`: the two ways to become an agent.
+//! Commands that become an agent: `weft agent` and `weft join`.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 use weft_secure::Key;
 use weft_sys::poll;
 
-use super::agent::{self, Outcome};
-use super::agents::MARK;
-use super::link::{Link, LinkError, Meeting, Streams};
-use super::message::{Hello, RELEASE};
+use super::agent::{self, AgentExit};
+use super::handshake::LinkHandshake;
+use super::link::{Link, LinkError, Streams};
+use super::message::{Hello, MARK, RELEASE};
+use super::token;
 use crate::bootstrap::name_of_this_host;
-use crate::job;
 use crate::options::{CommandLine, ProgramLine};
 use crate::plan::{self, Program};
+use crate::{guard, signals};
 
 /// How long a connection, and the proof of the key, may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -60,32 +61,6 @@ fn hello(ranks: u32, program: bool) -> Hello {
     }
 }
 
-/// The token of a job: from a file, from standard input (`-`), or a new one.
-///
-/// # Errors
-/// If the file cannot be read or holds no token.
-pub fn token(file: Option<&OsStr>) -> io::Result<Key> {
-    let Some(file) = file else {
-        return Key::random();
-    };
-    let mut text = String::new();
-    let read = if file == "-" {
-        io::stdin().lock().take(1024).read_to_string(&mut text)
-    } else {
-        let found = std::fs::File::open(file);
-        found.and_then(|found| found.take(1024).read_to_string(&mut text))
-    };
-    let wrong = |reason: &dyn std::fmt::Display| {
-        let file = file.display();
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("the token file {file}: {reason}"),
-        )
-    };
-    read.map_err(|error| wrong(&error))?;
-    text.trim().parse().map_err(|error| wrong(&error))
-}
-
 /// `weft agent`: started by the head of a job, over a command such as ssh. Not for people.
 pub fn agent() -> ExitCode {
     match serve() {
@@ -120,38 +95,38 @@ fn serve() -> io::Result<u8> {
         )
     })?;
     let (reader, out) = (OwnedFd::from(reader), OwnedFd::from(out));
-    job::guarded(false, move |guard, _| {
+    guard::run(false, move |liveness, _| {
         let met = Streams::two(reader, out)
             .map_err(LinkError::from)
-            .and_then(|streams| Meeting::expect(&key, streams, PATIENCE)?.wait(SILENCE));
-        finish(met, guard, hello(0, false), None, "the head of the job")
+            .and_then(|streams| LinkHandshake::expect(&key, streams, PATIENCE)?.wait(SILENCE));
+        finish(met, liveness, hello(0, false), None, "the head of the job")
     })
 }
 
 /// Serves the head over a link, and answers the exit code.
 fn finish(
     met: Result<Link, LinkError>,
-    guard: OwnedFd,
+    liveness: OwnedFd,
     hello: Hello,
     own: Option<Program>,
     head: &str,
 ) -> u8 {
     let served = match met {
-        Ok(link) => agent::run(link, guard, hello, own),
+        Ok(link) => agent::run(link, liveness, hello, own),
         Err(error) => {
             eprintln!("weft: {head}: {error}");
             return 1;
         }
     };
     match served {
-        Ok(Outcome::Over(code)) => code,
-        Ok(Outcome::Ended(None)) => 1,
-        Ok(Outcome::Ended(Some(signal))) => {
-            let name = job::signal_name(signal);
+        Ok(AgentExit::Over(code)) => code,
+        Ok(AgentExit::Ended(None)) => 1,
+        Ok(AgentExit::Ended(Some(signal))) => {
+            let name = signals::name(signal);
             eprintln!("weft: ended by signal {signal} ({name}); the ranks here were ended");
             u8::try_from(128 + signal).unwrap_or(1)
         }
-        Ok(Outcome::HeadLost(error)) => {
+        Ok(AgentExit::HeadLost(error)) => {
             eprintln!("weft: {head} is lost, and all ranks here were ended: {error}");
             1
         }
@@ -224,7 +199,8 @@ fn read(words: Vec<OsString>) -> Result<Asked, (u8, String)> {
                 found = Some(key);
             }
             "--token-file" | "-token-file" => {
-                let key = token(Some(&value()?)).map_err(|error| usage(error.to_string()))?;
+                let key =
+                    token::obtain(Some(&value()?)).map_err(|error| usage(error.to_string()))?;
                 found = Some(key);
             }
             "-n" | "-np" | "--n" | "--np" => {
@@ -281,7 +257,7 @@ fn join(asked: Asked) -> Result<u8, (u8, String)> {
         own = plan.programs.into_iter().next();
     }
     let stream = connect(&head, EARLY).map_err(|text| (1, text))?;
-    let ended = job::guarded(false, move |guard, _| {
+    let ended = guard::run(false, move |liveness, _| {
         let met = meet(stream, &token, &head).map_err(|error| match error {
             // It does not say why, to a stranger.
             LinkError::Closed => LinkError::Broken(
@@ -294,7 +270,7 @@ fn join(asked: Asked) -> Result<u8, (u8, String)> {
             )),
             error => error,
         });
-        finish(met, guard, hello(ranks, own.is_some()), own, &head)
+        finish(met, liveness, hello(ranks, own.is_some()), own, &head)
     });
     ended.map_err(|error| (1, error.to_string()))
 }
@@ -309,8 +285,8 @@ fn meet(stream: TcpStream, token: &Key, head: &str) -> Result<Link, LinkError> {
             // Its port was open before: what it has said then counts. If it refuses now it has ended.
             None => connect(head, Duration::ZERO).map_err(|_| LinkError::Closed)?,
         };
-        let met = Meeting::begin(token, Streams::one(stream.into())?, PATIENCE)
-            .and_then(|meeting| meeting.wait(SILENCE));
+        let met = LinkHandshake::begin(token, Streams::one(stream.into())?, PATIENCE)
+            .and_then(|handshake| handshake.wait(SILENCE));
         match met {
             Err(LinkError::Closed) => poll::wait(&mut [], Some(pause))?,
             met => return met,

@@ -1,5 +1,4 @@
-//! One connection between the head and an agent: sealed messages over any stream of bytes, without
-//! waiting.
+//! Link between the head and an agent: sealed messages over any stream of bytes, without waiting.
 //!
 //! ```text
 //!   u32 big endian   message          inside of sealed records (weft-secure)
@@ -15,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weft_secure::{Channel, Handshake, Key, LENGTH, Opener, Sealer, Step};
+use weft_secure::{Channel, LENGTH, Opener, Sealer};
 use weft_sys::descriptor;
 use weft_sys::poll::{self, Entry, Interest};
 
@@ -25,8 +24,6 @@ use super::message::{decode, encode};
 const LONGEST: usize = 16 << 20;
 /// From so many unsent bytes on, nothing that can wait should be added.
 const FULL: usize = 1 << 20;
-/// What both sides say that they are doing, so that a connection of the fabric is not taken for one.
-pub const PURPOSE: &str = "launch";
 
 /// Why a link is of no use any more.
 #[derive(Debug)]
@@ -108,6 +105,32 @@ impl Streams {
     fn output(&self) -> &File {
         self.output.as_ref().unwrap_or(&self.input)
     }
+
+    /// To wait for something to read.
+    pub fn reading(&self) -> Entry<'_> {
+        Entry::new(&self.input, Interest::Read)
+    }
+
+    /// To wait for room to write.
+    pub fn writing(&self) -> Entry<'_> {
+        Entry::new(self.output(), Interest::Write)
+    }
+}
+
+impl Read for Streams {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.input.read(buffer)
+    }
+}
+
+impl Write for Streams {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.output().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A connection whose sides have proved the key.
@@ -130,8 +153,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Between sides that have met.
-    fn new(channel: Channel, streams: Streams, silence: Duration) -> Self {
+    /// Between sides that have proved the key.
+    pub fn new(channel: Channel, streams: Streams, silence: Duration) -> Self {
         let now = Instant::now();
         Self {
             streams,
@@ -185,7 +208,7 @@ impl Link {
             if sent == self.unsent.len() {
                 break Ok(());
             }
-            match self.streams.output().write(&self.unsent[sent..]) {
+            match self.streams.write(&self.unsent[sent..]) {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break Ok(()),
@@ -203,7 +226,7 @@ impl Link {
     /// If the other side has closed, or what it sent was changed on the way.
     pub fn fill(&mut self) -> Result<(), LinkError> {
         let mut buffer = [0; 64 << 10];
-        match self.streams.input.read(&mut buffer) {
+        match self.streams.read(&mut buffer) {
             Ok(0) => return Err(LinkError::Closed),
             Ok(count) => self.sealed.extend_from_slice(&buffer[..count]),
             Err(error) => {
@@ -283,12 +306,12 @@ impl Link {
 
     /// To wait for something to read.
     pub fn reading(&self) -> Entry<'_> {
-        Entry::new(&self.streams.input, Interest::Read)
+        self.streams.reading()
     }
 
     /// To wait for room to write.
     pub fn writing(&self) -> Entry<'_> {
-        Entry::new(self.streams.output(), Interest::Write)
+        self.streams.writing()
     }
 
     /// Waits until everything is sent, at most for so long.
@@ -309,142 +332,28 @@ impl fmt::Debug for Link {
     }
 }
 
-/// A handshake that is fed as bytes come.
-pub struct Meeting {
-    handshake: Handshake,
-    streams: Streams,
-    unsent: Vec<u8>,
-    /// When patience ends.
-    pub deadline: Instant,
-}
-
-impl Meeting {
-    /// We prove the key first: the side that connects.
-    ///
-    /// # Errors
-    /// As all of these: if the kernel refuses, the other side is gone, or does not know the key.
-    pub fn begin(key: &Key, streams: Streams, patience: Duration) -> Result<Self, LinkError> {
-        Self::with(Handshake::initiator(key, PURPOSE, b""), streams, patience)
-    }
-
-    /// The other side proves the key first: the side that was connected to.
-    ///
-    /// # Errors
-    /// As [`begin`](Self::begin).
-    pub fn expect(key: &Key, streams: Streams, patience: Duration) -> Result<Self, LinkError> {
-        Self::with(Handshake::responder(key, PURPOSE, b""), streams, patience)
-    }
-
-    fn with(handshake: Handshake, streams: Streams, patience: Duration) -> Result<Self, LinkError> {
-        let mut meeting = Self {
-            handshake,
-            streams,
-            unsent: Vec::new(),
-            deadline: Instant::now() + patience,
-        };
-        meeting.send()?;
-        Ok(meeting)
-    }
-
-    /// Sends what the handshake wants to say. Its messages are shorter than any buffer of a kernel.
-    fn send(&mut self) -> Result<(), LinkError> {
-        self.unsent.extend(self.handshake.take_outgoing());
-        while !self.unsent.is_empty() {
-            match self.streams.output().write(&self.unsent) {
-                Ok(count) => drop(self.unsent.drain(..count)),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
-    /// To wait for something to read.
-    pub fn reading(&self) -> Entry<'_> {
-        Entry::new(&self.streams.input, Interest::Read)
-    }
-
-    /// Goes on with what has come; answers the channel once both have proved the key.
-    ///
-    /// # Errors
-    /// As [`begin`](Self::begin).
-    pub fn proceed(&mut self) -> Result<Option<Channel>, LinkError> {
-        let mut buffer = [0; 1024];
-        loop {
-            let wanted = self.handshake.wanted().min(buffer.len());
-            let count = match self.streams.input.read(&mut buffer[..wanted]) {
-                Ok(0) => return Err(LinkError::Closed),
-                Ok(count) => count,
-                Err(error) => match error.kind() {
-                    ErrorKind::Interrupted => continue,
-                    ErrorKind::WouldBlock => return Ok(None),
-                    _ => return Err(error.into()),
-                },
-            };
-            let (_, step) = self
-                .handshake
-                .feed(&buffer[..count])
-                .map_err(|refusal| LinkError::Broken(refusal.to_string()))?;
-            self.send()?;
-            if let Step::Done(channel) = step {
-                return Ok(Some(*channel));
-            }
-        }
-    }
-
-    /// Whether the other side, which speaks first, has said what only a member says, or has repeated it.
-    pub fn is_answered(&self) -> bool {
-        self.handshake.is_answered()
-    }
-
-    /// The link, once [`proceed`](Self::proceed) has answered its channel.
-    pub fn link(self, channel: Channel, silence: Duration) -> Link {
-        Link::new(channel, self.streams, silence)
-    }
-
-    /// Waits until both have met.
-    ///
-    /// # Errors
-    /// As [`begin`](Self::begin), and if that takes too long.
-    pub fn wait(mut self, silence: Duration) -> Result<Link, LinkError> {
-        loop {
-            if let Some(channel) = self.proceed()? {
-                return Ok(self.link(channel, silence));
-            }
-            let left = self.deadline.saturating_duration_since(Instant::now());
-            if poll::wait(&mut [self.reading()], Some(left))? == 0 {
-                return Err(LinkError::Late);
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Meeting {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Meeting({:?})", self.handshake)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::handshake::LinkHandshake;
     use super::super::message::{FromAgent, ToAgent};
     use super::*;
+    use weft_secure::Key;
     use weft_sys::descriptor::{Carries, socket_pair};
 
     const LONG: Duration = Duration::from_secs(20);
 
-    /// Two sides that have met.
-    pub fn pair() -> (Link, Link) {
+    /// Two sides that have proved the key.
+    fn pair() -> (Link, Link) {
         let key = Key::random().expect("random");
         let (left, right) = socket_pair(Carries::Bytes).expect("descriptors are left");
         let streams = Streams::one(left).expect("its mode is set");
-        let left = Meeting::begin(&key, streams, LONG).expect("begins");
+        let left = LinkHandshake::begin(&key, streams, LONG).expect("begins");
         let streams = Streams::one(right).expect("its mode is set");
-        let right = Meeting::expect(&key, streams, LONG).expect("begins");
+        let right = LinkHandshake::expect(&key, streams, LONG).expect("begins");
         std::thread::scope(|scope| {
             let left = scope.spawn(|| left.wait(LONG));
-            let right = right.wait(LONG).expect("meets");
-            (left.join().expect("no panic").expect("meets"), right)
+            let right = right.wait(LONG).expect("proves");
+            (left.join().expect("no panic").expect("proves"), right)
         })
     }
 
@@ -488,9 +397,9 @@ mod tests {
         let keys = [0, 1].map(|_| Key::random().expect("random"));
         let (one, other) = socket_pair(Carries::Bytes).expect("descriptors are left");
         let streams = Streams::one(one).expect("its mode is set");
-        let _wrong = Meeting::begin(&keys[0], streams, LONG).expect("begins");
+        let _wrong = LinkHandshake::begin(&keys[0], streams, LONG).expect("begins");
         let streams = Streams::one(other).expect("its mode is set");
-        let right = Meeting::expect(&keys[1], streams, LONG).expect("begins");
+        let right = LinkHandshake::expect(&keys[1], streams, LONG).expect("begins");
         assert!(matches!(right.wait(LONG), Err(LinkError::Broken(_))));
     }
 }

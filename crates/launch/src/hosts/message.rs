@@ -1,4 +1,4 @@
-//! What the head of a job and its agents say to each other, once both have proved the key.
+//! Messages between the head of a job and its agents, once both have proved the key.
 //!
 //! One message is one value in the format of `postcard`. The other side knows the key, but may be broken
 //! or of another release: lengths are bounded by the link; what an agent may say and when, by
@@ -11,11 +11,16 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::exchange::Entry;
+pub use crate::control::Told;
+pub use crate::exchange::PublishedValue;
 use crate::plan::Program;
 
 /// Changes whenever a message changes: head and agents must agree.
 pub const RELEASE: u32 = 3;
+
+/// What an agent that was started writes before anything else, outside of the link: the shell before it may
+/// have printed something.
+pub(crate) const MARK: &[u8] = b"\nweft agent ready\n";
 
 /// From the head.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -25,7 +30,7 @@ pub enum ToAgent {
     /// Values that ranks of the job have put before the fence that they are at: some of them.
     Put {
         /// The values.
-        entries: Vec<Entry>,
+        values: Vec<PublishedValue>,
     },
     /// All ranks of the job have come to the fence; all that was put before it was said.
     Fenced,
@@ -35,7 +40,7 @@ pub enum ToAgent {
         bytes: Vec<u8>,
     },
     /// Nobody listens any more to what a rank writes there.
-    Deaf {
+    CloseOutput {
         /// Whose.
         rank: u32,
         /// Standard error, not standard output.
@@ -112,7 +117,7 @@ pub enum FromAgent {
     /// Values that ranks of this host have put since the last fence: some of them.
     Put {
         /// The values.
-        entries: Vec<Entry>,
+        values: Vec<PublishedValue>,
     },
     /// All ranks of this host have come to the fence; all that they put before it was said.
     Fence,
@@ -123,22 +128,6 @@ pub enum FromAgent {
     },
     /// Nothing: we live.
     Alive,
-}
-
-/// What a rank tells about itself.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Told {
-    /// MPI is being initialised.
-    Initialised,
-    /// MPI was finalised.
-    Finalised,
-    /// The job is to end.
-    Abort {
-        /// The code.
-        code: i32,
-        /// What to print, possibly nothing.
-        text: String,
-    },
 }
 
 /// Who an agent is.
@@ -164,7 +153,7 @@ pub struct Assignment {
     /// How many ranks the job has.
     pub size: u32,
     /// The ranks of this host, ascending, and which program each runs.
-    pub seats: Vec<(u32, u32)>,
+    pub ranks: Vec<(u32, u32)>,
     /// The programs; empty if the agent has its own.
     pub programs: Vec<ProgramText>,
     /// After how many milliseconds of silence the other side is taken for dead.
@@ -236,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_survive_the_way() {
+    fn messages_come_back_as_they_were() {
         let program = Program {
             executable: "/bin/sh".into(),
             words: vec!["sh".into(), OsString::from_vec(vec![0xff, b'x'])],
@@ -248,7 +237,7 @@ mod tests {
             key: [7; 32],
             hosts: "0*1 a".into(),
             size: 1,
-            seats: vec![(0, 0)],
+            ranks: vec![(0, 0)],
             programs: vec![ProgramText::from(&program)],
             silence: 1000,
             input: true,

@@ -1,4 +1,4 @@
-//! What an agent may say to the head, and when.
+//! Protocol between head and agent: what an agent may say to the head, and when.
 //!
 //! ```text
 //!   new ── Hello ──▶ greeted ── the head says Start ──▶ assigned ── Ended ──▶ over
@@ -13,7 +13,7 @@
 //! if that were on the host of the head.
 
 use crate::control;
-use crate::exchange::Entry;
+use crate::exchange::PublishedValue;
 
 use super::message::{Assignment, FromAgent, Hello, ToAgent, Told};
 
@@ -134,7 +134,7 @@ impl Default for Protocol {
 
 impl Assigned {
     fn new(assignment: &Assignment) -> Self {
-        let numbers = assignment.seats.iter().map(|(number, _)| *number);
+        let numbers = assignment.ranks.iter().map(|(number, _)| *number);
         let mut ranks: Vec<Rank> = numbers
             .map(|number| Rank {
                 number,
@@ -224,13 +224,13 @@ impl Assigned {
                     self.untaken
                 )),
             },
-            FromAgent::Put { entries } => {
+            FromAgent::Put { values } => {
                 if self.at_fence {
                     return Err("its ranks put values while they wait at a fence".into());
                 }
-                entries.iter().try_for_each(|entry| {
-                    self.own(entry.rank)?;
-                    check_entry(entry)
+                values.iter().try_for_each(|value| {
+                    self.own(value.rank)?;
+                    check_value(value)
                 })
             }
             FromAgent::Fence => match std::mem::replace(&mut self.at_fence, true) {
@@ -266,13 +266,13 @@ fn check_text(text: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn check_entry(entry: &Entry) -> Result<(), Wrong> {
-    if !control::is_value(&entry.name, &entry.value) {
+fn check_value(published: &PublishedValue) -> Result<(), Wrong> {
+    if !control::is_value(&published.name, &published.value) {
         return Err(format!(
             "it puts a value of {} bytes under a name of {} for rank {}: no rank can do that",
-            entry.value.len(),
-            entry.name.len(),
-            entry.rank
+            published.value.len(),
+            published.name.len(),
+            published.rank
         ));
     }
     Ok(())
@@ -310,7 +310,7 @@ mod tests {
             key: [0; 32],
             hosts: String::new(),
             size: 6,
-            seats: vec![(2, 0), (3, 0)],
+            ranks: vec![(2, 0), (3, 0)],
             programs: Vec::new(),
             silence: 1000,
             input: true,
@@ -330,13 +330,13 @@ mod tests {
     }
 
     fn put(rank: u32, name: &str, length: usize) -> FromAgent {
-        let entry = Entry {
+        let value = PublishedValue {
             rank,
             name: name.into(),
             value: vec![0; length],
         };
         FromAgent::Put {
-            entries: vec![entry],
+            values: vec![value],
         }
     }
 

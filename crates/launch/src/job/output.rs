@@ -1,13 +1,13 @@
-//! The output of the ranks: whole lines, each rank's in order, prompts at once.
+//! Output of the ranks: whole lines, each rank's in order, prompts at once.
 //!
 //! ```text
 //!   rank 0 ── stdout ─▶ Stream ─┐ lines
-//!          └─ stderr ─▶ Stream ─┼──────▶ Sink ─▶ ours
+//!          └─ stderr ─▶ Stream ─┼──────▶ StandardStream ─▶ ours
 //!   rank 1 ── …               ─┘
 //! ```
 //!
 //! A stream keeps what does not end with a line yet. Complete lines are passed on together. What is left
-//! is passed on as well, as the *open line* of the sink, once the whole job has been quiet for
+//! is passed on as well, as the *open line* of ours, once the whole job has been quiet for
 //! [`QUIET`]: that is a prompt. While a line is open, the others wait, at most [`PATIENCE`]; then the
 //! line is broken, so that two ranks never share one.
 //!
@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::time::{Duration, Instant};
 
-use super::sink::Sink;
+use super::standard_stream::StandardStream;
 
 /// A job from which nothing has come for so long waits for somebody: half a line is a prompt.
 const QUIET: Duration = Duration::from_millis(20);
@@ -35,11 +35,21 @@ const BLOCK: usize = 64 << 10;
 
 /// Which of the two standard outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum OutputKind {
     /// Standard output.
     Out,
     /// Standard error.
     Error,
+}
+
+impl OutputKind {
+    /// Standard error, or else standard output.
+    pub fn of_error(error: bool) -> Self {
+        match error {
+            true => Self::Error,
+            false => Self::Out,
+        }
+    }
 }
 
 /// Where the bytes of a stream come from.
@@ -57,7 +67,7 @@ enum Source {
 #[derive(Debug)]
 struct Stream {
     rank: u32,
-    kind: Kind,
+    kind: OutputKind,
     source: Source,
     /// What was read and not passed on.
     held: Vec<u8>,
@@ -96,8 +106,8 @@ impl Stream {
 #[derive(Debug)]
 pub struct Output {
     streams: Vec<Stream>,
-    sinks: Vec<Sink>,
-    /// The stream whose line is open, for each sink, and since when.
+    standard: Vec<StandardStream>,
+    /// The stream whose line is open, for each of ours, and since when.
     open: Vec<Option<(usize, Instant)>>,
     tags: bool,
     last: Instant,
@@ -105,12 +115,12 @@ pub struct Output {
 }
 
 impl Output {
-    /// Passes on to these sinks: one for both kinds, or one for each.
-    pub fn new(sinks: Vec<Sink>, tags: bool) -> Self {
+    /// Passes on to these standard streams: one for both kinds, or one for each.
+    pub fn new(standard: Vec<StandardStream>, tags: bool) -> Self {
         Self {
             streams: Vec::new(),
-            open: sinks.iter().map(|_| None).collect(),
-            sinks,
+            open: standard.iter().map(|_| None).collect(),
+            standard,
             tags,
             last: Instant::now(),
             scratch: vec![0; 64 << 10],
@@ -120,7 +130,7 @@ impl Output {
     /// Takes over the two outputs of a rank; reading them must not wait.
     pub fn add(&mut self, rank: u32, pipes: [File; 2]) {
         let now = Instant::now();
-        for (pipe, kind) in pipes.into_iter().zip([Kind::Out, Kind::Error]) {
+        for (pipe, kind) in pipes.into_iter().zip([OutputKind::Out, OutputKind::Error]) {
             self.streams.push(Stream {
                 rank,
                 kind,
@@ -139,7 +149,7 @@ impl Output {
         let now = Instant::now();
         for rank in 0..ranks {
             self.streams
-                .extend([Kind::Out, Kind::Error].map(|kind| Stream {
+                .extend([OutputKind::Out, OutputKind::Error].map(|kind| Stream {
                     rank,
                     kind,
                     source: Source::Fed,
@@ -154,10 +164,10 @@ impl Output {
 
     /// Takes what a rank on another host has written; no bytes: it has closed this output. False if
     /// nobody listens any more: the rank is to be told, as by any pipe, when it next writes.
-    pub fn feed(&mut self, rank: u32, kind: Kind, bytes: &[u8]) -> bool {
-        let broken = self.sinks[self.sink_of(kind)].is_broken();
+    pub fn feed(&mut self, rank: u32, kind: OutputKind, bytes: &[u8]) -> bool {
+        let broken = self.standard[self.standard_of(kind)].is_broken();
         // Two of each rank, in order: see `add_remote`.
-        let index = 2 * rank as usize + usize::from(kind == Kind::Error);
+        let index = 2 * rank as usize + usize::from(kind == OutputKind::Error);
         let Some(stream) = self.streams.get_mut(index).filter(|stream| stream.is_fed()) else {
             return true;
         };
@@ -173,17 +183,17 @@ impl Output {
 
     /// Whether other hosts should wait with what they have to say, because nobody takes it.
     pub fn is_held_up(&self) -> bool {
-        self.sinks.iter().any(Sink::is_full)
+        self.standard.iter().any(StandardStream::is_full)
             || self
                 .streams
                 .iter()
                 .any(|stream| stream.held.len() >= 2 * LONGEST)
     }
 
-    fn sink_of(&self, kind: Kind) -> usize {
+    fn standard_of(&self, kind: OutputKind) -> usize {
         match kind {
-            Kind::Out => 0,
-            Kind::Error => self.sinks.len() - 1,
+            OutputKind::Out => 0,
+            OutputKind::Error => self.standard.len() - 1,
         }
     }
 
@@ -195,7 +205,7 @@ impl Output {
             .enumerate()
             .filter_map(|(index, stream)| {
                 let room = stream.held.len() < 2 * LONGEST
-                    && !self.sinks[self.sink_of(stream.kind)].is_full();
+                    && !self.standard[self.standard_of(stream.kind)].is_full();
                 match &stream.source {
                     Source::Pipe(pipe) if room => Some((index, pipe)),
                     _ => None,
@@ -203,14 +213,14 @@ impl Output {
             })
     }
 
-    /// The sinks in which something waits.
-    pub fn writable(&self) -> impl Iterator<Item = &Sink> {
-        self.sinks.iter().filter(|sink| !sink.is_empty())
+    /// The standard streams in which something waits.
+    pub fn writable(&self) -> impl Iterator<Item = &StandardStream> {
+        self.standard.iter().filter(|ours| !ours.is_empty())
     }
 
     /// Reads a stream once. False if nothing was there.
     pub fn read(&mut self, index: usize) -> bool {
-        let broken = self.sinks[self.sink_of(self.streams[index].kind)].is_broken();
+        let broken = self.standard[self.standard_of(self.streams[index].kind)].is_broken();
         let stream = &mut self.streams[index];
         let Source::Pipe(pipe) = &mut stream.source else {
             return false;
@@ -246,12 +256,12 @@ impl Output {
             if stream.held.is_empty() {
                 continue;
             }
-            let sink = self.sink_of(stream.kind);
-            if self.sinks[sink].is_full() {
+            let ours = self.standard_of(stream.kind);
+            if self.standard[ours].is_full() {
                 continue;
             }
             let ended = !stream.is_open();
-            if let Some((holder, since)) = self.open[sink]
+            if let Some((holder, since)) = self.open[ours]
                 && holder != index
             {
                 let until = since.max(self.streams[holder].last) + PATIENCE;
@@ -268,7 +278,7 @@ impl Output {
             };
             if take > 0 {
                 let gathered = (stream.last + GATHER).min(stream.first + GATHER_MOST);
-                if stream.kind == Kind::Error
+                if stream.kind == OutputKind::Error
                     && !whole
                     && take < BLOCK
                     && now < gathered
@@ -289,39 +299,39 @@ impl Output {
                 }
             }
         }
-        for sink in &mut self.sinks {
-            sink.write();
+        for ours in &mut self.standard {
+            ours.write();
         }
         next
     }
 
     /// Passes on the first bytes that a stream holds.
     fn pass_on(&mut self, index: usize, count: usize, now: Instant) {
-        let place = self.sink_of(self.streams[index].kind);
-        let (stream, sink) = (&mut self.streams[index], &mut self.sinks[place]);
-        let other = self.open[place]
+        let which = self.standard_of(self.streams[index].kind);
+        let (stream, ours) = (&mut self.streams[index], &mut self.standard[which]);
+        let other = self.open[which]
             .take()
             .map(|(holder, _)| holder)
             .filter(|&holder| holder != index);
-        if !sink.is_fresh() && (other.is_some() || stream.begins) {
-            sink.push(b"\n");
+        if !ours.is_fresh() && (other.is_some() || stream.begins) {
+            ours.push(b"\n");
             stream.begins = true;
         }
         if self.tags {
             let tag = format!("[{}] ", stream.rank);
             for line in stream.held[..count].split_inclusive(|&byte| byte == b'\n') {
                 if stream.begins {
-                    sink.push(tag.as_bytes());
+                    ours.push(tag.as_bytes());
                 }
-                sink.push(line);
+                ours.push(line);
                 stream.begins = line.ends_with(b"\n");
             }
         } else {
-            sink.push(&stream.held[..count]);
+            ours.push(&stream.held[..count]);
             stream.begins = stream.held[count - 1] == b'\n';
         }
         if !stream.begins {
-            self.open[place] = Some((index, now));
+            self.open[which] = Some((index, now));
         }
         stream.held.drain(..count);
         stream.complete = stream.complete.saturating_sub(count);
@@ -339,9 +349,9 @@ impl Output {
         let mut order: Vec<usize> = (0..self.streams.len()).collect();
         order.sort_by_key(|&index| Some(self.streams[index].rank) == last);
         for index in order {
-            let sink = self.sink_of(self.streams[index].kind);
+            let ours = self.standard_of(self.streams[index].kind);
             loop {
-                if self.sinks[sink].is_full() {
+                if self.standard[ours].is_full() {
                     break;
                 }
                 let held = self.streams[index].held.len();
@@ -356,28 +366,28 @@ impl Output {
                     self.streams[index].source = Source::Ended;
                 }
             }
-            self.sinks[sink].write();
+            self.standard[ours].write();
             if self.streams[index].is_open() || !self.streams[index].held.is_empty() {
                 return false;
             }
         }
-        self.sinks.iter_mut().all(|sink| {
-            sink.write();
-            sink.is_empty()
+        self.standard.iter_mut().all(|ours| {
+            ours.write();
+            ours.is_empty()
         })
     }
 
     /// Puts a line of our own on standard error, on a line of its own.
     pub fn say(&mut self, line: &str) {
-        let place = self.sink_of(Kind::Error);
-        if let Some((holder, _)) = self.open[place].take() {
+        let which = self.standard_of(OutputKind::Error);
+        if let Some((holder, _)) = self.open[which].take() {
             self.streams[holder].begins = true;
         }
-        let sink = &mut self.sinks[place];
-        if !sink.is_fresh() {
-            sink.push(b"\n");
+        let ours = &mut self.standard[which];
+        if !ours.is_fresh() {
+            ours.push(b"\n");
         }
-        sink.push(format!("{line}\n").as_bytes());
+        ours.push(format!("{line}\n").as_bytes());
     }
 }
 

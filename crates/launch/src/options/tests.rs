@@ -184,16 +184,19 @@ fn the_help_lists_what_is_done() {
 fn ranks_are_placed_as_asked() {
     let place = |line: &str| {
         let read = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-        (read.place, read.programs[0].ranks)
+        (read.allocation, read.programs[0].ranks)
     };
-    assert_eq!(place("./a"), (Place::Here, None));
-    assert_eq!(place("--hosts localhost:3 ./a"), (Place::Here, Some(3)));
+    assert_eq!(place("./a"), (Allocation::ThisHost, None));
+    assert_eq!(
+        place("--hosts localhost:3 ./a"),
+        (Allocation::ThisHost, Some(3))
+    );
     assert_eq!(
         place("-n 2 --hosts localhost:3 ./a"),
-        (Place::Here, Some(2))
+        (Allocation::ThisHost, Some(2))
     );
     let (found, ranks) = place("--hosts a.example:4,b.example:2 ./a");
-    let Place::Hosts { hosts, command } = found else {
+    let Allocation::Started { hosts, command } = found else {
         panic!("{found:?}");
     };
     assert_eq!(
@@ -201,12 +204,12 @@ fn ranks_are_placed_as_asked() {
         (2, Some(6), "ssh".as_ref())
     );
     let (found, ranks) = place("--launch-command=rsh -n 5 --host a.example ./a");
-    assert!(matches!(found, Place::Hosts { command, .. } if command == ["rsh"]));
+    assert!(matches!(found, Allocation::Started { command, .. } if command == ["rsh"]));
     assert_eq!(ranks, Some(5));
     // Those who join bring the program.
     let (found, ranks) = place("--listen 10.0.0.1:7000 -n 8");
     let listen = "10.0.0.1:7000".to_owned();
     let token_file = None;
-    assert_eq!(found, Place::Joined { listen, token_file });
+    assert_eq!(found, Allocation::Joined { listen, token_file });
     assert_eq!(ranks, Some(8));
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::OnDeath;
-use crate::hosts::place::HostSlots;
+use crate::mapping::HostSlots;
 
 /// A number of ranks.
 pub fn ranks(name: &str, text: &OsStr) -> Result<u32, String> {

@@ -214,7 +214,9 @@ fn advance(
             };
             result.map_err(|error| error.to_string())?;
         }
-        Step::Name { .. } => return Err("no collective names a communicator".to_owned()),
+        Step::Tell { .. } => {
+            return Err("no collective tells anybody what it has agreed on".to_owned());
+        }
         Step::Signal { to } => channels.entry((me, to as usize)).or_default().signals += 1,
         Step::Await { from } => {
             rank.awaited.push(from);

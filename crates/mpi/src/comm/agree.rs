@@ -1,4 +1,4 @@
-//! How the members of a new communicator come by its context.
+//! Agreement of the members of a new communicator on its context.
 //!
 //! A context is given out by one process, the *leader* of the creation, from a counter of its own, and
 //! carries the leader's number: no two leaders give out the same, and no agreement is needed beyond
@@ -9,12 +9,13 @@
 use std::sync::Arc;
 
 use weft_atomic::Ordering;
-use weft_fabric::GUEST_KEY;
+use weft_fabric::{GUEST_KEY, Region};
 
 use super::{Comm, UNNAMED};
 use crate::buffer;
 use crate::coll::Cut;
-use crate::engine::request::RequestId;
+use crate::engine::RequestId;
+use crate::engine::schedule::Recipient;
 use crate::error::{Error, ErrorClass, Result};
 use crate::process::Process;
 use crate::schedule::{Schedule, Span, Step};
@@ -52,7 +53,7 @@ impl Process {
 }
 
 /// The context that members have been told.
-pub(crate) fn told(context: u32) -> Result<u32> {
+pub(super) fn told(context: u32) -> Result<u32> {
     if context != UNNAMED {
         return Ok(context);
     }
@@ -60,6 +61,16 @@ pub(crate) fn told(context: u32) -> Result<u32> {
         ErrorClass::Other,
         "the process that leads the creation of this communicator has no context left; create communicators once and reuse them",
     ))
+}
+
+impl Recipient for Comm {
+    /// The context that its members have agreed on, in four bytes.
+    fn tell(&self, bytes: Region) -> Result<()> {
+        let mut word = [0; CONTEXT];
+        bytes.copy_to_slice(&mut word);
+        self.name(told(u32::from_le_bytes(word))?);
+        Ok(())
+    }
 }
 
 impl Comm {
@@ -120,14 +131,15 @@ impl Comm {
             into: whole.part(0, CONTEXT),
         }];
         if sides == 2 {
-            steps.append(&mut self.meeting(whole, CONTEXT));
+            steps.append(&mut self.meet_steps(whole, CONTEXT));
         } else {
-            steps.append(&mut self.tree(whole, 0));
+            steps.append(&mut self.tree_steps(whole, 0));
         }
         let place = if first { 0 } else { CONTEXT };
         steps.push(Step::Fence);
-        steps.push(Step::Name {
-            comm: Arc::clone(copy),
+        let recipient: Arc<dyn Recipient> = Arc::<Self>::clone(copy);
+        steps.push(Step::Tell {
+            recipient,
             from: whole.part(place, CONTEXT),
         });
         self.begin(Schedule {
@@ -145,19 +157,19 @@ impl Comm {
 
     /// Bytes of a root to all of the local group.
     pub(super) fn spread(&self, name: &'static str, bytes: &mut [u8], root: u32) -> Result<()> {
-        let steps = self.tree(Span::User(buffer::region_of(bytes)), root);
+        let steps = self.tree_steps(Span::User(buffer::region_of(bytes)), root);
         self.run(Schedule::of(name, steps))
     }
 
     /// The leaders of the two sides exchange what they know, and each tells its side: the first `own`
     /// bytes are those of this side's rank 0, the others those of the remote one.
     pub(super) fn meet(&self, name: &'static str, bytes: &mut [u8], own: usize) -> Result<()> {
-        let steps = self.meeting(Span::User(buffer::region_of(bytes)), own);
+        let steps = self.meet_steps(Span::User(buffer::region_of(bytes)), own);
         self.run(Schedule::of(name, steps))
     }
 
     /// The steps of [`Self::meet`].
-    fn meeting(&self, whole: Span, own: usize) -> Vec<Step> {
+    fn meet_steps(&self, whole: Span, own: usize) -> Vec<Step> {
         let mut steps = Vec::new();
         if self.rank() == 0 {
             let there = self.size();
@@ -171,12 +183,12 @@ impl Comm {
             });
             steps.push(Step::Fence);
         }
-        steps.append(&mut self.tree(whole, 0));
+        steps.append(&mut self.tree_steps(whole, 0));
         steps
     }
 
     /// The steps of a binomial tree over the local group.
-    fn tree(&self, whole: Span, root: u32) -> Vec<Step> {
+    fn tree_steps(&self, whole: Span, root: u32) -> Vec<Step> {
         let size = self.size();
         let number = (self.rank() + size - root) % size;
         let rank = |number: u32| (number + root) % size;

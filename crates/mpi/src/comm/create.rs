@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use weft_fabric::{Peer, Region};
 
-use super::{Comm, Remote, Shape, UNNAMED, told};
+use super::agree::told;
+use super::{Comm, Remote, Shape, UNNAMED};
 use crate::Buffer;
 use crate::buffer;
-use crate::engine::Guard;
-use crate::engine::request::RequestId;
+use crate::engine::schedule::TAG_BIT_OF_OTHERS;
+use crate::engine::{Guard, RequestId};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::{Comparison, Group};
 use crate::p2p::SendMode;
@@ -18,7 +19,7 @@ use crate::schedule::{Schedule, Span, Step};
 
 /// Tag bit of the messages of `MPI_Comm_create_group` and `MPI_Intercomm_create`, which are no
 /// collectives of the parent.
-pub(crate) const GROUP_TAG: i32 = 0x4000_0000;
+pub(super) const GROUP_TAG: i32 = TAG_BIT_OF_OTHERS;
 
 /// What a rank asks of a split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

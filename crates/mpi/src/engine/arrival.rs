@@ -1,19 +1,21 @@
-//! What arrives: the [`Sink`] of the engine. Nothing here calls the fabric (it is being polled).
+//! Arrivals: the [`Sink`] of the engine. Nothing here calls the fabric (it is being polled).
 
-use weft_fabric::{GUEST_KEY, Head, Operation, Peer, SharedBytes, Sink, SyncKey, Token};
+use weft_fabric::{Head, Operation, Peer, SharedBytes, Sink, SyncKey, Token};
 use weft_matching::{Arrival, Context, Source, Tag};
 
-use super::envelope::{Envelope, Kind};
-use super::request::{Phase, Protocol, Receiving, RequestId, SendState, Work};
-use super::{Core, Todo, Unexpected, UnexpectedId};
-use crate::error::{Error, ErrorClass};
+use super::Core;
+use super::deferred::Deferred;
+use super::envelope::{Envelope, MessageKind};
+use super::request::Answer;
+use super::request_id::RequestId;
+use crate::error::Error;
 
 impl Sink for Core {
     #[inline]
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
         match Envelope::from_head(head) {
             Some(Envelope {
-                kind: Kind::Finished,
+                kind: MessageKind::Fin,
                 request,
                 token,
                 ..
@@ -24,68 +26,45 @@ impl Sink for Core {
     }
 
     fn transfer_completed(&mut self, operation: Operation, result: weft_fabric::Result<()>) {
-        let Some(place) = self
-            .pulling
-            .iter()
-            .position(|(other, ..)| *other == operation)
-        else {
-            if let Some(guest) = &mut self.guest {
-                self.guest_called = true;
-                guest.transfer_completed(operation, result);
-            }
-            return;
+        let Some(pull) = self.pulls.end(operation) else {
+            return self.guest.transfer_completed(operation, result);
         };
-        let (_, request, pulling) = self.pulling.swap_remove(place);
-        self.todo.push(Todo::Answer {
-            to: pulling.from,
-            reply: pulling.reply,
+        self.deferred.push(Deferred::Answer {
+            to: pull.from,
+            reply: pull.reply,
         });
-        self.todo.push(Todo::Pulled {
-            request,
+        self.deferred.push(Deferred::Pulled {
+            request: pull.request,
             error: result.err().map(Error::from),
         });
     }
 
     fn lost(&mut self, peer: Peer, reason: &str) {
-        self.todo.push(Todo::Lost {
+        self.deferred.push(Deferred::Lost {
             peer,
             reason: reason.to_owned(),
         });
-        if let Some(guest) = &mut self.guest {
-            self.guest_called = true;
-            guest.lost(peer, reason);
-        }
+        self.guest.lost(peer, reason);
     }
 
     fn signalled(&mut self, from: Peer, key: SyncKey) {
         // Counted by the fabric; the runs that wait for signals look after the poll.
-        self.runs.signalled = true;
-        if let Some(guest) = &mut self.guest
-            && key.0 & GUEST_KEY == GUEST_KEY
-        {
-            self.guest_called = true;
-            guest.signalled(from, key);
-        }
+        self.runs.note_signal();
+        self.guest.signalled(from, key);
     }
 }
 
 impl Core {
-    /// A head that is no envelope of ours is the guest's.
     #[cold]
     fn message_of_guest(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
-        match &mut self.guest {
-            Some(guest) => {
-                self.guest_called = true;
-                guest.message(from, head, data);
-            }
-            None => self.refused += 1,
-        }
+        let taken = self.guest.message(from, head, data);
+        self.refused += u64::from(!taken);
     }
 
     #[inline]
     fn arrive(&mut self, from: Peer, mut envelope: Envelope, data: SharedBytes<'_>) {
-        let pull = envelope.kind == Kind::Ready;
-        if !pull {
+        let is_rts = envelope.kind == MessageKind::Rts;
+        if !is_rts {
             // The envelope's size is the peer's word; the length of the data is the fabric's.
             envelope.size = data.len() as u64;
         }
@@ -97,30 +76,12 @@ impl Core {
         let Self {
             matching,
             unexpected,
-            unexpected_free,
-            spare,
             ..
         } = self;
-        let arrival = matching.arrive(key, || {
-            let mut copy = spare.pop().unwrap_or_default();
-            copy.resize(data.len(), 0);
-            data.copy_to(&mut copy);
-            let message = Some(Unexpected {
-                from,
-                envelope,
-                data: copy,
-            });
-            let index = unexpected_free.pop().unwrap_or_else(|| {
-                unexpected.push(None);
-                (unexpected.len() - 1) as u32
-            });
-            unexpected[index as usize] = message;
-            UnexpectedId(index)
-        });
-        match arrival {
-            Arrival::Matched(request) if pull => {
-                if self.matched(request) {
-                    self.todo.push(Todo::Pull {
+        match matching.arrive(key, || unexpected.keep(from, envelope, data)) {
+            Arrival::Matched(request) if is_rts => {
+                if self.match_to_pull(request) {
+                    self.deferred.push(Deferred::Pull {
                         request,
                         from,
                         envelope,
@@ -128,36 +89,28 @@ impl Core {
                 }
             }
             Arrival::Matched(request) => {
-                if envelope.kind == Kind::EagerSynchronous {
-                    self.todo.push(Todo::Answer {
+                if envelope.kind == MessageKind::EagerSynchronous {
+                    self.deferred.push(Deferred::Answer {
                         to: from,
                         reply: envelope.reply(),
                     });
                 }
                 self.deliver(request, from, &envelope, data);
             }
-            Arrival::Unexpected => self.wake_probing(),
+            Arrival::Unexpected => self.wake_for_arrival(),
         }
     }
 
     /// A receive belongs to a message whose data wait at the sender: from now on it ends with their
     /// transfer. False if it has ended.
-    pub(crate) fn matched(&mut self, id: RequestId) -> bool {
-        let Some(slot) = self.requests.get_mut(id) else {
-            return false;
-        };
-        match &mut slot.work {
-            Work::Receive { state, .. } if slot.phase == Phase::Active => {
-                *state = Receiving::Matched;
-                true
-            }
-            _ => false,
-        }
+    pub(super) fn match_to_pull(&mut self, id: RequestId) -> bool {
+        let slot = self.requests.get_mut(id);
+        slot.is_some_and(|slot| slot.match_to_pull())
     }
 
     /// The data of a matched receive are here.
     #[inline]
-    pub(crate) fn deliver(
+    pub(super) fn deliver(
         &mut self,
         id: RequestId,
         from: Peer,
@@ -167,53 +120,18 @@ impl Core {
         let Some(slot) = self.requests.get_mut(id) else {
             return;
         };
-        let Work::Receive { buffer, state } = &mut slot.work else {
-            return;
-        };
-        *state = Receiving::Unposted;
-        let fitted = buffer.fill(data);
-        slot.outcome.source = Some(from);
-        slot.outcome.tag = envelope.tag;
-        slot.outcome.bytes = fitted as u64;
-        if fitted < data.len() {
-            slot.outcome.error = Some(truncated(from, envelope, fitted));
-        }
-        if slot.has_duties() {
-            self.complete(id);
-        } else {
-            slot.phase = Phase::Complete;
+        if slot.deliver(from, envelope.tag, envelope.size, data) && slot.complete() {
+            self.run_on_complete(id);
         }
     }
 
-    /// A peer says that one of our sends is matched and its buffer free. That is so only if it is the peer
-    /// that the message went to, the message has left, and this is its first answer.
+    /// A peer says that one of our sends is matched and its buffer free.
     fn sent(&mut self, from: Peer, id: RequestId, token: Token) {
         let slot = self.requests.get_mut(id);
-        let Some(Work::Send(sending)) = slot.map(|slot| &mut slot.work) else {
-            self.refused += 1;
-            return;
-        };
-        let due = (from, token, SendState::Unanswered);
-        if (sending.to, sending.token, sending.state) != due {
-            self.refused += 1;
-            return;
-        }
-        sending.state = SendState::Answered;
-        if sending.protocol == Protocol::Rendezvous {
-            self.todo.push(Todo::Answered(id));
-        } else {
-            self.complete(id);
+        match slot.map_or(Answer::Undue, |slot| slot.answer(from, token)) {
+            Answer::Undue => self.refused += 1,
+            Answer::EndsGrant => self.deferred.push(Deferred::Answered(id)),
+            Answer::Ends => self.complete(id),
         }
     }
-}
-
-#[cold]
-pub(crate) fn truncated(from: Peer, envelope: &Envelope, room: usize) -> Error {
-    Error::new(
-        ErrorClass::Truncate,
-        format!(
-            "a message of {} bytes from rank {from} of MPI_COMM_WORLD with tag {} does not fit the buffer of {room} bytes; receive with a larger count, or probe first",
-            envelope.size, envelope.tag
-        ),
-    )
 }

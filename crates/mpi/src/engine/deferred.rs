@@ -1,150 +1,135 @@
-//! Deferred work: what the engine has the program's own code do, which runs when the engine is not held.
+//! Deferred work: what polling left to do with the fabric, which cannot be called while it is polled.
 //!
-//! | what | whose code |
-//! |---|---|
-//! | to wake a task, to drop its waker | the executor's |
-//! | to combine elements by a user's operation | the program's |
-//! | to drop a schedule that has such an operation | what the operation keeps |
-//!
-//! Such code may call the library, may wait in it, and may let other fibers of its thread run. Whoever lets
-//! go of the engine runs what is there ([`Guard`](super::Guard)); whoever drives progress hands that over
-//! first. A panic of such code ends here: whoever happens to run it did not call it. That of an operation is
-//! an error of its collective.
+//! The engine's own code, done right after the poll by [`Engine::run_deferred`]. The program's own code, which must
+//! not run while the engine is held, is [`callbacks`](super::callbacks).
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::task::Waker;
+use weft_fabric::Peer;
 
-use weft_fabric::Region;
-use weft_fiber::Waiter;
+use super::Engine;
+use super::envelope::Envelope;
+use super::request_id::RequestId;
+use super::schedule::RunId;
+use crate::error::Error;
 
-use super::schedule::{Schedule, ScheduleId};
-use crate::buffer;
-use crate::datatype::Datatype;
-use crate::error::{Error, ErrorClass, Result};
-use crate::op::Op;
-
-/// The operands of a step of a collective.
-#[derive(Clone, Copy)]
-pub(crate) struct Operands {
-    pub operand: Region,
-    pub into: Region,
-    pub count: usize,
-    /// `into = operand op into`; else `into = into op operand`.
-    pub operand_first: bool,
+/// One thing that polling left to do.
+#[derive(Debug)]
+pub(super) enum Deferred {
+    /// A receive is matched with data that wait at the sender.
+    Pull {
+        request: RequestId,
+        from: Peer,
+        envelope: Envelope,
+    },
+    /// Tell a sender that its message is matched and its buffer free.
+    Answer { to: Peer, reply: Envelope },
+    /// The receiver of a rendezvous says that it has the data.
+    Answered(RequestId),
+    /// A transfer by portal has ended.
+    Pulled {
+        request: RequestId,
+        error: Option<Error>,
+    },
+    /// A collective may go on.
+    Advance(RunId),
+    /// A peer is lost.
+    Lost { peer: Peer, reason: String },
 }
 
-impl Operands {
-    pub(crate) fn combine(&self, op: &Op, datatype: &Arc<Datatype>) -> Result<()> {
-        let (operand, into) = (self.operand, self.into);
-        if self.operand_first || op.is_commutative() {
-            return op.reduce(operand, into, self.count, datatype);
-        }
-        // The standard's form is `inout = in op inout`: the order is turned by a copy.
-        let mut turned = vec![0; operand.len()];
-        operand.copy_to_slice(&mut turned);
-        let turned = buffer::region_of(&mut turned);
-        op.reduce(into, turned, self.count, datatype)?;
-        into.copy_from(&turned);
-        Ok(())
-    }
+/// What is left to do, in order.
+#[derive(Debug, Default)]
+pub(super) struct DeferredQueue {
+    queue: Vec<Deferred>,
+    /// Emptied, so that neither list gives up its memory when they change places.
+    spare: Vec<Deferred>,
 }
 
-/// A step that a user's operation takes.
-pub(crate) struct Combine {
-    pub op: Arc<Op>,
-    pub datatype: Arc<Datatype>,
-    pub operands: Operands,
-}
-
-/// What waits for the engine to be let go of.
-#[derive(Default)]
-pub(crate) struct Deferred {
-    pending: bool,
-    wakes: Vec<Waker>,
-    /// Only to be dropped.
-    dropped: Vec<Box<dyn Any + Send>>,
-    combines: Vec<(ScheduleId, Combine)>,
-}
-
-impl Deferred {
+impl DeferredQueue {
     #[inline]
-    pub(crate) fn is_pending(&self) -> bool {
-        self.pending
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
     }
 
-    /// Wakes somebody; a task later.
     #[inline]
-    pub(crate) fn wake(&mut self, waiter: Waiter) {
-        match waiter {
-            Waiter::Task(waker) => {
-                self.pending = true;
-                self.wakes.push(waker);
-            }
-            other => other.wake(),
-        }
+    pub(super) fn push(&mut self, deferred: Deferred) {
+        self.queue.push(deferred);
     }
 
-    /// Drops a waiter; that of a task later.
-    pub(crate) fn drop_waiter(&mut self, waiter: Waiter) {
-        if let Waiter::Task(waker) = waiter {
-            self.drop_later(Box::new(waker));
-        }
+    pub(super) fn extend(&mut self, deferred: impl Iterator<Item = Deferred>) {
+        self.queue.extend(deferred);
     }
 
-    /// Drops the schedule of a run, which may be the last that keeps an operation.
+    /// All of it; the list is to be given back to [`recycle`](Self::recycle), emptied.
+    fn take(&mut self) -> Vec<Deferred> {
+        let spare = std::mem::take(&mut self.spare);
+        std::mem::replace(&mut self.queue, spare)
+    }
+
+    fn recycle(&mut self, emptied: Vec<Deferred>) {
+        self.spare = emptied;
+    }
+}
+
+impl Engine {
+    /// Whether anything is left to do after a poll.
+    #[inline]
+    pub(super) fn has_deferred(&self) -> bool {
+        let core = &self.core;
+        !self.outbox.is_empty()
+            | core.runs.want_look()
+            | core.pulls.has_refused()
+            | !core.deferred.is_empty()
+            | core.guest.is_called()
+    }
+
+    /// Does what is left to do after a poll. True if anything moved.
+    pub(super) fn run_deferred(&mut self) -> bool {
+        let mut moved = false;
+        if !self.outbox.is_empty() {
+            moved |= self.flush();
+        }
+        if self.core.runs.want_look() {
+            self.advance_signalling();
+        }
+        if self.core.pulls.has_refused() {
+            self.retry_pulls();
+        }
+        self.drain_deferred();
+        if self.core.guest.is_called() {
+            moved |= self.settle_guest();
+        }
+        moved
+    }
+
+    /// Something came for the guest, or it was called: it does what that has left to do.
     #[cold]
-    pub(crate) fn drop_schedule(&mut self, schedule: Arc<Schedule>) {
-        self.drop_later(Box::new(schedule));
+    fn settle_guest(&mut self) -> bool {
+        let Some(moved) = self.core.guest.settle(&mut *self.fabric) else {
+            return false;
+        };
+        // Whoever waits for it is parked as those who wait for anything.
+        self.core.wake_for_arrival();
+        moved
     }
 
-    fn drop_later(&mut self, value: Box<dyn Any + Send>) {
-        self.pending = true;
-        self.dropped.push(value);
-    }
-
-    /// Has the run go on when this is done; it must not end before.
-    pub(crate) fn combine(&mut self, run: ScheduleId, combine: Combine) {
-        self.pending = true;
-        self.combines.push((run, combine));
-    }
-
-    /// Does it all; the answers are for [`Engine::combined`](super::Engine::combined).
-    pub(crate) fn run(self) -> Vec<(ScheduleId, Result<()>)> {
-        for waker in self.wakes {
-            contain(|| waker.wake());
-        }
-        for value in self.dropped {
-            contain(|| drop(value));
-        }
-        let combines = self.combines.into_iter();
-        let combined = combines.map(|(run, combine)| {
-            let ended = contain(|| combine.operands.combine(&combine.op, &combine.datatype));
-            // It may be the last that keeps the operation.
-            contain(|| drop(combine));
-            (run, ended.unwrap_or_else(|| Err(panicked())))
-        });
-        combined.collect()
-    }
-}
-
-/// Runs code of the program; `None` if it panicked, of which the panic hook has told.
-fn contain<T>(code: impl FnOnce() -> T) -> Option<T> {
-    match catch_unwind(AssertUnwindSafe(code)) {
-        Ok(value) => Some(value),
-        Err(payload) => {
-            // Its drop is code of the program as well.
-            std::mem::forget(payload);
-            None
+    /// Does what is in the queue. More may appear meanwhile; each is done once.
+    pub(super) fn drain_deferred(&mut self) {
+        while !self.core.deferred.is_empty() {
+            let mut all = self.core.deferred.take();
+            for deferred in all.drain(..) {
+                match deferred {
+                    Deferred::Pull {
+                        request,
+                        from,
+                        envelope,
+                    } => self.pull(request, from, &envelope),
+                    Deferred::Answer { to, reply } => self.answer(to, reply),
+                    Deferred::Answered(request) => self.answered(request),
+                    Deferred::Pulled { request, error } => self.pulled(request, error),
+                    Deferred::Advance(run) => self.advance(run),
+                    Deferred::Lost { peer, reason } => self.lose(peer, &reason),
+                }
+            }
+            self.core.deferred.recycle(all);
         }
     }
-}
-
-#[cold]
-fn panicked() -> Error {
-    Error::new(
-        ErrorClass::Op,
-        "a user's operation panicked; see its message on the standard error output",
-    )
 }

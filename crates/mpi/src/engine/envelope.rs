@@ -11,28 +11,28 @@
 
 use weft_fabric::{Head, Token};
 
-use super::request::RequestId;
+use super::request_id::RequestId;
 
 /// What kind of message an envelope heads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum MessageKind {
     /// The data are here. Nobody waits for an answer.
     Eager,
     /// The data are here; the sender waits to hear that they were matched (`MPI_Ssend`).
     EagerSynchronous,
-    /// The data are ready to be pulled by `token` (rendezvous).
-    Ready,
-    /// To the sender of `Ready` or `EagerSynchronous`: its message is matched and its buffer free.
-    Finished,
+    /// Ready to send: the data can be pulled by `token` (rendezvous).
+    Rts,
+    /// Finished: to the sender of `Rts` or `EagerSynchronous`, whose message is matched and whose buffer is free.
+    Fin,
 }
 
-impl Kind {
+impl MessageKind {
     fn from_byte(byte: u8) -> Option<Self> {
         Some(match byte {
             1 => Self::Eager,
             2 => Self::EagerSynchronous,
-            3 => Self::Ready,
-            4 => Self::Finished,
+            3 => Self::Rts,
+            4 => Self::Fin,
             _ => return None,
         })
     }
@@ -41,8 +41,8 @@ impl Kind {
         match self {
             Self::Eager => 1,
             Self::EagerSynchronous => 2,
-            Self::Ready => 3,
-            Self::Finished => 4,
+            Self::Rts => 3,
+            Self::Fin => 4,
         }
     }
 }
@@ -50,7 +50,7 @@ impl Kind {
 /// A message without its data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Envelope {
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// Which communicator, and whether it is point-to-point or collective.
     pub context: u32,
     pub tag: i32,
@@ -58,7 +58,7 @@ pub(crate) struct Envelope {
     pub request: RequestId,
     /// Bytes of the whole message.
     pub size: u64,
-    /// The grant to pull by, for `Ready`; else a number of the sender's. Repeated by the answer.
+    /// The grant to pull by, for `Rts`; else a number of the sender's. Repeated by the answer.
     pub token: Token,
 }
 
@@ -66,7 +66,7 @@ impl Envelope {
     /// An envelope without request and token.
     pub(crate) fn eager(context: u32, tag: i32, size: u64) -> Self {
         Self {
-            kind: Kind::Eager,
+            kind: MessageKind::Eager,
             context,
             tag,
             request: RequestId::NONE,
@@ -78,7 +78,7 @@ impl Envelope {
     /// The answer to this message of another.
     pub(crate) fn reply(&self) -> Self {
         Self {
-            kind: Kind::Finished,
+            kind: MessageKind::Fin,
             context: 0,
             tag: 0,
             request: self.request,
@@ -115,7 +115,7 @@ impl Envelope {
             return None;
         }
         Some(Self {
-            kind: Kind::from_byte(first as u8)?,
+            kind: MessageKind::from_byte(first as u8)?,
             context: (first >> 32) as u32,
             tag: (second as u32).cast_signed(),
             request: RequestId::new((second >> 32) as u32, first as u32 >> 8),
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_head_carries_every_field() {
         let envelope = Envelope {
-            kind: Kind::Ready,
+            kind: MessageKind::Rts,
             context: 0xdead_beef,
             tag: 0x3fff_ffff,
             request: RequestId::new(77, 0x5a),

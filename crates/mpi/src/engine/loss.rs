@@ -1,4 +1,4 @@
-//! A peer is lost: what waits for it ends in an error that names it, instead of waiting for ever.
+//! Loss of a peer: what waits for it ends in an error that names it, instead of waiting for ever.
 //!
 //! | what | ends |
 //! |---|---|
@@ -9,20 +9,18 @@
 //! A communicator without the lost one knows nothing of it.
 //!
 //! A receive that is matched is not ended here, whoever is lost: its message has come, or the transfer of
-//! its data says how it ended. See [`Receiving`].
+//! its data says how it ended. See [`Receiving`](super::request::Receiving).
 
-use weft_fabric::{FabricError, Peer};
+use weft_fabric::Peer;
 
-use super::request::{Phase, Receiving, RequestId, SendState, Work};
-use super::schedule::ScheduleId;
-use super::{Engine, Todo};
+use super::Engine;
+use super::deferred::Deferred;
+use super::lost_peers::is_member;
+use super::request::Request;
+use super::request_id::RequestId;
+use super::schedule::RunId;
 use crate::error::{Error, ErrorClass};
 use crate::group::Group;
-
-/// Whether a peer belongs to a group; without one, to all peers.
-fn is_member(group: Option<&Group>, peer: Peer) -> bool {
-    group.is_none_or(|group| group.rank_of(peer).is_some())
-}
 
 impl Engine {
     /// A peer is lost.
@@ -34,23 +32,23 @@ impl Engine {
             ),
         );
         // What comes later asks here.
-        self.core.lost.push((peer, reason.to_owned()));
+        self.core.lost.note(peer, reason);
         self.outbox.drop_peer(peer);
-        self.end_all(&error, |engine, id| engine.concerns(id, peer));
-        for run in self.core.runs.with_member(peer) {
+        self.end_all(&error, |slot| concerns(slot, peer));
+        for run in self.core.runs.that(|run| run.context().has(peer)) {
             self.break_off(run, &error);
         }
         // Probes look again.
-        self.core.wake_probing();
+        self.core.wake_for_arrival();
     }
 
     /// Ends all requests under way that `which` names.
-    fn end_all(&mut self, error: &Error, which: impl Fn(&Self, RequestId) -> bool) {
+    fn end_all(&mut self, error: &Error, which: impl Fn(&Request) -> bool) {
         let waiting: Vec<RequestId> = self
             .core
             .requests
             .live()
-            .filter(|(id, slot)| slot.phase == Phase::Active && which(self, *id))
+            .filter(|(_, slot)| slot.is_active() && which(slot))
             .map(|(id, _)| id)
             .collect();
         for id in waiting {
@@ -60,72 +58,46 @@ impl Engine {
 
     /// Ends a request with an error; nothing comes in or goes out for it any more. Only a posted receive or a
     /// send may be ended so.
-    pub(super) fn fail(&mut self, id: RequestId, error: Error) {
+    fn fail(&mut self, id: RequestId, error: Error) {
         let Some(slot) = self.core.requests.get_mut(id) else {
             return;
         };
-        match &slot.work {
-            Work::Receive {
-                state: Receiving::Posted(handle),
-                ..
-            } => {
-                if !self.core.matching.cancel(*handle) {
-                    return;
-                }
+        if let Some(handle) = slot.posted() {
+            if !self.core.matching.cancel(handle) {
+                return;
             }
-            Work::Send(sending) => {
-                if sending.state == SendState::Queued {
-                    self.outbox.withdraw(sending.to, id);
-                }
-                if let Some(grant) = sending.grant() {
-                    self.fabric.revoke(grant);
-                }
+        } else if let Some(sending) = slot.sending() {
+            if sending.is_queued() {
+                self.outbox.withdraw(sending.to(), id);
             }
-            _ => return,
+            if let Some(grant) = sending.grant() {
+                self.fabric.revoke(grant);
+            }
+        } else {
+            return;
         }
-        slot.outcome.error = Some(error);
+        slot.fail(Some(error));
         self.core.complete(id);
     }
 
-    fn concerns(&self, id: RequestId, peer: Peer) -> bool {
-        let Some(slot) = self.core.requests.get(id) else {
-            return false;
-        };
-        match &slot.work {
-            Work::Receive {
-                state: Receiving::Posted(_),
-                ..
-            } => match slot.outcome.source {
-                None => is_member(slot.group.as_deref(), peer),
-                Some(from) => from == peer,
-            },
-            Work::Send(sending) => sending.to == peer,
-            Work::Receive { .. } | Work::Nothing | Work::Schedule => false,
-        }
-    }
-
     /// Ends a collective that cannot come to its end. What has come already may suffice.
-    pub(super) fn break_off(&mut self, run: ScheduleId, error: &Error) {
+    pub(super) fn break_off(&mut self, run: RunId, error: &Error) {
         self.advance(run);
         if !self.core.runs.fail(run, error) {
             return;
         }
-        self.end_parts(run, error);
-        self.core.todo.push(Todo::Advance(run));
+        self.end_transfers_of(run, error);
+        self.core.deferred.push(Deferred::Advance(run));
     }
 
     /// Ends what a collective has begun, but for what ends by itself: matched receives, and sends whose data
     /// go with the message.
-    pub(super) fn end_parts(&mut self, run: ScheduleId, error: &Error) {
-        self.end_all(error, |engine, id| {
-            engine.core.requests.get(id).is_some_and(|slot| {
-                let ends = match &slot.work {
-                    Work::Receive { state, .. } => matches!(state, Receiving::Posted(_)),
-                    Work::Send(sending) => sending.grant().is_some(),
-                    Work::Nothing | Work::Schedule => false,
-                };
-                ends && slot.duties().parent == Some(run)
-            })
+    pub(super) fn end_transfers_of(&mut self, run: RunId, error: &Error) {
+        self.end_all(error, |slot| {
+            let granted = slot
+                .sending()
+                .is_some_and(|sending| sending.grant().is_some());
+            (slot.posted().is_some() || granted) && slot.on_complete().run == Some(run)
         });
     }
 
@@ -135,38 +107,33 @@ impl Engine {
         let Some(slot) = self.core.requests.get(request) else {
             return;
         };
-        if let Some(error) = self.nobody_sends(from, slot.group.as_deref()) {
+        if let Some(error) = self.nobody_sends(from, slot.group()) {
             self.fail(request, error);
         }
     }
 
     /// The error of a receive or a probe whose sender is lost; for anybody, if all others are.
-    pub(crate) fn nobody_sends(&self, from: Option<Peer>, group: Option<&Group>) -> Option<Error> {
+    pub(super) fn nobody_sends(&self, from: Option<Peer>, group: Option<&Group>) -> Option<Error> {
         let lost = &self.core.lost;
         if let Some(from) = from {
-            return lost.iter().find(|(peer, _)| *peer == from).map(error_of);
+            return lost.error_of(from);
         }
         let me = self.fabric.me();
         let others = match group {
             Some(group) => group.members().filter(|peer| *peer != me).count(),
             None => self.fabric.peers() as usize - 1,
         };
-        let mut gone = lost.iter().filter(|(peer, _)| is_member(group, *peer));
-        let last = gone.next_back()?;
-        (gone.count() + 1 >= others).then(|| error_of(last))
-    }
-
-    /// The error of a probe of anybody: somebody has been lost since `known` were.
-    pub(crate) fn lost_since(&self, known: usize, group: Option<&Group>) -> Option<Error> {
-        let later = self.core.lost.get(known..)?;
-        let found = later.iter().find(|(peer, _)| is_member(group, *peer));
-        found.map(error_of)
+        lost.error_of_all(group, others)
     }
 }
 
-fn error_of((peer, reason): &(Peer, String)) -> Error {
-    Error::from(FabricError::PeerLost {
-        peer: *peer,
-        reason: reason.clone(),
-    })
+/// Whether a request waits for a peer, or for anybody of a communicator that the peer belongs to.
+fn concerns(slot: &Request, peer: Peer) -> bool {
+    if slot.posted().is_some() {
+        return match slot.expected_source() {
+            None => is_member(slot.group(), peer),
+            Some(from) => from == peer,
+        };
+    }
+    slot.sending().is_some_and(|sending| sending.to() == peer)
 }

@@ -1,4 +1,4 @@
-//! Messages that the fabric would not take yet, in order per peer. Sending never blocks and never
+//! Outbox: messages that the fabric would not take yet, in order per peer. Sending never blocks and never
 //! overtakes: while something waits for a peer, everything later for it waits behind.
 
 use std::collections::VecDeque;
@@ -6,13 +6,14 @@ use std::collections::VecDeque;
 use weft_fabric::{Head, Peer, Posted, Region};
 
 use super::Engine;
-use super::request::{Protocol, RequestId, SendState, Work};
+use super::request::AfterLeaving;
+use super::request_id::RequestId;
 use crate::buffer;
 use crate::error::Error;
 
 /// The data of a waiting message.
 #[derive(Debug)]
-pub(crate) enum Load {
+pub(super) enum Load {
     None,
     /// The caller's, which the request keeps in use.
     Lent(Region),
@@ -20,7 +21,7 @@ pub(crate) enum Load {
 }
 
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(super) struct Waiting {
     pub head: Head,
     pub load: Load,
     /// The send that it is the message of; `None` for an answer.
@@ -29,14 +30,14 @@ pub(crate) struct Waiting {
 
 /// What waits, per peer.
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub(super) struct Outbox {
     queues: Vec<VecDeque<Waiting>>,
     /// Peers with something waiting.
     busy: Vec<Peer>,
 }
 
 impl Outbox {
-    pub(crate) fn new(peers: usize) -> Self {
+    pub(super) fn new(peers: usize) -> Self {
         Self {
             queues: std::iter::repeat_with(VecDeque::new).take(peers).collect(),
             busy: Vec::new(),
@@ -44,17 +45,17 @@ impl Outbox {
     }
 
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.busy.is_empty()
     }
 
     /// Whether nothing waits for this peer.
     #[inline]
-    pub(crate) fn is_clear(&self, to: Peer) -> bool {
+    pub(super) fn is_clear(&self, to: Peer) -> bool {
         self.busy.is_empty() || self.queues[to.index()].is_empty()
     }
 
-    pub(crate) fn push(&mut self, to: Peer, waiting: Waiting) {
+    pub(super) fn push(&mut self, to: Peer, waiting: Waiting) {
         let queue = &mut self.queues[to.index()];
         if queue.is_empty() {
             self.busy.push(to);
@@ -63,7 +64,7 @@ impl Outbox {
     }
 
     /// Forgets what waits for a lost peer. The sends of it are ended by the caller.
-    pub(crate) fn drop_peer(&mut self, peer: Peer) {
+    pub(super) fn drop_peer(&mut self, peer: Peer) {
         if let Some(queue) = self.queues.get_mut(peer.index()) {
             queue.clear();
         }
@@ -72,7 +73,7 @@ impl Outbox {
 
     /// Forgets the message of one send, and so what it refers to.
     #[cold]
-    pub(crate) fn withdraw(&mut self, to: Peer, request: RequestId) {
+    pub(super) fn withdraw(&mut self, to: Peer, request: RequestId) {
         let queue = &mut self.queues[to.index()];
         queue.retain(|waiting| waiting.request != Some(request));
         if queue.is_empty() {
@@ -84,7 +85,7 @@ impl Outbox {
 impl Engine {
     /// Sends what waits, as far as there is credit. True if anything went.
     #[cold]
-    pub(crate) fn flush(&mut self) -> bool {
+    pub(super) fn flush(&mut self) -> bool {
         let mut sent = false;
         let mut place = 0;
         while let Some(&to) = self.outbox.busy.get(place) {
@@ -121,22 +122,19 @@ impl Engine {
         let Some(slot) = self.core.requests.get_mut(request) else {
             return;
         };
-        let Work::Send(sending) = &mut slot.work else {
-            return;
-        };
-        if sending.protocol != Protocol::Eager && error.is_none() {
-            sending.state = SendState::Unanswered;
-            return;
+        match slot.message_left(error) {
+            AfterLeaving::GoesOn => {}
+            AfterLeaving::Ends { grant } => {
+                if let Some(grant) = grant {
+                    self.fabric.revoke(grant);
+                }
+                self.core.complete(request);
+            }
         }
-        if let Some(grant) = sending.grant() {
-            self.fabric.revoke(grant);
-        }
-        slot.outcome.error = error;
-        self.core.complete(request);
     }
 
     /// Sends a message without data, now or when there is room.
-    pub(crate) fn post_control(&mut self, to: Peer, head: Head) {
+    pub(super) fn post_control(&mut self, to: Peer, head: Head) {
         if self.outbox.is_clear(to) {
             match self.fabric.try_send(to, &head, &[]) {
                 Ok(Posted::Retry) => {}

@@ -1,66 +1,29 @@
-//! Requests: what a caller waits for. They live in one table of the engine; a [`RequestId`] is an
-//! index with a generation, so that a stale one is noticed.
+//! A request: one operation from its beginning until its outcome is taken.
+//!
+//! ```text
+//!   Inactive ──start──► Active ──complete──► Complete ──taken──► Free, or Inactive if persistent
+//! ```
+//!
+//! What it does is its *work*: a send or a receive with a life of its own ([`SendState`], [`Receiving`]), or a
+//! collective, whose steps are elsewhere. All transitions are methods of [`Request`].
 
-use std::mem::{forget, replace};
+use std::mem::{forget, replace, take};
 use std::sync::Arc;
 
-use weft_fabric::{Peer, Token};
-use weft_fiber::Waiter;
+use weft_fabric::{Peer, Region, SharedBytes, Token};
 use weft_matching::Handle;
 
-use crate::buffer::Buffer;
-use crate::engine::schedule::{Place, Schedule, ScheduleId};
-use crate::error::{Error, ErrorClass, Result};
+use super::on_complete::OnComplete;
+use super::protocol::Protocol;
+use super::status::{Outcome, Status};
+use crate::buffer::{self, Buffer};
+use crate::error::{Error, ErrorClass};
 use crate::group::Group;
-
-/// Name of a request: index in the table and generation of its slot.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct RequestId {
-    index: u32,
-    generation: u32,
-}
-
-impl RequestId {
-    /// A send that had ended when the call returned. It has no slot, its outcome is the empty status,
-    /// and it may be taken any number of times.
-    pub const DONE: Self = Self {
-        index: (1 << 22) - 1,
-        generation: 0,
-    };
-    /// No request at all.
-    pub(crate) const NONE: Self = Self {
-        index: u32::MAX,
-        generation: 0,
-    };
-    /// How many bits a generation has: as many as leave 22 for the index in a handle that converts to
-    /// a C integer and back.
-    pub const GENERATION_BITS: u32 = 7;
-
-    /// A name from its parts; the generation is cut to its bits.
-    #[must_use]
-    pub const fn new(index: u32, generation: u32) -> Self {
-        Self {
-            index,
-            generation: generation & ((1 << Self::GENERATION_BITS) - 1),
-        }
-    }
-
-    /// Index in the table.
-    #[must_use]
-    pub const fn index(self) -> u32 {
-        self.index
-    }
-
-    /// Generation of the slot.
-    #[must_use]
-    pub const fn generation(self) -> u32 {
-        self.generation
-    }
-}
+use crate::memory;
 
 /// Where a request stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
+pub(super) enum Phase {
     /// The slot is free.
     Free,
     /// Persistent and not started.
@@ -71,70 +34,9 @@ pub(crate) enum Phase {
     Complete,
 }
 
-/// What the end of an operation says. The source is a [`Peer`]; [`Status`] has it as a rank.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Outcome {
-    pub source: Option<Peer>,
-    pub tag: i32,
-    pub bytes: u64,
-    pub cancelled: bool,
-    pub error: Option<Error>,
-}
-
-impl Outcome {
-    /// What is known before the end.
-    const NONE: Self = Self {
-        source: None,
-        tag: -1,
-        bytes: 0,
-        cancelled: false,
-        error: None,
-    };
-}
-
-/// The status of a completed operation (MPI 5.0, section 3.2.5).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
-    /// Rank of the sender in the communicator of the receive; `None` for `MPI_PROC_NULL` and sends.
-    pub source: Option<u32>,
-    /// Tag of the message; -1 if there was none.
-    pub tag: i32,
-    /// Bytes received.
-    pub bytes: u64,
-    /// Whether the operation was cancelled.
-    pub cancelled: bool,
-    /// The operation itself failed: for `MPI_Waitall` and its family.
-    pub error: Option<Error>,
-    /// Whether there was a message at all: false gives the empty status.
-    pub message: bool,
-    /// Whether the peer was `MPI_PROC_NULL`.
-    pub null: bool,
-}
-
-impl Status {
-    /// The empty status: source any, tag any, no bytes.
-    #[must_use]
-    pub fn empty() -> Self {
-        Self {
-            tag: -1,
-            ..Self::default()
-        }
-    }
-
-    /// The status of a receive from `MPI_PROC_NULL`.
-    #[must_use]
-    pub fn null() -> Self {
-        Self {
-            tag: -1,
-            null: true,
-            ..Self::default()
-        }
-    }
-}
-
 /// What a request does when it is (re)started, or is doing.
 #[derive(Debug, Default)]
-pub(crate) enum Work {
+pub(super) enum Work {
     /// Nothing: free slot, or a peer that is `MPI_PROC_NULL`.
     #[default]
     Nothing,
@@ -148,11 +50,16 @@ pub(crate) enum Work {
 
 impl Work {
     /// A receive that is not posted.
-    pub(crate) fn receive(buffer: Buffer) -> Self {
+    pub(super) fn receive(buffer: Buffer) -> Self {
         Self::Receive {
             buffer,
             state: Receiving::Unposted,
         }
+    }
+
+    /// A receive from `MPI_PROC_NULL`.
+    pub(super) fn receive_nothing() -> Self {
+        Self::receive(Buffer::Flat(Region::EMPTY))
     }
 
     /// Whether it owns anything that must be dropped.
@@ -179,7 +86,7 @@ impl Work {
 /// been told of its buffer then. Later it belongs to one message, and ends with the transfer of that,
 /// whose end the fabric says exactly once, also if the sender is lost meanwhile.
 #[derive(Debug)]
-pub(crate) enum Receiving {
+pub(super) enum Receiving {
     /// Not posted yet, or complete.
     Unposted,
     /// In the matching engine.
@@ -190,17 +97,6 @@ pub(crate) enum Receiving {
     Moving(Option<Box<[u8]>>),
 }
 
-/// How the bytes of a send travel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Protocol {
-    /// With the envelope; the send ends when they have left.
-    Eager,
-    /// With the envelope; the send ends when they were matched.
-    EagerSynchronous,
-    /// Granted; the receiver pulls.
-    Rendezvous,
-}
-
 /// How far a send is.
 ///
 /// ```text
@@ -208,7 +104,7 @@ pub(crate) enum Protocol {
 ///   Queued ──► Unanswered ──► Answered ──► (complete)   synchronous, rendezvous
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SendState {
+pub(super) enum SendState {
     /// The message waits in the outbox, which refers to the data. Only its leaving, or its being taken
     /// out there, ends the send.
     Queued,
@@ -220,136 +116,244 @@ pub(crate) enum SendState {
 
 /// A send under way: keeps what the fabric may still read.
 #[derive(Debug)]
-pub(crate) struct Sending {
+pub(super) struct Sending {
     /// Who may answer.
-    pub to: Peer,
-    pub protocol: Protocol,
-    pub state: SendState,
+    to: Peer,
+    protocol: Protocol,
+    state: SendState,
     /// The word that an answer must repeat, which no other transfer has: the grant of a rendezvous, else a
     /// number.
-    pub token: Token,
-    pub owned: Option<Box<[u8]>>,
+    token: Token,
+    /// The data, if the engine has a copy of them. Kept until the send has ended.
+    owned: Option<Box<[u8]>>,
 }
 
 impl Sending {
+    /// A send whose message is about to be queued.
+    pub(super) fn new(
+        to: Peer,
+        protocol: Protocol,
+        token: Token,
+        owned: Option<Box<[u8]>>,
+    ) -> Self {
+        Self {
+            to,
+            protocol,
+            state: SendState::Queued,
+            token,
+            owned,
+        }
+    }
+
+    /// The receiver.
+    pub(super) fn to(&self) -> Peer {
+        self.to
+    }
+
+    /// Whether its message waits in the outbox.
+    pub(super) fn is_queued(&self) -> bool {
+        self.state == SendState::Queued
+    }
+
     /// The grant that the data are read by.
-    pub(crate) fn grant(&self) -> Option<Token> {
+    pub(super) fn grant(&self) -> Option<Token> {
         (self.protocol == Protocol::Rendezvous).then_some(self.token)
     }
 }
 
-/// What to start when a persistent request is started.
-#[derive(Clone, Debug)]
-pub(crate) enum Recipe {
-    /// Started from [`crate::p2p`]: the arguments of the send.
-    Send {
-        mode: crate::p2p::SendMode,
-        buffer: Buffer,
-        to: Option<Peer>,
-        tag: i32,
-    },
-    /// The arguments of the receive; `None` stands for `MPI_PROC_NULL`.
-    Receive {
-        buffer: Buffer,
-        from: Option<Option<Peer>>,
-        tag: Option<i32>,
-    },
-    /// A collective, kept to be run again under the number it got when it was made.
-    Collective {
-        schedule: Arc<Schedule>,
-        place: Place,
-    },
+/// What becomes of a send whose message has left the outbox.
+#[must_use]
+pub(super) enum AfterLeaving {
+    /// It goes on: the receiver's answer is due. Or there is no such send any more.
+    GoesOn,
+    /// It is to be completed, and its grant, if it has one, to be revoked.
+    Ends { grant: Option<Token> },
 }
 
-/// What else is due when a request ends. Most requests have nothing of it.
-#[derive(Debug, Default)]
-pub(crate) struct Duties {
-    /// Released by the engine itself when complete (`MPI_Request_free`, buffered sends).
-    pub detached: bool,
-    /// Whether it counts against the buffer of buffered sends, in bytes.
-    pub buffered: usize,
-    /// The collective that this is a part of.
-    pub parent: Option<ScheduleId>,
-    /// The request that this one carries out, and that ends with it: a persistent one, or the head of
-    /// a pair.
-    pub follower: Option<RequestId>,
-    /// How many requests must end before this one does, which they carry out together; 0 for one.
-    pub legs: u8,
-    /// Who waits for it.
-    pub waiter: Option<Waiter>,
-    pub recipe: Option<Box<Recipe>>,
+/// What the answer of a receiver means.
+#[must_use]
+pub(super) enum Answer {
+    /// Nothing: it is not due, or not from the receiver.
+    Undue,
+    /// The send is to be completed.
+    Ends,
+    /// The send's grant is to be revoked, then it is to be completed.
+    EndsGrant,
 }
 
-/// One slot of the table. While it is free, nothing in it owns anything.
+/// One slot of the table of requests. While it is free, nothing in it owns anything.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(super) struct Request {
     generation: u32,
-    pub phase: Phase,
-    /// Whether `duties` are any but the default.
-    has_duties: bool,
+    phase: Phase,
+    /// Whether `on_complete` is any but the default.
+    has_on_complete: bool,
     /// Communicator context, to find the error handler and for reports.
-    pub context: u32,
+    context: u32,
     /// The next free slot, while this one is free.
     next_free: u32,
     /// Ranks of the communicator, where they differ from the peers.
-    pub group: Option<Arc<Group>>,
-    pub work: Work,
-    pub outcome: Outcome,
-    duties: Duties,
+    group: Option<Arc<Group>>,
+    work: Work,
+    outcome: Outcome,
+    on_complete: OnComplete,
 }
 
+/// The slot: who has it.
 impl Request {
-    fn vacant() -> Self {
+    pub(super) fn vacant(next_free: u32) -> Self {
         Self {
             generation: 0,
             phase: Phase::Free,
-            has_duties: false,
+            has_on_complete: false,
             context: 0,
-            next_free: NO_SLOT,
+            next_free,
             group: None,
             work: Work::Nothing,
             outcome: Outcome::default(),
-            duties: Duties::default(),
+            on_complete: OnComplete::default(),
         }
     }
 
-    /// Whether anything is due when it ends.
+    /// Takes the free slot for an active request; answers the next free slot.
     #[inline]
-    pub(crate) fn has_duties(&self) -> bool {
-        self.has_duties
+    pub(super) fn occupy(&mut self, context: u32, group: Option<Arc<Group>>, work: Work) -> u32 {
+        self.phase = Phase::Active;
+        self.context = context;
+        // What these replace owns nothing, as the slot was free: there is nothing to be dropped.
+        forget(replace(&mut self.group, group));
+        forget(replace(&mut self.work, work));
+        forget(replace(&mut self.outcome, Outcome::NONE));
+        self.next_free
     }
 
-    /// What is due when it ends.
+    /// Gives the slot up; its next name has this generation.
     #[inline]
-    pub(crate) fn duties(&self) -> &Duties {
-        &self.duties
+    pub(super) fn vacate(&mut self, generation: u32) {
+        self.generation = generation;
+        self.phase = Phase::Free;
+        if self.has_on_complete
+            || self.group.is_some()
+            || self.outcome.error.is_some()
+            || self.work.owns()
+        {
+            self.clear();
+        }
     }
 
-    /// What is due when it ends, to be changed.
-    pub(crate) fn duties_mut(&mut self) -> &mut Duties {
-        self.has_duties = true;
-        &mut self.duties
-    }
-
-    /// Whether it can be started again.
+    /// Puts the free slot in front of another one.
     #[inline]
-    pub(crate) fn is_persistent(&self) -> bool {
-        self.has_duties && self.duties.recipe.is_some()
+    pub(super) fn chain(&mut self, next_free: u32) {
+        self.next_free = next_free;
     }
 
     /// Drops what it owns.
     #[cold]
     fn clear(&mut self) {
-        self.has_duties = false;
-        self.duties = Duties::default();
+        self.has_on_complete = false;
+        self.on_complete = OnComplete::default();
         self.group = None;
         self.work = Work::Nothing;
         self.outcome.error = None;
     }
 
+    #[inline]
+    pub(super) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    #[inline]
+    pub(super) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    #[inline]
+    pub(super) fn is_active(&self) -> bool {
+        self.phase == Phase::Active
+    }
+
+    /// The communicator's context.
+    #[inline]
+    pub(super) fn context(&self) -> u32 {
+        self.context
+    }
+
+    /// What translates peers to ranks, where they differ.
+    pub(super) fn group(&self) -> Option<&Group> {
+        self.group.as_deref()
+    }
+}
+
+/// The end of it.
+impl Request {
+    /// It has ended, its outcome is noted. True if anything else is due: see [`OnComplete`].
+    #[inline]
+    #[must_use]
+    pub(super) fn complete(&mut self) -> bool {
+        self.phase = Phase::Complete;
+        self.has_on_complete
+    }
+
+    /// Whether anything is due when it ends.
+    #[inline]
+    pub(super) fn has_on_complete(&self) -> bool {
+        self.has_on_complete
+    }
+
+    /// What is due when it ends.
+    #[inline]
+    pub(super) fn on_complete(&self) -> &OnComplete {
+        &self.on_complete
+    }
+
+    /// What is due when it ends, to be changed.
+    pub(super) fn on_complete_mut(&mut self) -> &mut OnComplete {
+        self.has_on_complete = true;
+        &mut self.on_complete
+    }
+
+    /// What it failed with, once it has ended.
+    #[inline]
+    pub(super) fn error(&self) -> Option<&Error> {
+        match self.phase {
+            Phase::Complete => self.outcome.error.as_ref(),
+            Phase::Free | Phase::Inactive | Phase::Active => None,
+        }
+    }
+
+    /// Notes what it fails with.
+    pub(super) fn fail(&mut self, error: Option<Error>) {
+        self.outcome.error = error;
+    }
+
+    /// Its outcome, for whom it was carried out; none is left.
+    pub(super) fn take_outcome(&mut self) -> Outcome {
+        take(&mut self.outcome)
+    }
+
+    /// A part of it has ended with `outcome`. Of a pair, the receive gives the status, and either may give the
+    /// error. True if it was the last part.
+    #[must_use]
+    pub(super) fn end_part(&mut self, outcome: Outcome, received: bool) -> bool {
+        let earlier = self.outcome.error.take();
+        let pending = self.on_complete.pending_parts;
+        if received || pending == 0 {
+            self.outcome = outcome;
+        } else {
+            self.outcome.error = outcome.error;
+        }
+        if earlier.is_some() {
+            self.outcome.error = earlier;
+        }
+        if pending > 0 {
+            self.on_complete_mut().pending_parts = pending - 1;
+        }
+        pending <= 1
+    }
+
     /// The outcome as the caller sees it, with the source as a rank.
     #[inline]
-    pub(crate) fn status(&self) -> Status {
+    pub(super) fn status(&self) -> Status {
         let outcome = &self.outcome;
         let rank = |peer: Peer| match &self.group {
             None => Some(peer.0),
@@ -362,209 +366,247 @@ impl Request {
             cancelled: outcome.cancelled,
             error: outcome.error.clone(),
             message: outcome.source.is_some(),
-            null: outcome.source.is_none()
-                && !outcome.cancelled
-                && matches!(self.work, Work::Receive { .. }),
+            null: outcome.source.is_none() && !outcome.cancelled && self.is_receive(),
         }
     }
 }
 
-/// No slot.
-const NO_SLOT: u32 = u32::MAX;
-
-/// The next slot of a table with so many. That of [`RequestId::DONE`] is never given out.
-const fn next_index(slots: usize) -> usize {
-    slots + (slots == RequestId::DONE.index as usize) as usize
-}
-
-/// The table of requests. Slots are reused; a slot's generation moves on when it is released.
-#[derive(Debug)]
-pub(crate) struct Requests {
-    slots: Vec<Request>,
-    /// The first of a chain of free slots.
-    free: u32,
-}
-
-impl Default for Requests {
-    fn default() -> Self {
-        Self {
-            slots: Vec::new(),
-            free: NO_SLOT,
-        }
-    }
-}
-
-/// Requests that a rank may have at once: the names that a handle has, less some that steps of
-/// collectives may need.
-const LIMIT: usize = if cfg!(test) {
-    1 << 16
-} else {
-    u32::MAX as usize - (1 << 16)
-};
-
-#[cold]
-fn full() -> Error {
-    Error::new(
-        ErrorClass::NoMem,
-        format!(
-            "{LIMIT} requests of this rank are live at once, and no more can be named; complete or free some first"
-        ),
-    )
-}
-
-impl Requests {
-    /// A new active request.
+/// A persistent request.
+impl Request {
+    /// Whether it can be started again.
     #[inline]
-    pub(crate) fn insert(
+    pub(super) fn is_persistent(&self) -> bool {
+        self.has_on_complete && self.on_complete.persistent.is_some()
+    }
+
+    /// It waits to be started (again).
+    #[inline]
+    pub(super) fn make_inactive(&mut self) {
+        self.phase = Phase::Inactive;
+    }
+
+    /// It is started.
+    pub(super) fn restart(&mut self) {
+        self.phase = Phase::Active;
+        self.work = Work::Nothing;
+        self.outcome = Outcome::NONE;
+    }
+
+    /// What it does from now on.
+    pub(super) fn set_work(&mut self, work: Work) {
+        self.work = work;
+    }
+
+    /// Whether a receive may be posted for it later: it can be started again, or is a collective.
+    pub(super) fn may_post(&self) -> bool {
+        self.is_persistent() || matches!(self.work, Work::Schedule)
+    }
+}
+
+/// A receive.
+impl Request {
+    #[inline]
+    pub(super) fn is_receive(&self) -> bool {
+        matches!(self.work, Work::Receive { .. })
+    }
+
+    /// How many bytes it has room for, if it is a receive.
+    pub(super) fn room(&self) -> Option<usize> {
+        match &self.work {
+            Work::Receive { buffer, .. } => Some(buffer.bytes()),
+            _ => None,
+        }
+    }
+
+    /// It waits in the matching engine, for a message of `from` or of anybody.
+    #[inline]
+    pub(super) fn post(&mut self, from: Option<Peer>, handle: Handle) {
+        self.outcome.source = from;
+        if let Work::Receive { state, .. } = &mut self.work {
+            *state = Receiving::Posted(handle);
+        }
+    }
+
+    /// Its name in the matching engine while it is posted.
+    pub(super) fn posted(&self) -> Option<Handle> {
+        match &self.work {
+            Work::Receive {
+                state: Receiving::Posted(handle),
+                ..
+            } => Some(*handle),
+            _ => None,
+        }
+    }
+
+    /// Whose message a posted receive waits for; `None` for anybody's.
+    pub(super) fn expected_source(&self) -> Option<Peer> {
+        self.outcome.source
+    }
+
+    /// It was taken out of the matching engine before anything came.
+    pub(super) fn cancel(&mut self) {
+        self.outcome = Outcome {
+            cancelled: true,
+            tag: -1,
+            ..Outcome::default()
+        };
+    }
+
+    /// It belongs to a message whose data wait at the sender: from now on it ends with their transfer. False
+    /// if it has ended.
+    pub(super) fn match_to_pull(&mut self) -> bool {
+        match &mut self.work {
+            Work::Receive { state, .. } if self.phase == Phase::Active => {
+                *state = Receiving::Matched;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The data of the message that it was matched with are here; `size` is that of the whole message. False if
+    /// it is no receive.
+    #[inline]
+    #[must_use]
+    pub(super) fn deliver(
         &mut self,
-        context: u32,
-        group: Option<Arc<Group>>,
-        work: Work,
-    ) -> RequestId {
-        if self.free == NO_SLOT {
-            self.grow();
+        from: Peer,
+        tag: i32,
+        size: u64,
+        data: SharedBytes<'_>,
+    ) -> bool {
+        let Work::Receive { buffer, state } = &mut self.work else {
+            return false;
+        };
+        *state = Receiving::Unposted;
+        let fitted = buffer.fill(data);
+        self.outcome.source = Some(from);
+        self.outcome.tag = tag;
+        self.outcome.bytes = fitted as u64;
+        if fitted < data.len() {
+            self.outcome.error = Some(truncated(from, tag, size, fitted));
         }
-        let index = self.free;
-        let slot = &mut self.slots[index as usize];
-        self.free = slot.next_free;
-        slot.phase = Phase::Active;
-        slot.context = context;
-        // What these replace owns nothing, as the slot was free: there is nothing to be dropped.
-        forget(replace(&mut slot.group, group));
-        forget(replace(&mut slot.work, work));
-        forget(replace(&mut slot.outcome, Outcome::NONE));
-        RequestId {
-            index,
-            generation: slot.generation,
-        }
+        true
     }
 
-    /// Whether a call of the user may make another request.
-    ///
-    /// # Errors
-    /// `NoMem` if all names that a handle has are in use, but for those kept for the steps of
-    /// collectives that are under way.
-    #[inline]
-    pub(crate) fn check_room(&self) -> Result<()> {
-        if self.free == NO_SLOT && self.slots.len() >= LIMIT {
-            return Err(full());
-        }
-        Ok(())
+    /// The transfer of the data of its message, of `size` bytes, is about to begin: answers where they go.
+    /// `None` if it does not wait for one.
+    pub(super) fn begin_pull(&mut self, from: Peer, tag: i32, size: u64) -> Option<Region> {
+        let Work::Receive {
+            buffer,
+            state: state @ Receiving::Matched,
+        } = &mut self.work
+        else {
+            return None;
+        };
+        let room = buffer.bytes() as u64;
+        let fits = size.min(room);
+        let error = (size > room).then(|| truncated(from, tag, size, buffer.bytes()));
+        self.outcome = Outcome {
+            source: Some(from),
+            tag,
+            bytes: fits,
+            cancelled: false,
+            error,
+        };
+        let fits = fits as usize;
+        let (into, owned) = match buffer {
+            Buffer::Flat(region) => (region.prefix(fits), None),
+            Buffer::Typed(_) => {
+                match memory::zeroed(fits) {
+                    Ok(mut owned) => (buffer::region_of(&mut owned), Some(owned)),
+                    // Nothing is fetched: the sender is answered, and the receive ends with the error.
+                    Err(error) => {
+                        self.outcome.bytes = 0;
+                        self.outcome.error = Some(error);
+                        *buffer = Buffer::Flat(Region::EMPTY);
+                        (Region::EMPTY, None)
+                    }
+                }
+            }
+        };
+        *state = Receiving::Moving(owned);
+        Some(into)
     }
 
-    #[cold]
-    fn grow(&mut self) {
-        let index = next_index(self.slots.len());
-        self.slots.resize_with(index + 1, Request::vacant);
-        self.free = u32::try_from(index)
-            .ok()
-            .filter(|index| *index < NO_SLOT)
-            .expect("memory ends before four thousand million requests");
-    }
-
-    /// The request of that name, if it is live.
-    #[inline]
-    pub(crate) fn get(&self, id: RequestId) -> Option<&Request> {
-        let slot = self.slots.get(id.index as usize)?;
-        (slot.generation == id.generation && slot.phase != Phase::Free).then_some(slot)
-    }
-
-    /// The request of that name, if it is live.
-    #[inline]
-    pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut Request> {
-        let slot = self.slots.get_mut(id.index as usize)?;
-        (slot.generation == id.generation && slot.phase != Phase::Free).then_some(slot)
-    }
-
-    /// The request of that name, or the error of the standard.
-    pub(crate) fn checked(&mut self, id: RequestId) -> Result<&mut Request> {
-        self.get_mut(id).ok_or_else(|| stale(id))
-    }
-
-    /// Gives a slot back.
-    #[inline]
-    pub(crate) fn release(&mut self, id: RequestId) {
-        let Some(slot) = self.get_mut(id) else { return };
-        slot.generation = RequestId::new(0, slot.generation.wrapping_add(1)).generation;
-        slot.phase = Phase::Free;
-        if slot.has_duties
-            || slot.group.is_some()
-            || slot.outcome.error.is_some()
-            || slot.work.owns()
+    /// The transfer of its data has ended. False if it is no receive.
+    #[must_use]
+    pub(super) fn end_pull(&mut self, error: Option<Error>) -> bool {
+        let Work::Receive { buffer, state } = &mut self.work else {
+            return false;
+        };
+        let state = replace(state, Receiving::Unposted);
+        if let (Buffer::Typed(typed), Receiving::Moving(Some(owned)), None) =
+            (buffer, state, &error)
         {
-            slot.clear();
+            typed.unpack(&owned);
         }
-        let next = replace(&mut self.free, id.index);
-        self.slots[id.index as usize].next_free = next;
+        if error.is_some() {
+            self.outcome.error = error;
+            self.outcome.bytes = 0;
+        }
+        true
+    }
+}
+
+/// A send.
+impl Request {
+    /// The send, if it is one.
+    pub(super) fn sending(&self) -> Option<&Sending> {
+        match &self.work {
+            Work::Send(sending) => Some(sending),
+            _ => None,
+        }
     }
 
-    /// All live requests, for reports.
-    pub(crate) fn live(&self) -> impl Iterator<Item = (RequestId, &Request)> {
-        self.slots
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| slot.phase != Phase::Free)
-            .map(|(index, slot)| (RequestId::new(index as u32, slot.generation), slot))
+    /// The message of the send has left, or never will.
+    pub(super) fn message_left(&mut self, error: Option<Error>) -> AfterLeaving {
+        let Work::Send(sending) = &mut self.work else {
+            return AfterLeaving::GoesOn;
+        };
+        if sending.protocol != Protocol::Eager && error.is_none() {
+            sending.state = SendState::Unanswered;
+            return AfterLeaving::GoesOn;
+        }
+        self.outcome.error = error;
+        AfterLeaving::Ends {
+            grant: sending.grant(),
+        }
+    }
+
+    /// A peer says that the send is matched and its buffer free. That is so only if it is the peer that the
+    /// message went to, the message has left, and this is its first answer.
+    pub(super) fn answer(&mut self, from: Peer, token: Token) -> Answer {
+        let Work::Send(sending) = &mut self.work else {
+            return Answer::Undue;
+        };
+        let due = (from, token, SendState::Unanswered);
+        if (sending.to, sending.token, sending.state) != due {
+            return Answer::Undue;
+        }
+        sending.state = SendState::Answered;
+        if sending.protocol == Protocol::Rendezvous {
+            Answer::EndsGrant
+        } else {
+            Answer::Ends
+        }
+    }
+
+    /// The send, if it is under way and its receiver has answered.
+    pub(super) fn answered(&self) -> Option<&Sending> {
+        let answered = |sending: &&Sending| sending.state == SendState::Answered;
+        self.sending()
+            .filter(answered)
+            .filter(|_| self.phase == Phase::Active)
     }
 }
 
 #[cold]
-pub(crate) fn stale(id: RequestId) -> Error {
+fn truncated(from: Peer, tag: i32, size: u64, room: usize) -> Error {
     Error::new(
-        ErrorClass::Request,
+        ErrorClass::Truncate,
         format!(
-            "request {}.{} is not live: it was completed or freed before; set the handle to MPI_REQUEST_NULL after its end",
-            id.index, id.generation
+            "a message of {size} bytes from rank {from} of MPI_COMM_WORLD with tag {tag} does not fit the buffer of {room} bytes; receive with a larger count, or probe first"
         ),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_request_has_the_name_of_one_that_has_ended() {
-        let done = RequestId::DONE.index() as usize;
-        assert_eq!([0, 1, done - 1].map(next_index), [0, 1, done - 1]);
-        assert_eq!([done, done + 2].map(next_index), [done + 1, done + 2]);
-    }
-
-    #[test]
-    fn a_stale_name_is_noticed() {
-        let mut requests = Requests::default();
-        let first = requests.insert(0, None, Work::Nothing);
-        requests.release(first);
-        let second = requests.insert(0, None, Work::Nothing);
-        assert_eq!(first.index(), second.index(), "slots are reused");
-        assert!(requests.get(first).is_none());
-        assert!(requests.get(second).is_some());
-        requests.release(first);
-        assert!(
-            requests.get(second).is_some(),
-            "a stale release has no effect"
-        );
-        assert_eq!(
-            requests.checked(first).unwrap_err().class(),
-            ErrorClass::Request
-        );
-    }
-
-    /// The names of a handle come to an end before the memory does: the next call is refused.
-    #[test]
-    fn requests_beyond_their_names_are_refused() {
-        let mut requests = Requests::default();
-        let all: Vec<_> = (0..LIMIT)
-            .map(|_| {
-                assert!(requests.check_room().is_ok());
-                requests.insert(0, None, Work::Nothing)
-            })
-            .collect();
-        let class = requests.check_room().unwrap_err().class();
-        assert_eq!(class, ErrorClass::NoMem);
-        requests.insert(0, None, Work::Nothing); // a step of a collective
-        assert!(requests.check_room().is_err());
-        requests.release(all[7]);
-        assert!(requests.check_room().is_ok(), "what is free is used again");
-    }
 }

@@ -2,35 +2,27 @@
 
 use std::sync::Arc;
 
-use weft_fabric::{Peer, Posted, Rights, SharedBytes, Token, Uses};
+use weft_fabric::{Peer, Posted, Region, Rights, SharedBytes, Token, Uses};
 use weft_matching::{Context, Pattern, Posting, Source, Tag};
 
-use super::envelope::{Envelope, Kind};
+use super::Engine;
+use super::envelope::{Envelope, MessageKind};
 use super::outbox::{Load, Waiting};
-use super::request::{Outcome, Phase, Protocol, Receiving, RequestId, SendState, Sending, Work};
-use super::{Engine, Unexpected};
+use super::protocol::{Protocol, SendMode};
+use super::request::{Sending, Work};
+use super::request_id::RequestId;
+use super::unexpected::Unexpected;
 use crate::buffer::{self, Buffer};
 use crate::error::{Error, Result};
 use crate::group::Group;
-use crate::p2p::SendMode;
 
 /// The bytes of a send.
 enum Bytes {
-    Lent(weft_fabric::Region),
+    Lent(Region),
     Owned(Box<[u8]>),
 }
 
 impl Engine {
-    fn protocol(&self, mode: SendMode, bytes: usize) -> Protocol {
-        if bytes > self.eager {
-            Protocol::Rendezvous
-        } else if mode == SendMode::Synchronous {
-            Protocol::EagerSynchronous
-        } else {
-            Protocol::Eager
-        }
-    }
-
     /// Begins a send. `None`: it has ended already; otherwise the request that will.
     ///
     /// A buffered send never refers to the caller's memory after return.
@@ -44,7 +36,7 @@ impl Engine {
         tag: i32,
     ) -> Result<Option<RequestId>> {
         let size = buffer.bytes();
-        let protocol = self.protocol(mode, size);
+        let protocol = Protocol::of(mode, size, self.eager);
         if protocol == Protocol::Eager && self.outbox.is_clear(to) {
             let head = Envelope::eager(context, tag, size as u64).to_head();
             let posted = match &buffer {
@@ -75,12 +67,8 @@ impl Engine {
         to: Peer,
         tag: i32,
     ) -> Result<RequestId> {
-        if let Some((_, reason)) = self.core.lost.iter().find(|(peer, _)| *peer == to) {
-            let cause = weft_fabric::FabricError::PeerLost {
-                peer: to,
-                reason: reason.clone(),
-            };
-            return Err(cause.into());
+        if let Some(error) = self.core.lost.error_of(to) {
+            return Err(error);
         }
         self.core.requests.check_room()?;
         let size = buffer.bytes();
@@ -96,16 +84,18 @@ impl Engine {
                 let region = buffer::region_of(&mut bytes);
                 (Load::None, Some(bytes), self.grant(region, to)?)
             }
-            (_, Bytes::Lent(region)) => (Load::Lent(region), None, self.core.next_number()),
-            (_, Bytes::Owned(bytes)) => (Load::Owned(bytes), None, self.core.next_number()),
+            (_, Bytes::Lent(region)) => (
+                Load::Lent(region),
+                None,
+                Token(self.core.pulls.next_number()),
+            ),
+            (_, Bytes::Owned(bytes)) => (
+                Load::Owned(bytes),
+                None,
+                Token(self.core.pulls.next_number()),
+            ),
         };
-        let sending = Sending {
-            to,
-            protocol,
-            state: SendState::Queued,
-            token,
-            owned,
-        };
+        let sending = Sending::new(to, protocol, token, owned);
         let request = self
             .core
             .requests
@@ -114,9 +104,9 @@ impl Engine {
         envelope.request = request;
         envelope.token = token;
         envelope.kind = match protocol {
-            Protocol::Eager => Kind::Eager,
-            Protocol::EagerSynchronous => Kind::EagerSynchronous,
-            Protocol::Rendezvous => Kind::Ready,
+            Protocol::Eager => MessageKind::Eager,
+            Protocol::EagerSynchronous => MessageKind::EagerSynchronous,
+            Protocol::Rendezvous => MessageKind::Rts,
         };
         // Only if the envelope goes next.
         if protocol == Protocol::Rendezvous && self.outbox.is_clear(to) {
@@ -132,7 +122,7 @@ impl Engine {
         Ok(request)
     }
 
-    fn grant(&mut self, region: weft_fabric::Region, to: Peer) -> Result<Token> {
+    fn grant(&mut self, region: Region, to: Peer) -> Result<Token> {
         let granted = self
             .fabric
             .grant(region, Some(to), Rights::Read, Uses::Once);
@@ -160,7 +150,7 @@ impl Engine {
 
     /// Posts the receive of a request whose work is set.
     #[inline]
-    pub(crate) fn post_receive(
+    pub(super) fn post_receive(
         &mut self,
         request: RequestId,
         context: u32,
@@ -174,74 +164,89 @@ impl Engine {
         {
             Posting::Posted(handle) => {
                 if let Some(slot) = self.core.requests.get_mut(request) {
-                    slot.outcome.source = from;
-                    if let Work::Receive { state, .. } = &mut slot.work {
-                        *state = Receiving::Posted(handle);
-                    }
+                    slot.post(from, handle);
                 }
                 if !self.core.lost.is_empty() {
                     self.fail_if_lost(request, from);
                 }
             }
             Posting::Matched(_, unexpected) => {
-                let message = self.core.take_unexpected(unexpected);
+                let message = self.core.unexpected.take(unexpected);
                 self.take_message(request, message);
             }
         }
     }
 
     /// A receive is matched with a message that came before it.
-    pub(crate) fn take_message(&mut self, request: RequestId, message: Unexpected) {
+    fn take_message(&mut self, request: RequestId, message: Unexpected) {
         let Unexpected {
             from,
             envelope,
             data,
         } = message;
         match envelope.kind {
-            Kind::Ready => {
-                if self.core.matched(request) {
+            MessageKind::Rts => {
+                if self.core.match_to_pull(request) {
                     self.pull(request, from, &envelope);
                 }
             }
-            Kind::Eager | Kind::EagerSynchronous => {
-                if envelope.kind == Kind::EagerSynchronous {
+            MessageKind::Eager | MessageKind::EagerSynchronous => {
+                if envelope.kind == MessageKind::EagerSynchronous {
                     self.answer(from, envelope.reply());
                 }
                 self.core
                     .deliver(request, from, &envelope, SharedBytes::of(&data));
-                self.core.recycle(data);
+                self.core.unexpected.recycle(data);
             }
-            Kind::Finished => unreachable!("an answer is never stored as a message"),
+            MessageKind::Fin => unreachable!("an answer is never stored as a message"),
         }
     }
 
     /// Cancels a posted receive; sends are not cancelled (MPI 5.0, section 3.8.4, deprecates it).
     pub(crate) fn cancel(&mut self, request: RequestId) -> Result<()> {
         let slot = self.core.requests.checked(request)?;
-        if slot.phase != Phase::Active {
-            return Ok(());
-        }
-        let Work::Receive {
-            state: Receiving::Posted(handle),
-            ..
-        } = &slot.work
-        else {
-            return Ok(());
-        };
-        if self.core.matching.cancel(*handle) {
-            slot.outcome = Outcome {
-                cancelled: true,
-                tag: -1,
-                ..Outcome::default()
-            };
+        if slot.is_active()
+            && let Some(handle) = slot.posted()
+            && self.core.matching.cancel(handle)
+        {
+            slot.cancel();
             self.core.complete(request);
         }
         Ok(())
     }
+
+    /// Begins to receive a message that a probe has taken.
+    pub(crate) fn start_matched_receive(
+        &mut self,
+        message: Unexpected,
+        buffer: Buffer,
+        context: u32,
+        group: Option<Arc<Group>>,
+    ) -> RequestId {
+        let work = Work::receive(buffer);
+        let request = self.core.requests.insert(context, group, work);
+        self.take_message(request, message);
+        request
+    }
+
+    /// A receive from `MPI_PROC_NULL`, which has ended already.
+    pub(crate) fn start_null_receive(&mut self, context: u32) -> Result<RequestId> {
+        self.core.requests.check_room()?;
+        let work = Work::receive_nothing();
+        let request = self.core.requests.insert(context, None, work);
+        self.core.complete(request);
+        Ok(request)
+    }
+
+    /// A request that ends when the program says so.
+    pub(crate) fn start_general(&mut self, context: u32) -> Result<RequestId> {
+        self.core.requests.check_room()?;
+        Ok(self.core.requests.insert(context, None, Work::Nothing))
+    }
 }
 
 /// A pattern of the matching engine; `None` stands for any.
-pub(crate) fn pattern(context: u32, from: Option<Peer>, tag: Option<i32>) -> Pattern {
+pub(super) fn pattern(context: u32, from: Option<Peer>, tag: Option<i32>) -> Pattern {
     Pattern {
         context: Context(context),
         source: from.map_or(weft_matching::SourcePattern::Any, |peer| {

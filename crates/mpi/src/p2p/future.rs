@@ -14,8 +14,7 @@ use std::task::{Context, Poll};
 
 use weft_fiber::Waiter;
 
-use crate::engine::Interest;
-use crate::engine::request::RequestId;
+use crate::engine::{RequestId, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
 use crate::{Process, Status};
 
@@ -49,10 +48,9 @@ impl Completion {
         if self.counted {
             return Ok(());
         }
-        let pending = &mut self.process.lock().futures;
-        pending.count += 1;
+        let mut engine = self.process.lock();
         self.counted = true;
-        if std::mem::replace(&mut pending.is_driven, true) {
+        if !engine.add_future() {
             return Ok(());
         }
         let process = Arc::clone(&self.process);
@@ -60,14 +58,14 @@ impl Completion {
             .name("weft futures".into())
             .spawn(move || {
                 let mut engine = process.lock();
-                engine.wait_for(Interest::Arrivals, |engine| {
-                    (engine.futures.count == 0).then(|| engine.futures.is_driven = false)
+                engine.wait_for(WaitFor::Arrivals, |engine| {
+                    engine.end_future_driver().then_some(())
                 });
             });
         match started {
             Ok(_detached) => Ok(()),
             Err(error) => {
-                pending.is_driven = false;
+                engine.no_future_driver();
                 Err(Error::new(
                     ErrorClass::Other,
                     format!(
@@ -81,12 +79,7 @@ impl Completion {
     fn discount(&mut self) {
         if std::mem::take(&mut self.counted) {
             let mut engine = self.process.lock();
-            engine.futures.count -= 1;
-            let last = engine.futures.count == 0;
-            if last {
-                // It may be parked behind another who drives.
-                engine.core.wake_probing();
-            }
+            let last = engine.remove_future();
             drop(engine);
             if last {
                 self.process.ring();
@@ -111,7 +104,7 @@ impl Future for Completion {
         }
         match ended {
             Ok(false) => {
-                engine.core.await_end(this.id, Waiter::Task(waker));
+                engine.await_end(this.id, Waiter::Task(waker));
                 drop(engine);
                 match this.count() {
                     Ok(()) => Poll::Pending,
@@ -136,7 +129,7 @@ impl Future for Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         if !self.taken {
-            self.process.lock().core.forget_waiter(self.id);
+            self.process.lock().forget_waiter(self.id);
             // A stale name was reported by `poll`.
             _ = self.process.free_request(self.id);
         }

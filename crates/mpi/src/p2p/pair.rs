@@ -1,17 +1,9 @@
 //! `MPI_Isendrecv`: a send and a receive under one request (MPI 5.0, section 3.11).
-//!
-//! ```text
-//!   send ────┐
-//!            ├──► head: ends when both have; has the status of the receive
-//!   receive ─┘
-//! ```
-
-use weft_fabric::Region;
 
 use super::{SendMode, Source, TagPattern, Target};
 use crate::buffer::Buffer;
 use crate::comm::Comm;
-use crate::engine::request::{Outcome, RequestId, Work};
+use crate::engine::RequestId;
 use crate::error::Result;
 
 impl Comm {
@@ -56,33 +48,9 @@ impl Comm {
             Source::Any => Some(None),
             Source::Rank(rank) => Some(Some(self.target(rank)?)),
         };
-        let (context, tag) = (self.context(), receive.2.exact());
+        let send = (mode, send.0, to, send.2);
+        let receive = (receive.0, from, receive.2.exact());
         let mut engine = self.process().lock();
-        engine.core.requests.check_room()?;
-        // The send first: a buffered one has read the memory before the receive may write to it.
-        let outgoing = match to {
-            Some(to) => engine.start_send(mode, send.0, context, to, send.2)?,
-            None => None,
-        };
-        let head = Work::receive(Buffer::Flat(Region::EMPTY));
-        let head = engine
-            .core
-            .requests
-            .insert(context, self.translation(), head);
-        // One leg is this function: the head does not end before it is returned.
-        let legs = 1 + u8::from(outgoing.is_some()) + u8::from(from.is_some());
-        if let Some(slot) = engine.core.requests.get_mut(head) {
-            slot.duties_mut().legs = legs;
-        }
-        if let Some(outgoing) = outgoing {
-            engine.follow(outgoing, head);
-        }
-        if let Some(from) = from {
-            let group = self.translation();
-            let incoming = engine.start_receive(receive.0, context, from, tag, group)?;
-            engine.follow(incoming, head);
-        }
-        engine.core.end_leg(head, Outcome::default(), false);
-        Ok(head)
+        engine.start_pair(self.context(), self.translation(), send, receive)
     }
 }

@@ -1,13 +1,10 @@
 //! Persistent requests (MPI 5.0, section 3.9): the arguments are kept, the operation starts again.
 
-use weft_fabric::Region;
-
 use super::{SendMode, Source, TagPattern, Target};
 use crate::buffer::Buffer;
 use crate::comm::Comm;
-use crate::engine::Engine;
-use crate::engine::request::{Outcome, Phase, Recipe, Request, RequestId, Work};
-use crate::error::{Error, ErrorClass, Result};
+use crate::engine::{PersistentOperation, RequestId};
+use crate::error::Result;
 use crate::process::Process;
 
 impl Comm {
@@ -26,7 +23,7 @@ impl Comm {
             Target::Null => None,
             Target::Rank(rank) => Some(self.target(rank)?),
         };
-        self.keep(Recipe::Send {
+        self.keep(PersistentOperation::Send {
             mode,
             buffer,
             to,
@@ -44,27 +41,17 @@ impl Comm {
             Source::Any => Some(None),
             Source::Rank(rank) => Some(Some(self.target(rank)?)),
         };
-        self.keep(Recipe::Receive {
+        self.keep(PersistentOperation::Receive {
             buffer,
             from,
             tag: tag.exact(),
         })
     }
 
-    /// An inactive request with a recipe.
-    pub(crate) fn keep(&self, recipe: Recipe) -> Result<RequestId> {
+    /// An inactive request for an operation.
+    pub(crate) fn keep(&self, operation: PersistentOperation) -> Result<RequestId> {
         let mut engine = self.process().lock();
-        engine.core.requests.check_room()?;
-        let request =
-            engine
-                .core
-                .requests
-                .insert(self.context(), self.translation(), Work::Nothing);
-        if let Some(slot) = engine.core.requests.get_mut(request) {
-            slot.phase = Phase::Inactive;
-            slot.duties_mut().recipe = Some(Box::new(recipe));
-        }
-        Ok(request)
+        engine.keep(self.context(), self.translation(), operation)
     }
 }
 
@@ -86,7 +73,7 @@ impl Process {
     pub fn start_all(&self, ids: &[RequestId]) -> Result<()> {
         let mut engine = self.lock();
         for id in ids {
-            engine.startable(*id)?;
+            engine.check_startable(*id)?;
         }
         let mut outcome = Ok(());
         for id in ids {
@@ -95,88 +82,4 @@ impl Process {
         }
         outcome
     }
-}
-
-impl Engine {
-    /// The slot of a request that may be started.
-    fn startable(&mut self, id: RequestId) -> Result<&mut Request> {
-        let slot = self.core.requests.checked(id)?;
-        if !slot.is_persistent() {
-            return Err(not_startable(
-                "is not persistent: only requests of MPI_Send_init, MPI_Recv_init and the like can be started",
-            ));
-        }
-        if slot.phase != Phase::Inactive {
-            return Err(not_startable(
-                "is under way: wait for its end before it is started again",
-            ));
-        }
-        Ok(slot)
-    }
-
-    fn start(&mut self, id: RequestId) -> Result<()> {
-        let slot = self.startable(id)?;
-        let recipe = slot.duties().recipe.as_deref().cloned();
-        let recipe = recipe.expect("a persistent request has one");
-        slot.phase = Phase::Active;
-        slot.work = Work::Nothing;
-        slot.outcome = Outcome {
-            tag: -1,
-            ..Outcome::default()
-        };
-        let context = slot.context;
-        let begun = self.begin(id, context, recipe);
-        if begun.is_err()
-            && let Some(slot) = self.core.requests.get_mut(id)
-        {
-            slot.phase = Phase::Inactive;
-        }
-        begun
-    }
-
-    /// Begins what a persistent request does.
-    fn begin(&mut self, id: RequestId, context: u32, recipe: Recipe) -> Result<()> {
-        match recipe {
-            Recipe::Send { to: None, .. } => self.core.complete(id),
-            Recipe::Send {
-                mode,
-                buffer,
-                to: Some(to),
-                tag,
-            } => {
-                if mode == SendMode::Buffered {
-                    self.start_buffered(buffer, context, to, tag)?;
-                    self.core.complete(id);
-                } else if let Some(begun) = self.start_send(mode, buffer, context, to, tag)? {
-                    self.follow(begun, id);
-                } else {
-                    self.core.complete(id);
-                }
-            }
-            Recipe::Receive { buffer, from, tag } => {
-                let Some(from) = from else {
-                    set_work(self, id, Work::receive(Buffer::Flat(Region::EMPTY)));
-                    self.core.complete(id);
-                    return Ok(());
-                };
-                set_work(self, id, Work::receive(buffer));
-                self.post_receive(id, context, from, tag);
-            }
-            Recipe::Collective { schedule, place } => {
-                self.begin_schedule(schedule, place, id);
-            }
-        }
-        Ok(())
-    }
-}
-
-fn set_work(engine: &mut Engine, id: RequestId, work: Work) {
-    if let Some(slot) = engine.core.requests.get_mut(id) {
-        slot.work = work;
-    }
-}
-
-#[cold]
-fn not_startable(why: &str) -> Error {
-    Error::new(ErrorClass::Request, format!("the request {why}"))
 }

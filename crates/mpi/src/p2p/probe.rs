@@ -6,13 +6,10 @@ use super::{Source, TagPattern};
 use crate::Status;
 use crate::buffer::Buffer;
 use crate::comm::Comm;
-use crate::engine::request::{Outcome, RequestId, Work};
-use crate::engine::start::pattern;
-use crate::engine::{Engine, Interest, Unexpected};
-use crate::error::{Error, Result};
+use crate::engine::{Engine, Outcome, Probe, RequestId, Unexpected, WaitFor, outcome_of};
+use crate::error::Result;
 use crate::group::Group;
 use crate::process::Process;
-use weft_fabric::Peer;
 
 /// A matched message that was not received yet (`MPI_Message`).
 #[derive(Debug)]
@@ -22,96 +19,47 @@ pub struct Message {
     group: Option<Arc<Group>>,
 }
 
-/// What a probe looks for.
-struct Sought {
-    context: u32,
-    from: Option<Peer>,
-    tag: Option<i32>,
-    group: Option<Arc<Group>>,
+/// Waits for what `look` finds, or until nobody is left to send it.
+fn wait<T>(
+    process: &Process,
+    probe: &Probe,
+    look: impl Fn(&Probe, &mut Engine) -> Option<T>,
+) -> Result<T> {
+    let mut engine = process.lock();
+    let known = engine.lost_peers();
+    engine.wait_for(WaitFor::Arrivals, |engine| {
+        let found = look(probe, engine).map(Ok);
+        found.or_else(|| probe.lost(engine, known).map(Err))
+    })
 }
 
-impl Sought {
-    /// Waits for what `look` finds, or until nobody is left to send it.
-    fn wait<T>(
-        &self,
-        process: &Process,
-        look: impl Fn(&Self, &mut Engine) -> Option<T>,
-    ) -> Result<T> {
-        let mut engine = process.lock();
-        let known = engine.core.lost.len();
-        engine.wait_for(Interest::Arrivals, |engine| {
-            let found = look(self, engine).map(Ok);
-            found.or_else(|| self.lost(engine, known).map(Err))
-        })
-    }
-
-    /// Looks twice: progress may bring it.
-    fn try_now<T>(
-        &self,
-        process: &Process,
-        look: impl Fn(&Self, &mut Engine) -> Option<T>,
-    ) -> Result<Option<T>> {
-        let mut engine = process.lock();
-        let known = engine.core.lost.len();
-        let found = look(self, &mut engine).or_else(|| {
-            engine.look();
-            look(self, &mut engine)
-        });
-        match found {
-            Some(found) => Ok(Some(found)),
-            None => self.lost(&engine, known).map_or(Ok(None), Err),
-        }
-    }
-
-    fn lost(&self, engine: &Engine, known: usize) -> Option<Error> {
-        if engine.core.lost.is_empty() {
-            return None;
-        }
-        let group = self.group.as_deref();
-        engine
-            .nobody_sends(self.from, group)
-            .or_else(|| match self.from {
-                Some(_) => None,
-                None => engine.lost_since(known, group),
-            })
-    }
-
-    fn peek(&self, engine: &mut Engine) -> Option<Outcome> {
-        let core = &mut engine.core;
-        let (envelope, id) = core
-            .matching
-            .peek(pattern(self.context, self.from, self.tag))?;
-        let message = core.unexpected[id.0 as usize].as_ref()?;
-        Some(Outcome {
-            source: Some(message.from),
-            tag: envelope.tag.0,
-            bytes: message.envelope.size,
-            ..Outcome::default()
-        })
-    }
-
-    fn take(&self, engine: &mut Engine) -> Option<Unexpected> {
-        let (_, id) = engine
-            .core
-            .matching
-            .take(pattern(self.context, self.from, self.tag))?;
-        Some(engine.core.take_unexpected(id))
+/// Looks twice: progress may bring it.
+fn try_now<T>(
+    process: &Process,
+    probe: &Probe,
+    look: impl Fn(&Probe, &mut Engine) -> Option<T>,
+) -> Result<Option<T>> {
+    let mut engine = process.lock();
+    let known = engine.lost_peers();
+    let found = look(probe, &mut engine).or_else(|| {
+        engine.look();
+        look(probe, &mut engine)
+    });
+    match found {
+        Some(found) => Ok(Some(found)),
+        None => probe.lost(&engine, known).map_or(Ok(None), Err),
     }
 }
 
 impl Comm {
-    fn sought(&self, from: Source, tag: TagPattern) -> Result<Option<Sought>> {
+    fn probe_of(&self, from: Source, tag: TagPattern) -> Result<Option<Probe>> {
         let from = match from {
             Source::Null => return Ok(None),
             Source::Any => None,
             Source::Rank(rank) => Some(self.target(rank)?),
         };
-        Ok(Some(Sought {
-            context: self.context(),
-            from,
-            tag: tag.exact(),
-            group: self.translation(),
-        }))
+        let group = self.translation();
+        Ok(Some(Probe::new(self.context(), from, tag.exact(), group)))
     }
 
     fn status_of(&self, outcome: &Outcome) -> Status {
@@ -129,10 +77,10 @@ impl Comm {
     /// # Errors
     /// `Rank` for a rank that is none; `ProcFailed` if whoever might send it is lost.
     pub fn probe(&self, from: Source, tag: TagPattern) -> Result<Status> {
-        let Some(sought) = self.sought(from, tag)? else {
+        let Some(probe) = self.probe_of(from, tag)? else {
             return Ok(Status::null());
         };
-        let outcome = sought.wait(self.process(), Sought::peek)?;
+        let outcome = wait(self.process(), &probe, Probe::peek)?;
         Ok(self.status_of(&outcome))
     }
 
@@ -141,10 +89,10 @@ impl Comm {
     /// # Errors
     /// `Rank` for a rank that is none; `ProcFailed` if whoever might send it is lost.
     pub fn iprobe(&self, from: Source, tag: TagPattern) -> Result<Option<Status>> {
-        let Some(sought) = self.sought(from, tag)? else {
+        let Some(probe) = self.probe_of(from, tag)? else {
             return Ok(Some(Status::null()));
         };
-        let found = sought.try_now(self.process(), Sought::peek)?;
+        let found = try_now(self.process(), &probe, Probe::peek)?;
         Ok(found.map(|outcome| self.status_of(&outcome)))
     }
 
@@ -154,10 +102,10 @@ impl Comm {
     /// # Errors
     /// `Rank` for a rank that is none; `ProcFailed` if whoever might send it is lost.
     pub fn mprobe(&self, from: Source, tag: TagPattern) -> Result<(Option<Message>, Status)> {
-        let Some(sought) = self.sought(from, tag)? else {
+        let Some(probe) = self.probe_of(from, tag)? else {
             return Ok((None, Status::null()));
         };
-        let message = sought.wait(self.process(), Sought::take)?;
+        let message = wait(self.process(), &probe, Probe::take)?;
         Ok(self.detached(message))
     }
 
@@ -170,21 +118,15 @@ impl Comm {
         from: Source,
         tag: TagPattern,
     ) -> Result<Option<(Option<Message>, Status)>> {
-        let Some(sought) = self.sought(from, tag)? else {
+        let Some(probe) = self.probe_of(from, tag)? else {
             return Ok(Some((None, Status::null())));
         };
-        let found = sought.try_now(self.process(), Sought::take)?;
+        let found = try_now(self.process(), &probe, Probe::take)?;
         Ok(found.map(|message| self.detached(message)))
     }
 
     fn detached(&self, message: Unexpected) -> (Option<Message>, Status) {
-        let outcome = Outcome {
-            source: Some(message.from),
-            tag: message.envelope.tag,
-            bytes: message.envelope.size,
-            ..Outcome::default()
-        };
-        let status = self.status_of(&outcome);
+        let status = self.status_of(&outcome_of(&message));
         (
             Some(Message {
                 message,
@@ -202,14 +144,13 @@ impl Process {
     /// # Errors
     /// Only by the request: `Truncate`.
     pub fn imrecv(&self, message: Message, buffer: Buffer) -> RequestId {
-        let mut engine = self.lock();
-        let work = Work::receive(buffer);
-        let request = engine
-            .core
-            .requests
-            .insert(message.context, message.group, work);
-        engine.take_message(request, message.message);
-        request
+        let Message {
+            message,
+            context,
+            group,
+        } = message;
+        self.lock()
+            .start_matched_receive(message, buffer, context, group)
     }
 
     /// `MPI_Mrecv`.

@@ -1,12 +1,10 @@
-//! Receiving.
-
-use weft_fabric::Region;
+//! Receiving (MPI 5.0, sections 3.2 and 3.7): blocking and non-blocking.
 
 use super::{Source, TagPattern};
 use crate::Status;
 use crate::buffer::Buffer;
 use crate::comm::Comm;
-use crate::engine::request::{RequestId, Work};
+use crate::engine::RequestId;
 use crate::error::Result;
 
 impl Comm {
@@ -41,8 +39,7 @@ impl Comm {
     pub fn irecv(&self, buffer: Buffer, from: Source, tag: TagPattern) -> Result<RequestId> {
         let from = match from {
             Source::Null => {
-                let empty = Work::receive(Buffer::Flat(Region::EMPTY));
-                return self.process().lock().ended(self.context(), empty);
+                return self.process().lock().start_null_receive(self.context());
             }
             Source::Any => None,
             Source::Rank(rank) => Some(self.target(rank)?),

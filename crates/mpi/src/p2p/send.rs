@@ -1,8 +1,8 @@
-//! Sending.
+//! Sending (MPI 5.0, sections 3.2, 3.4 and 3.7): blocking, non-blocking, and with a receive in one call.
 
 use crate::buffer::Buffer;
 use crate::comm::Comm;
-use crate::engine::request::{Phase, RequestId, Work};
+use crate::engine::RequestId;
 use crate::error::Result;
 
 use super::{SendMode, Source, TagPattern, Target};
@@ -102,18 +102,6 @@ impl Comm {
     }
 }
 
-impl crate::engine::Engine {
-    /// A request that has ended already.
-    pub(crate) fn ended(&mut self, context: u32, work: Work) -> Result<RequestId> {
-        self.core.requests.check_room()?;
-        let request = self.core.requests.insert(context, None, work);
-        if let Some(slot) = self.core.requests.get_mut(request) {
-            slot.phase = Phase::Complete;
-        }
-        Ok(request)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::p2p::{SendMode, Source, TagPattern, Target};
@@ -144,7 +132,7 @@ mod tests {
                 )
                 .expect_err("nobody is there");
             assert_eq!(error.class(), ErrorClass::ProcFailed, "{error}");
-            assert_eq!(process.lock().core.requests.live().count(), 0);
+            assert_eq!(process.lock().live_requests(), 0);
         }
     }
 
@@ -163,6 +151,6 @@ mod tests {
                 assert_eq!(error.class(), ErrorClass::ProcFailed, "{error}");
             }
         }
-        assert_eq!(process.lock().core.requests.live().count(), 2);
+        assert_eq!(process.lock().live_requests(), 2);
     }
 }

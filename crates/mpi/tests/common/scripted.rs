@@ -271,6 +271,12 @@ impl Fabric for Scripted {
     }
 
     fn forget(&mut self, _: SyncKey) {}
+
+    fn is_flushed(&mut self) -> bool {
+        true
+    }
+
+    fn farewell(&mut self) {}
 }
 
 impl Bell for NoBell {
@@ -292,6 +298,10 @@ impl Bell for NoBell {
 
     fn yield_core(&self) -> bool {
         false
+    }
+
+    fn polls_per_clock_read(&self) -> u32 {
+        weft_fabric::waiting::POLLS_PER_CLOCK_READ
     }
 }
 

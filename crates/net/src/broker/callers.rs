@@ -1,4 +1,4 @@
-//! Those who connect: who they are comes first, and nobody is waited for.
+//! Callers, who connect to the broker: who they are comes first, and nobody is waited for.
 //!
 //! ```text
 //!   accept ──another user──▶ refused, not a byte is read
@@ -16,9 +16,9 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use weft_sys::passing::{self, Credentials};
-use weft_sys::poll::{Entry, Interest};
+use weft_sys::poll::{Interest, PollFd};
 
-use super::line::{Heard, LONGEST, Line};
+use super::line::{LONGEST, LineProgress, PartialLine};
 use super::messages::Answer;
 
 /// Calls of one user that are not answered, at most.
@@ -52,7 +52,7 @@ impl Listen for UnixListener {
 pub(super) struct CallNumber(u64);
 
 enum State {
-    Asking(Line),
+    Asking(PartialLine),
     /// The question was handed out.
     Waiting,
     Answering {
@@ -104,19 +104,19 @@ impl<L: Listen> Callers<L> {
     }
 
     /// Adds what is to be waited for: one entry for the listener, one for each call.
-    pub(super) fn watch<'c>(&'c self, entries: &mut Vec<Entry<'c>>) {
+    pub(super) fn watch<'c>(&'c self, entries: &mut Vec<PollFd<'c>>) {
         let new = match self.paused {
             Some(_) => Interest::Nothing,
             None => Interest::Read,
         };
-        entries.push(Entry::new(&self.listener, new));
+        entries.push(PollFd::new(&self.listener, new));
         entries.extend(self.calls.iter().map(|call| {
             let interest = match call.state {
                 State::Asking(_) => Interest::Read,
                 State::Waiting => Interest::Nothing,
                 State::Answering { .. } => Interest::Write,
             };
-            Entry::new(&call.stream, interest)
+            PollFd::new(&call.stream, interest)
         }));
     }
 
@@ -189,7 +189,7 @@ impl<L: Listen> Callers<L> {
             stream,
             user: who.user,
             until: now + CALL,
-            state: State::Asking(Line::default()),
+            state: State::Asking(PartialLine::default()),
         };
         self.next += 1;
         // Who asks properly has mostly done so by now.
@@ -252,14 +252,14 @@ impl Call {
                 for _ in 0..=LONGEST / piece.len() {
                     match (&self.stream).read(&mut piece) {
                         Ok(0) => return false,
-                        Ok(count) => match line.hear(&piece[..count]) {
-                            Heard::More => {}
-                            Heard::Whole(question) => {
+                        Ok(count) => match line.push(&piece[..count]) {
+                            LineProgress::Incomplete => {}
+                            LineProgress::Whole(question) => {
                                 questions.push((self.number, question));
                                 self.state = State::Waiting;
                                 return true;
                             }
-                            Heard::TooLong => {
+                            LineProgress::TooLong => {
                                 let refusal = Answer::Refused(format!(
                                     "a question has at most {LONGEST} bytes"
                                 ));

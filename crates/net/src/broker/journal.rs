@@ -1,11 +1,11 @@
-//! Sentences for whoever looks after the system, on standard error: the broker neither waits for a reader,
+//! Journal: sentences for whoever looks after the system, on standard error: the broker neither waits for a reader,
 //! nor ends because there is none, nor says more in a second than can be read.
 
 use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::poll::{self, Interest, PollFd};
 
 /// Sentences in a second at most.
 const MOST: u32 = 20;
@@ -52,7 +52,7 @@ impl Journal {
 /// One sentence, if there is room for it.
 fn write(text: fmt::Arguments<'_>) {
     let error = io::stderr();
-    let mut entries = [Entry::new(&error, Interest::Write)];
+    let mut entries = [PollFd::new(&error, Interest::Write)];
     if matches!(poll::wait(&mut entries, Some(Duration::ZERO)), Ok(1)) {
         // Nobody is left to be told that nobody listens.
         let _ = (&error).write_all(text.to_string().as_bytes());

@@ -10,9 +10,9 @@ use weft_sys::descriptor::{Carries, set_nonblocking, socket_pair};
 use weft_sys::{passing, process};
 
 use super::address;
-use super::process::{Letter, receive, send};
+use super::process::{StartMessage, receive, send};
 use crate::policy::Choice;
-use crate::system::Grant;
+use crate::system::Capabilities;
 
 /// What can be asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -161,16 +161,16 @@ pub fn ask(name: &str, question: &Question) -> io::Result<Answer> {
     hear(&stream, &[])
 }
 
-/// Takes the place of a client: its grant, and the connection that keeps the place. The place is this
+/// Takes the place of a client: its capabilities, and the connection that keeps the place. The place is this
 /// process's: it is free again when the connection closes, and when this process ends, whoever else has the
 /// connection then.
 ///
 /// # Errors
 /// If there is no such place, or it is taken.
-pub fn attach(name: &str, client: &str) -> io::Result<(Grant, UnixStream)> {
+pub fn attach(name: &str, client: &str) -> io::Result<(Capabilities, UnixStream)> {
     let stream = connect(name)?;
     say(&stream, &Question::Attach(client.into()))?;
-    // A grant begins with a byte of its own; a refusal is a line of JSON.
+    // Capabilities begin with a byte of its own; a refusal is a line of JSON.
     let mut first = [0; 1];
     let length = (&stream).read(&mut first)?;
     if first[..length] != *b"G" {
@@ -179,34 +179,30 @@ pub fn attach(name: &str, client: &str) -> io::Result<(Grant, UnixStream)> {
             other => io::Error::other(format!("an unexpected answer: {other:?}")),
         });
     }
-    // The grant itself goes over a pair of sockets that keeps messages whole; one end comes first.
+    // They go over a pair of sockets that keeps messages whole; one end comes first.
     let (_, mut ends) = passing::receive(&stream, &mut first)?;
     let end = ends
         .pop()
-        .ok_or_else(|| io::Error::other("the broker broke off before its grant"))?;
-    let (letter, descriptors) = receive(&end)?;
-    let grant = Grant {
-        role: letter.role,
-        descriptors,
-        silent: false,
-    };
-    Ok((grant, stream))
+        .ok_or_else(|| io::Error::other("the broker broke off before it sent any capabilities"))?;
+    let (message, descriptors) = receive(&end)?;
+    Ok((Capabilities::from_parts(message.role, descriptors), stream))
 }
 
-/// Sends a grant to a program that attaches, without waiting for it.
-pub(super) fn grant_message(stream: &UnixStream, grant: Grant) -> io::Result<()> {
+/// Sends capabilities to a program that attaches, without waiting for it.
+pub(super) fn send_capabilities(stream: &UnixStream, capabilities: Capabilities) -> io::Result<()> {
     let (ours, theirs) = socket_pair(Carries::Messages)?;
     set_nonblocking(&ours, true)?;
     let mut writer = stream;
     writer.write_all(b"G")?;
     passing::send(stream, b"s", &[theirs.as_fd()])?;
-    let letter = Letter {
-        role: grant.role,
+    let (role, descriptors) = capabilities.into_parts();
+    let message = StartMessage {
+        role,
         virtual_wire: None,
         core: None,
         nice: None,
-        descriptors: grant.descriptors.len(),
+        descriptors: descriptors.len(),
         plug: None,
     };
-    send(&ours, &letter, &grant.descriptors)
+    send(&ours, &message, &descriptors)
 }

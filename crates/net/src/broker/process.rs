@@ -1,4 +1,4 @@
-//! A component as a process: started with one socket, over which its grant comes.
+//! Process of a component: started with one socket, over which its capabilities come.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,10 +9,10 @@ use std::process::{Child, Command, Stdio};
 use serde::{Deserialize, Serialize};
 use weft_sys::descriptor::{self, Carries};
 use weft_sys::process::{ProcessHandle, SIGKILL, child_dies_with_us};
-use weft_sys::{clock, cores, passing};
+use weft_sys::{cores, passing};
 
-use crate::system::{Grant, Role, Tap};
-use crate::wire::{Flow, Generator, Plug, PlugKind, Shape};
+use crate::system::{Capabilities, Role, WireEnds};
+use crate::wire::{Far, Plug, PlugKind, Shape};
 
 /// How a component is started: this program with these words, and the number of the socket.
 #[derive(Clone, Debug)]
@@ -24,18 +24,31 @@ pub struct Start {
 }
 
 /// A wire on its way to a driver.
-pub(super) enum TapMessage {
+pub(super) enum WireMessage {
     None,
-    /// Rate, and what the generator at the far end sends.
-    Virtual(u64, Vec<Flow>),
+    /// To be made by the driver itself.
+    Virtual(VirtualWire),
     Plug(Plug),
 }
 
-/// What goes before the descriptors.
+/// A virtual wire that a driver's process makes by itself.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(super) struct VirtualWire {
+    /// Bits per second.
+    pub(super) bits: u64,
+    /// Clients of the system, to whom its far end may send.
+    pub(super) clients: usize,
+}
+
+/// Makes what is at the far end of a virtual wire, for a system of so many clients, in the process of its
+/// driver.
+pub type FarEnd = fn(clients: usize) -> Box<dyn Far>;
+
+/// What a component is told when it starts, before its descriptors come.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Letter {
+pub(super) struct StartMessage {
     pub(super) role: Role,
-    pub(super) virtual_wire: Option<(u64, Vec<Flow>)>,
+    pub(super) virtual_wire: Option<VirtualWire>,
     pub(super) core: Option<usize>,
     pub(super) nice: Option<i32>,
     /// How many descriptors follow; the last is this one, if there is one.
@@ -43,12 +56,18 @@ pub(super) struct Letter {
     pub(super) plug: Option<PlugKind>,
 }
 
-/// Sends a letter and its descriptors in messages of at most [`passing::MOST`].
-pub(super) fn send(socket: &impl AsFd, letter: &Letter, descriptors: &[OwnedFd]) -> io::Result<()> {
-    let text = serde_json::to_vec(letter)?;
+/// Sends a start message, and its descriptors after it in messages of at most [`passing::MOST`].
+pub(super) fn send(
+    socket: &impl AsFd,
+    message: &StartMessage,
+    descriptors: &[OwnedFd],
+) -> io::Result<()> {
+    let text = serde_json::to_vec(message)?;
     let sent = passing::send(socket, &text, &[])?;
     if sent != text.len() {
-        return Err(io::Error::other("a grant did not fit into one message"));
+        return Err(io::Error::other(
+            "the capabilities did not fit into one message",
+        ));
     }
     for part in descriptors.chunks(passing::MOST) {
         let part: Vec<_> = part.iter().map(AsFd::as_fd).collect();
@@ -58,21 +77,21 @@ pub(super) fn send(socket: &impl AsFd, letter: &Letter, descriptors: &[OwnedFd])
 }
 
 /// Receives what [`send`] sends.
-pub(super) fn receive(socket: &impl AsFd) -> io::Result<(Letter, Vec<OwnedFd>)> {
+pub(super) fn receive(socket: &impl AsFd) -> io::Result<(StartMessage, Vec<OwnedFd>)> {
     let mut text = vec![0; 128 << 10];
     let (length, _) = passing::receive(socket, &mut text)?;
-    let letter: Letter = serde_json::from_slice(&text[..length])?;
+    let message: StartMessage = serde_json::from_slice(&text[..length])?;
     let mut all = Vec::new();
-    while all.len() < letter.descriptors {
+    while all.len() < message.descriptors {
         let (length, mut some) = passing::receive(socket, &mut [0; 8])?;
         if length == 0 || some.is_empty() {
             return Err(io::Error::other(
-                "the broker broke off in the middle of a grant",
+                "the broker broke off in the middle of the capabilities",
             ));
         }
         all.append(&mut some);
     }
-    Ok((letter, all))
+    Ok((message, all))
 }
 
 /// A started component.
@@ -85,8 +104,8 @@ impl Running {
     pub(super) fn launch(
         start: &Start,
         name: &str,
-        grant: Grant,
-        tap: TapMessage,
+        capabilities: Capabilities,
+        wire: WireMessage,
         (core, nice): (Option<usize>, Option<i32>),
     ) -> io::Result<Self> {
         let (ours, theirs) = descriptor::socket_pair(Carries::Messages)?;
@@ -98,37 +117,37 @@ impl Running {
             .arg(name)
             .stdin(Stdio::null());
         child_dies_with_us(&mut command, SIGKILL);
-        let mut descriptors = grant.descriptors;
-        let mut letter = Letter {
-            role: grant.role,
+        let (role, mut descriptors) = capabilities.into_parts();
+        let mut message = StartMessage {
+            role,
             virtual_wire: None,
             core,
             nice,
             descriptors: 0,
             plug: None,
         };
-        match tap {
-            TapMessage::None => {}
-            TapMessage::Virtual(bits, flows) => letter.virtual_wire = Some((bits, flows)),
-            TapMessage::Plug(plug) => {
+        match wire {
+            WireMessage::None => {}
+            WireMessage::Virtual(wire) => message.virtual_wire = Some(wire),
+            WireMessage::Plug(plug) => {
                 let (kind, descriptor) = plug.into_parts();
                 descriptors.push(descriptor);
-                letter.plug = Some(kind);
+                message.plug = Some(kind);
             }
         }
-        letter.descriptors = descriptors.len();
+        message.descriptors = descriptors.len();
         // It need not read: whether it does is not waited for.
         descriptor::set_nonblocking(&ours, true)?;
         let mut child = command.spawn()?;
         drop(command);
         let handle = ProcessHandle::open(child.id()).and_then(|handle| {
-            send(&ours, &letter, &descriptors)?;
+            send(&ours, &message, &descriptors)?;
             Ok(handle)
         });
         match handle {
             Ok(handle) => Ok(Self { child, handle }),
             Err(error) => {
-                // Without its grant it is nothing; it must not stay unnoticed either.
+                // Without its capabilities it is nothing; it must not stay unnoticed either.
                 let _ = child.kill();
                 let _ = child.wait();
                 Err(error)
@@ -137,41 +156,35 @@ impl Running {
     }
 }
 
-/// The whole life of a component's process: takes its grant from the socket under this number, and
-/// runs until it is told to stop.
+/// The whole life of a component's process: takes its capabilities from the socket under this number, and
+/// runs until it is told to stop. `far_end`: for the driver of a virtual wire.
 ///
 /// # Errors
-/// If the grant is not what the role needs, or the kernel refuses.
-pub fn component_main(number: i32) -> io::Result<()> {
+/// If these are not what the role needs, or the kernel refuses.
+pub fn component_main(number: i32, far_end: FarEnd) -> io::Result<()> {
     let socket = descriptor::inherited(number)?;
-    let (letter, mut descriptors) = receive(&socket)?;
+    let (message, mut descriptors) = receive(&socket)?;
     drop(socket);
-    if let Some(core) = letter.core {
+    if let Some(core) = message.core {
         cores::pin(&[core])?;
     }
-    if let Some(nice) = letter.nice {
+    if let Some(nice) = message.nice {
         cores::set_nice(nice)?;
     }
-    let tap = if let Some(kind) = letter.plug {
+    let wire = if let Some(kind) = message.plug {
         let descriptor = descriptors
             .pop()
-            .ok_or_else(|| io::Error::other("the wire is missing from the grant"))?;
-        Some(Tap::plug(Plug::adopt(kind, descriptor))?)
+            .ok_or_else(|| io::Error::other("the wire is missing from the capabilities"))?;
+        Some(WireEnds::plug(Plug::adopt(kind, descriptor))?)
     } else {
-        letter.virtual_wire.map(|(bits, flows)| {
-            let (mut generator, _) = Generator::new(&flows);
-            generator.begin(clock::monotonic());
+        message.virtual_wire.map(|wire| {
             let shape = Shape {
-                bits,
+                bits: wire.bits,
                 ..Shape::default()
             };
-            Tap::virtual_wire(shape, Box::new(generator))
+            WireEnds::virtual_wire(shape, far_end(wire.clients))
         })
     };
-    let grant = Grant {
-        role: letter.role,
-        descriptors,
-        silent: false,
-    };
-    grant.build(tap)?.run()
+    let capabilities = Capabilities::from_parts(message.role, descriptors);
+    capabilities.build(wire)?.run()
 }

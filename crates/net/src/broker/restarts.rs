@@ -1,4 +1,4 @@
-//! When a component that has ended is started again: a rate, not a number. One that ends again and again
+//! Restart times of a component that ends: a rate, not a number. One that ends again and again
 //! costs a start every ten seconds; nothing that happens in the course of months ends the system.
 
 use std::collections::VecDeque;

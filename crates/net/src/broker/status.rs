@@ -1,4 +1,4 @@
-//! How everybody is.
+//! Status of a system: clients, components, policy.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -6,14 +6,14 @@ use weft_sys::netns::NetworkNamespace;
 use weft_sys::process as processes;
 
 use super::messages::{ClientStatus, ComponentStatus, Status};
-use super::places::Place;
 use super::restarts::Restarts;
+use super::slots::ClientSlot;
 use super::{Broker, Life, Wire};
-use crate::system::Id;
+use crate::system::ComponentId;
 
 impl Broker {
     pub(super) fn status(&self) -> Status {
-        let component = |id: Id| ComponentStatus {
+        let component = |id: ComponentId| ComponentStatus {
             name: self.system.name(id),
             process: self
                 .lives
@@ -21,26 +21,38 @@ impl Broker {
                 .and_then(Life::process)
                 .map_or(0, |running| running.child.id()),
             restarts: self.restarts.get(&id).map_or(0, Restarts::total),
-            seconds: self.system.board(id).time() as f64 / 1e9,
+            seconds: self.system.control_page(id).time() as f64 / 1e9,
         };
         let client = |index: usize| {
-            let mux = self.system.board(Id::RxMux).counters(1 + index);
-            let copier = self.system.board(Id::RxCopier(index)).counters(1);
-            let tx = self.system.board(Id::TxMux).counters(1 + index);
-            let driver = match self.system.description.clients[index].driver {
+            let mux = self
+                .system
+                .control_page(ComponentId::RxMux)
+                .counters(1 + index);
+            let copier = self
+                .system
+                .control_page(ComponentId::RxCopier(index))
+                .counters(1);
+            let tx = self
+                .system
+                .control_page(ComponentId::TxMux)
+                .counters(1 + index);
+            let driver = match self.system.description().clients[index].driver {
                 true => {
-                    let board = self.system.board(Id::ClientDriver(index));
-                    let all = (0..4).map(|port| board.counters(port));
+                    let page = self.system.control_page(ComponentId::ClientDriver(index));
+                    let all = (0..4).map(|port| page.counters(port));
                     all.fold((0, 0), |(faults, reclaimed), one| {
                         (faults + one.faults, reclaimed + one.reclaimed)
                     })
                 }
                 false => (0, 0),
             };
-            let attached = matches!(self.places.get(&index), Some(Place::Taken(_)));
-            let runs = self.lives.get(&Id::Client(index)).and_then(Life::process);
+            let attached = matches!(self.slots.get(&index), Some(ClientSlot::Taken(_)));
+            let runs = self
+                .lives
+                .get(&ComponentId::Client(index))
+                .and_then(Life::process);
             ClientStatus {
-                name: self.system.description.clients[index].name.clone(),
+                name: self.system.description().clients[index].name.clone(),
                 attached: attached || runs.is_some(),
                 received: copier.frames,
                 received_bytes: copier.bytes,
@@ -65,19 +77,27 @@ impl Broker {
             }
         };
         Status {
-            name: self.system.description.name.clone(),
+            name: self.system.description().name.clone(),
             namespace,
             wire,
-            missed: self.system.board(Id::Driver).counters(0).full,
-            unknown: self.system.board(Id::RxMux).counters(0).unknown,
-            policy: self.system.board(Id::TxMux).policy().1,
+            missed: self
+                .system
+                .control_page(ComponentId::Driver)
+                .counters(0)
+                .full,
+            unknown: self
+                .system
+                .control_page(ComponentId::RxMux)
+                .counters(0)
+                .unknown,
+            policy: self.system.control_page(ComponentId::TxMux).policy(),
             components: self
                 .system
                 .components()
                 .into_iter()
                 .map(component)
                 .collect(),
-            clients: (0..self.system.description.clients.len())
+            clients: (0..self.system.description().clients.len())
                 .map(client)
                 .collect(),
         }

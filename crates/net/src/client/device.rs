@@ -1,24 +1,22 @@
-//! The port as the device of an IP stack: frames are read and written where they lie.
+//! Device of the IP stack: the client port, whose frames are read and written where they lie.
 
 use smoltcp::phy::{
     Checksum, ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken,
 };
 use smoltcp::time::Instant;
 
-use super::port::{Port, RxPart, TxPart};
+use super::port::{ClientPort, RxQueue, TxQueue};
 use crate::queue::Descriptor;
 
 /// A received frame.
-pub struct Received<'a>(&'a mut RxPart, Descriptor);
+pub struct Received<'a>(&'a mut RxQueue, Descriptor);
 
 /// A buffer to send.
-pub struct Sending<'a>(&'a mut TxPart);
+pub struct Sending<'a>(&'a mut TxQueue);
 
 impl RxToken for Received<'_> {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
-        let length = usize::from(self.1.length);
-        // The descriptor was accepted by the ledger, so it lies within.
-        let result = f(self.0.buffers.own(self.1.offset, length).unwrap_or(&mut []));
+        let result = f(self.0.bytes(self.1));
         self.0.give_back(self.1);
         result
     }
@@ -39,23 +37,23 @@ impl TxToken for Sending<'_> {
     }
 }
 
-impl Device for Port {
+impl Device for ClientPort {
     type RxToken<'a> = Received<'a>;
     type TxToken<'a> = Sending<'a>;
 
     fn receive(&mut self, _now: Instant) -> Option<(Received<'_>, Sending<'_>)> {
         // What comes may have to be answered: nothing is taken before an answer can be sent.
-        if !self.tx.is_ready() {
+        let (rx, tx) = self.split();
+        if !tx.is_ready() {
             return None;
         }
-        let frame = self.rx.take()?;
-        self.station.counters[0].frames += 1;
-        self.station.counters[0].bytes += u64::from(frame.length);
-        Some((Received(&mut self.rx, frame), Sending(&mut self.tx)))
+        let frame = rx.take()?;
+        Some((Received(rx, frame), Sending(tx)))
     }
 
     fn transmit(&mut self, _now: Instant) -> Option<Sending<'_>> {
-        self.tx.is_ready().then_some(Sending(&mut self.tx))
+        let (_, tx) = self.split();
+        tx.is_ready().then_some(Sending(tx))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {

@@ -1,30 +1,34 @@
-//! A client's side of the system: where frames come from and go to.
+//! Client port: both channels of a client, with the buffers that are its own for the moment.
 
 use std::io;
 
-use crate::board::Station;
 use crate::buffers::{Buffers, SIZE};
-use crate::component::Pool;
+use crate::control::Counters;
+use crate::control::orders::Reattachment;
 use crate::queue::{Descriptor, Ledger, Sink, Source};
+use crate::stage::Pool;
 
 /// Receives from its Rx copier (port 0), sends to the Tx multiplexer or its Tx copier (port 1).
-pub struct Port {
-    pub(super) station: Station,
-    pub(super) rx: RxPart,
-    pub(super) tx: TxPart,
+pub struct ClientPort {
+    rx: RxQueue,
+    tx: TxQueue,
 }
 
-/// The receiving part.
-pub(super) struct RxPart {
-    pub(super) buffers: Buffers,
-    pub(super) sink: Option<Sink>,
+/// Frames that were received: each is the client's from [`take`](Self::take) to
+/// [`give_back`](Self::give_back).
+pub(super) struct RxQueue {
+    buffers: Buffers,
+    sink: Option<Sink>,
     ledger: Ledger,
+    /// Frames taken, and their bytes, since they were last counted.
+    frames: u64,
+    bytes: u64,
 }
 
-/// The sending part.
-pub(super) struct TxPart {
-    pub(super) buffers: Buffers,
-    pub(super) source: Option<Source>,
+/// Frames to be sent, and the buffers that they are written into.
+pub(super) struct TxQueue {
+    buffers: Buffers,
+    source: Option<Source>,
     pool: Pool,
     /// Somebody wanted to send and there was no buffer.
     hungry: bool,
@@ -32,18 +36,19 @@ pub(super) struct TxPart {
 
 const MUX: u32 = 1;
 
-impl Port {
+impl ClientPort {
     /// `received` is shared with the copier, `sent` with whoever reads it.
     #[must_use]
-    pub fn new(station: Station, received: Buffers, sent: Buffers, rx: Sink, tx: Source) -> Self {
+    pub fn new(received: Buffers, sent: Buffers, rx: Sink, tx: Source) -> Self {
         Self {
-            station,
-            rx: RxPart {
+            rx: RxQueue {
                 ledger: Ledger::new(received.count(), SIZE),
                 buffers: received,
                 sink: Some(rx),
+                frames: 0,
+                bytes: 0,
             },
-            tx: TxPart {
+            tx: TxQueue {
                 pool: Pool::new(sent.count(), SIZE),
                 buffers: sent,
                 source: Some(tx),
@@ -52,37 +57,37 @@ impl Port {
         }
     }
 
-    /// Follows orders of the broker, takes sent buffers back. To be called before each round of work.
-    pub fn refresh(&mut self) {
-        if self.station.is_changed() {
-            self.follow();
-        }
+    /// Takes sent buffers back. To be called before each round of work.
+    pub(super) fn collect(&mut self) {
         self.tx.collect();
     }
 
-    #[cold]
-    fn follow(&mut self) {
-        let changes = self.station.board().changes();
-        let renewed = self.renew();
-        self.station.followed(changes, renewed);
+    /// Both directions, for a stack that answers a frame while it reads it.
+    pub(super) fn split(&mut self) -> (&mut RxQueue, &mut TxQueue) {
+        (&mut self.rx, &mut self.tx)
     }
 
-    fn renew(&mut self) -> io::Result<()> {
-        for renewal in self.station.renewals()? {
-            if renewal.port == 0 {
-                self.rx.sink = renewal.sink(self.rx.sink.take())?;
-                self.rx.ledger = Ledger::new(self.rx.buffers.count(), SIZE);
-            } else {
-                self.tx.source = renewal.source(self.tx.source.take())?;
-                self.station.counters[1].reclaimed += self.tx.pool.reclaim(MUX);
-            }
+    /// A channel is in another generation: what the other side had of it is its again, or ours.
+    ///
+    /// # Errors
+    /// If the channel is another one and cannot be mapped.
+    pub(super) fn reattach(
+        &mut self,
+        change: Reattachment,
+        counters: &mut [Counters],
+    ) -> io::Result<()> {
+        if change.port() == 0 {
+            self.rx.sink = change.sink(self.rx.sink.take())?;
+            self.rx.ledger = Ledger::new(self.rx.buffers.count(), SIZE);
+        } else {
+            self.tx.source = change.source(self.tx.source.take())?;
+            counters[1].reclaimed += self.tx.pool.reclaim(MUX);
         }
         Ok(())
     }
 
     /// Whether somebody wanted to send and there was no buffer.
-    #[must_use]
-    pub fn is_hungry(&self) -> bool {
+    pub(super) fn is_hungry(&self) -> bool {
         self.tx.hungry
     }
 
@@ -91,47 +96,55 @@ impl Port {
         self.tx.source.as_mut().is_some_and(Source::is_ahead)
     }
 
-    /// Publishes and rings, after a round of work.
-    pub fn settle(&mut self) {
+    /// Publishes and notifies, after a round of work, and counts what was received.
+    pub(super) fn settle(&mut self, counters: &mut [Counters]) {
+        counters[0].frames += std::mem::take(&mut self.rx.frames);
+        counters[0].bytes += std::mem::take(&mut self.rx.bytes);
         if let Some(sink) = &mut self.rx.sink {
             sink.settle();
         }
         if let Some(source) = &mut self.tx.source {
             source.settle();
         }
-        self.station.show();
     }
 
-    /// Asks to be rung; true if there is something already.
-    #[must_use = "with something to do there is no bell to wait for"]
-    pub fn announce(&mut self) -> bool {
-        let mut found = self.station.is_changed();
-        if self.tx.hungry && !self.tx.pool.is_empty() {
-            found = true;
-        }
+    /// Asks to be notified; true if there is something already.
+    #[must_use = "with something to do there is no event to wait for"]
+    pub(super) fn announce(&mut self) -> bool {
+        let found = self.tx.hungry && !self.tx.pool.is_empty();
         if let Some(source) = &mut self.tx.source
             && self.tx.hungry
         {
             // Until a buffer comes back nothing that is received can be answered either.
-            return source.free.announce() || found;
+            return source.announce_returns() || found;
         }
-        if let Some(sink) = &mut self.rx.sink {
-            found |= sink.used.announce();
+        match &mut self.rx.sink {
+            Some(sink) => sink.announce() || found,
+            None => found,
         }
-        found
     }
 }
 
-impl RxPart {
+impl RxQueue {
     /// The next frame, which is the client's until [`give_back`](Self::give_back).
     pub(super) fn take(&mut self) -> Option<Descriptor> {
         let sink = self.sink.as_mut()?;
         loop {
-            let frame = sink.used.pop()?;
+            let frame = sink.take()?;
             if self.ledger.accept(frame).is_ok() {
+                self.frames += 1;
+                self.bytes += u64::from(frame.length);
                 return Some(frame);
             }
         }
+    }
+
+    /// The bytes of a frame that was taken.
+    pub(super) fn bytes(&mut self, frame: Descriptor) -> &mut [u8] {
+        // The descriptor was accepted by the ledger, so it lies within.
+        self.buffers
+            .own(frame.offset, usize::from(frame.length))
+            .unwrap_or(&mut [])
     }
 
     /// Returns a frame's buffer.
@@ -144,10 +157,10 @@ impl RxPart {
     }
 }
 
-impl TxPart {
+impl TxQueue {
     fn collect(&mut self) {
         if let Some(source) = &mut self.source {
-            while let Some(back) = source.free.pop() {
+            while let Some(back) = source.take_back() {
                 // What the multiplexer returns wrongly is not used again.
                 let _ = self.pool.take_back(back, MUX);
             }
@@ -159,10 +172,7 @@ impl TxPart {
         if self.pool.is_empty() {
             self.collect();
         }
-        let room = self
-            .source
-            .as_mut()
-            .is_some_and(|source| source.used.room() > 0);
+        let room = self.source.as_mut().is_some_and(|source| source.room() > 0);
         let ready = room && !self.pool.is_empty();
         self.hungry = !ready;
         ready
@@ -191,7 +201,7 @@ impl TxPart {
         let source = self.source.as_mut()?;
         if self.pool.give(frame, MUX).is_ok() {
             // There is room, as seen above.
-            let _ = source.used.push(frame);
+            let _ = source.push(frame);
         }
         Some(result)
     }

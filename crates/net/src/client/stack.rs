@@ -1,20 +1,25 @@
-//! An IP stack (smoltcp) on a port.
+//! IP stack of a client (smoltcp): interface and sockets on its port.
+
+use std::io;
 
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::socket::{tcp, udp};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address};
 
-use super::Port;
+use super::ClientPort;
+use crate::control::Counters;
+use crate::control::orders::Reattachment;
 use crate::plan::{self, FAR, PREFIX};
+use crate::stage::{BURST, Stage};
 
 /// Port, interface and sockets of a client.
 pub struct Stack {
-    /// Where frames come from and go to.
-    pub port: Port,
-    /// The sockets.
-    pub sockets: SocketSet<'static>,
+    port: ClientPort,
+    sockets: SocketSet<'static>,
     interface: Interface,
+    /// When it wants to run though nothing comes, as of the last step.
+    deadline: Option<u64>,
 }
 
 /// Datagrams that a UDP socket holds in each direction.
@@ -29,7 +34,7 @@ pub fn instant(now: u64) -> Instant {
 impl Stack {
     /// The stack of the client with this index. `seed` makes its port and sequence numbers.
     #[must_use]
-    pub fn new(mut port: Port, client: usize, seed: u64, now: u64) -> Self {
+    pub fn new(mut port: ClientPort, client: usize, seed: u64, now: u64) -> Self {
         let mut config = Config::new(EthernetAddress(plan::address(client)).into());
         config.random_seed = seed;
         let mut interface = Interface::new(config, &mut port, instant(now));
@@ -46,6 +51,7 @@ impl Stack {
             port,
             sockets: SocketSet::new(Vec::new()),
             interface,
+            deadline: None,
         }
     }
 
@@ -70,6 +76,23 @@ impl Stack {
         self.sockets.add(socket)
     }
 
+    /// A UDP socket that was made by [`udp`](Self::udp).
+    #[inline]
+    pub fn udp_socket(&mut self, handle: SocketHandle) -> &mut udp::Socket<'static> {
+        self.sockets.get_mut(handle)
+    }
+
+    /// A TCP socket that was made by [`tcp`](Self::tcp).
+    #[inline]
+    pub fn tcp_socket(&mut self, handle: SocketHandle) -> &mut tcp::Socket<'static> {
+        self.sockets.get_mut(handle)
+    }
+
+    /// Gives a socket up.
+    pub fn remove(&mut self, handle: SocketHandle) {
+        self.sockets.remove(handle);
+    }
+
     /// Connects a TCP socket from a local port.
     ///
     /// # Errors
@@ -89,9 +112,9 @@ impl Stack {
     pub fn poll(&mut self, now: u64) -> bool {
         use smoltcp::iface::PollIngressSingleResult as Ingress;
         let now = instant(now);
-        self.port.refresh();
+        self.port.collect();
         let mut changed = false;
-        for _ in 0..crate::component::BURST {
+        for _ in 0..BURST {
             match self
                 .interface
                 .poll_ingress_single(now, &mut self.port, &mut self.sockets)
@@ -103,16 +126,16 @@ impl Stack {
         changed | self.flush(now)
     }
 
-    /// Sends out what the sockets hold.
-    pub fn send(&mut self, now: u64) -> bool {
+    /// Sends out what the sockets hold, and counts what was received.
+    pub fn send(&mut self, now: u64, counters: &mut [Counters]) -> bool {
         let changed = self.flush(instant(now));
-        self.port.settle();
+        self.port.settle(counters);
         changed
     }
 
     fn flush(&mut self, now: Instant) -> bool {
         let mut changed = false;
-        for _ in 0..crate::component::BURST {
+        for _ in 0..BURST {
             match self
                 .interface
                 .poll_egress(now, &mut self.port, &mut self.sockets)
@@ -125,12 +148,38 @@ impl Stack {
     }
 
     /// When the stack wants to be polled although nothing comes, in nanoseconds.
-    pub fn deadline(&mut self, now: u64) -> Option<u64> {
+    pub fn poll_at(&mut self, now: u64) -> Option<u64> {
         if self.port.is_hungry() {
-            // What the sockets hold goes out when a buffer comes back, which rings.
+            // What the sockets hold goes out when a buffer comes back, which notifies.
             return None;
         }
         let at = self.interface.poll_at(instant(now), &self.sockets)?;
         Some(u64::try_from(at.total_micros()).unwrap_or(0) * 1_000)
+    }
+}
+
+/// A stack that nobody gives work beside what its sockets hold.
+impl Stage for Stack {
+    fn step(&mut self, now: u64, counters: &mut [Counters]) -> bool {
+        let came = self.poll(now);
+        let went = self.send(now, counters);
+        self.deadline = self.poll_at(now);
+        came | went
+    }
+
+    fn announce(&mut self) -> bool {
+        self.port.announce()
+    }
+
+    fn reattach(&mut self, change: Reattachment, counters: &mut [Counters]) -> io::Result<()> {
+        self.port.reattach(change, counters)
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        self.deadline
+    }
+
+    fn is_ahead(&mut self) -> bool {
+        self.port.is_ahead()
     }
 }

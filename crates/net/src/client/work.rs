@@ -1,13 +1,16 @@
-//! What the clients of the experiments do.
+//! Work of the clients that a description starts: echo, and what the experiments ask for.
+
+use std::io;
 
 use serde::{Deserialize, Serialize};
 use smoltcp::iface::SocketHandle;
-use smoltcp::socket::{tcp, udp};
 use smoltcp::wire::{IpAddress, IpEndpoint, Ipv4Address};
 
 use super::Stack;
-use crate::component::Component;
+use crate::control::Counters;
+use crate::control::orders::Reattachment;
 use crate::plan::{ECHO_PORT, FAR, UNASKED_PORT};
+use crate::stage::Stage;
 
 /// What a client does with UDP. All of them echo TCP on the same port.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -37,7 +40,7 @@ pub enum Work {
     },
 }
 
-/// A client of the experiments.
+/// A client that a description gives work.
 pub struct Client {
     stack: Stack,
     work: Work,
@@ -45,7 +48,7 @@ pub struct Client {
     tcp: Vec<SocketHandle>,
     count: u64,
     /// Answers that are still to be sent, and to whom.
-    owed: Option<(u32, IpEndpoint, usize)>,
+    unanswered: Option<(u32, IpEndpoint, usize)>,
     began: Option<u64>,
     sent: u64,
     scratch: Box<[u8; 2048]>,
@@ -68,7 +71,7 @@ impl Client {
             udp,
             tcp,
             count: 0,
-            owed: None,
+            unanswered: None,
             began: None,
             sent: 0,
             scratch: Box::new([0; 2048]),
@@ -81,10 +84,10 @@ impl Client {
         let Some(handle) = self.udp else {
             return false;
         };
-        let socket = self.stack.sockets.get_mut::<udp::Socket>(handle);
+        let socket = self.stack.udp_socket(handle);
         let mut moved = false;
         loop {
-            if let Some((left, to, length)) = &mut self.owed {
+            if let Some((left, to, length)) = &mut self.unanswered {
                 while *left > 0 && socket.can_send() {
                     if socket.send_slice(&self.scratch[..*length], *to).is_err() {
                         break;
@@ -95,7 +98,7 @@ impl Client {
                 if *left > 0 {
                     return moved;
                 }
-                self.owed = None;
+                self.unanswered = None;
             }
             if !socket.can_send() {
                 return moved;
@@ -118,7 +121,7 @@ impl Client {
                 }
             };
             if answers > 0 {
-                self.owed = Some((answers, from.endpoint, length));
+                self.unanswered = Some((answers, from.endpoint, length));
             }
         }
         if let Work::TransmitInitiated { bits } = self.work {
@@ -130,7 +133,7 @@ impl Client {
     fn initiate(&mut self, now: u64, bits: u64, handle: SocketHandle) -> bool {
         const PAYLOAD: usize = 1472;
         let began = *self.began.get_or_insert(now);
-        let socket = self.stack.sockets.get_mut::<udp::Socket>(handle);
+        let socket = self.stack.udp_socket(handle);
         let to = IpEndpoint::new(IpAddress::Ipv4(Ipv4Address::from(FAR.ip)), UNASKED_PORT);
         let passed = u128::from(now.saturating_sub(began));
         let due = passed * u128::from(bits) / (8 * PAYLOAD as u128) / 1_000_000_000;
@@ -154,7 +157,7 @@ impl Client {
     fn streams(&mut self) -> bool {
         let mut moved = false;
         for &handle in &self.tcp {
-            let socket = self.stack.sockets.get_mut::<tcp::Socket>(handle);
+            let socket = self.stack.tcp_socket(handle);
             if !socket.is_open() {
                 // Fails for port 0 only.
                 let _ = socket.listen(ECHO_PORT);
@@ -197,17 +200,17 @@ fn compute(bytes: &[u8], rounds: u32) -> u64 {
     std::hint::black_box(sum)
 }
 
-impl Component for Client {
-    fn step(&mut self, now: u64) -> bool {
+impl Stage for Client {
+    fn step(&mut self, now: u64, counters: &mut [Counters]) -> bool {
         let mut moved = self.stack.poll(now);
         moved |= self.datagrams(now);
         moved |= self.streams();
-        moved |= self.stack.send(now);
+        moved |= self.stack.send(now, counters);
         let own = self.deadline.take();
         if let (Some(own), Work::TransmitInitiated { .. }) = (own, self.work) {
             self.deadline = Some(own);
         }
-        let stack = self.stack.deadline(now);
+        let stack = self.stack.poll_at(now);
         self.deadline = match (self.deadline, stack) {
             (Some(one), Some(other)) => Some(one.min(other.max(now + 1_000))),
             (one, other) => one.or(other.map(|other| other.max(now + 1_000))),
@@ -215,12 +218,16 @@ impl Component for Client {
         moved
     }
 
+    fn reattach(&mut self, change: Reattachment, counters: &mut [Counters]) -> io::Result<()> {
+        self.stack.reattach(change, counters)
+    }
+
     fn is_ahead(&mut self) -> bool {
-        self.stack.port.is_ahead()
+        self.stack.is_ahead()
     }
 
     fn announce(&mut self) -> bool {
-        self.stack.port.announce()
+        self.stack.announce()
     }
 
     fn deadline(&self) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! A pair of rings with the bells of both sides: all that two neighbours share beside the buffers.
+//! Channel: a pair of rings with the events of both sides: all that two neighbours share beside the buffers.
 
 use std::any::Any;
 use std::io;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use weft_sys::event::EventFd;
 use weft_sys::{Mapping, MemoryFile};
 
-use super::ring::{Place, Words};
-use super::{Consumer, Descriptor, Producer};
+use super::ring::{RingMemory, Words};
+use super::{Consumer, Descriptor, Full, Producer};
 
 /// Fewest entries of a ring of a channel: those of one line.
 pub const LEAST: u32 = 16;
@@ -74,14 +74,14 @@ impl ChannelMemory {
     /// # Errors
     /// If the memory cannot be mapped.
     pub fn waiting(&self) -> io::Result<u32> {
-        Ok(self.places()?[0].waiting())
+        Ok(self.rings()?[0].waiting())
     }
 
     /// The used ring, then the free one.
-    fn places(&self) -> io::Result<[Place; 2]> {
+    fn rings(&self) -> io::Result<[RingMemory; 2]> {
         let mapping = Arc::new(self.file.map()?);
         let memory: Arc<dyn Any + Send + Sync> = mapping.clone();
-        let at = |start: usize| -> io::Result<Place> {
+        let at = |start: usize| -> io::Result<RingMemory> {
             let bytes = ring_bytes(self.capacity);
             let place = Mapping::place(&mapping, start, bytes, align_of::<Words>())
                 .ok_or_else(|| io::Error::other("a ring does not lie within its channel"))?;
@@ -90,7 +90,7 @@ impl ChannelMemory {
             let slots = unsafe { words.add(1) }.cast();
             // SAFETY: aligned and within the mapping, which `memory` keeps; both sides reach it by
             // atomics only.
-            Ok(unsafe { Place::new(words, slots, self.capacity, memory.clone()) })
+            Ok(unsafe { RingMemory::new(words, slots, self.capacity, memory.clone()) })
         };
         Ok([at(0)?, at(ring_bytes(self.capacity))?])
     }
@@ -99,12 +99,17 @@ impl ChannelMemory {
     ///
     /// # Errors
     /// If the memory cannot be mapped.
-    pub fn source(&self, generation: u32, limit: u32, bell: Option<EventFd>) -> io::Result<Source> {
-        let [used, free] = self.places()?;
+    pub fn source(
+        &self,
+        generation: u32,
+        limit: u32,
+        event: Option<EventFd>,
+    ) -> io::Result<Source> {
+        let [used, free] = self.rings()?;
         Ok(Source {
             used: Producer::new(used, generation, limit),
             free: Consumer::new(free, generation),
-            bell,
+            event,
         })
     }
 
@@ -112,12 +117,12 @@ impl ChannelMemory {
     ///
     /// # Errors
     /// If the memory cannot be mapped.
-    pub fn sink(&self, generation: u32, bell: Option<EventFd>) -> io::Result<Sink> {
-        let [used, free] = self.places()?;
+    pub fn sink(&self, generation: u32, event: Option<EventFd>) -> io::Result<Sink> {
+        let [used, free] = self.rings()?;
         Ok(Sink {
             used: Consumer::new(used, generation),
             free: Producer::new(free, generation, self.capacity),
-            bell,
+            event,
         })
     }
 }
@@ -129,22 +134,65 @@ fn ring_bytes(capacity: u32) -> usize {
 /// The end of the producer of data.
 pub struct Source {
     /// Full buffers towards the sink.
-    pub used: Producer,
+    used: Producer,
     /// Empty buffers back from it.
-    pub free: Consumer,
-    /// The sink's bell; `None` where both sides run in turn in one thread.
-    bell: Option<EventFd>,
+    free: Consumer,
+    /// The sink's event; `None` where both sides run in turn in one thread.
+    event: Option<EventFd>,
 }
 
 impl Source {
-    /// Publishes what was pushed, releases what was taken, rings if the sink waits.
+    /// How many full buffers can be pushed.
+    #[inline]
+    #[must_use]
+    pub fn room(&mut self) -> u32 {
+        self.used.room()
+    }
+
+    /// Appends a full buffer, which the sink sees after the next [`settle`](Self::settle).
+    ///
+    /// # Errors
+    /// If there is no room.
+    #[inline]
+    pub fn push(&mut self, descriptor: Descriptor) -> Result<(), Full> {
+        self.used.push(descriptor)
+    }
+
+    /// How many full buffers wait for the sink, as far as is known without a look.
+    #[inline]
+    #[must_use]
+    pub fn backlog(&self) -> u32 {
+        self.used.backlog()
+    }
+
+    /// How many full buffers wait for the sink now.
+    #[inline]
+    #[must_use]
+    pub fn depth(&mut self) -> u32 {
+        self.used.depth()
+    }
+
+    /// The next empty buffer that the sink has given back.
+    #[inline]
+    pub fn take_back(&mut self) -> Option<Descriptor> {
+        self.free.pop()
+    }
+
+    /// Asks to be notified when a buffer is given back; true if one is there already.
+    #[inline]
+    #[must_use = "with something in the queue there is no event to wait for"]
+    pub fn announce_returns(&mut self) -> bool {
+        self.free.announce()
+    }
+
+    /// Publishes what was pushed, releases what was taken, notifies the sink if it waits.
     #[inline]
     pub fn settle(&mut self) {
         self.free.release();
         if self.used.publish()
-            && let Some(bell) = &self.bell
+            && let Some(event) = &self.event
         {
-            bell.ring();
+            event.notify();
         }
     }
 
@@ -153,17 +201,17 @@ impl Source {
     #[inline]
     #[must_use]
     pub fn is_ahead(&mut self) -> bool {
-        // Without a bell it runs next in the same thread.
-        self.bell.is_some() && self.used.backlog() >= BEHIND && self.used.depth() >= BEHIND
+        // Without a event it runs next in the same thread.
+        self.event.is_some() && self.used.backlog() >= BEHIND && self.used.depth() >= BEHIND
     }
 
     /// The same end in another generation.
     #[must_use]
-    pub fn renewed(self, generation: u32) -> Self {
+    pub fn reattach(self, generation: u32) -> Self {
         Self {
-            used: self.used.renewed(generation),
-            free: self.free.renewed(generation),
-            bell: self.bell,
+            used: self.used.reattach(generation),
+            free: self.free.reattach(generation),
+            event: self.event,
         }
     }
 
@@ -177,27 +225,46 @@ impl Source {
 /// The end of the consumer of data.
 pub struct Sink {
     /// Full buffers from the source.
-    pub used: Consumer,
+    used: Consumer,
     /// Empty buffers back to it.
-    pub free: Producer,
-    /// The source's bell.
-    bell: Option<EventFd>,
+    free: Producer,
+    /// The source's event.
+    event: Option<EventFd>,
 }
 
 impl Sink {
-    /// Publishes what was given back, releases what was taken, rings if the source waits.
+    /// The next full buffer, to be [given back](Self::give_back).
+    #[inline]
+    pub fn take(&mut self) -> Option<Descriptor> {
+        self.used.pop()
+    }
+
+    /// Lets the source use the places of what was taken, before the next [`settle`](Self::settle).
+    #[inline]
+    pub fn release(&mut self) {
+        self.used.release();
+    }
+
+    /// Asks to be notified when a full buffer comes; true if one is there already.
+    #[inline]
+    #[must_use = "with something in the queue there is no event to wait for"]
+    pub fn announce(&mut self) -> bool {
+        self.used.announce()
+    }
+
+    /// Publishes what was given back, releases what was taken, notifies the source if it waits.
     #[inline]
     pub fn settle(&mut self) {
         self.used.release();
         if self.free.publish()
-            && let Some(bell) = &self.bell
+            && let Some(event) = &self.event
         {
-            bell.ring();
+            event.notify();
         }
     }
 
     /// Gives a buffer back. There is room, as the ring has a place for each buffer of the source; a
-    /// source that made it seem otherwise loses the buffer until it is renewed.
+    /// source that made it seem otherwise loses the buffer until it is reattached.
     #[inline]
     pub fn give_back(&mut self, descriptor: Descriptor) -> bool {
         let empty = Descriptor {
@@ -209,11 +276,11 @@ impl Sink {
 
     /// The same end in another generation.
     #[must_use]
-    pub fn renewed(self, generation: u32) -> Self {
+    pub fn reattach(self, generation: u32) -> Self {
         Self {
-            used: self.used.renewed(generation),
-            free: self.free.renewed(generation),
-            bell: self.bell,
+            used: self.used.reattach(generation),
+            free: self.free.reattach(generation),
+            event: self.event,
         }
     }
 
@@ -235,31 +302,31 @@ mod tests {
         let theirs = memory.share().expect("descriptors are left");
         let theirs = ChannelMemory::adopt(theirs, 16).expect("it is the same");
         let (to_sink, to_source) = (EventFd::new().expect("made"), EventFd::new().expect("made"));
-        let (sink_ear, source_ear) = (
+        let (sink_waiter, source_waiter) = (
             EventWaiter::new().expect("made"),
             EventWaiter::new().expect("made"),
         );
-        // Bells are kept by whoever built the system: a bell that is closed takes a ring along that
-        // was not heard yet.
+        // Events are kept by whoever built the system: one that is closed takes a notification along
+        // that nobody was woken for yet.
         let _kept = (
             to_sink.share().expect("shared"),
             to_source.share().expect("shared"),
         );
-        sink_ear.hear(&to_sink).expect("heard");
-        source_ear.hear(&to_source).expect("heard");
+        sink_waiter.register(&to_sink).expect("registered");
+        source_waiter.register(&to_source).expect("registered");
         let rounds = 2_000u32;
         let worker = std::thread::spawn(move || {
             let mut sink = theirs.sink(0, Some(to_source)).expect("maps");
             let mut seen = 0;
             while seen < rounds {
-                while let Some(descriptor) = sink.used.pop() {
+                while let Some(descriptor) = sink.take() {
                     assert_eq!(u32::from(descriptor.length), seen % 1000);
                     assert!(sink.give_back(descriptor));
                     seen += 1;
                 }
                 sink.settle();
-                if seen < rounds && !sink.used.announce() {
-                    sink_ear.wait(None).expect("sleeps");
+                if seen < rounds && !sink.announce() {
+                    sink_waiter.wait(None).expect("sleeps");
                 }
             }
         });
@@ -268,7 +335,7 @@ mod tests {
         let mut spare: Vec<u32> = (0..4).map(|slot| slot * 2048).collect();
         let (mut sent, mut back) = (0, 0);
         while back < rounds {
-            while let Some(descriptor) = source.free.pop() {
+            while let Some(descriptor) = source.take_back() {
                 spare.push(descriptor.offset);
                 back += 1;
             }
@@ -280,12 +347,12 @@ mod tests {
                     length: (sent % 1000) as u16,
                     tag: 0,
                 };
-                source.used.push(descriptor).expect("there is room");
+                source.push(descriptor).expect("there is room");
                 sent += 1;
             }
             source.settle();
-            if back < rounds && !source.free.announce() {
-                source_ear.wait(None).expect("sleeps");
+            if back < rounds && !source.announce_returns() {
+                source_waiter.wait(None).expect("sleeps");
             }
         }
         worker.join().expect("the sink ends");
@@ -300,15 +367,15 @@ mod tests {
             memory.sink(0, None).expect("maps"),
         );
         for slot in 0..3 {
-            source.used.push(Descriptor::empty(slot)).expect("room");
+            source.push(Descriptor::empty(slot)).expect("room");
         }
         assert_eq!(memory.waiting().expect("maps"), 0, "nothing is published");
         source.settle();
         assert_eq!(memory.waiting().expect("maps"), 3);
-        assert!(sink.used.pop().is_some());
+        assert!(sink.take().is_some());
         sink.settle();
         assert_eq!(memory.waiting().expect("maps"), 2);
-        let _sink = sink.renewed(1);
+        let _sink = sink.reattach(1);
         assert_eq!(memory.waiting().expect("maps"), 0, "of another generation");
     }
 

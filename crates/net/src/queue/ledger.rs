@@ -1,4 +1,4 @@
-//! Who has which buffer of a region: private, exact, and the judge of every descriptor that comes in.
+//! Ledger of the buffers of a region, who has which: private, exact, and the judge of every descriptor that comes in.
 
 use super::Descriptor;
 

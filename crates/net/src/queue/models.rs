@@ -1,4 +1,4 @@
-//! The code of the ring under every interleaving that loom finds.
+//! Models of the ring: its code under every interleaving that loom finds.
 
 use super::ring::heap;
 use super::*;
@@ -61,35 +61,35 @@ fn the_contents_of_a_buffer_are_seen_with_its_descriptor() {
     });
 }
 
-/// A bell as the kernel's: it remembers one ring. loom reports a deadlock if nobody rings.
-struct Bell(loom::sync::Mutex<bool>, loom::sync::Condvar);
+/// An event as the kernel's: it remembers one notification. loom reports a deadlock if nobody notifies.
+struct Event(loom::sync::Mutex<bool>, loom::sync::Condvar);
 
-impl Bell {
-    fn ring(&self) {
+impl Event {
+    fn notify(&self) {
         *self.0.lock().unwrap() = true;
         self.1.notify_one();
     }
     fn wait(&self) {
-        let mut rung = self.0.lock().unwrap();
-        while !*rung {
-            rung = self.1.wait(rung).unwrap();
+        let mut notified = self.0.lock().unwrap();
+        while !*notified {
+            notified = self.1.wait(notified).unwrap();
         }
-        *rung = false;
+        *notified = false;
     }
 }
 
 fn sleeper_and_ringer(publish: fn(&mut Producer) -> bool) {
     let (mut producer, mut consumer, _ring) = heap(2, 2);
-    let bell = Arc::new(Bell(
+    let event = Arc::new(Event(
         loom::sync::Mutex::new(false),
         loom::sync::Condvar::new(),
     ));
-    let theirs = bell.clone();
+    let theirs = event.clone();
     let sender = loom::thread::spawn(move || {
         for item in 0..2 {
             producer.push(number(item)).unwrap();
             if publish(&mut producer) {
-                theirs.ring();
+                theirs.notify();
             }
         }
     });
@@ -100,7 +100,7 @@ fn sleeper_and_ringer(publish: fn(&mut Producer) -> bool) {
         }
         consumer.release();
         if seen < 2 && !consumer.announce() {
-            bell.wait();
+            event.wait();
         }
     }
     sender.join().unwrap();

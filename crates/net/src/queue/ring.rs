@@ -1,4 +1,4 @@
-//! One ring of descriptors in memory that two processes share and neither trusts.
+//! Ring of descriptors in memory that two processes share and neither trusts.
 //!
 //! ```text
 //!   shared:   tail │ head │ waiting │ slot 0 … slot capacity-1      (each group on lines of its own)
@@ -29,12 +29,12 @@
 //!   waiting = 1              (W)         slots, tail = …          (P)
 //!   full fence                           full fence
 //!   look at tail once more   (L)         waiting == 0 ?  done     (S)
-//!   something: go on                     waiting = 0, ring the bell
-//!   nothing: sleep until the bell
+//!   something: go on                     waiting = 0, notify
+//!   nothing: sleep until notified
 //! ```
-//! If L misses P, the fences order W before S: S sees it and rings. The bell remembers a ring that
-//! comes before the sleep. A busy consumer has `waiting == 0` and is never rung. Two rings for one
-//! sleep are possible and harmless. `models/queue.pml` is this protocol on a machine with store
+//! If L misses P, the fences order W before S: S sees it and notifies. The event remembers a
+//! notification that comes before the sleep. A busy consumer has `waiting == 0` and is never notified. Two
+//! notifications for one sleep are possible and harmless. `models/queue.pml` is this protocol on a machine with store
 //! buffers; the models below explore the code.
 //!
 //! # Ordering
@@ -73,7 +73,7 @@ const GENERATION: u32 = 40;
 
 /// Both handles of a ring find their words here.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct RingMemory {
     words: *const Words,
     slots: *const AtomicU64,
     capacity: u32,
@@ -82,9 +82,9 @@ pub(super) struct Place {
 }
 
 // SAFETY: the pointers lead to atomics in memory that `_memory` keeps for all threads.
-unsafe impl Send for Place {}
+unsafe impl Send for RingMemory {}
 
-impl Place {
+impl RingMemory {
     /// # Safety
     /// `words` and `capacity` atomics from `slots` must be aligned and stay readable and writable as
     /// long as `memory` lives. Others may write to them at any time.
@@ -108,7 +108,8 @@ impl Place {
 
     #[inline]
     fn words(&self) -> &Words {
-        // SAFETY: promised to `new`; `_memory` lives as long as we do. Only atomics are in there.
+        // SAFETY: aligned and mapped as long as `_memory` lives, which we keep, as promised to `new`. Only atomics are
+        // in there.
         unsafe { &*self.words }
     }
 
@@ -152,7 +153,7 @@ impl Place {
 
 /// The writing end of a ring.
 pub struct Producer {
-    place: Place,
+    memory: RingMemory,
     /// Entries in use at most: the capacity, or less where a queue is limited.
     limit: u64,
     next: u64,
@@ -164,7 +165,7 @@ pub struct Producer {
 
 /// The reading end of a ring.
 pub struct Consumer {
-    place: Place,
+    memory: RingMemory,
     head: u64,
     released: u64,
     /// The producer's tail as last seen.
@@ -181,17 +182,17 @@ const fn start(generation: u32) -> u64 {
 }
 
 impl Producer {
-    pub(super) fn new(place: Place, generation: u32, limit: u32) -> Self {
+    pub(super) fn new(memory: RingMemory, generation: u32, limit: u32) -> Self {
         let next = start(generation);
         // Release: SYNC queue.publish. Until the consumer is of this generation, it sees nothing.
-        place.words().tail.store(next, Ordering::Release);
+        memory.words().tail.store(next, Ordering::Release);
         Self {
-            limit: u64::from(limit.clamp(1, place.capacity)),
+            limit: u64::from(limit.clamp(1, memory.capacity)),
             next,
             published: next,
             head: next,
             faults: 0,
-            place,
+            memory,
         }
     }
 
@@ -225,7 +226,7 @@ impl Producer {
     #[inline]
     fn look(&mut self) {
         // Acquire: SYNC queue.release.
-        let head = self.place.words().head.load(Ordering::Acquire);
+        let head = self.memory.words().head.load(Ordering::Acquire);
         if head.wrapping_sub(self.head) <= self.published.wrapping_sub(self.head) {
             self.head = head;
         } else if head >> GENERATION == self.next >> GENERATION {
@@ -246,22 +247,22 @@ impl Producer {
             }
         }
         // Ordered by the Release of the tail.
-        self.place
+        self.memory
             .slot(self.next)
             .store(descriptor.to_word(), Ordering::Relaxed);
         self.next = self.next.wrapping_add(1);
         Ok(())
     }
 
-    /// Lets the consumer see all that was pushed. True: it waits, ring its bell.
+    /// Lets the consumer see all that was pushed. True: it waits, and is to be notified.
     #[inline]
-    #[must_use = "a consumer that waits and is not rung sleeps on"]
+    #[must_use = "a consumer that waits and is not notified sleeps on"]
     pub fn publish(&mut self) -> bool {
         if self.published == self.next {
             return false;
         }
         self.published = self.next;
-        let words = self.place.words();
+        let words = self.memory.words();
         // P. Release: SYNC queue.publish.
         words.tail.store(self.next, Ordering::Release);
         FenceMode::Symmetric.light();
@@ -277,7 +278,7 @@ impl Producer {
     #[cfg(all(test, loom))]
     pub(super) fn publish_without_fence(&mut self) -> bool {
         self.published = self.next;
-        let words = self.place.words();
+        let words = self.memory.words();
         words.tail.store(self.next, Ordering::Release);
         let waiting = words.waiting.load(Ordering::Relaxed) != 0;
         if waiting {
@@ -294,7 +295,7 @@ impl Producer {
 
     /// Changes how many entries may be in use.
     pub fn set_limit(&mut self, limit: u32) {
-        self.limit = u64::from(limit.clamp(1, self.place.capacity));
+        self.limit = u64::from(limit.clamp(1, self.memory.capacity));
     }
 
     /// How often the consumer's index was out of its window.
@@ -305,23 +306,23 @@ impl Producer {
 
     /// The same end in another generation: what was pushed and not taken is forgotten.
     #[must_use]
-    pub fn renewed(self, generation: u32) -> Self {
+    pub fn reattach(self, generation: u32) -> Self {
         let limit = self.limit as u32;
-        Self::new(self.place, generation, limit)
+        Self::new(self.memory, generation, limit)
     }
 }
 
 impl Consumer {
-    pub(super) fn new(place: Place, generation: u32) -> Self {
+    pub(super) fn new(memory: RingMemory, generation: u32) -> Self {
         let head = start(generation);
         // Release: SYNC queue.release.
-        place.words().head.store(head, Ordering::Release);
+        memory.words().head.store(head, Ordering::Release);
         Self {
             head,
             released: head,
             tail: head,
             faults: 0,
-            place,
+            memory,
         }
     }
 
@@ -333,7 +334,7 @@ impl Consumer {
             return None;
         }
         // Read once. Ordered by the Acquire of the tail.
-        let word = self.place.slot(self.head).load(Ordering::Relaxed);
+        let word = self.memory.slot(self.head).load(Ordering::Relaxed);
         self.head = self.head.wrapping_add(1);
         Some(Descriptor::from_word(word))
     }
@@ -344,7 +345,7 @@ impl Consumer {
         if self.head == self.tail && !self.look() {
             return None;
         }
-        let word = self.place.slot(self.head).load(Ordering::Relaxed);
+        let word = self.memory.slot(self.head).load(Ordering::Relaxed);
         Some(Descriptor::from_word(word))
     }
 
@@ -352,13 +353,13 @@ impl Consumer {
     #[inline]
     fn look(&mut self) -> bool {
         // Acquire: SYNC queue.publish.
-        let tail = self.place.words().tail.load(Ordering::Acquire);
+        let tail = self.memory.words().tail.load(Ordering::Acquire);
         // What was taken but not released still stands in the ring.
         let filled = tail.wrapping_sub(self.released);
         let seen = self.head.wrapping_sub(self.released);
-        if filled <= u64::from(self.place.capacity) && filled >= seen {
+        if filled <= u64::from(self.memory.capacity) && filled >= seen {
             self.tail = tail;
-            self.place.fetch(self.head, tail);
+            self.memory.fetch(self.head, tail);
         } else if tail >> GENERATION == self.head >> GENERATION {
             self.faults += 1;
         }
@@ -384,21 +385,21 @@ impl Consumer {
         if self.released != self.head {
             self.released = self.head;
             // Release: SYNC queue.release.
-            self.place.words().head.store(self.head, Ordering::Release);
+            self.memory.words().head.store(self.head, Ordering::Release);
         }
     }
 
-    /// Asks to be rung when something comes, and looks once more: true if something is there
+    /// Asks to be notified when something comes, and looks once more: true if something is there
     /// already (then nothing was asked, do not sleep).
-    #[must_use = "with something in the queue there is no bell to wait for"]
+    #[must_use = "with something in the queue there is no event to wait for"]
     pub fn announce(&mut self) -> bool {
-        let waiting = &self.place.words().waiting;
+        let waiting = &self.memory.words().waiting;
         // W.
         waiting.store(1, Ordering::Relaxed);
         FenceMode::Symmetric.light();
         // L.
         if self.look() {
-            self.place.words().waiting.store(0, Ordering::Relaxed);
+            self.memory.words().waiting.store(0, Ordering::Relaxed);
             return true;
         }
         false
@@ -407,7 +408,7 @@ impl Consumer {
     /// Takes the request of [`announce`](Self::announce) back, where the consumer was woken by
     /// something else.
     pub fn withdraw(&mut self) {
-        self.place.words().waiting.store(0, Ordering::Relaxed);
+        self.memory.words().waiting.store(0, Ordering::Relaxed);
     }
 
     /// How often the producer's index was out of its window.
@@ -418,8 +419,8 @@ impl Consumer {
 
     /// The same end in another generation: what stands in the ring is forgotten.
     #[must_use]
-    pub fn renewed(self, generation: u32) -> Self {
-        Self::new(self.place, generation)
+    pub fn reattach(self, generation: u32) -> Self {
+        Self::new(self.memory, generation)
     }
 }
 
@@ -434,7 +435,8 @@ pub(super) fn heap(capacity: u32, limit: u32) -> (Producer, Consumer, Arc<HeapRi
     #[cfg(loom)]
     let memory = Arc::from_std(memory);
     // SAFETY: the ring lives as long as the reference that `memory` holds.
-    let place = unsafe { Place::new(&raw const ring.words, ring.slots.as_ptr(), capacity, memory) };
+    let place =
+        unsafe { RingMemory::new(&raw const ring.words, ring.slots.as_ptr(), capacity, memory) };
     (
         Producer::new(place.clone(), 0, limit),
         Consumer::new(place, 0),

@@ -59,7 +59,7 @@ fn only_a_waiting_consumer_is_rung_and_once() {
     producer.push(number(2)).expect("there is room");
     assert!(producer.publish());
     producer.push(number(3)).expect("there is room");
-    assert!(!producer.publish(), "rung already");
+    assert!(!producer.publish(), "notified already");
 }
 
 #[test]
@@ -67,14 +67,14 @@ fn a_new_generation_sees_nothing_of_the_old() {
     let (mut producer, consumer, _ring) = heap(4, 4);
     producer.push(number(1)).expect("there is room");
     let _ = producer.publish();
-    let mut consumer = consumer.renewed(1);
+    let mut consumer = consumer.reattach(1);
     assert_eq!(consumer.pop(), None);
     assert_eq!(
         producer.room(),
         3,
         "the head of another generation is no news"
     );
-    let mut producer = producer.renewed(1);
+    let mut producer = producer.reattach(1);
     assert_eq!(producer.room(), 4);
     producer.push(number(2)).expect("there is room");
     let _ = producer.publish();
@@ -85,10 +85,10 @@ fn a_new_generation_sees_nothing_of_the_old() {
 /// Ten million hostile index words, descriptors and returns: nothing but counted faults.
 #[test]
 fn ten_million_hostile_words_do_no_harm() {
-    use rand::{RngCore, SeedableRng, rngs::StdRng};
+    use weft_sys::random::SeededRandom;
     const ROUNDS: u32 = 10_000_000;
     const BUFFERS: u32 = 64;
-    let mut random = StdRng::seed_from_u64(4);
+    let mut random = SeededRandom::new(4);
     let (mut producer, mut consumer, ring) = heap(32, 32);
     let mut ledger = Ledger::new(BUFFERS, 2048);
     let (mut accepted, mut refused, mut returned) = (0u64, 0u64, 0u64);
@@ -150,8 +150,8 @@ fn ten_million_hostile_words_do_no_harm() {
                 ledger.hand_back(descriptor).expect("it is held");
             }
             faults += consumer.faults() + producer.faults();
-            producer = producer.renewed(round / 1_000);
-            consumer = consumer.renewed(round / 1_000);
+            producer = producer.reattach(round / 1_000);
+            consumer = consumer.reattach(round / 1_000);
             tail = u64::from(round / 1_000) << 40;
             head = tail;
         }

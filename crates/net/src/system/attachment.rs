@@ -1,20 +1,20 @@
-//! What a client can reach, made anew for its successor, and given to those that the client shared it with.
+//! Attachment of a client: all that it can reach, made anew for its successor, and given to those that the client shared it with.
 //!
 //! ```text
-//!   made anew       two regions, the queues with its neighbours and their bells, its page, its ear
+//!   made anew       two regions, the queues with its neighbours and their events, its page, its waiter
 //!   told            Rx copier │ Tx copier │ client-side driver │ Tx multiplexer │ driver
 //! ```
 //!
-//! Whoever a client left behind still has the old memory, of which nobody reads a byte any more; and bells
-//! that lie in nobody's ear.
+//! Whoever a client left behind still has the old memory, of which nobody reads a byte any more; and events
+//! that wake nobody.
 
 use std::io;
 
 use weft_sys::event::EventFd;
 
-use super::{Id, Link, Seat, System};
+use super::{ComponentId, ControlBlock, Link, System};
 use crate::buffers::BufferMemory;
-use crate::orders::{End, Message, Order};
+use crate::control::orders::{ChannelEnd, Message, Order};
 use crate::queue::ChannelMemory;
 
 /// A channel in the place of one that a client reaches.
@@ -22,13 +22,13 @@ struct NewLink {
     /// Which one.
     place: usize,
     memory: ChannelMemory,
-    source_bell: EventFd,
-    sink_bell: EventFd,
+    source_event: EventFd,
+    sink_event: EventFd,
 }
 
 /// Everything that is made anew.
 struct Attachment {
-    seat: Seat,
+    block: ControlBlock,
     received: BufferMemory,
     sent: BufferMemory,
     links: Vec<NewLink>,
@@ -44,26 +44,26 @@ impl System {
         &mut self,
         client: usize,
         due: &[usize],
-    ) -> io::Result<Vec<(Id, Message)>> {
+    ) -> io::Result<Vec<(ComponentId, Message)>> {
         let new = self.make_attachment(client, due)?;
         let epoch = self.epochs[client] + u32::from(!self.description.clients[client].tx_copier);
         let messages = self.messages(client, due, &new, epoch)?;
         // From here on nothing fails.
         for link in new.links {
             let old = &self.links[link.place];
-            for (id, bell) in [
-                (old.source.0, &old.source_bell),
-                (old.sink.0, &old.sink_bell),
+            for (id, event) in [
+                (old.source.0, &old.source_event),
+                (old.sink.0, &old.sink_event),
             ] {
-                // Nobody else took it away. The client's own ear goes as a whole.
-                let _ = self.seat(id).ear.forget(bell);
+                // Nobody else took it away. The client's own waiter goes as a whole.
+                let _ = self.block(id).waiter.deregister(event);
             }
             let old = &mut self.links[link.place];
             old.memory = link.memory;
-            old.source_bell = link.source_bell;
-            old.sink_bell = link.sink_bell;
+            old.source_event = link.source_event;
+            old.sink_event = link.sink_event;
         }
-        *self.seat_mut(Id::Client(client)) = new.seat;
+        *self.block_mut(ComponentId::Client(client)) = new.block;
         self.received[client] = new.received;
         self.sent[client] = new.sent;
         self.epochs[client] = epoch;
@@ -71,8 +71,8 @@ impl System {
     }
 
     fn make_attachment(&self, client: usize, due: &[usize]) -> io::Result<Attachment> {
-        let id = Id::Client(client);
-        let seat = Seat::new(&self.name(id), false)?;
+        let id = ComponentId::Client(client);
+        let block = ControlBlock::new(&self.name(id), false)?;
         let (received, sent) = self.regions(client)?;
         let mut links = Vec::new();
         for &place in due {
@@ -83,25 +83,25 @@ impl System {
             let link = NewLink {
                 place,
                 memory: self.channel(old.source.0, old.sink.0, old.memory.capacity())?,
-                source_bell: EventFd::new()?,
-                sink_bell: EventFd::new()?,
+                source_event: EventFd::new()?,
+                sink_event: EventFd::new()?,
             };
-            // A bell that nobody else has leaves an ear when it is dropped.
-            for (owner, bell) in [
-                (old.source.0, &link.source_bell),
-                (old.sink.0, &link.sink_bell),
+            // An event that nobody else has leaves a waiter when it is dropped.
+            for (owner, event) in [
+                (old.source.0, &link.source_event),
+                (old.sink.0, &link.sink_event),
             ] {
-                let ear = if owner == id {
-                    &seat.ear
+                let waiter = if owner == id {
+                    &block.waiter
                 } else {
-                    &self.seat(owner).ear
+                    &self.block(owner).waiter
                 };
-                ear.hear(bell)?;
+                waiter.register(event)?;
             }
             links.push(link);
         }
         Ok(Attachment {
-            seat,
+            block,
             received,
             sent,
             links,
@@ -116,7 +116,7 @@ impl System {
         due: &[usize],
         new: &Attachment,
         epoch: u32,
-    ) -> io::Result<Vec<(Id, Message)>> {
+    ) -> io::Result<Vec<(ComponentId, Message)>> {
         let has_copier = self.description.clients[client].tx_copier;
         let mut messages = Vec::new();
         for &place in due {
@@ -124,21 +124,21 @@ impl System {
             let fresh = new.links.iter().find(|link| link.place == place);
             for (id, port) in [link.source, link.sink] {
                 let region = match id {
-                    Id::RxCopier(_) => Some(new.received.share(true)?),
-                    Id::TxCopier(_) => Some(new.sent.share(false)?),
+                    ComponentId::RxCopier(_) => Some(new.received.share(true)?),
+                    ComponentId::TxCopier(_) => Some(new.sent.share(false)?),
                     _ => None,
                 };
-                let names_other_buffers = region.is_some() || id == Id::TxMux;
-                if id == Id::Client(client) || !(fresh.is_some() || names_other_buffers) {
+                let names_other_buffers = region.is_some() || id == ComponentId::TxMux;
+                if id == ComponentId::Client(client) || !(fresh.is_some() || names_other_buffers) {
                     continue;
                 }
-                let (memory, bell) = channel_of(link, fresh, (id, port) == link.source);
-                let end = End {
+                let (memory, event) = channel_of(link, fresh, (id, port) == link.source);
+                let end = ChannelEnd {
                     capacity: link.memory.capacity(),
                     generation: link.generation + 1,
                     limit: link.limit,
                 };
-                let mut descriptors = vec![memory.share()?, bell.share()?.into_descriptor()];
+                let mut descriptors = vec![memory.share()?, event.share()?.into_descriptor()];
                 descriptors.extend(region);
                 let order = Order::Channel { port, end, epoch };
                 messages.push((id, Message { order, descriptors }));
@@ -159,23 +159,27 @@ impl System {
     #[must_use]
     pub fn is_settled(&self, client: usize) -> bool {
         let known = &self.description.clients[client];
-        let mut neighbours = vec![Id::RxCopier(client), Id::TxMux, self.tx_driver()];
-        neighbours.extend(known.tx_copier.then_some(Id::TxCopier(client)));
-        neighbours.extend(known.driver.then_some(Id::ClientDriver(client)));
+        let mut neighbours = vec![
+            ComponentId::RxCopier(client),
+            ComponentId::TxMux,
+            self.tx_driver(),
+        ];
+        neighbours.extend(known.tx_copier.then_some(ComponentId::TxCopier(client)));
+        neighbours.extend(known.driver.then_some(ComponentId::ClientDriver(client)));
         neighbours.into_iter().all(|id| self.has_followed(id))
     }
 }
 
-/// The memory of a channel and the bell that one side of it rings.
+/// The memory of a channel and the event that one side of it notifies.
 fn channel_of<'l>(
     link: &'l Link,
     fresh: Option<&'l NewLink>,
     is_source: bool,
 ) -> (&'l ChannelMemory, &'l EventFd) {
     match (fresh, is_source) {
-        (Some(fresh), true) => (&fresh.memory, &fresh.sink_bell),
-        (Some(fresh), false) => (&fresh.memory, &fresh.source_bell),
-        (None, true) => (&link.memory, &link.sink_bell),
-        (None, false) => (&link.memory, &link.source_bell),
+        (Some(fresh), true) => (&fresh.memory, &fresh.sink_event),
+        (Some(fresh), false) => (&fresh.memory, &fresh.source_event),
+        (None, true) => (&link.memory, &link.sink_event),
+        (None, false) => (&link.memory, &link.source_event),
     }
 }

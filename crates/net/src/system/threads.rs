@@ -1,4 +1,4 @@
-//! A system as threads of this process, or as one thread: for tests, for measuring, and where there
+//! Threads: a system whose components run in threads of this process, or in one. For tests, for measuring, and where there
 //! is no privilege.
 
 use std::io;
@@ -7,17 +7,16 @@ use std::time::Duration;
 
 use weft_sys::clock;
 use weft_sys::cores;
-use weft_sys::event::EventWaiter;
 
-use super::{Id, PHASES, System, Tap};
-use crate::component::{Fused, Runner};
+use super::{ComponentId, PHASES, System, WireEnds};
 use crate::description::Run;
+use crate::policy::Choice;
+use crate::runner::Runner;
 
 /// A running system; it ends when this is dropped.
 pub struct Threads {
-    /// Memory, bells, boards.
-    pub system: System,
-    running: Vec<(Vec<Id>, JoinHandle<io::Result<()>>)>,
+    system: System,
+    running: Vec<(Vec<ComponentId>, JoinHandle<io::Result<()>>)>,
 }
 
 impl Threads {
@@ -25,52 +24,55 @@ impl Threads {
     ///
     /// # Errors
     /// If the kernel refuses, or threads cannot be started.
-    pub fn start(system: System, tap: Tap) -> io::Result<Self> {
+    pub fn start(system: System, wire: WireEnds) -> io::Result<Self> {
         let mut threads = Self {
             running: Vec::new(),
             system,
         };
         let all = threads.system.components();
-        let groups: Vec<Vec<Id>> = match threads.system.description.run {
+        let groups: Vec<Vec<ComponentId>> = match threads.system.description.run {
             Run::Fused => vec![all],
             Run::Threads | Run::Processes => all.into_iter().map(|id| vec![id]).collect(),
         };
-        let two = threads.system.components().contains(&Id::TxDriver);
-        let (mut tap, mut tx_tap) = match (two, tap) {
-            (true, tap) if groups.len() > 1 => {
-                let (rx, tx) = tap.split();
+        let two = threads.system.components().contains(&ComponentId::TxDriver);
+        let (mut wire, mut tx_wire) = match (two, wire) {
+            (true, wire) if groups.len() > 1 => {
+                let (rx, tx) = wire.split();
                 (Some(rx), Some(tx))
             }
-            (_, tap) => (Some(tap), None),
+            (_, wire) => (Some(wire), None),
         };
         for group in groups {
-            let tap = if group.contains(&Id::Driver) {
-                tap.take()
-            } else if group.contains(&Id::TxDriver) {
-                tx_tap.take()
+            let wire = if group.contains(&ComponentId::Driver) {
+                wire.take()
+            } else if group.contains(&ComponentId::TxDriver) {
+                tx_wire.take()
             } else {
                 None
             };
-            threads.start_group(&group, tap)?;
+            threads.start_group(&group, wire)?;
         }
         Ok(threads)
     }
 
-    fn start_group(&mut self, group: &[Id], mut tap: Option<Tap>) -> io::Result<()> {
+    fn start_group(&mut self, group: &[ComponentId], mut wire: Option<WireEnds>) -> io::Result<()> {
         let mut runners = Vec::new();
         for &id in group {
-            let tap = match id {
-                Id::Driver | Id::TxDriver => tap.take(),
+            let wire = match id {
+                ComponentId::Driver | ComponentId::TxDriver => wire.take(),
                 _ => None,
             };
-            let mut grant = self.system.grant(id)?;
-            grant.silent = group.len() > 1;
-            runners.push(grant.build(tap)?);
+            let capabilities = self.system.capabilities(id)?;
+            let capabilities = match group.len() {
+                1 => capabilities,
+                _ => capabilities.silent(),
+            };
+            runners.push(capabilities.build(wire)?);
         }
         let name = self.system.name(group[0]);
         let core = self.system.description.cores.of.get(&name).copied();
         let nice = self.system.description.nice.get(&name).copied();
-        let runner = fuse(runners)?;
+        let runner = Runner::fuse(runners)?;
         let handle = std::thread::Builder::new().name(name).spawn(move || {
             if let Some(core) = core {
                 cores::pin(&[core])?;
@@ -84,20 +86,31 @@ impl Threads {
         Ok(())
     }
 
+    /// Memory and control pages.
+    #[must_use]
+    pub fn system(&self) -> &System {
+        &self.system
+    }
+
+    /// Changes the policy.
+    pub fn set_policy(&mut self, choice: &Choice) {
+        self.system.set_policy(choice);
+    }
+
     /// Ends one component, as if it had died between two steps: its books are gone.
     ///
     /// # Errors
     /// What its thread ended with.
-    pub fn kill(&mut self, id: Id) -> io::Result<()> {
+    pub fn kill(&mut self, id: ComponentId) -> io::Result<()> {
         let place = self.running.iter().position(|(group, _)| group == &[id]);
         let Some(place) = place else {
             return Err(io::Error::other(format!("{id:?} is no thread of its own")));
         };
         let (_, handle) = self.running.swap_remove(place);
-        self.system.board(id).stop(true);
+        self.system.control_page(id).stop(true);
         self.system.order(id);
         let ended = join(handle);
-        self.system.board(id).stop(false);
+        self.system.control_page(id).stop(false);
         ended
     }
 
@@ -105,13 +118,15 @@ impl Threads {
     ///
     /// # Errors
     /// If a neighbour does not follow within five seconds, or the kernel refuses.
-    pub fn restart(&mut self, id: Id, tap: Option<Tap>) -> io::Result<()> {
+    pub fn restart(&mut self, id: ComponentId, wire: Option<WireEnds>) -> io::Result<()> {
         for phase in 0..PHASES {
-            let renewed = self.system.renew(id, phase)?;
+            let reattached = self.system.reattach(id, phase)?;
             let end = clock::deadline_after(Duration::from_secs(5));
-            for neighbour in renewed.told {
+            for neighbour in reattached.told {
                 // A client is not waited for: it need not behave.
-                while !matches!(neighbour, Id::Client(_)) && !self.system.has_followed(neighbour) {
+                while !matches!(neighbour, ComponentId::Client(_))
+                    && !self.system.has_followed(neighbour)
+                {
                     if clock::monotonic() > end {
                         return Err(io::Error::other(format!("{neighbour:?} does not follow")));
                     }
@@ -119,7 +134,7 @@ impl Threads {
                 }
             }
         }
-        self.start_group(&[id], tap)
+        self.start_group(&[id], wire)
     }
 
     /// Ends all; what went wrong.
@@ -133,7 +148,7 @@ impl Threads {
     fn end(&mut self) -> io::Result<()> {
         for (group, _) in &self.running {
             for &id in group {
-                self.system.board(id).stop(true);
+                self.system.control_page(id).stop(true);
                 self.system.order(id);
             }
         }
@@ -158,26 +173,4 @@ fn join(handle: JoinHandle<io::Result<()>>) -> io::Result<()> {
     handle
         .join()
         .unwrap_or_else(|_| Err(io::Error::other("a component panicked")))
-}
-
-/// Several components as one: it hears what any of them hears.
-fn fuse(mut runners: Vec<Runner>) -> io::Result<Runner> {
-    if runners.len() == 1
-        && let Some(runner) = runners.pop()
-    {
-        return Ok(runner);
-    }
-    let ear = EventWaiter::new()?;
-    let board = runners[0].board.clone();
-    let mut components = Vec::new();
-    for runner in runners {
-        // Its bells are heard through its own ear, which lies in the common one. The system keeps it.
-        ear.hear_ear(&runner.ear)?;
-        components.push(runner.component);
-    }
-    Ok(Runner {
-        component: Box::new(Fused(components)),
-        ear,
-        board,
-    })
 }

@@ -1,4 +1,4 @@
-//! How the frames of an interface are reached: the best way that works, or the one that was asked for.
+//! Access to the frames of an interface: the best way that works, or the one that was asked for.
 
 use std::io;
 use std::net::IpAddr;
@@ -12,18 +12,18 @@ use weft_sys::tap::TapDevice;
 use weft_sys::xdp::XdpSocket;
 
 use super::xdp::{XdpAccess, XdpPlug};
-use super::{TapPlace, Veth};
+use super::{TapInterface, Veth};
 use crate::description::WireDriver;
 
 /// An interface of the host that the system has to itself.
 pub struct Access {
-    way: Way,
+    method: AccessMethod,
     namespace: Option<NetworkNamespace>,
     /// Which way it is, and why no better one, for people.
     pub how: String,
 }
 
-enum Way {
+enum AccessMethod {
     Packet(PacketSocket),
     Xdp(XdpAccess),
     Tap(TapDevice),
@@ -98,7 +98,7 @@ impl Access {
             },
         };
         Ok(Self {
-            way: Way::Packet(PacketSocket::open(name)?),
+            method: AccessMethod::Packet(PacketSocket::open(name)?),
             namespace: None,
             how: match reason {
                 Some(reason) => format!("AF_PACKET ({reason})"),
@@ -126,9 +126,9 @@ impl Access {
     ///
     /// # Errors
     /// If no descriptors are left.
-    pub fn to_tap(place: &TapPlace) -> io::Result<Self> {
+    pub fn to_tap(place: &TapInterface) -> io::Result<Self> {
         Ok(Self {
-            way: Way::Tap(place.device.share()?),
+            method: AccessMethod::Tap(place.device.share()?),
             namespace: None,
             how: "TAP".into(),
         })
@@ -139,10 +139,10 @@ impl Access {
     /// # Errors
     /// If the kernel refuses.
     pub fn plug(&self) -> io::Result<Plug> {
-        match &self.way {
-            Way::Packet(socket) => Ok(Plug::Packet(socket.share()?)),
-            Way::Tap(device) => Ok(Plug::Tap(device.share()?)),
-            Way::Xdp(access) => match &self.namespace {
+        match &self.method {
+            AccessMethod::Packet(socket) => Ok(Plug::Packet(socket.share()?)),
+            AccessMethod::Tap(device) => Ok(Plug::Tap(device.share()?)),
+            AccessMethod::Xdp(access) => match &self.namespace {
                 Some(namespace) => namespace.run(|| access.plug()).map(Plug::Xdp),
                 None => access.plug().map(Plug::Xdp),
             },
@@ -155,11 +155,11 @@ impl Access {
     /// # Errors
     /// If the kernel refuses.
     pub fn sending_plug(&self, interface: &str) -> io::Result<Plug> {
-        match (&self.way, &self.namespace) {
-            (Way::Xdp(_), Some(namespace)) => namespace
+        match (&self.method, &self.namespace) {
+            (AccessMethod::Xdp(_), Some(namespace)) => namespace
                 .run(|| PacketSocket::open(interface))
                 .map(Plug::Packet),
-            (Way::Xdp(_), None) => PacketSocket::open(interface).map(Plug::Packet),
+            (AccessMethod::Xdp(_), None) => PacketSocket::open(interface).map(Plug::Packet),
             _ => self.plug(),
         }
     }
@@ -178,7 +178,7 @@ fn xdp(name: &str, buffers: u32) -> io::Result<Access> {
     let access = XdpAccess::open(interface_index(name)?, buffers)?;
     Ok(Access {
         how: access.describe(),
-        way: Way::Xdp(access),
+        method: AccessMethod::Xdp(access),
         namespace: None,
     })
 }

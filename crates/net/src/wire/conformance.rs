@@ -1,4 +1,4 @@
-//! What every wire must do, whatever it is made of: one suite, passed by each.
+//! Conformance suite of the wires: what each must do, whatever it is made of.
 
 use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use weft_sys::clock;
 use weft_sys::netns::NetworkNamespace;
 use weft_sys::packet::{BATCH, PacketSocket};
-use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::poll::{self, Interest, PollFd};
 
 use super::*;
 use crate::buffers::{BufferMemory, Buffers, ROOM, SIZE};
@@ -27,7 +27,7 @@ trait FarEnd: Send {
 }
 
 /// A wire with somebody at its far end, and the memory of both sides.
-struct Place {
+struct Testbed {
     rx: Box<dyn RxWire>,
     tx: Box<dyn TxWire>,
     card: Buffers,
@@ -38,7 +38,7 @@ struct Place {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Kind {
+enum WireKind {
     Virtual,
     Packet,
     Xdp,
@@ -129,7 +129,7 @@ type Parts = (
 );
 
 /// `None`, and said, where a privilege is missing.
-fn place(kind: Kind) -> Option<Place> {
+fn place(kind: WireKind) -> Option<Testbed> {
     let memory = |label: &str| BufferMemory::create(label, BUFFERS).expect("memory files exist");
     let card = memory("weft-card");
     let regions = [memory("weft-sent-0"), memory("weft-sent-1")];
@@ -150,7 +150,7 @@ fn place(kind: Kind) -> Option<Place> {
         })
     };
     let (rx, tx, far, kept): Parts = match kind {
-        Kind::Virtual => {
+        WireKind::Virtual => {
             let far = Played::default();
             let shape = Shape {
                 bits: 10_000_000_000,
@@ -161,9 +161,9 @@ fn place(kind: Kind) -> Option<Place> {
             let (rx, tx) = (rx.attached(mapped()), tx.attached(readable));
             (Box::new(rx), Box::new(tx), Box::new(far), Box::new(()))
         }
-        Kind::Packet | Kind::Xdp => {
+        WireKind::Packet | WireKind::Xdp => {
             let wish = match kind {
-                Kind::Xdp => WireDriver::Xdp,
+                WireKind::Xdp => WireDriver::Xdp,
                 _ => WireDriver::Packet,
             };
             let opened = Veth::create().and_then(|veth| {
@@ -192,8 +192,8 @@ fn place(kind: Kind) -> Option<Place> {
                 Plug::Tap(_) => unreachable!("a veth is none"),
             }
         }
-        Kind::Tap => {
-            let kept = match TapPlace::create() {
+        WireKind::Tap => {
+            let kept = match TapInterface::create() {
                 Ok(kept) => kept,
                 Err(why) => {
                     eprintln!("{kind:?} left out: {why}");
@@ -210,7 +210,7 @@ fn place(kind: Kind) -> Option<Place> {
     let writable = |memory: &BufferMemory| {
         Buffers::adopt(memory.share(true).expect("shared"), true).expect("maps")
     };
-    Some(Place {
+    Some(Testbed {
         rx,
         tx,
         card: mapped(),
@@ -230,7 +230,7 @@ fn wait(rx: &dyn RxWire) {
     let left = deadline.map(|at| Duration::from_nanos(at.saturating_sub(clock::monotonic())));
     match rx.descriptor() {
         Some(descriptor) => {
-            let mut entries = [Entry::new(&descriptor, Interest::Read)];
+            let mut entries = [PollFd::new(&descriptor, Interest::Read)];
             let found = poll::wait(&mut entries, Some(left.unwrap_or(LIMIT))).expect("polls");
             assert!(found > 0 || left.is_some(), "nothing was announced");
         }
@@ -241,7 +241,7 @@ fn wait(rx: &dyn RxWire) {
     }
 }
 
-impl Place {
+impl Testbed {
     fn supply(&mut self, offset: u32) -> bool {
         let taken = self.rx.supply(offset);
         if taken {
@@ -302,7 +302,7 @@ impl Place {
     }
 }
 
-fn what_arrives_is_whole_and_in_order(place: &mut Place) {
+fn what_arrives_is_whole_and_in_order(place: &mut Testbed) {
     place.supply_all();
     let mut number = 0;
     for length in (60..1514).step_by(97).chain([1513, 1514]) {
@@ -320,14 +320,14 @@ fn what_arrives_is_whole_and_in_order(place: &mut Place) {
     assert_eq!(place.rx.missed(), 0);
 }
 
-fn nothing_is_announced_when_nothing_is_there(place: &mut Place) {
+fn nothing_is_announced_when_nothing_is_there(place: &mut Testbed) {
     place.supply_all();
     place.far.send(&frame(1, 60));
     place.receive();
     while place.look().is_some() {}
     place.rx.flush();
     if let Some(descriptor) = place.rx.descriptor() {
-        let mut entries = [Entry::new(&descriptor, Interest::Read)];
+        let mut entries = [PollFd::new(&descriptor, Interest::Read)];
         let found = poll::wait(&mut entries, Some(Duration::ZERO)).expect("polls");
         assert_eq!(found, 0, "a driver would spin");
     } else {
@@ -335,7 +335,7 @@ fn nothing_is_announced_when_nothing_is_there(place: &mut Place) {
     }
 }
 
-fn only_lent_buffers_are_filled_and_it_goes_on_without(place: &mut Place) {
+fn only_lent_buffers_are_filled_and_it_goes_on_without(place: &mut Testbed) {
     for number in 0..4 {
         place.far.send(&frame(number, 100));
     }
@@ -367,7 +367,7 @@ fn only_lent_buffers_are_filled_and_it_goes_on_without(place: &mut Place) {
     assert!(untouched.iter().all(|&byte| byte == 0));
 }
 
-fn what_leaves_is_whole_in_order_and_completed_once(place: &mut Place) {
+fn what_leaves_is_whole_in_order_and_completed_once(place: &mut Testbed) {
     let mut away = BTreeSet::new();
     let mut spare: VecDeque<(u16, u32)> = (0..8)
         .map(|slot| (slot as u16 % 2, slot / 2 * SIZE))
@@ -415,7 +415,7 @@ fn what_leaves_is_whole_in_order_and_completed_once(place: &mut Place) {
     }
 }
 
-fn what_names_nothing_is_completed_and_harms_nobody(place: &mut Place) {
+fn what_names_nothing_is_completed_and_harms_nobody(place: &mut Testbed) {
     let of = |offset, length, tag| Descriptor {
         offset,
         length,
@@ -445,9 +445,9 @@ fn what_names_nothing_is_completed_and_harms_nobody(place: &mut Place) {
 }
 
 /// A driver of two threads.
-fn both_directions_at_once(place: Place) {
+fn both_directions_at_once(place: Testbed) {
     const FRAMES: u32 = 500;
-    let Place {
+    let Testbed {
         mut rx,
         mut tx,
         regions,
@@ -532,7 +532,7 @@ fn both_directions_at_once(place: Place) {
     sender.join().expect("all left");
 }
 
-fn conforms(kind: Kind) {
+fn conforms(kind: WireKind) {
     for check in [
         what_arrives_is_whole_and_in_order,
         nothing_is_announced_when_nothing_is_there,
@@ -550,20 +550,20 @@ fn conforms(kind: Kind) {
 
 #[test]
 fn the_virtual_wire_conforms() {
-    conforms(Kind::Virtual);
+    conforms(WireKind::Virtual);
 }
 
 #[test]
 fn packet_sockets_conform() {
-    conforms(Kind::Packet);
+    conforms(WireKind::Packet);
 }
 
 #[test]
 fn af_xdp_conforms() {
-    conforms(Kind::Xdp);
+    conforms(WireKind::Xdp);
 }
 
 #[test]
 fn tap_conforms() {
-    conforms(Kind::Tap);
+    conforms(WireKind::Tap);
 }

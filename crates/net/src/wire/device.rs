@@ -1,4 +1,4 @@
-//! A wire that is a descriptor (TAP): the other end is an interface of the host. One system call and
+//! TAP: a wire that is a descriptor: the other end is an interface of the host. One system call and
 //! one copy for each frame; no other privilege than to make it.
 
 use std::collections::VecDeque;
@@ -14,15 +14,15 @@ use super::{RETRY, RxWire, TxWire, put_region};
 use crate::buffers::{Buffers, ROOM};
 use crate::queue::Descriptor;
 
-/// A network namespace without a name in which the far end of the wire is.
-pub struct TapPlace {
+/// A TAP interface in a network namespace without a name: the driver has its descriptor.
+pub struct TapInterface {
     /// Where programs that talk to the clients run.
     pub namespace: NetworkNamespace,
     /// The driver's end.
     pub device: TapDevice,
 }
 
-impl TapPlace {
+impl TapInterface {
     /// Makes it. Needs CAP_SYS_ADMIN, CAP_NET_ADMIN and the program `ip`.
     ///
     /// # Errors

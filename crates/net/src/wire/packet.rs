@@ -1,4 +1,4 @@
-//! A wire through packet sockets (AF_PACKET): any interface, no special driver, one copy by the kernel
+//! AF_PACKET: a wire through packet sockets, for any interface, no special driver, one copy by the kernel
 //! each way.
 
 use std::collections::VecDeque;

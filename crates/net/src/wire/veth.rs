@@ -1,4 +1,4 @@
-//! A pair of interfaces in a network namespace without a name: made for a run, gone with it.
+//! Veth: a pair of interfaces in a network namespace without a name: made for a run, gone with it.
 //!
 //! The namespace has both ends. `weft-far` is an ordinary interface of the host's own stack with the
 //! address of the far end; `weft-near` has no address and is read by the driver alone. Programs that

@@ -1,4 +1,4 @@
-//! A wire within the process: shaped to a rate in both directions, with somebody at its far end.
+//! Virtual wire, within the process: shaped to a rate in both directions, with somebody at its far end.
 //!
 //! All of its times come from the `now` of its callers. With a real clock it behaves like a card
 //! with a slow wire; with a made-up clock the whole system runs in virtual time and does the same
@@ -47,9 +47,8 @@ impl Default for Shape {
 /// Bytes beside a frame on a wire: preamble, check sequence, gap.
 const OVERHEAD: u64 = 24;
 
-/// How far a driver that comes late may still receive what came meanwhile: the far end is not asked
-/// for more than this at once.
-struct Line {
+/// State of the wire, which both halves share.
+struct SharedWire {
     shape: Shape,
     far: Box<dyn Far>,
     card: Option<Buffers>,
@@ -64,7 +63,7 @@ struct Line {
     scratch: Box<[u8; SIZE as usize]>,
 }
 
-impl Line {
+impl SharedWire {
     fn time_of(&self, length: usize) -> u64 {
         (length.max(60) as u64 + OVERHEAD) * 8 * 1_000_000_000 / self.shape.bits.max(1)
     }
@@ -94,7 +93,7 @@ impl Line {
 /// Makes a wire, not yet attached to any buffers.
 #[must_use]
 pub fn virtual_wire(shape: Shape, far: Box<dyn Far>) -> (VirtualRx, VirtualTx) {
-    let line = Arc::new(Mutex::new(Line {
+    let wire = Arc::new(Mutex::new(SharedWire {
         shape,
         far,
         card: None,
@@ -107,18 +106,18 @@ pub fn virtual_wire(shape: Shape, far: Box<dyn Far>) -> (VirtualRx, VirtualTx) {
         last_wake: 0,
         scratch: Box::new([0; SIZE as usize]),
     }));
-    (VirtualRx(line.clone()), VirtualTx(line))
+    (VirtualRx(wire.clone()), VirtualTx(wire))
 }
 
-fn lock(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
-    line.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(wire: &Mutex<SharedWire>) -> MutexGuard<'_, SharedWire> {
+    wire.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The receiving half.
-pub struct VirtualRx(Arc<Mutex<Line>>);
+pub struct VirtualRx(Arc<Mutex<SharedWire>>);
 
 /// The transmitting half.
-pub struct VirtualTx(Arc<Mutex<Line>>);
+pub struct VirtualTx(Arc<Mutex<SharedWire>>);
 
 impl VirtualRx {
     /// The wire with the buffers to receive into.
@@ -140,45 +139,45 @@ impl VirtualTx {
 
 impl RxWire for VirtualRx {
     fn supply(&mut self, offset: u32) -> bool {
-        let mut line = lock(&self.0);
-        if line.empty.len() >= line.shape.ring {
+        let mut wire = lock(&self.0);
+        if wire.empty.len() >= wire.shape.ring {
             return false;
         }
-        line.empty.push_back(offset);
+        wire.empty.push_back(offset);
         true
     }
 
     fn receive(&mut self, now: u64) -> Option<(u32, u16)> {
-        let mut line = lock(&self.0);
-        let line = &mut *line;
-        line.last_wake = now;
+        let mut wire = lock(&self.0);
+        let wire = &mut *wire;
+        wire.last_wake = now;
         loop {
-            let start = line.far.next()?.max(line.down_free);
+            let start = wire.far.next()?.max(wire.down_free);
             if start > now {
                 return None;
             }
-            let length = line.far.emit(&mut line.scratch[..]);
+            let length = wire.far.emit(&mut wire.scratch[..]);
             if length == 0 {
                 continue;
             }
-            line.down_free = start + line.time_of(length);
+            wire.down_free = start + wire.time_of(length);
             // What came while the card had no buffer was lost. A driver that is late still finds the
             // buffers that it had supplied before.
-            let Some(offset) = line.empty.pop_front() else {
-                line.missed += 1;
+            let Some(offset) = wire.empty.pop_front() else {
+                wire.missed += 1;
                 continue;
             };
-            if let Some(card) = &line.card {
-                card.write(offset, &line.scratch[..length]);
+            if let Some(card) = &wire.card {
+                card.write(offset, &wire.scratch[..length]);
             }
             return Some((offset, length as u16));
         }
     }
 
     fn deadline(&self) -> Option<u64> {
-        let mut line = lock(&self.0);
-        let next = line.far.next()?.max(line.down_free);
-        Some(next.max(line.last_wake + line.shape.moderation))
+        let mut wire = lock(&self.0);
+        let next = wire.far.next()?.max(wire.down_free);
+        Some(next.max(wire.last_wake + wire.shape.moderation))
     }
 
     fn missed(&self) -> u64 {
@@ -188,13 +187,13 @@ impl RxWire for VirtualRx {
 
 impl TxWire for VirtualTx {
     fn submit(&mut self, frame: Descriptor, now: u64) -> bool {
-        let mut line = lock(&self.0);
-        if line.leaving.len() >= line.shape.ring {
+        let mut wire = lock(&self.0);
+        if wire.leaving.len() >= wire.shape.ring {
             return false;
         }
-        let moment = line.up_free.max(now) + line.time_of(usize::from(frame.length));
-        line.up_free = moment;
-        line.leaving.push_back((moment, frame));
+        let moment = wire.up_free.max(now) + wire.time_of(usize::from(frame.length));
+        wire.up_free = moment;
+        wire.leaving.push_back((moment, frame));
         true
     }
 
@@ -205,22 +204,22 @@ impl TxWire for VirtualTx {
     fn flush(&mut self, _now: u64) {}
 
     fn replace(&mut self, client: usize, region: Buffers) {
-        let mut line = lock(&self.0);
-        let line = &mut *line;
-        let leaving = line.leaving.iter_mut().map(|(_, frame)| frame);
-        put_region(&mut line.regions, leaving, client, region);
+        let mut wire = lock(&self.0);
+        let wire = &mut *wire;
+        let leaving = wire.leaving.iter_mut().map(|(_, frame)| frame);
+        put_region(&mut wire.regions, leaving, client, region);
     }
 
     fn deadline(&self) -> Option<u64> {
-        let line = lock(&self.0);
-        let first = line.leaving.front()?.0;
+        let wire = lock(&self.0);
+        let first = wire.leaving.front()?.0;
         // Enough that the wire does not run dry: half a ring at once, or all of it.
-        let half = line
+        let half = wire
             .leaving
-            .get(line.shape.ring / 2)
+            .get(wire.shape.ring / 2)
             .map_or(first, |frame| frame.0);
         Some(
-            half.min(first.max(line.last_wake + line.shape.moderation))
+            half.min(first.max(wire.last_wake + wire.shape.moderation))
                 .max(first),
         )
     }

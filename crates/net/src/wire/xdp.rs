@@ -1,4 +1,4 @@
-//! A wire through an AF_XDP socket: rings shared with the kernel. What arrives is written into the
+//! AF_XDP: a wire through rings shared with the kernel. What arrives is written into the
 //! card's buffers, by the card itself where it can; what leaves is copied once into chunks of the
 //! socket's own, so that a driver need not have clients' memory mapped for writing.
 

@@ -7,7 +7,7 @@ use weft_fabric::Region;
 use weft_mpi::{Buffer, Comm, Datatype};
 
 use super::too_wide;
-use crate::args::{CountOut, Form, InOut, Number, Place, text_of};
+use crate::args::{BufferArgument, CountOut, Form, InOut, Number, text_of};
 use crate::check;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
@@ -32,11 +32,11 @@ unsafe fn packed<P: Number>(
         ));
     }
     let start = check::bytes(position.get().wide(), "position")?;
-    // SAFETY: the caller's promise.
+    // SAFETY: `size` bytes may be read and written at `address` until the call returns, as `packed` asks.
     Ok((unsafe { Region::new(address.cast(), size) }, start))
 }
 
-fn moved<P: Number>(position: &mut InOut<P>, end: usize) -> Checked<()> {
+fn advance<P: Number>(position: &mut InOut<P>, end: usize) -> Checked<()> {
     let end = end as i64;
     position.set(P::narrow(end).ok_or_else(|| too_wide(end))?);
     Ok(())
@@ -50,10 +50,10 @@ pub unsafe fn pack<P: Number>(
     _comm: &Arc<Comm>,
     _form: Form,
 ) -> Checked<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `outbuf` has `outsize` bytes (MPI 5.0, section 5.2, `MPI_Pack`).
     let (region, start) = unsafe { packed(outbuf, outsize, &position, "outbuf")? };
     let end = weft_mpi::datatype::pack(&inbuf, &region, start)?;
-    moved(&mut position, end)
+    advance(&mut position, end)
 }
 
 pub unsafe fn unpack<P: Number>(
@@ -64,10 +64,10 @@ pub unsafe fn unpack<P: Number>(
     _comm: &Arc<Comm>,
     _form: Form,
 ) -> Checked<()> {
-    // SAFETY: the caller's promise; unpacking only reads.
+    // SAFETY: `inbuf` has `insize` bytes (MPI 5.0, section 5.2, `MPI_Unpack`); unpacking only reads them.
     let (region, start) = unsafe { packed(inbuf.cast_mut(), insize, &position, "inbuf")? };
     let end = weft_mpi::datatype::unpack(&region, start, &outbuf)?;
-    moved(&mut position, end)
+    advance(&mut position, end)
 }
 
 pub fn pack_size(
@@ -96,7 +96,7 @@ fn check_representation(datarep: &CStr) -> Checked<()> {
 
 pub unsafe fn pack_external<P: Number>(
     datarep: &CStr,
-    inbuf: Place,
+    inbuf: BufferArgument,
     outbuf: *mut c_void,
     outsize: usize,
     mut position: InOut<P>,
@@ -104,10 +104,10 @@ pub unsafe fn pack_external<P: Number>(
 ) -> Checked<()> {
     check_representation(datarep)?;
     let (count, datatype) = inbuf.elements()?;
-    // SAFETY: the caller's promise.
+    // SAFETY: `outbuf` has `outsize` bytes (MPI 5.0, section 5.3, `MPI_Pack_external`).
     let (region, start) = unsafe { packed(outbuf, outsize, &position, "outbuf")? };
     let end = weft_mpi::datatype::pack_external(&inbuf.buffer()?, count, datatype, &region, start)?;
-    moved(&mut position, end)
+    advance(&mut position, end)
 }
 
 pub unsafe fn unpack_external<P: Number>(
@@ -115,16 +115,16 @@ pub unsafe fn unpack_external<P: Number>(
     inbuf: *const c_void,
     insize: usize,
     mut position: InOut<P>,
-    outbuf: Place,
+    outbuf: BufferArgument,
     _form: Form,
 ) -> Checked<()> {
     check_representation(datarep)?;
     let (count, datatype) = outbuf.elements()?;
-    // SAFETY: the caller's promise; unpacking only reads.
+    // SAFETY: `inbuf` has `insize` bytes (MPI 5.0, section 5.3, `MPI_Unpack_external`); unpacking only reads them.
     let (region, start) = unsafe { packed(inbuf.cast_mut(), insize, &position, "inbuf")? };
     let end =
         weft_mpi::datatype::unpack_external(&region, start, &outbuf.buffer()?, count, datatype)?;
-    moved(&mut position, end)
+    advance(&mut position, end)
 }
 
 pub fn pack_external_size(

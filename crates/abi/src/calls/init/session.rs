@@ -2,7 +2,6 @@
 //! handlers and the time for which MPI is needed.
 
 use std::ffi::{CStr, c_char, c_int};
-use weft_atomic::Ordering;
 
 use crate::args::{InOut, Out};
 use crate::calls::abi::{full, new_info};
@@ -22,14 +21,11 @@ pub fn session_init(
 ) -> Checked<()> {
     state::begin_session()?;
     let hints = info.map_or_else(Default::default, |info| info.open().clone());
-    let Some(new) = handle::insert(SessionObject::new(errhandler, hints)) else {
+    let Some(new) = SessionObject::create(errhandler, hints) else {
         state::end_session();
         return Err(full("sessions"));
     };
-    if let Some(object) = handle::find::<SessionObject>(new) {
-        object.handle.store(new, Ordering::Relaxed);
-    }
-    session.set(c::Session(new));
+    session.set(new);
     Ok(())
 }
 
@@ -42,7 +38,7 @@ pub fn session_finalize(mut session: InOut<c::Session>) -> Checked<()> {
 }
 
 pub fn session_get_info(session: &SessionObject, mut info_used: Out<c::Info>) -> Checked<()> {
-    let mut pairs = session.info.open().clone();
+    let mut pairs = session.hints().clone();
     pairs.set("thread_level", "MPI_THREAD_MULTIPLE")?;
     info_used.set(new_info(pairs)?);
     Ok(())
@@ -78,7 +74,8 @@ pub fn session_get_nth_pset(
         })?;
     let room = check::length(pset_len.get().into(), "pset_len")?;
     if room > 0 {
-        // SAFETY: the caller passes room for `pset_len` bytes; null is refused.
+        // SAFETY: `pset_name` has room for `pset_len` bytes (MPI 5.0, section 11.3, `MPI_Session_get_nth_pset`); null
+        // is refused.
         unsafe { check::text_out(pset_name, "pset_name")? }.set(name, room);
     }
     pset_len.set(name.len() as c_int + 1);

@@ -13,8 +13,8 @@ struct Setting {
 fn setting(ranks: u32, tags: bool) -> Setting {
     let (heard, goes_to) = descriptor::pipe().expect("descriptors are left");
     descriptor::set_nonblocking(&heard, true).expect("may be set");
-    let sink = Sink::new(goes_to.as_fd()).expect("duplicates");
-    let mut output = Output::new(vec![sink], tags);
+    let standard = StandardStream::new(goes_to.as_fd()).expect("duplicates");
+    let mut output = Output::new(vec![standard], tags);
     let mut ends = Vec::new();
     for rank in 0..ranks {
         let pairs = [0, 1].map(|_| descriptor::pipe().expect("descriptors are left"));

@@ -58,7 +58,7 @@ fn turn(callers: &mut Callers<Script>, now: u64) -> Turn {
     callers.watch(&mut entries);
     let found = weft_sys::poll::wait(&mut entries, Some(std::time::Duration::ZERO));
     found.expect("polls");
-    let mut ready: Vec<bool> = entries.iter().map(Entry::is_ready).collect();
+    let mut ready: Vec<bool> = entries.iter().map(PollFd::is_ready).collect();
     ready[0] = true;
     drop(entries);
     callers.turn(&ready, now)

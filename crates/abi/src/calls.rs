@@ -1,0 +1,24 @@
+//! Calls, written by hand: one module for each group of `tables/functions`. A public function is the call
+//! of its name, in both forms (of a collective: the function that builds the schedule of all its forms);
+//! `cargo xtask codegen` finds it here. Entry points have checked
+//! what one argument can say alone; calls check what depends on several.
+
+pub mod abi;
+pub mod attribute;
+pub mod buffering;
+pub mod coll;
+pub mod comm;
+pub mod convert;
+pub mod datatype;
+pub mod errhandler;
+pub mod group;
+pub mod info;
+pub mod init;
+pub mod memory;
+pub mod misc;
+pub mod neighborhood;
+pub mod op;
+pub mod p2p;
+pub mod process;
+pub mod request;
+pub mod topology;

@@ -1,0 +1,289 @@
+//! State of the process: the one place with globals.
+//!
+//! ```text
+//!   Before ──MPI_Init──► Running ──MPI_Finalize──► Finished
+//! ```
+//!
+//! The runtime is made once, by `MPI_Init` or the first session, and lives until the process ends: what
+//! hands out references to it needs no lock. Sessions may come and go at any time. It is published with Release and read with Acquire
+//! (`SYNC state.runtime`).
+
+mod exit_output;
+mod names;
+mod objects;
+mod predefined;
+
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+
+use weft_atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use weft_fabric::Fabric;
+use weft_launch::bootstrap::{self, Launcher};
+use weft_mpi::{Comm, Process};
+use weft_service::Node;
+
+use crate::fault::{Checked, Fault};
+use crate::generated::constants as k;
+
+pub use names::*;
+pub use objects::*;
+pub use predefined::*;
+
+/// Phase of the world model of this process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Phase {
+    /// Not initialised.
+    Before = 0,
+    /// Between `MPI_Init` and `MPI_Finalize`.
+    Running = 1,
+    /// Finalised.
+    Finished = 2,
+}
+
+/// The runtime: made by the first initialisation, never taken down.
+pub struct Runtime {
+    /// The rank.
+    pub process: Arc<Process>,
+    /// `MPI_COMM_WORLD`.
+    pub world: Arc<Comm>,
+    /// `MPI_COMM_SELF`.
+    pub comm_self: Arc<Comm>,
+    /// Mailbox, portal and sync at the same endpoint, driven by the engine.
+    pub services: Node,
+    /// The launcher that started this process.
+    pub launcher: Box<dyn Launcher>,
+    /// Thread level provided.
+    pub thread_level: c_int,
+    /// The thread that initialised.
+    pub main_thread: ThreadId,
+}
+
+static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
+
+static SESSIONS: AtomicU32 = AtomicU32::new(0);
+
+static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
+
+/// The phase of the world model.
+#[inline]
+pub fn phase() -> Phase {
+    match PHASE.load(Ordering::Acquire) {
+        0 => Phase::Before,
+        1 => Phase::Running,
+        _ => Phase::Finished,
+    }
+}
+
+/// The runtime, once there is one.
+#[inline]
+pub fn runtime() -> Option<&'static Runtime> {
+    // SYNC state.runtime
+    let runtime = RUNTIME.load(Ordering::Acquire);
+    // SAFETY: null, or a box that was leaked when it was complete.
+    unsafe { runtime.as_ref() }
+}
+
+/// The engine.
+#[inline]
+pub fn process() -> Checked<&'static Arc<Process>> {
+    match runtime() {
+        Some(runtime) => Ok(&runtime.process),
+        None => Err(not_running()),
+    }
+}
+
+/// An error unless the process is between `MPI_Init` and `MPI_Finalize`.
+#[inline]
+pub fn check_running() -> Checked<()> {
+    if PHASE.load(Ordering::Acquire) == Phase::Running as u8 || SESSIONS.load(Ordering::Acquire) > 0
+    {
+        Ok(())
+    } else {
+        Err(not_running())
+    }
+}
+
+#[cold]
+fn not_running() -> Fault {
+    let cause = match phase() {
+        Phase::Finished => "MPI was finalised before; make all calls before MPI_Finalize",
+        _ => "MPI is not initialised; call MPI_Init or MPI_Init_thread first",
+    };
+    Fault::new(k::MPI_ERR_OTHER, cause)
+}
+
+/// `MPI_COMM_WORLD`.
+#[inline]
+pub fn world() -> Option<&'static Arc<Comm>> {
+    runtime().map(|runtime| &runtime.world)
+}
+
+/// `MPI_COMM_SELF`.
+#[inline]
+pub fn comm_self() -> Option<&'static Arc<Comm>> {
+    runtime().map(|runtime| &runtime.comm_self)
+}
+
+/// Rank and size in the world, for reports.
+pub fn rank_and_size() -> Option<(u32, u32)> {
+    world().map(|world| (world.rank(), world.size()))
+}
+
+/// One change at a time.
+static CHANGE: Mutex<()> = Mutex::new(());
+
+/// Begins the world model (`MPI_Init`).
+pub fn initialise(thread_level: c_int) -> Checked<()> {
+    let _change = open(&CHANGE);
+    match phase() {
+        Phase::Before => {}
+        Phase::Running => {
+            return Err(Fault::new(
+                k::MPI_ERR_OTHER,
+                "MPI is initialised already; ask MPI_Initialized before MPI_Init",
+            ));
+        }
+        Phase::Finished => {
+            return Err(Fault::new(
+                k::MPI_ERR_OTHER,
+                "MPI was finalised and cannot be initialised again; start a new process, or use sessions",
+            ));
+        }
+    }
+    ensure_runtime(thread_level)?.launcher.initialised();
+    PHASE.store(Phase::Running as u8, Ordering::Release);
+    Ok(())
+}
+
+/// Begins a session.
+pub fn begin_session() -> Checked<()> {
+    let _change = open(&CHANGE);
+    ensure_runtime(k::MPI_THREAD_MULTIPLE)?
+        .launcher
+        .initialised();
+    SESSIONS.fetch_add(1, Ordering::AcqRel);
+    Ok(())
+}
+
+/// Ends a session.
+pub fn end_session() {
+    let _change = open(&CHANGE);
+    let last = SESSIONS.fetch_sub(1, Ordering::AcqRel) == 1;
+    if let Some(runtime) = runtime().filter(|_| last && phase() != Phase::Running) {
+        runtime.process.announce_exit();
+        runtime.launcher.finalised();
+    }
+}
+
+/// Calls of `weft_init` without their `weft_finalize`.
+static SERVICES: AtomicU32 = AtomicU32::new(0);
+
+/// Begins to use the services.
+pub fn begin_services() -> Checked<()> {
+    let _change = open(&CHANGE);
+    ensure_runtime(k::MPI_THREAD_MULTIPLE)?
+        .launcher
+        .initialised();
+    SERVICES.fetch_add(1, Ordering::AcqRel);
+    Ok(())
+}
+
+/// The services, while they are in use.
+#[inline]
+pub fn services() -> Option<&'static Node> {
+    if SERVICES.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    runtime().map(|runtime| &runtime.services)
+}
+
+/// Ends the use of the services; false if they are not in use.
+pub fn end_services() -> bool {
+    let _change = open(&CHANGE);
+    let used = SERVICES.load(Ordering::Acquire);
+    let Some(runtime) = runtime().filter(|_| used > 0) else {
+        return false;
+    };
+    if used == 1 {
+        crate::servers::end_all();
+        runtime.services.leave();
+        if phase() != Phase::Running && SESSIONS.load(Ordering::Acquire) == 0 {
+            runtime.process.announce_exit();
+            runtime.launcher.finalised();
+        }
+    }
+    SERVICES.fetch_sub(1, Ordering::AcqRel);
+    true
+}
+
+/// The runtime, made if there is none. The caller holds `CHANGE`.
+fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
+    if let Some(runtime) = runtime() {
+        return Ok(runtime);
+    }
+    let launcher =
+        bootstrap::join().map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))?;
+    // SAFETY: initialisation is early in the life of the program; the standard forbids other threads
+    // to be inside MPI, and programs that change the environment elsewhere meanwhile race with getenv
+    // of any library.
+    unsafe { weft_sys::environment::remove(bootstrap::VARIABLES) };
+    let fabric = fabric(launcher.as_ref())?;
+    let process = Process::new(fabric);
+    let (world, comm_self) = (process.world(), process.itself());
+    register_comm(&world, k::MPI_COMM_WORLD);
+    register_comm(&comm_self, k::MPI_COMM_SELF);
+    let services = crate::services::attach_services(&process);
+    let runtime: &'static Runtime = Box::leak(Box::new(Runtime {
+        process,
+        services,
+        world,
+        comm_self,
+        launcher,
+        thread_level,
+        main_thread: std::thread::current().id(),
+    }));
+    // SYNC state.runtime
+    RUNTIME.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    Ok(runtime)
+}
+
+/// The fabric among the processes of the job.
+fn fabric(launcher: &dyn Launcher) -> Checked<Box<dyn Fabric>> {
+    weft_launch::fabric::join(launcher)
+        .map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))
+}
+
+/// Ends the world model: but for few calls, sessions alone may go on.
+pub fn finalise() {
+    let _change = open(&CHANGE);
+    if let Some(runtime) = runtime() {
+        runtime.launcher.finalised();
+    }
+    PHASE.store(Phase::Finished as u8, Ordering::Release);
+}
+
+/// Ends the job. `text` is what people should read about it.
+///
+/// Nothing here waits for another thread before the launcher is told: a thread that reads standard input
+/// holds the lock of that stream for as long as it likes, and who flushes all streams waits for it.
+pub fn abort(code: c_int, text: &str) -> ! {
+    let status = if code & 0xff == 0 { 1 } else { code };
+    let said = exit_output::say_if_ready(text);
+    exit_output::flush_if_ready();
+    if let Some(runtime) = runtime() {
+        runtime.launcher.abort(status, "");
+    }
+    // From here on the launcher ends us if something does not go on.
+    if !said {
+        exit_output::say(text);
+    }
+    exit_output::flush();
+    // SAFETY: ends the process without exit handlers, which might wait for others.
+    unsafe { libc::_exit(status) }
+}
+
+fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,179 @@
+//! Cell of a plan while it is measured: its samples, and whether it has enough of them.
+//!
+//! ```text
+//!   new ──turn──► open ──error small, or most samples, or time used up──► closed (for this launch)
+//!                  │ ▲                                                       │
+//!                  │ └──────────────────── next launch ──────────────────────┘
+//!                  └──a turn fails──► failed: gets no more turns
+//! ```
+//!
+//! With several launches each limit is reached in equal steps, so that every launch contributes.
+
+use crate::experiment::{Budget, SeriesPlan, Task};
+use crate::program::AskError;
+use crate::results::Point;
+use crate::statistics::Statistics;
+use anyhow::Result;
+use std::time::Duration;
+
+/// One series at one place of the x axis.
+pub(super) struct Cell<'p> {
+    /// Index of the series in its plan.
+    series: usize,
+    x: f64,
+    task: &'p Task,
+    samples: Vec<f64>,
+    iterations: u64,
+    launches: u32,
+    in_this_launch: bool,
+    spent: Duration,
+    failure: Option<Failure>,
+}
+
+/// Why a cell gets no more turns.
+struct Failure {
+    text: String,
+    /// A program was waited for in vain.
+    no_answer: bool,
+}
+
+impl<'p> Cell<'p> {
+    /// The cells of these series, in their order.
+    pub fn all(series: &'p [SeriesPlan]) -> Vec<Self> {
+        let of_series = |(index, series): (usize, &'p SeriesPlan)| {
+            series.cells.iter().map(move |(x, task)| Cell {
+                series: index,
+                x: *x,
+                task,
+                samples: Vec::new(),
+                iterations: 0,
+                launches: 0,
+                in_this_launch: false,
+                spent: Duration::ZERO,
+                failure: None,
+            })
+        };
+        series.iter().enumerate().flat_map(of_series).collect()
+    }
+
+    /// Index of its series in the plan.
+    pub fn series(&self) -> usize {
+        self.series
+    }
+
+    /// Its place on the x axis.
+    pub fn x(&self) -> f64 {
+        self.x
+    }
+
+    /// What is asked in a turn.
+    pub fn task(&self) -> &'p Task {
+        self.task
+    }
+
+    /// Operations of one sample; 0 until [`Self::set_iterations`] was called.
+    pub fn iterations(&self) -> u64 {
+        self.iterations
+    }
+
+    /// Sets the operations of one sample.
+    pub fn set_iterations(&mut self, iterations: u64) {
+        self.iterations = iterations;
+    }
+
+    /// How many samples it has.
+    pub fn taken(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Whether it has had no turn yet.
+    pub fn is_new(&self) -> bool {
+        self.samples.is_empty() && self.failure.is_none()
+    }
+
+    /// Whether it has had a turn in this launch: the job is warm.
+    pub fn is_warm(&self) -> bool {
+        self.in_this_launch
+    }
+
+    /// Why it gets no more turns, if a turn has failed.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_ref().map(|failure| &*failure.text)
+    }
+
+    /// Whether a program was asked, and gave no answer in time.
+    pub fn gave_no_answer(&self) -> bool {
+        let failure = self.failure.as_ref();
+        matches!(self.task, Task::Program { .. }) && failure.is_some_and(|one| one.no_answer)
+    }
+
+    /// The next launch begins: all must be measured in it again.
+    pub fn begin_launch(&mut self) {
+        self.in_this_launch = false;
+    }
+
+    /// Takes what a turn found, and how long it took.
+    pub fn record(&mut self, found: Result<Vec<f64>>, took: Duration) {
+        match found {
+            Ok(samples) if samples.iter().all(|sample| sample.is_finite()) => {
+                self.samples.extend(samples);
+            }
+            Ok(samples) => {
+                self.give_up(format!("not a figure among the samples: {samples:?}"));
+            }
+            Err(error) => {
+                let no_answer = matches!(error.downcast_ref(), Some(AskError::NoAnswer { .. }));
+                let text = format!("{error:#}");
+                self.failure = Some(Failure { text, no_answer });
+            }
+        }
+        if !self.in_this_launch {
+            self.in_this_launch = true;
+            self.launches += 1;
+        }
+        self.spent += took;
+    }
+
+    /// Gets no more turns, for this reason.
+    pub fn give_up(&mut self, text: String) {
+        self.failure = Some(Failure {
+            text,
+            no_answer: false,
+        });
+    }
+
+    /// Whether this launch (counted from 1) needs no more turn of this cell.
+    pub fn is_closed(&self, budget: &Budget, launch: u32) -> bool {
+        if self.failure.is_some() {
+            return true;
+        }
+        if !self.in_this_launch {
+            return false;
+        }
+        let launches = budget.launches as usize;
+        let due = |whole: usize| (whole * launch as usize).div_ceil(launches);
+        if self.samples.len() < due(budget.least) {
+            // Even the least is given up when it takes many times the planned time.
+            return self.spent > 10 * budget.time * launch / budget.launches;
+        }
+        self.samples.len() >= due(budget.most)
+            || self.spent >= budget.time * launch / budget.launches
+            || self.is_settled(budget)
+    }
+
+    /// Whether the standard error is under the aim.
+    pub fn is_settled(&self, budget: &Budget) -> bool {
+        Statistics::of(&self.samples).is_some_and(|found| found.relative_error() < budget.aim)
+    }
+
+    /// Its point; `None` without a sample.
+    pub fn into_point(self, budget: &Budget) -> Option<Point> {
+        Point::new(
+            self.x,
+            &self.samples,
+            self.iterations,
+            self.launches,
+            budget.aim,
+        )
+    }
+}

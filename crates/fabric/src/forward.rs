@@ -1,0 +1,203 @@
+//! Forwarding for wrappers: methods of [`Fabric`](crate::Fabric) and [`Bell`](crate::Bell) that a wrapper leaves to
+//! what it wraps, by name.
+//!
+//! Neither trait has a default method. So a wrapper either writes a method or names it here: one that is forgotten, or
+//! that the trait gains later, does not compile, nor does one that is named twice.
+
+/// Methods of [`Fabric`](crate::Fabric) that are the same at another fabric. To be used within an `impl Fabric`.
+///
+/// ```
+/// use weft_fabric::{Fabric, Head, Peer, Posted, Result, forward_fabric};
+///
+/// /// Sends every message to rank 0.
+/// struct ToZero<F>(F);
+///
+/// impl<F: Fabric> Fabric for ToZero<F> {
+///     forward_fabric!(self => self.0; me, peers, limits, bell, now, route, poll, grant, offer, revoke, get, put,
+///         signal, signals, take_signals, forget, is_flushed, farewell);
+///
+///     fn try_send(&mut self, _: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
+///         self.0.try_send(Peer(0), head, data)
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! forward_fabric {
+    ($this:ident => $to:expr; me) => {
+        fn me(&$this) -> $crate::Peer {
+            $to.me()
+        }
+    };
+    ($this:ident => $to:expr; peers) => {
+        fn peers(&$this) -> u32 {
+            $to.peers()
+        }
+    };
+    ($this:ident => $to:expr; limits) => {
+        fn limits(&$this) -> $crate::Limits {
+            $to.limits()
+        }
+    };
+    ($this:ident => $to:expr; bell) => {
+        fn bell(&$this) -> ::std::sync::Arc<dyn $crate::Bell> {
+            $to.bell()
+        }
+    };
+    ($this:ident => $to:expr; now) => {
+        fn now(&$this) -> ::std::time::Duration {
+            $to.now()
+        }
+    };
+    ($this:ident => $to:expr; route) => {
+        fn route(&$this, peer: $crate::Peer) -> &'static str {
+            $to.route(peer)
+        }
+    };
+    ($this:ident => $to:expr; try_send) => {
+        fn try_send(
+            &mut $this,
+            to: $crate::Peer,
+            head: &$crate::Head,
+            data: &[u8],
+        ) -> $crate::Result<$crate::Posted> {
+            $to.try_send(to, head, data)
+        }
+    };
+    ($this:ident => $to:expr; poll) => {
+        fn poll(&mut $this, sink: &mut dyn $crate::Sink, budget: usize) -> usize {
+            $to.poll(sink, budget)
+        }
+    };
+    ($this:ident => $to:expr; grant) => {
+        fn grant(
+            &mut $this,
+            region: $crate::Region,
+            to: Option<$crate::Peer>,
+            rights: $crate::Rights,
+            uses: $crate::Uses,
+        ) -> $crate::Result<$crate::Token> {
+            $to.grant(region, to, rights, uses)
+        }
+    };
+    ($this:ident => $to:expr; offer) => {
+        fn offer(&mut $this, to: $crate::Peer, token: $crate::Token) {
+            $to.offer(to, token);
+        }
+    };
+    ($this:ident => $to:expr; revoke) => {
+        fn revoke(&mut $this, token: $crate::Token) -> bool {
+            $to.revoke(token)
+        }
+    };
+    ($this:ident => $to:expr; get) => {
+        fn get(
+            &mut $this,
+            from: $crate::Peer,
+            token: $crate::Token,
+            offset: u64,
+            into: $crate::Region,
+            operation: $crate::Operation,
+        ) -> $crate::Result<$crate::Posted> {
+            $to.get(from, token, offset, into, operation)
+        }
+    };
+    ($this:ident => $to:expr; put) => {
+        fn put(
+            &mut $this,
+            to: $crate::Peer,
+            token: $crate::Token,
+            offset: u64,
+            source: $crate::Region,
+            operation: $crate::Operation,
+        ) -> $crate::Result<$crate::Posted> {
+            $to.put(to, token, offset, source, operation)
+        }
+    };
+    ($this:ident => $to:expr; signal) => {
+        fn signal(
+            &mut $this,
+            to: $crate::Peer,
+            key: $crate::SyncKey,
+        ) -> $crate::Result<$crate::Posted> {
+            $to.signal(to, key)
+        }
+    };
+    ($this:ident => $to:expr; signals) => {
+        fn signals(&$this, from: $crate::Peer, key: $crate::SyncKey) -> u64 {
+            $to.signals(from, key)
+        }
+    };
+    ($this:ident => $to:expr; take_signals) => {
+        fn take_signals(&mut $this, from: $crate::Peer, key: $crate::SyncKey, count: u64) -> bool {
+            $to.take_signals(from, key, count)
+        }
+    };
+    ($this:ident => $to:expr; forget) => {
+        fn forget(&mut $this, key: $crate::SyncKey) {
+            $to.forget(key);
+        }
+    };
+    ($this:ident => $to:expr; is_flushed) => {
+        fn is_flushed(&mut $this) -> bool {
+            $to.is_flushed()
+        }
+    };
+    ($this:ident => $to:expr; farewell) => {
+        fn farewell(&mut $this) {
+            $to.farewell();
+        }
+    };
+    ($this:ident => $to:expr; $unknown:ident) => {
+        compile_error!(concat!("Fabric has no method ", stringify!($unknown)));
+    };
+    ($this:ident => $to:expr; $($method:ident),+ $(,)?) => {
+        $($crate::forward_fabric!($this => $to; $method);)+
+    };
+}
+
+/// Methods of [`Bell`](crate::Bell) that are the same at another bell. To be used within an `impl Bell`, as
+/// [`forward_fabric`] is within an `impl Fabric`.
+#[macro_export]
+macro_rules! forward_bell {
+    ($this:ident => $to:expr; prepare) => {
+        fn prepare(&$this) -> $crate::Ticket {
+            $to.prepare()
+        }
+    };
+    ($this:ident => $to:expr; cancel) => {
+        fn cancel(&$this, ticket: $crate::Ticket) {
+            $to.cancel(ticket);
+        }
+    };
+    ($this:ident => $to:expr; wait) => {
+        fn wait(&$this, ticket: $crate::Ticket, limit: Option<::std::time::Duration>) {
+            $to.wait(ticket, limit);
+        }
+    };
+    ($this:ident => $to:expr; ring) => {
+        fn ring(&$this) {
+            $to.ring();
+        }
+    };
+    ($this:ident => $to:expr; load) => {
+        fn load(&$this) -> $crate::Load {
+            $to.load()
+        }
+    };
+    ($this:ident => $to:expr; yield_core) => {
+        fn yield_core(&$this) -> bool {
+            $to.yield_core()
+        }
+    };
+    ($this:ident => $to:expr; polls_per_clock_read) => {
+        fn polls_per_clock_read(&$this) -> u32 {
+            $to.polls_per_clock_read()
+        }
+    };
+    ($this:ident => $to:expr; $unknown:ident) => {
+        compile_error!(concat!("Bell has no method ", stringify!($unknown)));
+    };
+    ($this:ident => $to:expr; $($method:ident),+ $(,)?) => {
+        $($crate::forward_bell!($this => $to; $method);)+
+    };
+}

@@ -1,0 +1,163 @@
+//! Bootstrap of a rank: how a process learns which rank it is, of how many, and where the shared memory of its
+//! host is.
+//!
+//! ```text
+//!   mpiexec ── environment ──▶ WEFT_RANK, WEFT_SIZE, WEFT_APPNUM, WEFT_LOCAL_RANK, WEFT_LOCAL_SIZE
+//!           └─ descriptors ──▶ WEFT_JOB_FD (memory), WEFT_CONTROL_FD (socket), WEFT_LIFELINE_FD (pipe)
+//!
+//!   MPI_Init ── join() ──▶ dyn Launcher
+//! ```
+//!
+//! Variables and descriptors pass through any wrapper (`sh -c`, `env`, `unshare`, `gdb --args`) until
+//! MPI is initialised. From then on the descriptors close on `exec`, and the caller of [`join`] removes
+//! [`VARIABLES`] from the environment: what a rank starts is not taken for that rank. `WEFT_JOB` stays:
+//! below a rank of ours, variables of a foreign launcher further up mean nothing.
+//!
+//! Under a launcher that speaks PMI version 1 the ranks do among themselves what that launcher does not:
+//! [`pmi`]. Nobody's variables: a job of one. Variables of a launcher that is not understood: an error
+//! that names it, never many copies of rank 0.
+//!
+//! # What every launcher gives
+//! [`Launcher`] is what this library needs of any: a rank, the hosts of all ranks, memory for those of
+//! one host, a key, a store with a fence by which ranks exchange addresses, an end. PMI-1, PMI-2 and PMIx
+//! offer the store and the fence; what else there is, [`Launcher`] asks for as little as they give.
+
+mod builtin;
+mod environment;
+mod foreign;
+mod hosts;
+pub mod pmi;
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+
+pub use environment::VARIABLES;
+pub(crate) use environment::{Names, foreign_variables};
+pub use hosts::HostMap;
+pub(crate) use hosts::{name_of_this_host, one_word};
+
+use weft_secure::Key;
+
+pub use crate::control::{NAME_LIMIT, VALUE_LIMIT};
+
+/// What a rank needs of whatever started it. Calls wait for the launcher, and may come from any thread.
+pub trait Launcher: fmt::Debug + Send + Sync {
+    /// This process's rank.
+    fn rank(&self) -> u32;
+
+    /// Which of the programs on the command line this is, from 0.
+    fn appnum(&self) -> u32;
+
+    /// Which host each rank runs on.
+    fn hosts(&self) -> &HostMap;
+
+    /// How many ranks the job has.
+    fn size(&self) -> u32 {
+        self.hosts().size()
+    }
+
+    /// This process's rank among those of its host: its rank in the memory that they share.
+    fn local_rank(&self) -> u32 {
+        self.hosts().local_rank(self.rank())
+    }
+
+    /// How many ranks of the job run on this host.
+    fn local_size(&self) -> u32 {
+        self.hosts().local_size(self.hosts().host(self.rank()))
+    }
+
+    /// Whether nobody started this: a job of one that made itself.
+    fn is_singleton(&self) -> bool;
+
+    /// The descriptor of the memory that the ranks of this host share, for `Shm::attach` with
+    /// [`local_rank`](Self::local_rank); given out once. `None` for a singleton, which makes its own, and
+    /// when it was taken before.
+    fn segment(&self) -> Option<OwnedFd>;
+
+    /// The key of the job, by which its ranks prove to each other that they belong to it. `None` if all
+    /// are on one host and none is needed.
+    fn key(&self) -> Option<Key>;
+
+    /// Publishes a value of this rank: an address, for example. Others may read it after the next
+    /// [`fence`](Self::fence). At most [`NAME_LIMIT`] and [`VALUE_LIMIT`] bytes.
+    ///
+    /// # Errors
+    /// If the launcher is gone, or does not take it.
+    fn put(&self, name: &str, value: &[u8]) -> Result<(), BootstrapError>;
+
+    /// Waits until all ranks of the job have come here. What they have [`put`](Self::put) before can be
+    /// read by all then.
+    ///
+    /// # Errors
+    /// If the launcher is gone.
+    fn fence(&self) -> Result<(), BootstrapError>;
+
+    /// What a rank has published; `None` if nothing by that name.
+    ///
+    /// # Errors
+    /// If the launcher is gone.
+    fn get(&self, rank: u32, name: &str) -> Result<Option<Vec<u8>>, BootstrapError>;
+
+    /// Tells the launcher that MPI is initialised: an exit without [`finalised`](Self::finalised) is a
+    /// failure from now on.
+    fn initialised(&self);
+
+    /// Tells the launcher that MPI is finalised.
+    fn finalised(&self);
+
+    /// Asks the launcher to end the whole job with this exit code, printing the text. Returns: the
+    /// caller then exits, with the same code.
+    fn abort(&self, code: i32, text: &str);
+}
+
+/// Why a process cannot learn which rank it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BootstrapError {
+    text: String,
+}
+
+impl BootstrapError {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into() }
+    }
+}
+
+impl fmt::Display for BootstrapError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for BootstrapError {}
+
+/// Finds out from the environment. Call once, when MPI is initialised; then remove [`VARIABLES`] with
+/// `weft_sys::environment::remove`.
+///
+/// If this process is a rank, it is from now on ended by the kernel when its launcher is gone.
+///
+/// # Errors
+/// If the variables contradict each other or the descriptors, or a foreign launcher set them.
+pub fn join() -> Result<Box<dyn Launcher>, BootstrapError> {
+    join_from(&|name| std::env::var(name).ok())
+}
+
+/// As [`join`], with the variables given.
+///
+/// # Errors
+/// As [`join`].
+pub fn join_from(
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Box<dyn Launcher>, BootstrapError> {
+    if let Some(environment) = environment::RankEnvironment::read(variable)? {
+        return Ok(Box::new(builtin::Builtin::join(environment)?));
+    }
+    if variable(Names::JOB).is_none() {
+        if let Some(rank) = pmi::Pmi::join(variable)? {
+            return Ok(Box::new(rank));
+        }
+        if let Some(error) = foreign::find(variable) {
+            return Err(error);
+        }
+    }
+    Ok(Box::new(builtin::Singleton::new()))
+}

@@ -1,0 +1,41 @@
+//! Job: two processes that watch each other, and the ranks.
+//!
+//! ```text
+//!   shell ── frontend ───────── supervisor (own session) ───┬── rank 0 ── whatever it starts
+//!             │  terminal          │  reads and prints       ├── rank 1
+//!             │  signals           │  notices who fails      └── …
+//!             │  exit code         │  ends all
+//!             └─ liveness pipe ────┘
+//! ```
+//!
+//! | dies | who notices | what follows |
+//! |---|---|---|
+//! | a rank | supervisor, as its parent | it ends the others, prints the last line |
+//! | frontend | supervisor: the pipe closes | it ends all and itself |
+//! | supervisor | frontend, as its parent; ranks are handed to it as orphans | it ends them, exits 128 + n |
+//! | frontend's process group | supervisor, which is not in it | as for the frontend |
+//! | both at once | the kernel: parent-death signal, lifelines | ranks end |
+//!
+//! The supervisor decides; it sees the ranks through the [hosts](rank_hosts) that have them: this one, or
+//! others, where agents ([`crate::hosts`]) start them and tell what happens.
+//!
+//! | module | what |
+//! |---|---|
+//! | `frontend` | the process that the user started; the guard of the supervisor |
+//! | `supervisor` | the job, while it runs |
+//! | [`rank_hosts`] | what the job asks of whoever has its ranks; `local` and `remote` are the two that may |
+//! | `rank_table` | how far each rank has come, and whether its end is a failure |
+//! | `outcome` | the failure that counts, the exit code, the last line |
+//! | `output`, `standard_stream` | what the ranks write, on its way to whoever reads ours |
+
+mod frontend;
+mod local;
+mod outcome;
+mod output;
+mod rank_hosts;
+mod rank_table;
+mod remote;
+mod standard_stream;
+mod supervisor;
+
+pub use frontend::run;

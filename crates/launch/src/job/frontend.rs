@@ -1,0 +1,21 @@
+//! Frontend of a job: the process that the user started and sees. Terminal, signals and exit code pass
+//! through it; it is the guard of the supervisor.
+
+use std::io::{self, IsTerminal};
+
+use super::supervisor;
+use crate::guard;
+use crate::options::Input;
+use crate::plan::Plan;
+
+/// Runs the job of a plan; answers the exit code.
+///
+/// # Errors
+/// If the two processes cannot be made; nothing was started then.
+pub fn run(plan: &Plan) -> io::Result<u8> {
+    // From a terminal only its foreground may read, and the ranks are not that: we read for them.
+    let pump = plan.input == Input::First && io::stdin().is_terminal();
+    guard::run(pump, |liveness, input| {
+        supervisor::run(plan, liveness, input)
+    })
+}

@@ -1,0 +1,154 @@
+//! Local host of a job: all ranks run below this process.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use weft_sys::poll::{Entry, Interest};
+
+use super::outcome::Failure;
+use super::output::OutputKind;
+use super::rank_hosts::{Event, RankHosts, Token};
+use crate::options::Input;
+use crate::plan::Plan;
+use crate::rank_processes::{self, HostShare, RankProcesses};
+
+/// How long everything has at most to disappear once it was killed.
+pub const END: Duration = Duration::from_secs(5);
+
+/// This host, with all ranks of a job.
+pub struct LocalHost<'a> {
+    plan: &'a Plan,
+    processes: RankProcesses,
+}
+
+impl<'a> LocalHost<'a> {
+    /// Prepares what the ranks need; none is started yet.
+    ///
+    /// # Errors
+    /// If there are too many ranks, or the kernel refuses the memory.
+    pub fn prepare(plan: &'a Plan) -> io::Result<Self> {
+        let size = plan.ranks();
+        let share = HostShare {
+            size,
+            ranks: (0..size).zip(plan.appnums()).collect(),
+            spares: plan.spares(),
+        };
+        // What a single rank writes needs not be sorted.
+        let direct = size == 1 && !plan.tags;
+        Ok(Self {
+            plan,
+            processes: RankProcesses::prepare(share, None, direct)?,
+        })
+    }
+}
+
+/// As the job sees them. It has no other hosts, so fences open by themselves.
+fn events(found: Vec<rank_processes::Event>) -> Vec<Event> {
+    let found = found.into_iter();
+    found
+        .filter_map(|event| match event {
+            rank_processes::Event::Told { rank, told } => Some(Event::Told { rank, told }),
+            rank_processes::Event::Exited { ended } => Some(Event::Exited { ended }),
+            rank_processes::Event::Fence { .. } => None,
+        })
+        .collect()
+}
+
+impl RankHosts for LocalHost<'_> {
+    fn start(&mut self, input: Option<OwnedFd>) -> Vec<Event> {
+        let plan = self.plan;
+        let mut input = Some(input.map_or_else(Stdio::inherit, Stdio::from));
+        let (started, result) = self.processes.start(|numbers| {
+            let reads = plan.input == Input::First;
+            let input = input.take().filter(|_| reads).unwrap_or_else(Stdio::null);
+            Ok((&plan.programs[numbers.appnum as usize], input))
+        });
+        let appnums = plan.appnums();
+        let mut events = Vec::with_capacity(started.len() + 1);
+        for started in started {
+            let appnum = appnums[started.rank as usize];
+            let file = plan.programs[appnum as usize].executable.display();
+            events.push(Event::Started {
+                rank: started.rank,
+                process: started.process,
+                detail: format!(": {file}"),
+                outputs: started.outputs,
+            });
+        }
+        if let Err(error) = result {
+            events.push(Event::Failed(Failure::NotStarted {
+                rank: error.rank,
+                reason: error.reason.to_string(),
+            }));
+        }
+        events
+    }
+
+    fn entries(&self, _held_up: bool) -> Vec<(Token, Entry<'_>)> {
+        let controls = self.processes.controls();
+        controls
+            .map(|(local, control)| (Token::Control(local), Entry::new(control, Interest::Read)))
+            .collect()
+    }
+
+    fn next_look(&self) -> Option<Instant> {
+        None
+    }
+
+    fn proceed(&mut self, ready: &[(Token, bool)], _held_up: bool) -> Vec<Event> {
+        let mut found = Vec::new();
+        for (token, ready) in ready {
+            if let (Token::Control(local), true) = (token, ready) {
+                found.extend(self.processes.listen(*local));
+            }
+        }
+        events(found)
+    }
+
+    fn reap(&mut self) -> Vec<Event> {
+        events(self.processes.reap())
+    }
+
+    fn signal(&mut self, number: i32) {
+        self.processes.signal(number);
+    }
+
+    fn close_output(&mut self, _rank: u32, _kind: OutputKind) {
+        // Its pipe is closed by whoever reads it.
+    }
+
+    fn announce_death(&mut self, rank: u32) {
+        self.processes.announce_death(rank);
+    }
+
+    fn restart(&mut self, rank: u32) -> Result<(u32, Option<[File; 2]>), String> {
+        let appnum = self.plan.appnums()[rank as usize];
+        let program = &self.plan.programs[appnum as usize];
+        let started = self.processes.restart(rank, program)?;
+        Ok((started.process, started.outputs))
+    }
+
+    fn host(&self, _rank: u32) -> Option<&str> {
+        None
+    }
+
+    fn begin_end(&mut self) {}
+
+    fn unfinished(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn kill(&mut self) -> (Vec<Event>, bool) {
+        let (found, gone) = self.processes.end(END);
+        (events(found), gone)
+    }
+
+    fn read_rest(&mut self) -> Vec<Event> {
+        events(self.processes.listen_to_all())
+    }
+
+    fn part(&mut self, _code: u8) {}
+}

@@ -1,0 +1,163 @@
+//! Mapping of ranks to hosts: which hosts a job has (its allocation), and which of its ranks each gets.
+
+use std::ffi::OsString;
+
+use crate::bootstrap::name_of_this_host;
+
+/// A host as the user named it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostSlots {
+    /// Its name, for the command that reaches it.
+    pub name: String,
+    /// How many ranks it takes before the next one; `None` if that was not said.
+    pub slots: Option<u32>,
+}
+
+/// The hosts that a job has for its ranks.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Allocation {
+    /// This host alone: all ranks run below this process.
+    #[default]
+    ThisHost,
+    /// These hosts, each reached by a command that starts an agent there.
+    Started {
+        /// The hosts, in the order of their ranks.
+        hosts: Vec<HostSlots>,
+        /// The words before the name of a host: `ssh -x`, for example.
+        command: Vec<OsString>,
+    },
+    /// Those that `weft join` brings in, through a port here.
+    Joined {
+        /// Where to listen, `ADDRESS:PORT`.
+        listen: String,
+        /// The file with the token; `None`: make one, and print it.
+        token_file: Option<OsString>,
+    },
+}
+
+impl HostSlots {
+    /// Reads `name`, `name:4`; a name in square brackets may have colons.
+    ///
+    /// # Errors
+    /// A sentence, if it is neither.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "'{text}' is no host: NAME or NAME:RANKS was expected, with 1 to 9999 ranks (an \
+                 address with colons in square brackets)"
+            )
+        };
+        let (name, slots) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((name, "")) => (name, None),
+            Some((name, rest)) => (name, Some(rest.strip_prefix(':').ok_or_else(wrong)?)),
+            None => match text.split_once(':') {
+                Some((name, slots)) => (name, Some(slots)),
+                None => (text, None),
+            },
+        };
+        let slots = slots
+            .map(|slots| {
+                slots
+                    .parse()
+                    .ok()
+                    .filter(|slots| (1..10_000).contains(slots))
+            })
+            .map(|slots| slots.ok_or_else(wrong))
+            .transpose()?;
+        // A name that begins with a hyphen would be an option of the command that reaches it.
+        if name.is_empty() || name.starts_with('-') || name.contains(char::is_whitespace) {
+            return Err(wrong());
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            slots,
+        })
+    }
+}
+
+/// Whether a host is this one, so that no command is needed to reach it.
+pub(crate) fn is_here(name: &str) -> bool {
+    let ours = name_of_this_host();
+    let short = ours.split('.').next().unwrap_or("");
+    ["localhost", "127.0.0.1", "::1", &*ours, short].contains(&name)
+}
+
+/// How many ranks these hosts take if nobody says how many; `None` if one of them does not say.
+pub fn slots(hosts: &[HostSlots]) -> Option<u32> {
+    hosts.iter().map(|host| host.slots).sum()
+}
+
+/// The host of each of so many ranks: neighbours together. Each host is filled up to its slots; if that
+/// is not enough, they are filled again. Hosts that do not say how many share evenly.
+pub fn distribute(hosts: &[HostSlots], ranks: u32) -> Vec<u32> {
+    let count = hosts.len() as u32;
+    let even = |index: u32| ranks / count + u32::from(index < ranks % count);
+    let shares: Vec<u32> = (0..count)
+        .map(|index| {
+            hosts[index as usize]
+                .slots
+                .unwrap_or_else(|| even(index).max(1))
+        })
+        .collect();
+    // How many each gets, in whole rounds; then all of a host together.
+    let mut gets = vec![0; hosts.len()];
+    let mut left = ranks;
+    while left > 0 {
+        for (host, share) in shares.iter().enumerate() {
+            let more = left.min(*share);
+            gets[host] += more;
+            left -= more;
+        }
+    }
+    let each = gets.iter().enumerate();
+    each.flat_map(|(host, count)| (0..*count).map(move |_| host as u32))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(text: &str) -> Vec<HostSlots> {
+        let parse = |host| HostSlots::parse(host).expect("a host");
+        text.split(',').map(parse).collect()
+    }
+
+    #[test]
+    fn ranks_are_distributed_in_blocks() {
+        for (text, ranks, expected) in [
+            ("a:2,b:2", 4, &[0, 0, 1, 1][..]),
+            ("a:2,b:2", 3, &[0, 0, 1]),
+            ("a:1,b:2", 5, &[0, 0, 1, 1, 1]),
+            ("a,b", 5, &[0, 0, 0, 1, 1]),
+            ("a,b,c", 2, &[0, 1]),
+            ("a", 3, &[0, 0, 0]),
+        ] {
+            assert_eq!(distribute(&hosts(text), ranks), expected, "{text}, {ranks}");
+        }
+        assert_eq!(
+            (slots(&hosts("a:2,b:3")), slots(&hosts("a:2,b"))),
+            (Some(5), None)
+        );
+    }
+
+    #[test]
+    fn hosts_are_read_and_refused() {
+        let host = HostSlots::parse("[fd00::1]:4").expect("an address");
+        assert_eq!((&*host.name, host.slots), ("fd00::1", Some(4)));
+        for text in [
+            "",
+            "a:",
+            "a:x",
+            "a:0",
+            ":4",
+            "-oProxyCommand=x",
+            "[fd00::1]4",
+            "a b",
+            "a:1:2",
+        ] {
+            let error = HostSlots::parse(text).expect_err(text);
+            assert!(error.contains("NAME:RANKS"), "{error}");
+        }
+    }
+}

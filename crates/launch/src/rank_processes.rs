@@ -1,0 +1,543 @@
+//! Rank processes of this host: started, listened to, restarted, signalled and ended here.
+//!
+//! ```text
+//!   supervisor, of a job on this host ─┐                    ┌── rank 0 ── whatever it starts
+//!                                      ├── RankProcesses ───┼── rank 1
+//!   agent, for the head of the job ────┘         │          └── …
+//!                                                └─ segment: the memory that the ranks share
+//! ```
+//!
+//! What happens to the ranks comes out as [`Event`]s, in an order that a judge can rely on: what a rank
+//! said before it ended comes before its end, and so does what only the segment tells. Nothing is judged,
+//! printed or sent here: that is for the owner. What ranks ask is answered here.
+//!
+//! | descriptor of a rank | who has it |
+//! |---|---|
+//! | control socket | here: messages in, answers out ([`control`](crate::control)) |
+//! | lifeline | here, never written to: when this process ends, it closes, and the rank ends |
+//! | standard output, standard error | the owner, to whom [`Started`] hands them |
+//!
+//! *Invariant:* the id of a process is used only until it was reaped, so that it never means another one.
+
+mod spawn;
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use weft_fabric_shm::ProcessState;
+use weft_secure::Key;
+use weft_sys::process::{self, SIGCONT, SIGSTOP};
+use weft_sys::{descriptor, passing};
+
+use crate::control::{Answer, LONGEST, Message, Told};
+use crate::exchange::{Exchange, PublishedValue};
+use crate::plan::Program;
+use crate::segment::{self, Segment};
+use crate::{signals, tree};
+
+pub use spawn::RankNumbers;
+use spawn::{Spawned, Spawner};
+
+/// Messages of one rank that are read before others get their turn.
+const AT_ONCE: usize = 64;
+/// … of one that has ended: more than its socket holds.
+const LAST: usize = 4096;
+
+/// The ranks of a job that this host gets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostShare {
+    /// How many ranks the job has.
+    pub size: u32,
+    /// Those of this host, ascending, and which program each runs.
+    pub ranks: Vec<(u32, u32)>,
+    /// Processes that may be started in place of dead ones.
+    pub spares: u32,
+}
+
+/// The other hosts of a job, for the ranks of this one to ask for.
+pub struct OtherHosts {
+    /// By which ranks prove to each other that they belong to the job.
+    pub key: Key,
+    /// The host of each rank, as [`HostMap`](crate::bootstrap::HostMap) writes it.
+    pub map: String,
+}
+
+/// What has happened to a rank.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// It has told this about itself, or the segment has.
+    Told { rank: u32, told: Told },
+    /// The ranks of this host have all come to a fence of a job on several hosts. These values were put
+    /// since the last one. They wait for [`RankProcesses::open_fence`].
+    Fence { values: Vec<PublishedValue> },
+    /// They have ended, and this was noticed at the same time.
+    Exited { ended: Vec<(u32, ExitStatus)> },
+}
+
+/// A rank that was started.
+#[derive(Debug)]
+pub struct Started {
+    /// Which.
+    pub rank: u32,
+    /// Its process.
+    pub process: u32,
+    /// Its standard output and standard error, to be read without waiting; `None` if it has ours.
+    pub outputs: Option<[File; 2]>,
+}
+
+/// A rank that could not be started.
+#[derive(Debug)]
+pub struct NotStarted {
+    /// Which.
+    pub rank: u32,
+    /// Why, with a remedy where there is one.
+    pub reason: io::Error,
+}
+
+/// A rank, and the process that runs it now.
+struct Rank {
+    numbers: RankNumbers,
+    process: u32,
+    /// `None` once it is closed.
+    control: Option<File>,
+    /// Kept open as long as the rank may live.
+    _lifeline: OwnedFd,
+    /// What was told of it already.
+    initialised: bool,
+    finalised: bool,
+    ended: Option<ExitStatus>,
+}
+
+impl Rank {
+    fn new(numbers: RankNumbers, process: u32, control: OwnedFd, lifeline: OwnedFd) -> Self {
+        Self {
+            numbers,
+            process,
+            control: Some(File::from(control)),
+            _lifeline: lifeline,
+            initialised: false,
+            finalised: false,
+            ended: None,
+        }
+    }
+
+    /// Answers it. A rank that is gone, or asks without listening, gets nothing.
+    fn answer(&self, answer: &Answer) {
+        if let Some(control) = &self.control {
+            let _ = passing::send(control, &answer.encode(), &[]);
+        }
+    }
+
+    /// Reads what it has to say: some of it, if it goes on without end; all if it has ended.
+    fn read(&mut self) -> Vec<Message> {
+        let most = match self.ended {
+            None => AT_ONCE,
+            Some(_) => LAST,
+        };
+        let mut messages = Vec::new();
+        let mut bytes = [0; LONGEST];
+        for _ in 0..most {
+            let Some(control) = &mut self.control else {
+                break;
+            };
+            match control.read(&mut bytes) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Ok(0) | Err(_) => {
+                    self.control = None;
+                    break;
+                }
+                Ok(count) => messages.extend(Message::decode(&bytes[..count])),
+            }
+        }
+        messages
+    }
+}
+
+/// The rank processes of one host.
+pub struct RankProcesses {
+    share: HostShare,
+    segment: Segment,
+    /// `None` if the job has no others.
+    others: Option<OtherHosts>,
+    /// The ranks write where we do.
+    direct: bool,
+    /// Those that were started, by local rank.
+    ranks: Vec<Rank>,
+    exchange: Exchange,
+    /// The ranks wait at a fence for those of other hosts.
+    at_fence: bool,
+    /// An abort was told: no other counts.
+    abort_told: bool,
+}
+
+impl RankProcesses {
+    /// Prepares what the ranks of this host need; none is started yet. If `direct`, they write to our own
+    /// standard output and standard error.
+    ///
+    /// # Errors
+    /// If there are too many ranks, or the kernel refuses the memory.
+    pub fn prepare(share: HostShare, others: Option<OtherHosts>, direct: bool) -> io::Result<Self> {
+        let local = share.ranks.len() as u32;
+        make_room(local + share.spares);
+        Ok(Self {
+            segment: segment::create(local, share.spares)?,
+            exchange: Exchange::new(local),
+            share,
+            others,
+            direct,
+            ranks: Vec::new(),
+            at_fence: false,
+            abort_told: false,
+        })
+    }
+
+    fn numbers(&self, local_rank: usize) -> RankNumbers {
+        let (rank, appnum) = self.share.ranks[local_rank];
+        RankNumbers {
+            rank,
+            size: self.share.size,
+            local_rank: local_rank as u32,
+            local_size: self.share.ranks.len() as u32,
+            appnum,
+        }
+    }
+
+    /// The local rank of a rank that was started here.
+    fn local(&self, rank: u32) -> Option<usize> {
+        self.ranks
+            .iter()
+            .position(|found| found.numbers.rank == rank)
+    }
+
+    /// Starts all ranks in their order, up to the first that cannot be. `what` says which program a rank
+    /// runs, and what it reads.
+    pub fn start<'p>(
+        &mut self,
+        mut what: impl FnMut(RankNumbers) -> io::Result<(&'p Program, Stdio)>,
+    ) -> (Vec<Started>, Result<(), NotStarted>) {
+        let mut started = Vec::new();
+        let result = self.start_into(&mut started, &mut what);
+        (started, result)
+    }
+
+    fn start_into<'p>(
+        &mut self,
+        started: &mut Vec<Started>,
+        what: &mut dyn FnMut(RankNumbers) -> io::Result<(&'p Program, Stdio)>,
+    ) -> Result<(), NotStarted> {
+        let all: Vec<_> = (0..self.share.ranks.len())
+            .map(|local_rank| self.numbers(local_rank))
+            .collect();
+        let not_started = |rank| move |reason| NotStarted { rank, reason };
+        let first = all.first().map_or(0, |numbers| numbers.rank);
+        let mut spawner =
+            Spawner::new(&self.segment.descriptor, self.direct).map_err(not_started(first))?;
+        for numbers in all {
+            let spawned = what(numbers)
+                .and_then(|(program, input)| spawner.start(numbers, program, input))
+                .map_err(not_started(numbers.rank))?;
+            let Spawned {
+                process,
+                control,
+                lifeline,
+                outputs,
+            } = spawned;
+            self.ranks
+                .push(Rank::new(numbers, process, control, lifeline));
+            started.push(Started {
+                rank: numbers.rank,
+                process,
+                outputs,
+            });
+        }
+        Ok(())
+    }
+
+    /// Starts another process for a rank that has ended; it reads nothing.
+    ///
+    /// # Errors
+    /// A sentence, if no spare is left or it cannot be started.
+    pub fn restart(&mut self, rank: u32, program: &Program) -> Result<Started, String> {
+        let local = self.local(rank).ok_or("it is on another host")?;
+        if !self.segment.watch.assign_spare(local as u32) {
+            return Err(format!(
+                "{} processes of this job were started anew before",
+                self.share.spares
+            ));
+        }
+        let numbers = self.numbers(local);
+        let Spawned {
+            process,
+            control,
+            lifeline,
+            outputs,
+        } = Spawner::new(&self.segment.descriptor, self.direct)
+            .and_then(|mut spawner| spawner.start(numbers, program, Stdio::null()))
+            .map_err(|error| error.to_string())?;
+        self.ranks[local] = Rank::new(numbers, process, control, lifeline);
+        Ok(Started {
+            rank,
+            process,
+            outputs,
+        })
+    }
+
+    /// Tells the other ranks that one has died.
+    pub fn announce_death(&self, rank: u32) {
+        if let Some(local) = self.local(rank)
+            && let Some(status) = self.ranks[local].ended
+        {
+            let watch = &self.segment.watch;
+            watch.tell_of_death(local as u32, status.into_raw());
+        }
+    }
+
+    /// Whether all that were started have ended.
+    pub fn have_ended(&self) -> bool {
+        self.ranks.iter().all(|rank| rank.ended.is_some())
+    }
+
+    /// Their processes, of those that have not ended.
+    fn processes(&self) -> Vec<u32> {
+        let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
+        running.map(|rank| rank.process).collect()
+    }
+
+    /// Sends a signal: one that stops, continues or ends programs to all processes below us, another one
+    /// to the ranks alone.
+    pub fn signal(&self, number: i32) {
+        if signals::ends_programs(number) || [SIGSTOP, SIGCONT].contains(&number) {
+            return tree::signal(number, &self.processes());
+        }
+        for process in self.processes() {
+            let _ = process::signal(process, number);
+        }
+    }
+
+    /// The sockets over which something may come, with the number for [`listen`](Self::listen).
+    pub fn controls(&self) -> impl Iterator<Item = (usize, &File)> {
+        let all = self.ranks.iter().enumerate();
+        all.filter_map(|(local, rank)| Some((local, rank.control.as_ref()?)))
+    }
+
+    /// Reads what a rank has to say. Questions are answered; what it tells comes back.
+    pub fn listen(&mut self, local: usize) -> Vec<Event> {
+        let Some(rank) = self.ranks.get_mut(local) else {
+            return Vec::new();
+        };
+        let messages = rank.read();
+        let mut events = Vec::new();
+        let mut questions = Vec::new();
+        for message in messages {
+            match message {
+                Message::Told(told) => events.push(self.tell(local, told)),
+                question => questions.push(question),
+            }
+        }
+        for question in questions {
+            let answer = self.take_question(local, question, &mut events);
+            if let Some(answer) = answer {
+                self.ranks[local].answer(&answer);
+            }
+        }
+        events
+    }
+
+    /// … of all of them.
+    pub fn listen_to_all(&mut self) -> Vec<Event> {
+        (0..self.ranks.len())
+            .flat_map(|local| self.listen(local))
+            .collect()
+    }
+
+    fn tell(&mut self, local: usize, told: Told) -> Event {
+        let rank = &mut self.ranks[local];
+        match told {
+            Told::Initialised => rank.initialised = true,
+            Told::Finalised => rank.finalised = true,
+            Told::Abort { .. } => self.abort_told = true,
+        }
+        let rank = rank.numbers.rank;
+        Event::Told { rank, told }
+    }
+
+    /// Does what a rank asks. `None` if it is not answered now.
+    fn take_question(
+        &mut self,
+        local: usize,
+        question: Message,
+        events: &mut Vec<Event>,
+    ) -> Option<Answer> {
+        Some(match question {
+            Message::Told(_) => return None,
+            Message::Put { name, value } => {
+                let rank = self.ranks[local].numbers.rank;
+                match self.exchange.put(PublishedValue { rank, name, value }) {
+                    true => Answer::Taken,
+                    false => Answer::no_room(),
+                }
+            }
+            Message::Get { rank, name } => Answer::Value(self.exchange.get(rank, &name).cloned()),
+            Message::AskHosts { from } => match &self.others {
+                Some(others) => Answer::hosts(&others.key, &others.map, from),
+                None => Answer::Refused {
+                    reason: "all ranks of this job are on one host: there is nothing to tell"
+                        .into(),
+                },
+            },
+            Message::Fence => {
+                // Who waits at one already does not come to another.
+                if !self.at_fence
+                    && let Some(values) = self.exchange.arrive(local as u32)
+                {
+                    self.at_fence = true;
+                    match &self.others {
+                        Some(_) => events.push(Event::Fence { values }),
+                        None => self.let_through(),
+                    }
+                }
+                return None;
+            }
+        })
+    }
+
+    fn let_through(&mut self) {
+        self.at_fence = false;
+        for rank in &self.ranks {
+            rank.answer(&Answer::Taken);
+        }
+    }
+
+    /// Keeps values that ranks of other hosts have put before the fence.
+    ///
+    /// # Errors
+    /// If no rank waits at a fence, or a value is of a rank that the job does not have.
+    pub fn keep_values(&mut self, values: &[PublishedValue]) -> Result<(), NobodyWaits> {
+        let size = self.share.size;
+        if !self.at_fence || values.iter().any(|value| value.rank >= size) {
+            return Err(NobodyWaits);
+        }
+        for value in values {
+            self.exchange.keep(value);
+        }
+        Ok(())
+    }
+
+    /// Lets the ranks go on from the fence: those of all hosts have come.
+    ///
+    /// # Errors
+    /// If none waits at one.
+    pub fn open_fence(&mut self) -> Result<(), NobodyWaits> {
+        if !self.at_fence {
+            return Err(NobodyWaits);
+        }
+        self.let_through();
+        Ok(())
+    }
+
+    /// Reaps the children that have ended.
+    pub fn reap(&mut self) -> Vec<Event> {
+        let mut ended = Vec::new();
+        while let Ok(Some((process, status))) = process::reap() {
+            ended.push((process, status));
+        }
+        self.record(ended)
+    }
+
+    /// Ends the ranks and whatever they have started, at most for the limit. False if something is left:
+    /// it runs as another user.
+    pub fn end(&mut self, limit: Duration) -> (Vec<Event>, bool) {
+        let mut ended = Vec::new();
+        let clean = tree::end(&self.processes(), limit, |process, status| {
+            ended.push((process, status));
+        });
+        (self.record(ended), clean)
+    }
+
+    /// Notes which ranks these processes were. What they said before comes first: an abort explains an
+    /// exit.
+    fn record(&mut self, ended: Vec<(u32, ExitStatus)>) -> Vec<Event> {
+        let mut locals = Vec::new();
+        for (process, status) in ended {
+            let running = |rank: &Rank| rank.process == process && rank.ended.is_none();
+            // Others are orphans that came to us.
+            if let Some(local) = self.ranks.iter().position(running) {
+                self.ranks[local].ended = Some(status);
+                locals.push((local, status));
+            }
+        }
+        let mut events = Vec::new();
+        for (local, _) in &locals {
+            events.extend(self.listen(*local));
+        }
+        self.look_into_segment(&locals, &mut events);
+        if !locals.is_empty() {
+            let rank = |(local, status): (usize, _)| (self.ranks[local].numbers.rank, status);
+            events.push(Event::Exited {
+                ended: locals.into_iter().map(rank).collect(),
+            });
+        }
+        events
+    }
+
+    /// Tells what only the segment tells, of those that have just ended, and of the others if that
+    /// matters: one has ended without MPI, on which they may count.
+    fn look_into_segment(&mut self, ended: &[(usize, ExitStatus)], events: &mut Vec<Event>) {
+        // Ranks can write there what they like, also that one has aborted that was never started.
+        let started = self.ranks.len();
+        let abort = self.segment.watch.first_abort();
+        let abort = abort.filter(|abort| !self.abort_told && (abort.rank as usize) < started);
+        if let Some(abort) = abort {
+            let (code, text) = (abort.code, String::new());
+            let told = Told::Abort { code, text };
+            events.push(self.tell(abort.rank as usize, told));
+        }
+        for (local, _) in ended {
+            self.tell_state(*local, events);
+        }
+        if ended.iter().any(|(local, _)| {
+            let rank = &self.ranks[*local];
+            !rank.initialised && !rank.finalised
+        }) {
+            for local in 0..self.ranks.len() {
+                self.tell_state(local, events);
+            }
+        }
+    }
+
+    fn tell_state(&mut self, local: usize, events: &mut Vec<Event>) {
+        let state = self.segment.watch.state(local as u32);
+        let rank = &self.ranks[local];
+        let (initialised, finalised) = (rank.initialised, rank.finalised);
+        if state != ProcessState::Absent && !initialised {
+            events.push(self.tell(local, Told::Initialised));
+        }
+        if state == ProcessState::Finalised && !finalised {
+            events.push(self.tell(local, Told::Finalised));
+        }
+    }
+}
+
+/// Raises the limit of descriptors if it does not suffice for so many ranks, or agents that have them.
+pub fn make_room(ranks: u32) {
+    // Four each, and more while one is started. Ranks inherit the limit, and some programs mind a large
+    // one: only if it must be.
+    let wanted = 4 * u64::from(ranks) + 64;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    if limit.current.is_some_and(|limit| limit < wanted) {
+        // If it cannot be, the start of a rank will say so.
+        let _ = descriptor::raise_limit();
+    }
+}
+
+/// No rank waits for this.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NobodyWaits;
+
+#[cfg(test)]
+mod tests;

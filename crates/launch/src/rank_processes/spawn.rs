@@ -1,0 +1,155 @@
+//! Start of a rank: its process, and the descriptors that tie it to its launcher.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use weft_sys::descriptor::{self, Carries};
+use weft_sys::{process, signal};
+
+use crate::bootstrap::Names;
+use crate::plan::Program;
+use crate::signals::HANDLED;
+
+/// A process that was started for a rank, and our ends of what it has.
+pub struct Spawned {
+    /// Its id.
+    pub process: u32,
+    /// The socket over which it tells and asks.
+    pub control: OwnedFd,
+    /// Never written to: closes when we end, and ends the rank then.
+    pub lifeline: OwnedFd,
+    /// Its standard output and standard error, unless it has ours.
+    pub outputs: Option<[File; 2]>,
+}
+
+/// The numbers of a rank, as its process is told them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RankNumbers {
+    /// In the job, from 0.
+    pub rank: u32,
+    /// How many ranks the job has.
+    pub size: u32,
+    /// Among the ranks of this host, from 0.
+    pub local_rank: u32,
+    /// How many ranks this host has.
+    pub local_size: u32,
+    /// Which of the programs it runs, from 0.
+    pub appnum: u32,
+}
+
+/// Starts ranks. As long as it lives the segment is open to whatever is started.
+pub struct Spawner<'a> {
+    memory: &'a OwnedFd,
+    /// Says to whatever is started below a rank that a job of ours is above it.
+    job: OsString,
+    /// The ranks write where we do: there is only one, and nothing needs to be sorted.
+    direct: bool,
+}
+
+impl<'a> Spawner<'a> {
+    /// Prepares.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn new(memory: &'a OwnedFd, direct: bool) -> io::Result<Self> {
+        // All ranks inherit it under the same number; nobody else is started while it is open so.
+        descriptor::set_close_on_exec(memory, false)?;
+        Ok(Self {
+            memory,
+            job: process::id().to_string().into(),
+            direct,
+        })
+    }
+
+    /// Starts one rank, which reads this.
+    ///
+    /// # Errors
+    /// If there are no descriptors or processes left, or the program cannot be executed. The text names
+    /// the file, and a remedy where there is one.
+    pub fn start(
+        &mut self,
+        numbers: RankNumbers,
+        program: &Program,
+        input: Stdio,
+    ) -> io::Result<Spawned> {
+        self.spawn(numbers, program, input).map_err(|error| {
+            let remedy = match weft_sys::error::errno(&error) {
+                Some(libc::EMFILE) => {
+                    "; a rank takes four descriptors here: raise the limit (ulimit -n)"
+                }
+                Some(libc::EAGAIN) => "; the limit of processes is reached: raise it (ulimit -u)",
+                _ => "",
+            };
+            let file = program.executable.display();
+            io::Error::new(error.kind(), format!("{file}: {error}{remedy}"))
+        })
+    }
+
+    fn spawn(
+        &mut self,
+        numbers: RankNumbers,
+        program: &Program,
+        input: Stdio,
+    ) -> io::Result<Spawned> {
+        let (control, its_control) = descriptor::socket_pair(Carries::Messages)?;
+        descriptor::set_nonblocking(&control, true)?;
+        let (its_lifeline, lifeline) = descriptor::pipe()?;
+        for inherited in [&its_control, &its_lifeline] {
+            descriptor::set_close_on_exec(inherited, false)?;
+        }
+        let mut command = Command::new(&program.executable);
+        if let Some(folder) = &program.folder {
+            command.current_dir(folder);
+        }
+        command
+            .arg0(&program.words[0])
+            .args(&program.words[1..])
+            .env_clear()
+            .envs(&program.environment)
+            .env(Names::RANK, numbers.rank.to_string())
+            .env(Names::SIZE, numbers.size.to_string())
+            .env(Names::LOCAL_RANK, numbers.local_rank.to_string())
+            .env(Names::LOCAL_SIZE, numbers.local_size.to_string())
+            .env(Names::APPNUM, numbers.appnum.to_string())
+            .env(Names::JOB, &self.job)
+            .env(Names::JOB_DESCRIPTOR, self.memory.as_raw_fd().to_string())
+            .env(
+                Names::CONTROL_DESCRIPTOR,
+                its_control.as_raw_fd().to_string(),
+            )
+            .env(
+                Names::LIFELINE_DESCRIPTOR,
+                its_lifeline.as_raw_fd().to_string(),
+            );
+        command.stdin(input);
+        let mut outputs = None;
+        if !self.direct {
+            let (out, its_out) = descriptor::pipe()?;
+            let (err, its_err) = descriptor::pipe()?;
+            command.stdout(its_out).stderr(its_err);
+            for ours in [&out, &err] {
+                descriptor::set_nonblocking(ours, true)?;
+            }
+            outputs = Some([File::from(out), File::from(err)]);
+        }
+        signal::unblock_in_child(&mut command, &HANDLED)?;
+        process::child_dies_with_us(&mut command, process::SIGKILL);
+        let child = command.spawn()?;
+        Ok(Spawned {
+            process: child.id(),
+            control,
+            lifeline,
+            outputs,
+        })
+    }
+}
+
+impl Drop for Spawner<'_> {
+    fn drop(&mut self) {
+        let _ = descriptor::set_close_on_exec(self.memory, true);
+    }
+}

@@ -1,0 +1,275 @@
+//! Communicators: a group with a context of its own (MPI 5.0, chapter 7).
+
+mod agree;
+mod create;
+mod inter;
+pub mod topology;
+
+use std::sync::Arc;
+
+use weft_atomic::{AtomicU32, Ordering};
+use weft_fabric::Peer;
+
+use crate::engine::schedule::{CollectiveContext, Schedule};
+use crate::engine::{PersistentOperation, RequestId};
+use crate::error::{Error, ErrorClass, Result};
+use crate::extras::Extras;
+use crate::group::Group;
+use crate::process::Process;
+
+pub use inter::Bridge;
+use topology::Topology;
+
+/// Context of `MPI_COMM_WORLD`. A communicator owns two: even for point-to-point, odd for collectives.
+pub(crate) const WORLD: u32 = 0;
+/// Context of `MPI_COMM_SELF`.
+pub(crate) const ITSELF: u32 = 2;
+/// No context: that of a communicator whose members have not agreed on one yet.
+const UNNAMED: u32 = u32::MAX;
+/// Contexts led by a process are numbered from here: 0 would be the world of leader 0.
+pub(crate) const FIRST_NUMBER: u32 = 2;
+
+/// A communicator of one rank. Always behind an `Arc`.
+#[derive(Debug)]
+pub struct Comm {
+    process: Arc<Process>,
+    /// Written once: when it is made, or when the request of `MPI_Comm_idup` ends.
+    context: AtomicU32,
+    group: Arc<Group>,
+    shape: Shape,
+    rank: u32,
+    /// Collectives begun on this communicator so far.
+    sequence: AtomicU32,
+    extras: Extras,
+}
+
+/// What kind of communicator it is.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    /// One group.
+    Plain,
+    /// Two groups: an intercommunicator.
+    Between(Remote),
+    /// One group with a topology.
+    On(Arc<Topology>),
+}
+
+/// The other side of an intercommunicator, as this side sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote {
+    group: Arc<Group>,
+    /// Both sides in the order in which schedules count ranks: the local group, then the remote one.
+    everybody: Arc<Group>,
+    /// Of the two sides one is the first, where an order is needed: that of the lowest process. Both
+    /// come to the same answer without asking.
+    local_is_first: bool,
+}
+
+impl Remote {
+    /// The other side of `local`; the two have no process in common.
+    pub(crate) fn of(local: &Group, group: Arc<Group>) -> Self {
+        let everybody = local.members().chain(group.members()).collect();
+        Self {
+            everybody: Arc::new(Group::of(everybody)),
+            local_is_first: local.members().min() < group.members().min(),
+            group,
+        }
+    }
+}
+
+impl Comm {
+    /// A communicator over `group`, whose context all members have agreed on. `None` if this process
+    /// is no member.
+    #[must_use]
+    pub(crate) fn assemble(
+        process: &Arc<Process>,
+        context: u32,
+        group: Arc<Group>,
+        shape: Shape,
+    ) -> Option<Arc<Self>> {
+        let rank = group.rank_of(process.me())?;
+        Some(Arc::new(Self {
+            process: Arc::clone(process),
+            context: AtomicU32::new(context),
+            group,
+            shape,
+            rank,
+            sequence: AtomicU32::new(0),
+            extras: Extras::default(),
+        }))
+    }
+
+    /// The rank of this process in the (local) group.
+    #[inline]
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// How many processes the (local) group has.
+    #[inline]
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.group.size()
+    }
+
+    /// The (local) group.
+    #[must_use]
+    pub fn group(&self) -> &Arc<Group> {
+        &self.group
+    }
+
+    /// The remote group of an intercommunicator.
+    #[must_use]
+    pub fn remote_group(&self) -> Option<&Arc<Group>> {
+        self.remote().map(|remote| &remote.group)
+    }
+
+    /// The topology, if it was made with one (MPI 5.0, chapter 8).
+    #[must_use]
+    pub fn topology(&self) -> Option<&Arc<Topology>> {
+        match &self.shape {
+            Shape::On(topology) => Some(topology),
+            Shape::Plain | Shape::Between(_) => None,
+        }
+    }
+
+    #[inline]
+    fn remote(&self) -> Option<&Remote> {
+        match &self.shape {
+            Shape::Between(remote) => Some(remote),
+            Shape::Plain | Shape::On(_) => None,
+        }
+    }
+
+    /// The process that this is a communicator of.
+    #[inline]
+    #[must_use]
+    pub fn process(&self) -> &Arc<Process> {
+        &self.process
+    }
+
+    /// The context of point-to-point messages.
+    #[inline]
+    #[must_use]
+    pub fn context(&self) -> u32 {
+        // Whoever may use the communicator has seen the end of the request that wrote it, which the
+        // lock of the engine orders.
+        self.context.load(Ordering::Relaxed)
+    }
+
+    /// The context, if it is known yet: see [`Self::idup`].
+    #[must_use]
+    pub fn known_context(&self) -> Option<u32> {
+        Some(self.context()).filter(|context| *context != UNNAMED)
+    }
+
+    /// Gives it the context that its members have agreed on.
+    pub(crate) fn name(&self, context: u32) {
+        self.context.store(context, Ordering::Relaxed);
+    }
+
+    /// Name, info, error handler and attributes.
+    #[must_use]
+    pub fn extras(&self) -> &Extras {
+        &self.extras
+    }
+
+    /// The group that ranks of messages are counted in.
+    fn peers(&self) -> &Arc<Group> {
+        self.remote_group().unwrap_or(&self.group)
+    }
+
+    /// The process of a rank that messages go to.
+    #[inline]
+    pub(crate) fn target(&self, rank: u32) -> Result<Peer> {
+        let peers = self.peers();
+        if rank < peers.size() {
+            Ok(peers.peer(rank))
+        } else {
+            Err(no_such_rank(rank, peers.size()))
+        }
+    }
+
+    /// The rank of a process that messages come from.
+    pub(crate) fn rank_of(&self, peer: Peer) -> Option<u32> {
+        self.peers().rank_of(peer)
+    }
+
+    /// What translates peers to ranks; `None` if it is all peers as they are.
+    #[inline]
+    pub(crate) fn translation(&self) -> Option<Arc<Group>> {
+        let peers = self.peers();
+        if peers.is_identity() && peers.size() == self.process.peers() {
+            None
+        } else {
+            Some(Arc::clone(peers))
+        }
+    }
+
+    /// The context of the next collective of this communicator. All ranks begin collectives in the same
+    /// order, so they count alike. In an intercommunicator the ranks of the remote group are counted on
+    /// behind those of the local one.
+    fn next_collective(&self) -> CollectiveContext {
+        let group = match self.remote() {
+            None => self.translation(),
+            Some(remote) => Some(Arc::clone(&remote.everybody)),
+        };
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+        CollectiveContext::new(self.context() | 1, group, sequence)
+    }
+
+    /// The communicator is freed: messages that nobody has received, and never will, give their memory
+    /// back. Not while a collective or a persistent request of it may still want them; what is on its
+    /// way still is not found.
+    pub fn drop_messages(&self) {
+        let Some(context) = self.known_context() else {
+            return;
+        };
+        self.process.lock().drop_context(context);
+    }
+
+    /// Runs a collective to its end.
+    ///
+    /// # Errors
+    /// What a step of it ended with.
+    pub fn run(&self, schedule: Schedule) -> Result<()> {
+        let request = self.begin(schedule)?;
+        self.process.wait(request).map(drop)
+    }
+
+    /// Begins a collective.
+    ///
+    /// # Errors
+    /// `NoMem` if too many requests are live.
+    pub fn begin(&self, schedule: Schedule) -> Result<RequestId> {
+        let collective = self.next_collective();
+        let mut engine = self.process.lock();
+        let request = engine.start_collective(self.context(), schedule, collective)?;
+        engine.look();
+        Ok(request)
+    }
+
+    /// Keeps a collective, to be started any number of times.
+    ///
+    /// # Errors
+    /// `NoMem` if too many requests are live.
+    pub fn prepare(&self, schedule: Schedule) -> Result<RequestId> {
+        let context = self.next_collective();
+        self.keep(PersistentOperation::Collective {
+            schedule: Arc::new(schedule),
+            context,
+        })
+    }
+}
+
+#[cold]
+fn no_such_rank(rank: u32, size: u32) -> Error {
+    Error::new(
+        ErrorClass::Rank,
+        format!(
+            "there is no rank {rank}: the communicator has {size} (0 to {}); check the rank against MPI_Comm_size",
+            size.saturating_sub(1)
+        ),
+    )
+}

@@ -1,0 +1,224 @@
+//! The engine of one rank: fabric, matching, requests, and the one place where progress is made.
+//!
+//! ```text
+//!   calls ──► start_send / start_receive ──► fabric.try_send · matching.post
+//!                                                   ▲
+//!   wait / test ──► progress ── fabric.poll ──► Core (a Sink): matching.arrive, copy, complete
+//!                      │                            │
+//!                      └── then deferred work: pull, answer, flush, advance collectives
+//! ```
+//!
+//! [`Engine`] is two halves: the fabric, and the [`Core`] that the fabric reports to while it is
+//! polled. What needs the fabric itself is [deferred] until right after the poll. Both compose types that own
+//! their fields; the files beside them are the operations that need several of those:
+//!
+//! | type | what it owns |
+//! |---|---|
+//! | [`Requests`], [`Request`](request::Request) | the table of requests; one request's life |
+//! | [`UnexpectedStore`] | messages that came before their receives |
+//! | [`Pulls`] | rendezvous transfers under way |
+//! | [`Runs`] | collectives under way |
+//! | [`DeferredQueue`], [`Callbacks`] | what is done after the poll; what is done without the engine |
+//! | [`Waiters`], [`Parked`] | who is woken by arrivals; who waits while another drives |
+//! | [`Outbox`] | messages that the fabric would not take yet |
+//! | [`GuestSlot`] | who else uses the endpoint |
+//!
+//! One lock guards the engine ([`Shared`]). Of the threads and fibers that wait, one drives progress; the others
+//! sleep until it completes what they wait for, or until it leaves and hands progress over.
+//!
+//! The engine knows the objects that it moves and combines (buffers, datatypes, operations, groups), and nothing
+//! of communicators, processes and calls, which are above it.
+
+mod arrival;
+mod attached_buffer;
+mod callbacks;
+mod collective;
+mod collective_mismatch;
+mod completion;
+mod deferred;
+mod envelope;
+mod futures;
+mod guest_slot;
+mod loss;
+mod lost_peers;
+mod on_complete;
+mod outbox;
+mod outcomes;
+mod pair;
+mod parked;
+mod persistent;
+mod probe;
+mod progress;
+mod protocol;
+mod pulls;
+mod rendezvous;
+mod request;
+mod request_id;
+mod requests;
+mod runs;
+pub mod schedule;
+mod start;
+mod status;
+mod unexpected;
+mod waiters;
+
+use std::time::Duration;
+
+use weft_fabric::{Fabric, Guest};
+use weft_matching::Matching;
+
+use attached_buffer::AttachedBuffer;
+use callbacks::Callbacks;
+use deferred::DeferredQueue;
+use futures::Futures;
+use guest_slot::GuestSlot;
+use lost_peers::LostPeers;
+use outbox::Outbox;
+use parked::Parked;
+use pulls::Pulls;
+use requests::Requests;
+use runs::Runs;
+use unexpected::{UnexpectedId, UnexpectedStore};
+use waiters::Waiters;
+
+pub(crate) use on_complete::PersistentOperation;
+pub use outcomes::{Ended, RequestList};
+pub(crate) use probe::{Probe, outcome_of};
+pub(crate) use progress::{Guard, Shared, WaitFor};
+pub use protocol::SendMode;
+pub use request_id::RequestId;
+pub(crate) use status::Outcome;
+pub use status::Status;
+pub(crate) use unexpected::Unexpected;
+
+/// How many items one look may handle before the caller's own condition is looked at again.
+const BUDGET: usize = 32;
+
+/// What the fabric reports to.
+struct Core {
+    matching: Matching<RequestId, UnexpectedId>,
+    requests: Requests,
+    unexpected: UnexpectedStore,
+    runs: Runs,
+    deferred: DeferredQueue,
+    callbacks: Callbacks,
+    pulls: Pulls,
+    waiters: Waiters,
+    attached_buffer: AttachedBuffer,
+    lost: LostPeers,
+    guest: GuestSlot,
+    /// Messages that nobody could use.
+    refused: u64,
+}
+
+/// One rank's engine.
+pub(crate) struct Engine {
+    fabric: Box<dyn Fabric>,
+    core: Core,
+    outbox: Outbox,
+    /// From this size on a message is pulled instead of sent.
+    eager: usize,
+    /// Memory for packing elements with gaps.
+    scratch: Vec<u8>,
+    /// Whether somebody drives progress right now.
+    driven: bool,
+    /// Those who wait while another drives.
+    parked: Parked,
+    futures: Futures,
+}
+
+impl Engine {
+    fn new(fabric: Box<dyn Fabric>) -> Self {
+        let limits = fabric.limits();
+        let peers = fabric.peers() as usize;
+        Self {
+            eager: limits.bulk.min(limits.data),
+            fabric,
+            core: Core {
+                matching: Matching::new(),
+                requests: Requests::default(),
+                unexpected: UnexpectedStore::default(),
+                runs: Runs::default(),
+                deferred: DeferredQueue::default(),
+                callbacks: Callbacks::default(),
+                pulls: Pulls::default(),
+                waiters: Waiters::default(),
+                attached_buffer: AttachedBuffer::default(),
+                lost: LostPeers::default(),
+                guest: GuestSlot::default(),
+                refused: 0,
+            },
+            outbox: Outbox::new(peers),
+            scratch: Vec::new(),
+            driven: false,
+            parked: Parked::default(),
+            futures: Futures::default(),
+        }
+    }
+
+    /// Looks once at everything. True if anything moved.
+    #[inline]
+    pub(crate) fn progress(&mut self) -> bool {
+        let moved = self.fabric.poll(&mut self.core, BUDGET) > 0;
+        if self.has_deferred() {
+            return self.run_deferred() | moved;
+        }
+        moved
+    }
+
+    /// Time since some fixed moment of the fabric.
+    pub(crate) fn now(&self) -> Duration {
+        self.fabric.now()
+    }
+
+    /// Whether everything that was begun to be sent has left.
+    pub(crate) fn is_drained(&mut self) -> bool {
+        self.outbox.is_empty() && self.fabric.is_flushed()
+    }
+
+    /// Tells the others that this rank may end from now on.
+    pub(crate) fn farewell(&mut self) {
+        self.fabric.farewell();
+    }
+
+    /// How many messages wait for a receive.
+    pub(crate) fn unexpected_messages(&self) -> usize {
+        self.core.matching.unexpected_len()
+    }
+
+    /// Whether somebody drives progress right now.
+    pub(crate) fn is_driven(&self) -> bool {
+        self.driven
+    }
+
+    /// Lets another layer use the endpoint; see [`Process::install_guest`](crate::Process::install_guest).
+    pub(crate) fn install_guest(&mut self, make: impl FnOnce(&dyn Fabric) -> Box<dyn Guest>) {
+        let guest = make(&*self.fabric);
+        self.core.guest.install(guest);
+    }
+
+    /// The guest and the endpoint, for a call of the program.
+    ///
+    /// # Panics
+    /// If no guest was installed.
+    pub(crate) fn guest_and_fabric(&mut self) -> (&mut dyn Guest, &mut dyn Fabric) {
+        (self.core.guest.call(), &mut *self.fabric)
+    }
+
+    /// Gives back the messages of a context that no receive will be posted for: see
+    /// [`Comm::drop_messages`](crate::Comm::drop_messages).
+    pub(crate) fn drop_context(&mut self, context: u32) {
+        let core = &mut self.core;
+        let mut live = core.requests.live();
+        if live.any(|(_, slot)| slot.context() == context && slot.may_post()) {
+            return;
+        }
+        for context in [context, context | 1] {
+            let all = start::pattern(context, None, None);
+            while let Some((_, id)) = core.matching.take(all) {
+                let message = core.unexpected.take(id);
+                core.unexpected.recycle(message.data);
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Attached buffer: how many bytes buffered sends may take, and take (MPI 5.0, section 3.6).
+//!
+//! The copy of a message stands in memory of the engine; of the attached buffer only the size is used. What is
+//! under way counts against it with [`OVERHEAD`] bytes a message, as the standard's model does.
+
+use weft_fabric::Peer;
+
+use super::Engine;
+use super::protocol::SendMode;
+use super::request::Request;
+use crate::buffer::Buffer;
+use crate::error::{Error, ErrorClass, Result};
+
+/// `MPI_BSEND_OVERHEAD`: bytes that a buffered message takes beside its data.
+pub const OVERHEAD: usize = 128;
+
+/// The account of buffered sends.
+#[derive(Debug, Default)]
+pub(super) struct AttachedBuffer {
+    /// Bytes that buffered sends may take in all.
+    size: usize,
+    /// Bytes of those under way; more than `size` only after a smaller buffer was attached.
+    used: usize,
+}
+
+impl AttachedBuffer {
+    fn free(&self) -> usize {
+        self.size.saturating_sub(self.used)
+    }
+
+    fn is_unused(&self) -> bool {
+        self.used == 0
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.used += bytes;
+    }
+
+    /// A send that took so many bytes has ended.
+    pub(super) fn give_back(&mut self, bytes: usize) {
+        self.used -= bytes;
+    }
+}
+
+impl Engine {
+    /// Begins a buffered send, which needs no request of the caller's.
+    pub(crate) fn start_buffered(
+        &mut self,
+        buffer: Buffer,
+        context: u32,
+        to: Peer,
+        tag: i32,
+    ) -> Result<()> {
+        let needed = buffer.bytes() + OVERHEAD;
+        if needed > self.core.attached_buffer.free() {
+            self.progress();
+            let free = self.core.attached_buffer.free();
+            if needed > free {
+                return Err(Error::new(
+                    ErrorClass::Buffer,
+                    format!(
+                        "a buffered send of {} bytes needs {needed} bytes (with the overhead of {OVERHEAD}), and {free} of {} are free; attach a larger buffer with MPI_Buffer_attach, or receive more in between",
+                        buffer.bytes(),
+                        self.core.attached_buffer.size
+                    ),
+                ));
+            }
+        }
+        if let Some(request) = self.start_send(SendMode::Buffered, buffer, context, to, tag)? {
+            let slot = self.core.requests.checked(request)?;
+            let on_complete = slot.on_complete_mut();
+            on_complete.detached = true;
+            on_complete.buffered = needed;
+            let has_ended = !slot.is_active();
+            self.core.attached_buffer.take(needed);
+            if has_ended {
+                self.core.complete(request);
+            }
+        }
+        Ok(())
+    }
+
+    /// Allows buffered sends of `bytes` in all.
+    pub(crate) fn attach_buffer(&mut self, bytes: usize) {
+        self.core.attached_buffer.size = bytes;
+    }
+
+    /// Whether all buffered messages of the communicators whose context `concerns` have left.
+    pub(crate) fn is_buffer_flushed(&self, concerns: impl Fn(u32) -> bool) -> bool {
+        let waits = |slot: &Request| slot.on_complete().buffered > 0 && concerns(slot.context());
+        let core = &self.core;
+        core.attached_buffer.is_unused() || !core.requests.live().any(|(_, slot)| waits(slot))
+    }
+}

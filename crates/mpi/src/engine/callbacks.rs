@@ -1,0 +1,150 @@
+//! Callbacks: code of the program that the engine calls, when it is not held.
+//!
+//! | what | whose code |
+//! |---|---|
+//! | to wake a task, to drop its waker | the executor's |
+//! | to combine elements by a user's operation | the program's |
+//! | to drop a schedule that has such an operation | what the operation keeps |
+//!
+//! Such code may call the library, may wait in it, and may let other fibers of its thread run. Whoever lets
+//! go of the engine runs what is there ([`Guard`](super::Guard)); whoever drives progress hands that over
+//! first. A panic of such code ends here: whoever happens to run it did not call it. That of an operation is
+//! an error of its collective.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::Waker;
+
+use weft_fabric::Region;
+use weft_fiber::Waiter;
+
+use super::schedule::{RunId, Schedule};
+use crate::buffer;
+use crate::datatype::Datatype;
+use crate::error::{Error, ErrorClass, Result};
+use crate::op::Op;
+
+/// The operands of a step of a collective.
+#[derive(Clone, Copy)]
+pub(super) struct Operands {
+    pub operand: Region,
+    pub into: Region,
+    pub count: usize,
+    /// `into = operand op into`; else `into = into op operand`.
+    pub operand_first: bool,
+}
+
+impl Operands {
+    pub(super) fn combine(&self, op: &Op, datatype: &Arc<Datatype>) -> Result<()> {
+        let (operand, into) = (self.operand, self.into);
+        if self.operand_first || op.is_commutative() {
+            return op.reduce(operand, into, self.count, datatype);
+        }
+        // The standard's form is `inout = in op inout`: the order is turned by a copy.
+        let mut turned = vec![0; operand.len()];
+        operand.copy_to_slice(&mut turned);
+        let turned = buffer::region_of(&mut turned);
+        op.reduce(into, turned, self.count, datatype)?;
+        into.copy_from(&turned);
+        Ok(())
+    }
+}
+
+/// A step that a user's operation takes.
+pub(super) struct Combine {
+    pub op: Arc<Op>,
+    pub datatype: Arc<Datatype>,
+    pub operands: Operands,
+}
+
+/// What waits for the engine to be let go of.
+#[derive(Default)]
+pub(super) struct Callbacks {
+    pending: bool,
+    wakes: Vec<Waker>,
+    /// Only to be dropped.
+    dropped: Vec<Box<dyn Any + Send>>,
+    combines: Vec<(RunId, Combine)>,
+}
+
+impl Callbacks {
+    #[inline]
+    pub(super) fn is_pending(&self) -> bool {
+        self.pending
+    }
+
+    /// Wakes somebody; a task later.
+    #[inline]
+    pub(super) fn wake(&mut self, waiter: Waiter) {
+        match waiter {
+            Waiter::Task(waker) => {
+                self.pending = true;
+                self.wakes.push(waker);
+            }
+            other => other.wake(),
+        }
+    }
+
+    /// Drops a waiter; that of a task later.
+    pub(super) fn drop_waiter(&mut self, waiter: Waiter) {
+        if let Waiter::Task(waker) = waiter {
+            self.drop_later(Box::new(waker));
+        }
+    }
+
+    /// Drops the schedule of a run, which may be the last that keeps an operation.
+    #[cold]
+    pub(super) fn drop_schedule(&mut self, schedule: Arc<Schedule>) {
+        self.drop_later(Box::new(schedule));
+    }
+
+    fn drop_later(&mut self, value: Box<dyn Any + Send>) {
+        self.pending = true;
+        self.dropped.push(value);
+    }
+
+    /// Has the run go on when this is done; it must not end before.
+    pub(super) fn combine(&mut self, run: RunId, combine: Combine) {
+        self.pending = true;
+        self.combines.push((run, combine));
+    }
+
+    /// Does it all; the answers are for [`Engine::combined`](super::Engine::combined).
+    pub(super) fn run(self) -> Vec<(RunId, Result<()>)> {
+        for waker in self.wakes {
+            contain(|| waker.wake());
+        }
+        for value in self.dropped {
+            contain(|| drop(value));
+        }
+        let combines = self.combines.into_iter();
+        let combined = combines.map(|(run, combine)| {
+            let ended = contain(|| combine.operands.combine(&combine.op, &combine.datatype));
+            // It may be the last that keeps the operation.
+            contain(|| drop(combine));
+            (run, ended.unwrap_or_else(|| Err(panicked())))
+        });
+        combined.collect()
+    }
+}
+
+/// Runs code of the program; `None` if it panicked, of which the panic hook has told.
+fn contain<T>(code: impl FnOnce() -> T) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(code)) {
+        Ok(value) => Some(value),
+        Err(payload) => {
+            // Its drop is code of the program as well.
+            std::mem::forget(payload);
+            None
+        }
+    }
+}
+
+#[cold]
+fn panicked() -> Error {
+    Error::new(
+        ErrorClass::Op,
+        "a user's operation panicked; see its message on the standard error output",
+    )
+}

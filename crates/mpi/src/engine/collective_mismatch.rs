@@ -1,0 +1,68 @@
+//! Collective mismatches: ranks that disagree about a collective are found out before anybody sleeps over it.
+//!
+//! Ranks that pass different counts may choose different algorithms, and then wait for messages that
+//! nobody sends. But some rank sends what another one does not expect. Whoever is about to sleep looks
+//! whether a collective under way has got more messages of a peer than it will still receive: that is
+//! no delay, but a mistake of the program, and ends in an error.
+//!
+//! A persistent collective is left out: a peer that is ahead may have begun it again.
+
+use std::collections::HashMap;
+
+use weft_fabric::Peer;
+use weft_matching::{Context, Tag};
+
+use super::Engine;
+use super::schedule::RunId;
+use crate::error::{Error, ErrorClass};
+
+/// With more messages than this waiting, nobody looks: it would cost more than the sleep.
+const MOST: usize = 1024;
+
+impl Engine {
+    /// Ends the collectives under way that have got what they do not expect.
+    pub(super) fn end_mismatched_collectives(&mut self) {
+        let waiting = self.core.matching.unexpected_len();
+        if waiting == 0 || waiting > MOST || self.core.runs.are_idle() {
+            return;
+        }
+        for run in self.core.runs.that(|_| true) {
+            if let Some((peer, name)) = self.unwanted(run) {
+                let error = Error::new(
+                    ErrorClass::Truncate,
+                    format!(
+                        "rank {peer} of MPI_COMM_WORLD has sent this rank a message that its {name} does not expect: the ranks take different ways, because they pass different counts or datatypes; they must agree on all ranks of the call"
+                    ),
+                );
+                self.break_off(run, &error);
+            }
+        }
+    }
+
+    /// A peer that has sent more to a collective than will be received, and the call.
+    fn unwanted(&self, id: RunId) -> Option<(Peer, &'static str)> {
+        let run = self.core.runs.get(id)?;
+        let persistent = |request| {
+            let slot = self.core.requests.get(request);
+            slot.is_none_or(super::request::Request::is_persistent)
+        };
+        if persistent(run.request()) {
+            return None;
+        }
+        let (context, tag) = (run.context().context(), run.context().tag());
+        let mut extra: HashMap<Peer, isize> = HashMap::new();
+        for (envelope, _) in self.core.matching.unexpected() {
+            if envelope.context == Context(context) && envelope.tag == Tag(tag) {
+                *extra.entry(Peer(envelope.source.0)).or_default() += 1;
+            }
+        }
+        if extra.is_empty() {
+            return None;
+        }
+        for peer in run.expected() {
+            extra.entry(peer).and_modify(|messages| *messages -= 1);
+        }
+        let found = extra.iter().find(|(_, messages)| **messages > 0);
+        found.map(|(peer, _)| (*peer, run.name()))
+    }
+}

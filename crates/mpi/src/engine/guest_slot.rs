@@ -1,0 +1,83 @@
+//! Guest slot: the place of another layer that uses the engine's endpoint, such as the services.
+//!
+//! What arrives and is no business of the engine goes to the guest at once, without the fabric, which is being
+//! polled. The guest is *called* then: after the poll it settles what needs the fabric, again and again until it
+//! says that nothing is left.
+
+use weft_fabric::{Fabric, GUEST_KEY, Guest, Head, Operation, Peer, SharedBytes, SyncKey};
+
+/// The place, empty until somebody is installed.
+#[derive(Default)]
+pub(super) struct GuestSlot {
+    guest: Option<Box<dyn Guest>>,
+    /// It may have something to settle.
+    called: bool,
+}
+
+impl GuestSlot {
+    pub(super) fn install(&mut self, guest: Box<dyn Guest>) {
+        self.guest = Some(guest);
+    }
+
+    /// Whether the guest may have something to settle.
+    #[inline]
+    pub(super) fn is_called(&self) -> bool {
+        self.called
+    }
+
+    /// The guest, for a call of the program; it may have something to settle afterwards.
+    ///
+    /// # Panics
+    /// If none was installed.
+    pub(super) fn call(&mut self) -> &mut dyn Guest {
+        self.called = true;
+        &mut **self.guest.as_mut().expect("a guest was installed")
+    }
+
+    /// Lets the guest do what it has left to do; `None` if there is no guest, else whether it did anything.
+    pub(super) fn settle(&mut self, fabric: &mut dyn Fabric) -> Option<bool> {
+        let guest = self.guest.as_mut()?;
+        let progressed = guest.settle(fabric);
+        self.called = !guest.is_settled();
+        Some(progressed)
+    }
+
+    /// The guest, if there is one, which is told of an event.
+    fn called(&mut self) -> Option<&mut dyn Guest> {
+        let guest = self.guest.as_mut()?;
+        self.called = true;
+        Some(&mut **guest)
+    }
+
+    /// A head that is no envelope is the guest's. False if there is no guest.
+    pub(super) fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
+        let guest = self.called();
+        guest.map(|guest| guest.message(from, head, data)).is_some()
+    }
+
+    /// An operation that is none of the engine's has ended.
+    pub(super) fn transfer_completed(
+        &mut self,
+        operation: Operation,
+        result: weft_fabric::Result<()>,
+    ) {
+        if let Some(guest) = self.called() {
+            guest.transfer_completed(operation, result);
+        }
+    }
+
+    pub(super) fn lost(&mut self, peer: Peer, reason: &str) {
+        if let Some(guest) = self.called() {
+            guest.lost(peer, reason);
+        }
+    }
+
+    /// A signal has come; it is the guest's if its key is.
+    pub(super) fn signalled(&mut self, from: Peer, key: SyncKey) {
+        if key.0 & GUEST_KEY == GUEST_KEY
+            && let Some(guest) = self.called()
+        {
+            guest.signalled(from, key);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Consequences of the end of a request: whom it wakes, what it counts for, what it carries out.
+
+use std::sync::Arc;
+
+use weft_fabric::Peer;
+use weft_fiber::Waiter;
+
+use super::protocol::SendMode;
+use super::request_id::RequestId;
+use super::schedule::{CollectiveContext, RunId, Schedule};
+use crate::buffer::Buffer;
+
+/// What else is due when a request ends. Most requests have nothing of it.
+#[derive(Debug, Default)]
+pub(super) struct OnComplete {
+    /// Released by the engine itself when complete (`MPI_Request_free`, buffered sends).
+    pub detached: bool,
+    /// Whether it counts against the buffer of buffered sends, in bytes.
+    pub buffered: usize,
+    /// The collective that it is a transfer of.
+    pub run: Option<RunId>,
+    /// The request that this one carries out, and that ends with it: a persistent one, or the head of
+    /// a pair.
+    pub follower: Option<RequestId>,
+    /// How many requests must end before this one does, which they carry out together; 0 for one.
+    pub pending_parts: u8,
+    /// Who waits for it.
+    pub waiter: Option<Waiter>,
+    /// What a persistent request does each time that it is started.
+    pub persistent: Option<Box<PersistentOperation>>,
+}
+
+/// What to start when a persistent request is started.
+#[derive(Clone, Debug)]
+pub(crate) enum PersistentOperation {
+    /// The arguments of the send; `None` stands for `MPI_PROC_NULL`.
+    Send {
+        mode: SendMode,
+        buffer: Buffer,
+        to: Option<Peer>,
+        tag: i32,
+    },
+    /// The arguments of the receive; `None` stands for `MPI_PROC_NULL`.
+    Receive {
+        buffer: Buffer,
+        from: Option<Option<Peer>>,
+        tag: Option<i32>,
+    },
+    /// A collective, kept to be run again under the number it got when it was made.
+    Collective {
+        schedule: Arc<Schedule>,
+        context: CollectiveContext,
+    },
+}

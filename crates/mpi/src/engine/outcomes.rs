@@ -1,0 +1,237 @@
+//! Outcomes of requests, of one or of a list, as `MPI_Wait` and `MPI_Test` and their families take them
+//! (MPI 5.0, section 3.7).
+//!
+//! A request that has ended is released when its outcome is taken; a persistent one becomes inactive
+//! instead and lives on. `None` in a list stands for `MPI_REQUEST_NULL`. Inactive requests count as
+//! ended, with the empty status.
+
+use super::on_complete::PersistentOperation;
+use super::request::{Phase, Request};
+use super::request_id::RequestId;
+use super::requests::stale;
+use super::status::Status;
+use super::{Engine, Guard, WaitFor};
+use crate::error::{Error, ErrorClass, Result};
+
+/// The list of a caller that waits for all of its requests, and where the ends go. Its functions are called
+/// while the process is in use: to call the process from them panics.
+pub trait RequestList {
+    /// How many places it has.
+    fn len(&self) -> usize;
+    /// Whether it has none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The request at a place; `None` stands for `MPI_REQUEST_NULL`.
+    fn request(&self, place: usize) -> Option<RequestId>;
+    /// Whether anybody wants the statuses, however well all went.
+    fn wants_statuses(&self) -> bool;
+    /// The request at a place has ended. `failed`: some of the list did, so each status says whether
+    /// its operation was one of them. Called for every place once all have ended.
+    fn ended(&mut self, place: usize, status: Option<&Status>, failed: bool);
+}
+
+/// Names with room for all statuses.
+impl RequestList for (&[Option<RequestId>], &mut Vec<Status>) {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn request(&self, place: usize) -> Option<RequestId> {
+        self.0[place]
+    }
+
+    fn wants_statuses(&self) -> bool {
+        true
+    }
+
+    fn ended(&mut self, _place: usize, status: Option<&Status>, _failed: bool) {
+        self.1.push(status.cloned().unwrap_or_else(Status::empty));
+    }
+}
+
+/// Requests by place in the caller's list, with their ends.
+pub type Ended = Vec<(usize, Status)>;
+
+impl Engine {
+    #[inline]
+    pub(super) fn phase(&self, id: RequestId) -> Result<Phase> {
+        if id == RequestId::DONE {
+            return Ok(Phase::Complete);
+        }
+        match self.core.requests.get(id) {
+            Some(slot) => Ok(slot.phase()),
+            None => Err(stale(id)),
+        }
+    }
+
+    /// What an ended request failed with.
+    #[inline]
+    pub(crate) fn error_of(&self, id: RequestId) -> Option<&Error> {
+        self.core.requests.get(id)?.error()
+    }
+
+    /// Takes the outcomes of a list whose requests have all ended.
+    #[inline]
+    pub(crate) fn take_all(
+        &mut self,
+        list: &mut impl RequestList,
+        failure: Option<Error>,
+    ) -> Result<()> {
+        let failed = failure.is_some();
+        let wanted = failed || list.wants_statuses();
+        for place in 0..list.len() {
+            match list.request(place) {
+                None => list.ended(place, None, failed),
+                Some(id) if wanted => {
+                    let status = self.core.requests.take_status(id);
+                    list.ended(place, Some(&status), failed);
+                }
+                Some(id) => {
+                    self.core.requests.retire(id);
+                    list.ended(place, None, failed);
+                }
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// The error of a list, if one of its requests, all ended, has failed.
+    #[cold]
+    pub(crate) fn failure(&self, list: &impl RequestList) -> Option<Error> {
+        let errors: Vec<&Error> = (0..list.len())
+            .filter_map(|place| self.error_of(list.request(place)?))
+            .collect();
+        let first = errors.first()?.text();
+        Some(Error::new(
+            ErrorClass::InStatus,
+            format!(
+                "{} of {} requests failed, the first because {first}; see the error in each status",
+                errors.len(),
+                list.len()
+            ),
+        ))
+    }
+
+    /// Whether a request is not under way: ended, inactive or taken.
+    #[inline]
+    pub(crate) fn is_over(&self, id: RequestId) -> bool {
+        self.core
+            .requests
+            .get(id)
+            .is_none_or(|slot| !slot.is_active())
+    }
+
+    /// Takes what has ended of a list. `Err` if an id is stale.
+    pub(crate) fn take_ended(&mut self, ids: &[Option<RequestId>], most: usize) -> Ended {
+        let mut ended = Vec::new();
+        for (place, id) in ids.iter().enumerate() {
+            let Some(id) = *id else { continue };
+            if self.phase(id).is_ok_and(|phase| phase == Phase::Complete) {
+                ended.push((place, self.core.requests.take_status(id)));
+                if ended.len() == most {
+                    break;
+                }
+            }
+        }
+        ended
+    }
+
+    /// The live requests of a list that are under way or ended, not inactive.
+    pub(crate) fn pending(&self, ids: &[Option<RequestId>]) -> Result<Vec<RequestId>> {
+        let mut pending = Vec::with_capacity(ids.len());
+        for id in ids.iter().flatten() {
+            if self.phase(*id)? != Phase::Inactive {
+                pending.push(*id);
+            }
+        }
+        Ok(pending)
+    }
+}
+
+impl Guard<'_> {
+    /// Waits for one request and takes its outcome.
+    #[inline]
+    pub(crate) fn finish(&mut self, id: RequestId) -> Result<Status> {
+        self.wait_for(WaitFor::Requests(&[id]), |engine| {
+            engine.is_over(id).then_some(())
+        });
+        outcome(self.core.requests.take_status(id))
+    }
+}
+
+impl Engine {
+    /// The error of the standard for a request that is stale.
+    #[inline]
+    pub(crate) fn check_live(&self, id: RequestId) -> Result<()> {
+        self.phase(id).map(drop)
+    }
+
+    /// Whether a request has ended; an error if it is stale.
+    pub(crate) fn has_ended(&self, id: RequestId) -> Result<bool> {
+        self.phase(id).map(|phase| phase != Phase::Active)
+    }
+
+    /// Takes the outcome of an ended request.
+    pub(crate) fn take_outcome(&mut self, id: RequestId) -> Result<Status> {
+        outcome(self.core.requests.take_status(id))
+    }
+}
+
+impl Engine {
+    /// The outcome of a request, which stays; `None` while it is under way.
+    pub(crate) fn peek(&mut self, id: RequestId) -> Result<Option<Status>> {
+        if id == RequestId::DONE {
+            return Ok(Some(Status::empty()));
+        }
+        let slot = self.core.requests.checked(id)?;
+        Ok(match slot.phase() {
+            Phase::Inactive => Some(Status::empty()),
+            Phase::Complete => Some(slot.status()),
+            Phase::Active | Phase::Free => None,
+        })
+    }
+
+    /// Nobody will ask for the outcome of a request: it is released when it ends. Answers what it kept to be started
+    /// again, whose drop may be the program's code: to be dropped when the engine is not held.
+    pub(crate) fn detach(&mut self, id: RequestId) -> Result<Option<Box<PersistentOperation>>> {
+        let slot = self.core.requests.checked(id)?;
+        let on_complete = slot.on_complete_mut();
+        on_complete.detached = true;
+        let operation = on_complete.persistent.take();
+        if !slot.is_active() {
+            self.core.requests.release(id);
+        }
+        Ok(operation)
+    }
+
+    /// The program completes a request of its own.
+    pub(crate) fn complete_general(&mut self, id: RequestId) -> Result<()> {
+        if !self.core.requests.checked(id)?.is_active() {
+            return Err(Error::new(
+                ErrorClass::Request,
+                "the request has been completed before; complete it once",
+            ));
+        }
+        self.core.complete(id);
+        Ok(())
+    }
+
+    /// The communicator's context of a live request.
+    pub(crate) fn context_of(&self, id: RequestId) -> Option<u32> {
+        self.core.requests.get(id).map(Request::context)
+    }
+
+    /// How many requests are live.
+    #[cfg(test)]
+    pub(crate) fn live_requests(&self) -> usize {
+        self.core.requests.live().count()
+    }
+}
+
+fn outcome(mut status: Status) -> Result<Status> {
+    match status.error.take() {
+        None => Ok(status),
+        Some(error) => Err(error),
+    }
+}

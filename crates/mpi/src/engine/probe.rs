@@ -1,0 +1,87 @@
+//! Probes: looking for a message that came before its receive, or for the loss of whoever might send it.
+
+use std::sync::Arc;
+
+use weft_fabric::Peer;
+
+use super::Engine;
+use super::start::pattern;
+use super::status::Outcome;
+use super::unexpected::Unexpected;
+use crate::error::Error;
+use crate::group::Group;
+
+/// What a probe looks for.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    context: u32,
+    from: Option<Peer>,
+    tag: Option<i32>,
+    group: Option<Arc<Group>>,
+}
+
+impl Probe {
+    /// A probe with the arguments of a receive; `None` stands for any.
+    pub(crate) fn new(
+        context: u32,
+        from: Option<Peer>,
+        tag: Option<i32>,
+        group: Option<Arc<Group>>,
+    ) -> Self {
+        Self {
+            context,
+            from,
+            tag,
+            group,
+        }
+    }
+
+    /// The message that a receive would get, which stays.
+    pub(crate) fn peek(&self, engine: &mut Engine) -> Option<Outcome> {
+        let core = &mut engine.core;
+        let pattern = pattern(self.context, self.from, self.tag);
+        let (_, id) = core.matching.peek(pattern)?;
+        core.unexpected.get(id).map(outcome_of)
+    }
+
+    /// The message that a receive would get, for [`Engine::start_matched_receive`].
+    pub(crate) fn take(&self, engine: &mut Engine) -> Option<Unexpected> {
+        let core = &mut engine.core;
+        let pattern = pattern(self.context, self.from, self.tag);
+        let (_, id) = core.matching.take(pattern)?;
+        Some(core.unexpected.take(id))
+    }
+
+    /// The error of the probe, if nobody is left to send such a message, or if one of those who might has been
+    /// lost since `known` were.
+    pub(crate) fn lost(&self, engine: &Engine, known: usize) -> Option<Error> {
+        let lost = &engine.core.lost;
+        if lost.is_empty() {
+            return None;
+        }
+        let group = self.group.as_deref();
+        engine
+            .nobody_sends(self.from, group)
+            .or_else(|| match self.from {
+                Some(_) => None,
+                None => lost.since(known, group),
+            })
+    }
+}
+
+/// What the status of a receive of the message would say.
+pub(crate) fn outcome_of(message: &Unexpected) -> Outcome {
+    Outcome {
+        source: Some(message.from),
+        tag: message.envelope.tag,
+        bytes: message.envelope.size,
+        ..Outcome::default()
+    }
+}
+
+impl Engine {
+    /// How many peers are lost, to ask a probe later who has been lost since.
+    pub(crate) fn lost_peers(&self) -> usize {
+        self.core.lost.len()
+    }
+}

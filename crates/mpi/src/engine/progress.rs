@@ -1,0 +1,386 @@
+//! Progress among threads: the lock of the engine, who drives, and waiting.
+//!
+//! Of those of a rank that wait, one *drives*: it holds the lock, polls, and sleeps on the
+//! fabric's bell when nothing comes. The others are *parked*. Whoever completes a request wakes the
+//! one that waits for it; a driver that has what it came for [calls](super::parked::Parked::call) others to
+//! take over.
+//!
+//! Who waits is a value, a [`Waiter`]: a thread, which parks, or a fiber, whose worker runs others
+//! meanwhile, or the task of an asynchronous executor. A fiber that drives lets the others of its worker
+//! run after each look. Nobody knows when they let it go on, so it *rests* meanwhile and does not drive: it
+//! calls those who wait elsewhere, any of whom may take over, as may whoever comes; and it goes on when it is
+//! back, unless another drives. Those of its own worker need not, as it runs whenever none of them does. Only
+//! when none of them can does it spin, and then its worker sleeps on the fabric's bell, which also ends when a
+//! fiber of it becomes runnable. A thread that drives lets go and lets others
+//! run when it has woken a thread: there may be more of them than cores.
+//!
+//! The driver lets go of the lock whenever another thread asks for it, and while it sleeps.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::thread;
+
+use weft_atomic::FenceMode;
+use weft_atomic::biased::{self, Biased};
+
+use weft_fabric::waiting::{Step, Waiting};
+use weft_fabric::{Bell, Fabric};
+use weft_fiber::{self as fiber, Waiter};
+use weft_sys::{error::keep_errno, futex::Futex, membarrier};
+
+use super::Engine;
+use super::request_id::RequestId;
+
+/// More that wait than this do not let each other run before they sleep: a turn of all of them takes longer
+/// than a wake-up.
+const CROWD: usize = 16;
+
+/// The engine, shared by the threads of a rank.
+pub(crate) struct Shared {
+    engine: Biased<Engine>,
+    futex: Futex,
+    bell: Arc<dyn Bell>,
+    /// Ends the sleep of a worker on the bell.
+    ring: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// Exclusive use of the engine.
+pub(crate) struct Guard<'a> {
+    shared: &'a Shared,
+    engine: Option<biased::Guard<'a, Engine, Futex>>,
+    /// Whether it drives progress.
+    drives: bool,
+}
+
+impl Drop for Guard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let pending = self
+            .engine
+            .as_ref()
+            .is_some_and(|engine| engine.core.callbacks.is_pending());
+        if pending | self.drives {
+            self.end();
+        }
+    }
+}
+
+/// What is waited for.
+#[derive(Clone, Copy)]
+pub(crate) enum WaitFor<'a> {
+    /// These requests.
+    Requests(&'a [RequestId]),
+    /// Anything unexpected (probes), or anything at all.
+    Arrivals,
+}
+
+impl Shared {
+    pub(crate) fn new(fabric: Box<dyn Fabric>) -> Self {
+        let bell = fabric.bell();
+        let mode = if membarrier::register_own().is_available() {
+            FenceMode::Asymmetric
+        } else {
+            FenceMode::Symmetric
+        };
+        Self {
+            engine: Biased::new(Engine::new(fabric), mode),
+            futex: Futex::private(),
+            ring: {
+                let bell = Arc::clone(&bell);
+                Arc::new(move || bell.ring())
+            },
+            bell,
+        }
+    }
+
+    /// Takes the engine.
+    #[inline]
+    pub(crate) fn lock(&self) -> Guard<'_> {
+        Guard {
+            shared: self,
+            engine: Some(self.engine.lock(&self.futex)),
+            drives: false,
+        }
+    }
+}
+
+impl Deref for Guard<'_> {
+    type Target = Engine;
+    #[inline]
+    fn deref(&self) -> &Engine {
+        self.engine.as_ref().expect("held except within `released`")
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Engine {
+        self.engine.as_mut().expect("held except within `released`")
+    }
+}
+
+impl Guard<'_> {
+    /// One look for calls that do not wait, unless another thread looks all the time.
+    pub(crate) fn look(&mut self) {
+        if !self.driven {
+            self.progress();
+        }
+    }
+
+    /// Lets go of the engine while `meanwhile` runs.
+    fn released(&mut self, meanwhile: impl FnOnce()) {
+        self.engine = None;
+        meanwhile();
+        let shared = self.shared;
+        self.engine = Some(shared.engine.lock(&shared.futex));
+    }
+
+    /// Has the program's own code do what is left to it, without the engine.
+    #[cold]
+    fn run_callbacks(&mut self) {
+        while self.core.callbacks.is_pending() {
+            let callbacks = std::mem::take(&mut self.core.callbacks);
+            let mut combined = Vec::new();
+            self.released(|| combined = callbacks.run());
+            for (run, outcome) in combined {
+                self.combined(run, outcome);
+            }
+        }
+    }
+
+    /// The last thing before the engine is let go of.
+    #[cold]
+    fn end(&mut self) {
+        if self.engine.is_none() {
+            return;
+        }
+        if self.drives {
+            // What was waited for has panicked.
+            self.hand_over_progress();
+        }
+        if !thread::panicking() {
+            self.run_callbacks();
+            if self.driven {
+                // What has ended by it may be what the sleeper waits for.
+                self.shared.bell.ring();
+            }
+        }
+    }
+
+    /// Lets one of those who ask for the engine have it.
+    fn hand_over_lock(&mut self) {
+        let futex = &self.shared.futex;
+        self.engine = self.engine.take().map(|engine| engine.hand_over(futex));
+    }
+
+    #[inline]
+    fn is_contended(&self) -> bool {
+        self.engine
+            .as_ref()
+            .is_some_and(biased::Guard::is_contended)
+    }
+
+    /// Makes progress until `ready` has an answer. Looks first, so what is there already costs no wait.
+    #[inline]
+    pub(crate) fn wait_for<T>(
+        &mut self,
+        what: WaitFor<'_>,
+        mut ready: impl FnMut(&mut Engine) -> Option<T>,
+    ) -> T {
+        if let Some(answer) = ready(self) {
+            return answer;
+        }
+        let is_fiber = fiber::is_fiber();
+        let mut wait = || {
+            loop {
+                if self.core.callbacks.is_pending() {
+                    self.run_callbacks();
+                    if let Some(answer) = ready(self) {
+                        return answer;
+                    }
+                }
+                // Each of the two gives up to the other.
+                let answer = if self.may_drive(is_fiber) {
+                    self.drive(is_fiber, &mut ready)
+                } else {
+                    self.wait_parked(what, &mut ready)
+                };
+                if let Some(answer) = answer {
+                    return answer;
+                }
+            }
+        };
+        if is_fiber {
+            // Other fibers run on this thread meanwhile.
+            keep_errno(wait)
+        } else {
+            wait()
+        }
+    }
+
+    /// Whether it is for the caller to drive.
+    #[inline]
+    fn may_drive(&self, is_fiber: bool) -> bool {
+        if self.driven {
+            return false;
+        }
+        let one_rests_here =
+            is_fiber && self.parked.any_rests() && self.parked.rests_at(Waiter::current().worker());
+        !one_rests_here
+    }
+
+    /// Drives progress until `ready` has an answer; `None` if another has taken over, or if the program's own
+    /// code has something to do, which may itself wait for what another one drives.
+    #[inline]
+    fn drive<T>(
+        &mut self,
+        is_fiber: bool,
+        ready: &mut impl FnMut(&mut Engine) -> Option<T>,
+    ) -> Option<T> {
+        (self.driven, self.drives) = (true, true);
+        let mut waiting = Waiting::new();
+        loop {
+            let moved = self.progress();
+            if self.core.callbacks.is_pending() {
+                let answer = ready(self);
+                self.hand_over_progress();
+                return answer;
+            }
+            if moved {
+                waiting.found();
+                if let Some(answer) = ready(self) {
+                    self.hand_over_progress();
+                    return Some(answer);
+                }
+            }
+            if self.core.waiters.take_thread_woken() && !is_fiber {
+                waiting.found();
+                self.released(thread::yield_now);
+                if let Some(answer) = ready(self) {
+                    self.hand_over_progress();
+                    return Some(answer);
+                }
+                continue;
+            }
+            if is_fiber && fiber::others_runnable() {
+                waiting.found();
+                self.rest();
+                if let Some(answer) = ready(self) {
+                    self.hand_over_unless_driven();
+                    return Some(answer);
+                }
+                if self.driven {
+                    return None;
+                }
+                (self.driven, self.drives) = (true, true);
+                continue;
+            }
+            if !moved && waiting.step(&*self.shared.bell) == Step::Sleep {
+                if let Some(answer) = self.sleep(ready) {
+                    self.hand_over_progress();
+                    return Some(answer);
+                }
+                waiting.found();
+            }
+            if self.is_contended() {
+                self.hand_over_lock();
+                if let Some(answer) = ready(self) {
+                    self.hand_over_progress();
+                    return Some(answer);
+                }
+            }
+        }
+    }
+
+    /// Lets the other fibers of the worker run. The driver, a fiber, is none after this.
+    fn rest(&mut self) {
+        (self.driven, self.drives) = (false, false);
+        let worker = Waiter::current().worker();
+        self.parked.call(worker);
+        let Some(worker) = worker else {
+            return;
+        };
+        self.parked.rest(worker);
+        self.released(fiber::yield_in_place);
+        self.parked.end_rest(worker);
+    }
+
+    /// Sleeps on the bell, unless something has come after all.
+    #[cold]
+    fn sleep<T>(&mut self, ready: &mut impl FnMut(&mut Engine) -> Option<T>) -> Option<T> {
+        self.end_mismatched_collectives();
+        let bell = Arc::clone(&self.shared.bell);
+        let ticket = bell.prepare();
+        if self.progress() || self.is_contended() || self.core.callbacks.is_pending() {
+            bell.cancel(ticket);
+            return ready(self);
+        }
+        if let Some(answer) = ready(self) {
+            bell.cancel(ticket);
+            return Some(answer);
+        }
+        let ring = Arc::clone(&self.shared.ring);
+        self.released(|| {
+            if !fiber::sleep_elsewhere(&ring, || bell.wait(ticket, None)) {
+                bell.cancel(ticket);
+            }
+        });
+        self.progress();
+        ready(self)
+    }
+
+    /// The driver has what it came for: another who waits takes over. Not only one of its own worker: nobody
+    /// knows when the caller lets that run.
+    #[inline]
+    fn hand_over_progress(&mut self) {
+        (self.driven, self.drives) = (false, false);
+        self.parked.call(None);
+    }
+
+    /// Whoever does not drive has what it came for; it may be the one that was called.
+    fn hand_over_unless_driven(&mut self) {
+        if !self.driven {
+            self.hand_over_progress();
+        }
+    }
+
+    /// Waits while another drives; `None` when nobody does.
+    #[cold]
+    fn wait_parked<T>(
+        &mut self,
+        what: WaitFor<'_>,
+        ready: &mut impl FnMut(&mut Engine) -> Option<T>,
+    ) -> Option<T> {
+        let me = Waiter::current();
+        let is_fiber = !me.is_thread();
+        loop {
+            if let Some(answer) = ready(self) {
+                self.hand_over_unless_driven();
+                return Some(answer);
+            }
+            if self.may_drive(is_fiber) {
+                return None;
+            }
+            self.register(what, &me);
+            let index = self.parked.push(me.clone());
+            let park = if self.parked.len() <= CROWD {
+                fiber::park
+            } else {
+                fiber::park_at_once
+            };
+            self.released(park);
+            self.parked.remove(index);
+        }
+    }
+
+    fn register(&mut self, what: WaitFor<'_>, me: &Waiter) {
+        match what {
+            WaitFor::Requests(ids) => {
+                for &id in ids {
+                    self.await_end(id, me.clone());
+                }
+            }
+            WaitFor::Arrivals => self.core.waiters.await_arrival(me.clone()),
+        }
+    }
+}

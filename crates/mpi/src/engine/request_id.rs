@@ -1,0 +1,55 @@
+//! Names of requests: an index in the engine's table with a generation, so that a stale one is noticed.
+
+/// Name of a request: index in the table and generation of its slot.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RequestId {
+    index: u32,
+    generation: u32,
+}
+
+impl RequestId {
+    /// A send that had ended when the call returned. It has no slot, its outcome is the empty status,
+    /// and it may be taken any number of times.
+    pub const DONE: Self = Self {
+        index: (1 << 22) - 1,
+        generation: 0,
+    };
+    /// No request at all.
+    pub(crate) const NONE: Self = Self {
+        index: u32::MAX,
+        generation: 0,
+    };
+    /// How many bits a generation has: as many as leave 22 for the index in a handle that converts to
+    /// a C integer and back.
+    pub const GENERATION_BITS: u32 = 7;
+
+    /// A name from its parts; the generation is cut to its bits.
+    #[must_use]
+    #[inline]
+    pub const fn new(index: u32, generation: u32) -> Self {
+        Self {
+            index,
+            generation: generation & ((1 << Self::GENERATION_BITS) - 1),
+        }
+    }
+
+    /// The name that the index has after this one.
+    #[inline]
+    pub(super) const fn next(self) -> Self {
+        Self::new(self.index, self.generation.wrapping_add(1))
+    }
+
+    /// Index in the table.
+    #[must_use]
+    #[inline]
+    pub const fn index(self) -> u32 {
+        self.index
+    }
+
+    /// Generation of the slot.
+    #[must_use]
+    #[inline]
+    pub const fn generation(self) -> u32 {
+        self.generation
+    }
+}

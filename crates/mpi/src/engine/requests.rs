@@ -1,0 +1,221 @@
+//! Table of requests: slots that are used again, each under a name that moves on when it is released.
+
+use std::mem::replace;
+use std::sync::Arc;
+
+use super::request::{Phase, Request, Work};
+use super::request_id::RequestId;
+use super::status::Status;
+use crate::error::{Error, ErrorClass, Result};
+use crate::group::Group;
+
+/// No slot.
+const NO_SLOT: u32 = u32::MAX;
+
+/// The next slot of a table with so many. That of [`RequestId::DONE`] is never given out.
+const fn next_index(slots: usize) -> usize {
+    slots + (slots == RequestId::DONE.index() as usize) as usize
+}
+
+/// The table of requests. Slots are reused; a slot's generation moves on when it is released.
+#[derive(Debug)]
+pub(super) struct Requests {
+    slots: Vec<Request>,
+    /// The first of a chain of free slots.
+    free: u32,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: NO_SLOT,
+        }
+    }
+}
+
+/// Requests that a rank may have at once: the names that a handle has, less some that steps of
+/// collectives may need.
+const LIMIT: usize = if cfg!(test) {
+    1 << 16
+} else {
+    u32::MAX as usize - (1 << 16)
+};
+
+#[cold]
+fn full() -> Error {
+    Error::new(
+        ErrorClass::NoMem,
+        format!(
+            "{LIMIT} requests of this rank are live at once, and no more can be named; complete or free some first"
+        ),
+    )
+}
+
+impl Requests {
+    /// A new active request.
+    #[inline]
+    pub(super) fn insert(
+        &mut self,
+        context: u32,
+        group: Option<Arc<Group>>,
+        work: Work,
+    ) -> RequestId {
+        if self.free == NO_SLOT {
+            self.grow();
+        }
+        let index = self.free;
+        let slot = &mut self.slots[index as usize];
+        self.free = slot.occupy(context, group, work);
+        RequestId::new(index, slot.generation())
+    }
+
+    /// Whether a call of the user may make another request.
+    ///
+    /// # Errors
+    /// `NoMem` if all names that a handle has are in use, but for those kept for the steps of
+    /// collectives that are under way.
+    #[inline]
+    pub(super) fn check_room(&self) -> Result<()> {
+        if self.free == NO_SLOT && self.slots.len() >= LIMIT {
+            return Err(full());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let index = next_index(self.slots.len());
+        self.slots
+            .resize_with(index + 1, || Request::vacant(NO_SLOT));
+        self.free = u32::try_from(index)
+            .ok()
+            .filter(|index| *index < NO_SLOT)
+            .expect("memory ends before four thousand million requests");
+    }
+
+    /// The request of that name, if it is live.
+    #[inline]
+    pub(super) fn get(&self, id: RequestId) -> Option<&Request> {
+        let slot = self.slots.get(id.index() as usize)?;
+        (slot.generation() == id.generation() && slot.phase() != Phase::Free).then_some(slot)
+    }
+
+    /// The request of that name, if it is live.
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: RequestId) -> Option<&mut Request> {
+        let slot = self.slots.get_mut(id.index() as usize)?;
+        (slot.generation() == id.generation() && slot.phase() != Phase::Free).then_some(slot)
+    }
+
+    /// The request of that name, or the error of the standard.
+    pub(super) fn checked(&mut self, id: RequestId) -> Result<&mut Request> {
+        self.get_mut(id).ok_or_else(|| stale(id))
+    }
+
+    /// Gives a slot back.
+    #[inline]
+    pub(super) fn release(&mut self, id: RequestId) {
+        let Some(slot) = self.get_mut(id) else { return };
+        slot.vacate(id.next().generation());
+        let next = replace(&mut self.free, id.index());
+        self.slots[id.index() as usize].chain(next);
+    }
+
+    /// The outcome of an ended request has been taken, or nobody wants it: the slot is given back, or waits to be
+    /// started again.
+    #[inline]
+    pub(super) fn retire(&mut self, id: RequestId) {
+        let Some(slot) = self.get_mut(id) else { return };
+        if slot.is_persistent() {
+            slot.make_inactive();
+        } else {
+            self.release(id);
+        }
+    }
+
+    /// Takes the outcome of an ended request; the empty status of one that is inactive, or that was taken before.
+    #[inline]
+    pub(super) fn take_status(&mut self, id: RequestId) -> Status {
+        let Some(slot) = self.get_mut(id) else {
+            return Status::empty();
+        };
+        if slot.phase() == Phase::Inactive {
+            return Status::empty();
+        }
+        let status = slot.status();
+        self.retire(id);
+        status
+    }
+
+    /// All live requests, for reports.
+    pub(super) fn live(&self) -> impl Iterator<Item = (RequestId, &Request)> {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.phase() != Phase::Free)
+            .map(|(index, slot)| (RequestId::new(index as u32, slot.generation()), slot))
+    }
+}
+
+#[cold]
+pub(super) fn stale(id: RequestId) -> Error {
+    Error::new(
+        ErrorClass::Request,
+        format!(
+            "request {}.{} is not live: it was completed or freed before; set the handle to MPI_REQUEST_NULL after its end",
+            id.index(),
+            id.generation()
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_request_has_the_name_of_one_that_has_ended() {
+        let done = RequestId::DONE.index() as usize;
+        assert_eq!([0, 1, done - 1].map(next_index), [0, 1, done - 1]);
+        assert_eq!([done, done + 2].map(next_index), [done + 1, done + 2]);
+    }
+
+    #[test]
+    fn a_stale_name_is_noticed() {
+        let mut requests = Requests::default();
+        let first = requests.insert(0, None, Work::Nothing);
+        requests.release(first);
+        let second = requests.insert(0, None, Work::Nothing);
+        assert_eq!(first.index(), second.index(), "slots are reused");
+        assert!(requests.get(first).is_none());
+        assert!(requests.get(second).is_some());
+        requests.release(first);
+        assert!(
+            requests.get(second).is_some(),
+            "a stale release has no effect"
+        );
+        assert_eq!(
+            requests.checked(first).unwrap_err().class(),
+            ErrorClass::Request
+        );
+    }
+
+    /// The names of a handle come to an end before the memory does: the next call is refused.
+    #[test]
+    fn requests_beyond_their_names_are_refused() {
+        let mut requests = Requests::default();
+        let all: Vec<_> = (0..LIMIT)
+            .map(|_| {
+                assert!(requests.check_room().is_ok());
+                requests.insert(0, None, Work::Nothing)
+            })
+            .collect();
+        let class = requests.check_room().unwrap_err().class();
+        assert_eq!(class, ErrorClass::NoMem);
+        requests.insert(0, None, Work::Nothing); // a step of a collective
+        assert!(requests.check_room().is_err());
+        requests.release(all[7]);
+        assert!(requests.check_room().is_ok(), "what is free is used again");
+    }
+}

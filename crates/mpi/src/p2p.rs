@@ -1,0 +1,51 @@
+//! Point-to-point communication (MPI 5.0, chapter 3): what callers see of the engine.
+
+mod buffered;
+mod completion;
+pub mod future;
+mod pair;
+mod persistent;
+mod probe;
+mod receive;
+mod send;
+
+pub use crate::engine::{Ended, RequestList, SendMode};
+pub use probe::Message;
+
+/// Whom to send to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// `MPI_PROC_NULL`: nobody.
+    Null,
+    /// A rank of the communicator (of the remote group, for an intercommunicator).
+    Rank(u32),
+}
+
+/// Whom to receive from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// `MPI_PROC_NULL`: nobody.
+    Null,
+    /// `MPI_ANY_SOURCE`.
+    Any,
+    /// A rank of the communicator (of the remote group, for an intercommunicator).
+    Rank(u32),
+}
+
+/// Which tag to receive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TagPattern {
+    /// `MPI_ANY_TAG`.
+    Any,
+    /// This one.
+    Exact(i32),
+}
+
+impl TagPattern {
+    pub(crate) fn exact(self) -> Option<i32> {
+        match self {
+            Self::Any => None,
+            Self::Exact(tag) => Some(tag),
+        }
+    }
+}

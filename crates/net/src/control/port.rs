@@ -1,0 +1,201 @@
+//! Control port: a component's side of its control page. What it has followed, what it has counted.
+
+use std::io;
+
+use super::orders::{NewRegion, Orders, Reattachment, Received};
+use super::page::{ControlPage, Counters};
+use crate::policy::Choice;
+
+/// A component's side of its control page.
+pub struct ControlPort {
+    page: ControlPage,
+    /// The port of the page at which its own port 0 stands.
+    first: usize,
+    seen: u64,
+    generations: Vec<u32>,
+    /// Where memory comes from; `None` for a component that is never given other memory.
+    orders: Option<Orders>,
+    /// Regions that came and were not asked for yet.
+    regions: Vec<NewRegion>,
+    /// How often the policy had been changed when it was last asked for.
+    policy_version: u64,
+    /// By port.
+    counters: Vec<Counters>,
+    reported: Vec<Counters>,
+}
+
+impl ControlPort {
+    /// Of a component whose ports are of these generations.
+    #[must_use]
+    pub fn new(page: ControlPage, generations: Vec<u32>, orders: Option<Orders>) -> Self {
+        Self::at(page, 0, generations, orders)
+    }
+
+    /// Of a component whose ports are those of the page from `first` on.
+    #[must_use]
+    pub fn at(
+        page: ControlPage,
+        first: usize,
+        generations: Vec<u32>,
+        orders: Option<Orders>,
+    ) -> Self {
+        let ports = first..first + generations.len();
+        // Counters go on where a predecessor was when it died.
+        let counters: Vec<Counters> = ports.map(|port| page.counters(port)).collect();
+        Self {
+            // What was ordered since the generations were granted is looked for in the first step.
+            seen: page.changes().wrapping_sub(1),
+            generations,
+            first,
+            orders,
+            regions: Vec::new(),
+            // Whatever stands there is asked for in the first step too.
+            policy_version: 0,
+            reported: counters.clone(),
+            counters,
+            page,
+        }
+    }
+
+    /// Whether orders have changed since they were last followed.
+    #[inline]
+    #[must_use]
+    pub(crate) fn is_changed(&self) -> bool {
+        self.page.changes() != self.seen
+    }
+
+    /// The ports whose channel has changed, each with what it is now; to be called when
+    /// [`is_changed`](Self::is_changed), and [`followed`](Self::followed) after it.
+    ///
+    /// # Errors
+    /// If what came with an order is not what it should be: this component cannot go on.
+    pub(crate) fn reattachments(&mut self) -> io::Result<Vec<Reattachment>> {
+        // The page first: what came with the generations that stand there was sent before.
+        let mut reattachments: Vec<Reattachment> = (0..self.generations.len())
+            .map(|port| Reattachment::new(port, self.page.generation(self.first + port)))
+            .collect();
+        for received in self.orders.iter_mut().flat_map(Orders::take) {
+            match received? {
+                Received::Channel(port, channel) => {
+                    // A successor finds what was sent before it was granted the same or newer.
+                    if let Some(reattachment) = reattachments.get_mut(port)
+                        && channel.is_newer_than(self.generations[port])
+                    {
+                        reattachment.replace(channel);
+                    }
+                }
+                Received::Region(region) => self.regions.push(region),
+            }
+        }
+        reattachments.retain(|reattachment| {
+            let known = &mut self.generations[reattachment.port()];
+            std::mem::replace(known, reattachment.generation()) != reattachment.generation()
+        });
+        Ok(reattachments)
+    }
+
+    /// Regions in the place of others, which came along with the last [`reattachments`](Self::reattachments).
+    pub(crate) fn regions(&mut self) -> Vec<NewRegion> {
+        std::mem::take(&mut self.regions)
+    }
+
+    /// The policy, if it was changed since it was last asked for.
+    pub(crate) fn new_policy(&mut self) -> Option<Choice> {
+        let version = self.page.policy_version();
+        if std::mem::replace(&mut self.policy_version, version) == version {
+            return None;
+        }
+        Some(self.page.policy())
+    }
+
+    /// How often orders have changed, to be asked before they are followed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.page.changes()
+    }
+
+    /// The orders have been followed, as of `changes` read before.
+    ///
+    /// Not if one of them could not be: nobody must believe that the old memory is let go of.
+    pub(crate) fn followed(&mut self, changes: u64, result: io::Result<()>) {
+        self.seen = changes;
+        if let Err(error) = result {
+            self.page.fail(error);
+        }
+        if self.page.failure().is_none() {
+            self.page.acknowledge(changes);
+        }
+    }
+
+    /// The counters of each port, to be counted on.
+    #[inline]
+    pub(crate) fn counters(&mut self) -> &mut [Counters] {
+        &mut self.counters
+    }
+
+    /// Reports what was counted, where it differs from what the page shows.
+    #[inline]
+    pub(crate) fn report(&mut self) {
+        for (port, counters) in self.counters.iter().enumerate() {
+            if self.reported[port] != *counters {
+                self.page.show(self.first + port, counters);
+                self.reported[port] = *counters;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::page::PORTS;
+    use super::*;
+    use crate::policy::Order;
+
+    #[test]
+    fn orders_and_counters_pass() {
+        let file = ControlPage::create("weft-test").expect("memory files exist here");
+        let descriptor = file
+            .share()
+            .expect("descriptors are left")
+            .into_descriptor();
+        let broker = ControlPage::adopt(file.into_descriptor()).expect("maps");
+        let page = ControlPage::adopt(descriptor).expect("maps");
+        let mut port = ControlPort::new(page.clone(), vec![0; PORTS], None);
+        assert!(port.is_changed(), "a successor looks at once");
+        let changes = page.changes();
+        assert!(port.reattachments().expect("no message").is_empty());
+        port.followed(changes, Ok(()));
+        assert!(!port.is_changed());
+        let choice = Choice {
+            order: Order::Weighted,
+            weights: (0..64).map(|client| client + 1).collect(),
+            levels: vec![3; 64],
+            limits: vec![1_000_000_000_000; 64],
+            bound: 7,
+        };
+        broker.set_policy(&choice);
+        broker.set_generation(PORTS - 1, 9);
+        broker.announce();
+        assert!(port.is_changed());
+        let changes = page.changes();
+        let reattachments = port.reattachments().expect("no message");
+        assert_eq!(reattachments.len(), 1);
+        assert_eq!(
+            (reattachments[0].port(), reattachments[0].generation()),
+            (PORTS - 1, 9)
+        );
+        assert_eq!(port.new_policy(), Some(choice));
+        assert_eq!(port.new_policy(), None, "it was asked for");
+        assert_ne!(broker.acknowledged(), broker.changes());
+        port.followed(changes, Ok(()));
+        assert_eq!(broker.acknowledged(), broker.changes());
+        broker.announce();
+        let failed = Err(io::Error::other("no memory"));
+        port.followed(broker.changes(), failed);
+        assert_ne!(broker.acknowledged(), broker.changes(), "it failed");
+        assert!(page.failure().is_some());
+        port.counters()[PORTS - 1].bytes = 77;
+        port.report();
+        assert_eq!(broker.counters(PORTS - 1).bytes, 77);
+        assert_eq!(broker.counters(0), Counters::default());
+    }
+}

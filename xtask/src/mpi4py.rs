@@ -1,0 +1,118 @@
+//! `cargo xtask mpi4py`: builds mpi4py from source with Weft's `mpicc` and runs its own tests under
+//! Weft's `mpiexec`.
+//!
+//! All test files of one number of ranks run in one job. A job is ended after a file with failures,
+//! when no rank goes on, and when a rank dies; what is left then runs in a new job, because a failed
+//! test may leave messages behind that later tests would trip over. A test that stands still or dies is
+//! left out of the new job, which goes on with the same file, so one run names all failures.
+
+mod installation;
+mod job;
+mod lists;
+#[path = "../../tests/launch/network.rs"]
+mod network;
+mod record;
+mod session;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::dist::{self, target};
+use crate::rooms::root;
+use installation::{Installation, Mpi};
+use lists::Lists;
+use network::Network;
+use session::Session;
+
+/// What to run against what.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Numbers of ranks.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,3,4")]
+    ranks: Vec<u32>,
+    /// Only test files whose name contains one of these.
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    only: Vec<String>,
+    /// All files and tests of the suite, also those that are excluded.
+    #[arg(long)]
+    everything: bool,
+    /// The MPI under test. Default: this tree, built in release and laid out.
+    #[arg(long, value_name = "DIR")]
+    prefix: Option<PathBuf>,
+    /// Its compiler wrapper, if it is not in the prefix's bin.
+    #[arg(long, value_name = "PATH")]
+    mpicc: Option<PathBuf>,
+    /// Its launcher, if it is not in the prefix's bin.
+    #[arg(long, value_name = "PATH")]
+    mpiexec: Option<PathBuf>,
+    /// Over what ranks of one host talk: tcp, as `mpiexec --fabric` says.
+    #[arg(long, value_name = "FABRIC")]
+    fabric: Option<String>,
+    /// On so many hosts, network namespaces that are made for it (needs the right to).
+    #[arg(long, value_name = "COUNT")]
+    hosts: Option<usize>,
+    /// Seconds that one test may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    test_limit: u64,
+    /// Seconds that one job over many files may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    limit: u64,
+}
+
+/// Builds, runs, and sums up.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let root = root()?;
+    let prefix = match &arguments.prefix {
+        Some(prefix) => prefix.clone(),
+        None => dist::lay_out(None)?,
+    };
+    let mpi = Mpi::at(
+        &prefix,
+        arguments.mpicc.as_deref(),
+        arguments.mpiexec.as_deref(),
+    )?;
+    let mut installation = Installation::prepare(&target(&root).join("mpi4py"), mpi)?;
+    if let Some(fabric) = &arguments.fabric {
+        installation.place.options = vec!["--fabric".into(), fabric.clone()];
+    }
+    if let Some(count) = arguments.hosts {
+        let network = Network::new(count);
+        installation.place.network = Some(network.context("no hosts can be made here")?);
+    }
+    let library = installation.library()?;
+    println!("mpi4py on {library}");
+    if arguments.prefix.is_none() && !library.starts_with("Weft") {
+        bail!("mpi4py was to be tested on Weft, but runs on {library}");
+    }
+    let folder = root.join("tests/mpi4py");
+    let mut lists = Lists::read(&folder, &installation.suite, &root.join("docs/coverage.md"))?;
+    if arguments.everything {
+        lists = lists.everything(&installation.suite)?;
+    }
+    if !arguments.only.is_empty() {
+        lists.files.retain(|file| {
+            arguments
+                .only
+                .iter()
+                .any(|part| file.contains(part.as_str()))
+        });
+        if lists.files.is_empty() {
+            bail!(
+                "no included test file has {} in its name",
+                arguments.only.join(" or ")
+            );
+        }
+    }
+    let program = folder.join("run.py");
+    let mut session = Session::new(arguments, &installation, &lists, &program);
+    let begun = Instant::now();
+    for &ranks in &arguments.ranks {
+        if arguments.only.is_empty() {
+            session.bench(ranks)?;
+        }
+        session.suite(ranks)?;
+    }
+    session.sum_up(begun.elapsed())
+}

@@ -47,16 +47,16 @@ use weft_sys::socket::{NotAccepted, is_exhausted};
 
 use crate::card::{Card, Offer};
 use crate::config::Config;
-use crate::link::{Failure, Found, Link, Read};
+use crate::link::{Failure, Link};
 use crate::network::{EventSource, Network, Poller, Stream};
 use crate::peers::Peers;
 use crate::session::life::{Broke, Unreachable};
 use crate::session::{Sent, Session};
-use crate::wire::{self, FrameKind, Header};
+use crate::wire::{self, FrameKind};
 use addresses::Addresses;
-use candidates::{Call, Candidate, Candidates, Stage};
+use candidates::{Call, Candidate, Candidates, Happened, Said, Stage};
 use dial::Dials;
-use handshake::{Advance, Authenticating, Identity};
+use handshake::Identity;
 use listeners::Listeners;
 use select::Present;
 
@@ -381,87 +381,73 @@ impl<N: Network> Connector<N> {
 
     // What happens to a candidate.
 
+    /// Watches a new one. One that cannot be watched is dropped.
     fn watch(&mut self, number: u32, room: bool) {
-        let Some(candidate) = self.candidates.get(number) else {
-            return;
-        };
         let source = EventSource::Candidate(number);
-        let watched = match &candidate.stage {
+        let watched = self.candidates.get(number).map(|one| match &one.stage {
             Stage::Connecting(socket) => self.bell.watch(socket, source, room),
             Stage::Authenticating(it) => self.bell.watch(it.socket(), source, room),
             Stage::Waiting(link) => link.watch(&*self.bell, source, room),
-        };
-        if watched.is_err() {
+        });
+        if let Some(Err(_)) = watched {
             self.candidates.take(number);
+        }
+    }
+
+    /// Watches one whose handshake is under way for room to send, or no more.
+    fn rewatch(&self, number: u32, room: bool) {
+        if let Some(one) = self.candidates.get(number)
+            && let Stage::Authenticating(it) = &one.stage
+        {
+            let source = EventSource::Candidate(number);
+            let _ = self.bell.rewatch(it.socket(), source, room);
         }
     }
 
     /// Something has happened to a candidate.
     pub fn attend(&mut self, number: u32, peers: &mut Peers<N>) {
-        let Some(Candidate { call, stage }) = self.candidates.take(number) else {
+        let Some(candidate) = self.candidates.take(number) else {
             return;
         };
-        match stage {
-            Stage::Connecting(socket) => self.attend_connecting((number, call), socket, peers),
-            Stage::Authenticating(it) => self.attend_authenticating((number, call), it, peers),
-            Stage::Waiting(link) => self.attend_waiting((number, call), link, peers),
-        }
-    }
-
-    fn attend_connecting(
-        &mut self,
-        (number, call): (u32, Call),
-        socket: N::Stream,
-        peers: &mut Peers<N>,
-    ) {
-        let (Some(peer), Some(offer)) = (call.peer, call.offer) else {
-            return;
-        };
-        match socket.is_connected() {
-            Ok(true) => {}
-            Ok(false) => {
-                let stage = Stage::Connecting(socket);
-                self.candidates.put_back(number, call, stage);
-                return;
-            }
-            Err(error) => {
-                self.progressed += 1;
-                self.failed((peer, offer), &call.address, &error, peers);
-                return;
-            }
-        }
-        self.progressed += 1;
-        let generation = peers.get(peer).map_or(0, Session::generation);
-        let it = self.identity.initiator(socket, peer, generation);
-        self.attend_authenticating((number, call), it, peers);
-    }
-
-    fn attend_authenticating(
-        &mut self,
-        (number, call): (u32, Call),
-        mut it: Authenticating<N::Stream>,
-        peers: &mut Peers<N>,
-    ) {
-        match it.advance(&mut self.progressed) {
-            Advance::Done(channel) => {
-                self.authenticated((number, call), it.into_socket(), *channel, peers);
-            }
-            Advance::Pending { blocked, rewatch } => {
-                if rewatch {
-                    let source = EventSource::Candidate(number);
-                    let _ = self.bell.rewatch(it.socket(), source, blocked);
+        let generation = |peer| peers.get(peer).map_or(0, Session::generation);
+        let happened = candidate.step(&self.identity, generation, &mut self.progressed);
+        match happened {
+            Happened::Nothing { candidate, watch } => {
+                self.candidates.put_back(number, candidate);
+                if let Some(room) = watch {
+                    self.rewatch(number, room);
                 }
-                let stage = Stage::Authenticating(it);
-                self.candidates.put_back(number, call, stage);
             }
-            Advance::Refused(refusal) => {
-                self.progressed += 1;
-                match call.peer.zip(call.offer) {
-                    Some(dialled) => {
-                        self.note_failure(dialled, format!("{}: {refusal}", call.address));
-                    }
-                    None => self.refusals.count(refusal),
+            Happened::Failed(call, error) => {
+                if let Some(dialled) = call.dialled_address() {
+                    self.failed(dialled, &call.address, &error, peers);
                 }
+            }
+            Happened::Refused(call, refusal) => match call.dialled_address() {
+                Some(dialled) => {
+                    self.note_failure(dialled, format!("{}: {refusal}", call.address));
+                }
+                None => self.refusals.count(refusal),
+            },
+            Happened::Authenticated(call, socket, channel) => {
+                self.authenticated((number, call), socket, *channel, peers);
+            }
+            Happened::Closed(call) => {
+                // The other side has taken another one, or is gone; whoever needs one calls again.
+                if let Some(dialled) = call.dialled_address() {
+                    let text = format!("{}: closed by the other side", call.address);
+                    self.note_failure(dialled, text);
+                }
+                self.missed(call.peer, peers);
+            }
+            Happened::Said(call, link, said) => {
+                let peer = call.peer;
+                self.said((number, call), link, said, peers);
+                self.missed(peer, peers);
+            }
+            Happened::Malformed(call) => {
+                self.refusals.count(Refusal::Malformed);
+                self.missed(call.peer, peers);
             }
         }
     }
@@ -474,7 +460,7 @@ impl<N: Network> Connector<N> {
         channel: Channel,
         peers: &mut Peers<N>,
     ) {
-        let dialled = call.peer.zip(call.offer);
+        let dialled = call.dialled_address();
         let expected = dialled.map(|(peer, _)| peer);
         let Some(hello) = self.identity.check(&channel.hello, expected) else {
             // A member, but not the one: an address that means another process here.
@@ -509,11 +495,11 @@ impl<N: Network> Connector<N> {
                 let generation = peers.get(peer).map_or(0, Session::generation);
                 link.set_urgent(wire::uncounted(FrameKind::Resume, generation, 0));
             }
-            self.candidates.put_back(number, call, Stage::Waiting(link));
+            self.wait(number, call, link);
             self.flush(number, peers);
             return;
         }
-        self.candidates.put_back(number, call, Stage::Waiting(link));
+        self.wait(number, call, link);
         self.decide(peer, peers);
     }
 
@@ -549,55 +535,34 @@ impl<N: Network> Connector<N> {
         }
     }
 
-    /// Something has come on a connection that waits to be taken.
-    fn attend_waiting(
+    /// A frame has come on a connection that waits to be taken.
+    fn said(
         &mut self,
         (number, mut call): (u32, Call),
-        mut link: Box<Link<N::Stream>>,
+        link: Box<Link<N::Stream>>,
+        said: Said,
         peers: &mut Peers<N>,
     ) {
         let Some(peer) = call.peer else {
             return;
         };
-        match link.read() {
-            Ok(Read::Nothing) => {}
-            Ok(Read::Some { .. }) => self.progressed += 1,
-            Ok(Read::Closed) | Err(_) => {
-                // The other side has taken another one, or is gone; whoever needs one calls again.
-                self.progressed += 1;
-                if let Some(offer) = call.offer {
-                    let text = format!("{}: closed by the other side", call.address);
-                    self.note_failure((peer, offer), text);
-                }
-                self.missed(Some(peer), peers);
-                return;
+        match said.kind {
+            FrameKind::Resume if self.decides(peer) && call.generation.is_none() => {
+                call.generation = Some(said.generation);
+                self.wait(number, call, link);
+                self.decide(peer, peers);
             }
+            FrameKind::Select if !self.decides(peer) => {
+                self.resume(peer, (link, call.offer), said, peers);
+            }
+            _ => self.refusals.count(Refusal::Malformed),
         }
-        match link.next() {
-            Ok(Found::Nothing) => {
-                self.candidates.put_back(number, call, Stage::Waiting(link));
-            }
-            Ok(Found::Frame(header)) => {
-                let generation = wire::generation(link.body(&header));
-                link.consume(&header);
-                match header.kind {
-                    FrameKind::Resume if self.decides(peer) && call.generation.is_none() => {
-                        call.generation = Some(generation);
-                        self.candidates.put_back(number, call, Stage::Waiting(link));
-                        self.decide(peer, peers);
-                    }
-                    FrameKind::Select if !self.decides(peer) => {
-                        self.resume(peer, (link, call.offer), (generation, &header), peers);
-                    }
-                    _ => self.refusals.count(Refusal::Malformed),
-                }
-                self.missed(Some(peer), peers);
-            }
-            _ => {
-                self.refusals.count(Refusal::Malformed);
-                self.missed(Some(peer), peers);
-            }
-        }
+    }
+
+    /// The candidate waits for the decider, or as its spare.
+    fn wait(&mut self, number: u32, call: Call, link: Box<Link<N::Stream>>) {
+        let stage = Stage::Waiting(link);
+        self.candidates.put_back(number, Candidate { call, stage });
     }
 
     // What happens to the connection with a peer.
@@ -635,17 +600,17 @@ impl<N: Network> Connector<N> {
         &mut self,
         peer: u32,
         (link, offer): (Box<Link<N::Stream>>, Option<usize>),
-        (generation, header): (u32, &Header),
+        said: Said,
         peers: &mut Peers<N>,
     ) {
         peers.disconnect(peer);
         let Some(session) = peers.get(peer) else {
             return;
         };
-        if session.has_left() || generation <= session.generation() {
+        if session.has_left() || said.generation <= session.generation() {
             return;
         }
-        match peers.resume(peer, link, offer, (generation, header.processed)) {
+        match peers.resume(peer, link, offer, (said.generation, said.processed)) {
             Ok(true) => {
                 self.settle(peer);
                 self.pump(peer, peers);

@@ -5,16 +5,21 @@
 //!   accepted ───────────────► Authenticating ─►
 //! ```
 //!
-//! A candidate is [taken](Candidates::take) out while something happens to it, and put [back](Candidates::put_back)
+//! What comes on a candidate is read here, and what follows is decided by the connector: a candidate says what
+//! has [happened](Happened) to it. It is [taken](Candidates::take) out while something happens to it, and put [back](Candidates::put_back)
 //! under its number if it stays.
 //!
 //! Those that are dialled, or have proved the key, are *expected*. The others are unauthenticated: the job does not
 //! look more often, and so does not become slower, because they are there.
 
-use weft_secure::{EvictionPolicy, Source};
+use std::io;
 
-use super::handshake::Authenticating;
-use crate::link::Link;
+use weft_secure::{Channel, EvictionPolicy, Refusal, Source};
+
+use super::handshake::{Advance, Authenticating, Identity};
+use crate::link::{Found, Link, Read};
+use crate::network::Stream;
+use crate::wire::{self, FrameKind};
 
 /// A connection that is not chosen yet.
 pub struct Candidate<S> {
@@ -54,6 +59,11 @@ impl Call {
             until: u64::MAX,
             address,
         }
+    }
+
+    /// The peer and the address that were dialled; `None`: it was accepted.
+    pub fn dialled_address(&self) -> Option<(u32, usize)> {
+        self.peer.zip(self.offer)
     }
 
     /// Somebody has called, who is to prove the key until then.
@@ -97,6 +107,128 @@ impl<S> Candidate<S> {
     /// Whether it was dialled to this peer and is not answered.
     pub fn is_connecting_to(&self, peer: u32) -> bool {
         self.call.peer == Some(peer) && matches!(self.stage, Stage::Connecting(_))
+    }
+}
+
+/// What has happened to a candidate. Unless it goes on, or is handed out, it is dropped.
+#[must_use]
+pub enum Happened<S> {
+    /// Nothing that concerns others: it is to be [put back](Candidates::put_back). `watch`: for room or not, if
+    /// that is to be said anew.
+    Nothing {
+        candidate: Candidate<S>,
+        watch: Option<bool>,
+    },
+    /// The address that was dialled does not work.
+    Failed(Call, io::Error),
+    /// The handshake has failed.
+    Refused(Call, Refusal),
+    /// The other side has proved the key, on this stream.
+    Authenticated(Call, S, Box<Channel>),
+    /// It has waited, and the other side has closed it.
+    Closed(Call),
+    /// It has waited, and the other side has said which connection this is, or which it has last used.
+    Said(Call, Box<Link<S>>, Said),
+    /// It has waited, and something else has come than such a frame.
+    Malformed(Call),
+}
+
+/// A frame that came on a candidate that waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Said {
+    /// Any: which are expected is decided above.
+    pub kind: FrameKind,
+    /// In its body; 0 of other frames.
+    pub generation: u32,
+    /// Counted frames that the sender has processed.
+    pub processed: u64,
+}
+
+impl<S: Stream> Candidate<S> {
+    /// Sends and reads what there is, and says what has happened. `generation`: the connection of the pair that
+    /// this rank has last used. Adds to `progressed` what came.
+    pub fn step(
+        self,
+        identity: &Identity,
+        generation: impl FnOnce(u32) -> u32,
+        progressed: &mut usize,
+    ) -> Happened<S> {
+        let Self { call, stage } = self;
+        match stage {
+            Stage::Connecting(socket) => match (socket.is_connected(), call.peer) {
+                (Ok(true), Some(peer)) => {
+                    *progressed += 1;
+                    let it = identity.initiator(socket, peer, generation(peer));
+                    call.authenticate(it, progressed)
+                }
+                (Ok(_), _) => Happened::Nothing {
+                    candidate: Self {
+                        call,
+                        stage: Stage::Connecting(socket),
+                    },
+                    watch: None,
+                },
+                (Err(error), _) => {
+                    *progressed += 1;
+                    Happened::Failed(call, error)
+                }
+            },
+            Stage::Authenticating(it) => call.authenticate(it, progressed),
+            Stage::Waiting(link) => call.wait(link, progressed),
+        }
+    }
+}
+
+impl Call {
+    fn authenticate<S: Stream>(
+        self,
+        mut it: Authenticating<S>,
+        progressed: &mut usize,
+    ) -> Happened<S> {
+        match it.advance(progressed) {
+            Advance::Done(channel) => Happened::Authenticated(self, it.into_socket(), channel),
+            Advance::Refused(refusal) => {
+                *progressed += 1;
+                Happened::Refused(self, refusal)
+            }
+            Advance::Pending { blocked, rewatch } => Happened::Nothing {
+                candidate: Candidate {
+                    call: self,
+                    stage: Stage::Authenticating(it),
+                },
+                watch: rewatch.then_some(blocked),
+            },
+        }
+    }
+
+    fn wait<S: Stream>(self, mut link: Box<Link<S>>, progressed: &mut usize) -> Happened<S> {
+        match link.read() {
+            Ok(Read::Nothing) => {}
+            Ok(Read::Some { .. }) => *progressed += 1,
+            Ok(Read::Closed) | Err(_) => {
+                *progressed += 1;
+                return Happened::Closed(self);
+            }
+        }
+        match link.next() {
+            Ok(Found::Nothing) => Happened::Nothing {
+                candidate: Candidate {
+                    call: self,
+                    stage: Stage::Waiting(link),
+                },
+                watch: None,
+            },
+            Ok(Found::Frame(header)) => {
+                let said = Said {
+                    kind: header.kind,
+                    generation: wire::generation(link.body(&header)),
+                    processed: header.processed,
+                };
+                link.consume(&header);
+                Happened::Said(self, link, said)
+            }
+            _ => Happened::Malformed(self),
+        }
     }
 }
 
@@ -188,7 +320,7 @@ impl<S> Candidates<S> {
                 self.all.len() - 1
             }
         };
-        self.put_back(index as u32, call, stage);
+        self.put_back(index as u32, Candidate { call, stage });
         index as u32
     }
 
@@ -201,11 +333,11 @@ impl<S> Candidates<S> {
     }
 
     /// Puts one back that was taken out.
-    pub fn put_back(&mut self, number: u32, call: Call, stage: Stage<S>) {
+    pub fn put_back(&mut self, number: u32, candidate: Candidate<S>) {
         if let Some(empty) = self.all.get_mut(number as usize) {
             self.count += 1;
-            self.expected += usize::from(call.peer.is_some());
-            let before = empty.replace(Candidate { call, stage });
+            self.expected += usize::from(candidate.call.peer.is_some());
+            let before = empty.replace(candidate);
             debug_assert!(before.is_none());
         }
     }

@@ -116,8 +116,8 @@ impl LaneMemory {
 
     #[inline]
     fn head(&self) -> &LaneHead {
-        // SAFETY: `Segment::lane` gave the place, aligned to a page; whoever holds the lane holds the
-        // segment as well, so it stays mapped; all atomics.
+        // SAFETY: `Segment::lane` gave the pointer, aligned to a page; `OutboundLanes` and `InboundLanes` hold the
+        // segment as long as its lanes, so it stays mapped; all atomics.
         unsafe { &*self.head }
     }
 
@@ -174,7 +174,7 @@ pub(crate) struct OutLane {
 }
 
 // SAFETY: the pointers lead into the segment, which is shared memory mapped for the whole process;
-// the endpoint that owns the lane end keeps the segment alive.
+// `OutboundLanes`, which owns the lane ends, keeps the segment alive.
 unsafe impl Send for OutLane {}
 
 /// The bulk area takes data in pieces of so many bytes.
@@ -350,7 +350,7 @@ pub(crate) struct InLane {
     hot: bool,
 }
 
-// SAFETY: as for OutLane.
+// SAFETY: as for OutLane, with `InboundLanes` as the owner.
 unsafe impl Send for InLane {}
 
 impl InLane {

@@ -14,7 +14,7 @@
 
 byte tail = 0;       /* memory as all see it */
 byte waiting = 0;
-bool bell = false;   /* the kernel's event: remembers one ring */
+bool event = false;   /* the kernel's event: remembers one notification */
 
 byte producer_tail = NONE, producer_waiting = NONE;   /* store buffers, one place for each word, */
 byte consumer_waiting = NONE;                         /* drained in the order tail, waiting */
@@ -52,7 +52,7 @@ active proctype producer() {
 #endif
      atomic { seen = (producer_waiting != NONE -> producer_waiting : waiting) };              /* S */
      if
-     :: seen != 0 -> producer_waiting = 0; drain_producer(); bell = true   /* a system call drains */
+     :: seen != 0 -> producer_waiting = 0; drain_producer(); event = true   /* a system call drains */
      :: else
      fi
   :: else -> break
@@ -79,7 +79,7 @@ active proctype consumer() {
         atomic { consumer_waiting == NONE -> consumer_waiting = 0 }
      :: else ->
         drain_consumer();
-        atomic { bell -> bell = false }                                    /* sleeps */
+        atomic { event -> event = false }                                    /* sleeps */
      fi
   od
 }

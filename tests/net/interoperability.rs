@@ -5,8 +5,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 
-use rand::{RngCore, SeedableRng, rngs::StdRng};
 use weft_net::socket::Network;
+use weft_sys::random::SeededRandom;
 
 use super::{TWO, Up, WEFT};
 use crate::iperf;
@@ -84,7 +84,7 @@ pub fn has(program: &str) -> bool {
 
 fn noise(length: usize, seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    StdRng::seed_from_u64(seed).fill_bytes(&mut bytes);
+    SeededRandom::new(seed).fill(&mut bytes);
     bytes
 }
 

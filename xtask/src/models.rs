@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::rooms::root;
 
 /// A model, and the word that takes away what it is about.
-const MODELS: &[(&str, &str)] = &[("queue", "NO_FENCE"), ("renewal", "NO_RING")];
+const MODELS: &[(&str, &str)] = &[("queue", "NO_FENCE"), ("reattachment", "NO_NOTIFY")];
 
 /// Whether models can be checked here; if not, why.
 pub fn possible() -> Result<(), String> {

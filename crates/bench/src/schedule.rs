@@ -1,13 +1,11 @@
 //! Schedule, the order of turns: random, so that a slow minute of the machine hits all series alike, and
 //! seeded, so that a run can be repeated in the same order.
 
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use rand::seq::SliceRandom;
+use weft_sys::random::SeededRandom;
 
 /// Source of the order of turns of one experiment.
 pub struct Schedule {
-    random: StdRng,
+    random: SeededRandom,
 }
 
 impl Schedule {
@@ -20,14 +18,14 @@ impl Schedule {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
             });
         Schedule {
-            random: StdRng::seed_from_u64(seed ^ name),
+            random: SeededRandom::new(seed ^ name),
         }
     }
 
     /// The next pass over these turns, each once, in an order of its own.
     pub fn pass(&mut self, turns: &[usize]) -> Vec<usize> {
         let mut order = turns.to_vec();
-        order.shuffle(&mut self.random);
+        self.random.shuffle(&mut order);
         order
     }
 }

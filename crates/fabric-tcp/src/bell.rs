@@ -6,35 +6,33 @@
 //! [`Doorbell`] of all fabrics, whose kernel is here: sleeping is `epoll_wait`, waking is a write to
 //! the event.
 
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
 use weft_atomic::{AtomicBool, AtomicU32, AtomicU64, Doorbell, FenceMode, Kernel, Ordering, Woken};
 use weft_fabric::{Bell, Load, Ticket};
 use weft_sys::clock;
+use weft_sys::event::EventFd;
+use weft_sys::readiness::{ReadinessSet, Trigger};
 
-use crate::network::{EVENTS, EventSource, Poller, Readiness};
+use crate::network::{EventSource, Poller, Readiness};
 
 const MODE: FenceMode = FenceMode::Symmetric;
 
 impl EventSource {
-    fn data(self) -> EventData {
+    fn token(self) -> u64 {
         let (kind, index) = match self {
             Self::Bell => (0, 0),
             Self::Listener(index) => (1, index),
             Self::Candidate(index) => (2, index),
             Self::Peer(index) => (3, index),
         };
-        EventData::new_u64(kind << 32 | u64::from(index))
+        kind << 32 | u64::from(index)
     }
 
-    fn of(event: &Event) -> Self {
-        let data = event.data.u64();
-        let index = data as u32;
-        match data >> 32 {
+    fn of(token: u64) -> Self {
+        let index = token as u32;
+        match token >> 32 {
             1 => Self::Listener(index),
             2 => Self::Candidate(index),
             3 => Self::Peer(index),
@@ -53,8 +51,8 @@ pub struct TcpBell {
 
 #[derive(Debug)]
 struct Sleeper {
-    epoll: OwnedFd,
-    event: OwnedFd,
+    set: ReadinessSet,
+    event: EventFd,
     sleepers: AtomicU32,
     /// When the endpoint has something to do by itself, in nanoseconds of the monotonic clock.
     due: AtomicU64,
@@ -69,8 +67,8 @@ impl TcpBell {
         let bell = Self {
             door: Doorbell::new(),
             kernel: Sleeper {
-                epoll: epoll::create(CreateFlags::CLOEXEC)?,
-                event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+                set: ReadinessSet::new()?,
+                event: EventFd::new()?,
                 sleepers: AtomicU32::new(0),
                 due: AtomicU64::new(u64::MAX),
                 slept: AtomicBool::new(false),
@@ -78,14 +76,18 @@ impl TcpBell {
             },
             load,
         };
-        bell.watch(&bell.kernel.event, EventSource::Bell, false)?;
+        let kernel = &bell.kernel;
+        let token = EventSource::Bell.token();
+        kernel
+            .set
+            .register(&kernel.event, token, Trigger::Readable)?;
         Ok(bell)
     }
 
     /// The descriptor that is readable when a stream is ready, for whoever sleeps elsewhere.
     #[must_use]
     pub fn descriptor(&self) -> impl AsFd + '_ {
-        &self.kernel.epoll
+        &self.kernel.set
     }
 
     /// When whoever sleeps elsewhere should look, in nanoseconds of the monotonic clock.
@@ -108,38 +110,27 @@ impl TcpBell {
 
 impl Poller<OwnedFd> for TcpBell {
     fn watch(&self, stream: &OwnedFd, source: EventSource, room: bool) -> std::io::Result<()> {
-        let epoll = &self.kernel.epoll;
-        Ok(epoll::add(epoll, stream, source.data(), flags(room))?)
+        let set = &self.kernel.set;
+        set.register(stream, source.token(), trigger(room))
     }
 
     fn rewatch(&self, stream: &OwnedFd, source: EventSource, room: bool) -> std::io::Result<()> {
-        let epoll = &self.kernel.epoll;
-        Ok(epoll::modify(epoll, stream, source.data(), flags(room))?)
+        let set = &self.kernel.set;
+        set.modify(stream, source.token(), trigger(room))
     }
 
     fn unwatch(&self, stream: &OwnedFd) {
         // Fails only if it is not watched.
-        let _ = epoll::delete(&self.kernel.epoll, stream);
+        let _ = self.kernel.set.deregister(stream);
     }
 
     fn poll(&self, mut report: impl FnMut(Readiness)) {
-        let none = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
-        // Refused by a signal alone: the next poll sees the same.
-        let Ok((found, _)) = epoll::wait(&self.kernel.epoll, &mut events[..], Some(&none)) else {
-            return;
-        };
-        for event in &*found {
-            // Flags and data are copied: the kernel's structure is packed.
-            let flags = event.flags;
+        self.kernel.set.poll(|ready| {
             report(Readiness {
-                source: EventSource::of(event),
-                writable: flags.contains(EventFlags::OUT),
+                source: EventSource::of(ready.token),
+                writable: ready.writable,
             });
-        }
+        });
     }
 
     fn set_due(&self, due: u64) {
@@ -161,11 +152,10 @@ impl Poller<OwnedFd> for TcpBell {
     }
 }
 
-fn flags(room: bool) -> EventFlags {
-    if room {
-        EventFlags::IN | EventFlags::OUT
-    } else {
-        EventFlags::IN
+fn trigger(room: bool) -> Trigger {
+    match room {
+        true => Trigger::ReadableOrWritable,
+        false => Trigger::Readable,
     }
 }
 
@@ -177,13 +167,13 @@ impl Kernel for Sleeper {
         self.slept.store(true, Ordering::Relaxed);
         if last && woken == Woken::Woken {
             // The last one out silences the event; those that come later have another ticket.
-            let _ = rustix::io::read(&self.event, &mut [0; 8]);
+            let _ = self.event.drain();
         }
         woken
     }
 
     fn wake(&self, _: &AtomicU32, _: u32) {
-        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+        self.event.notify();
     }
 
     fn barrier(&self) {
@@ -208,19 +198,10 @@ impl Sleeper {
         }
         let due = self.next();
         let end = deadline.map_or(due, |deadline| deadline.min(due));
-        let left = (end != u64::MAX).then(|| {
-            let left = end.saturating_sub(clock::monotonic());
-            // In whole milliseconds, rounded up: old kernels know no others.
-            let left = left.div_ceil(1_000_000).min(1_000_000_000);
-            Timespec {
-                tv_sec: (left / 1000) as i64,
-                tv_nsec: (left % 1000 * 1_000_000) as i64,
-            }
-        });
-        let mut events = [const { MaybeUninit::<Event>::uninit() }; 1];
-        match epoll::wait(&self.epoll, &mut events[..], left.as_ref()) {
-            Ok(([], _)) => Woken::TimedOut,
-            _ => Woken::Woken,
+        let left = (end != u64::MAX).then(|| end.saturating_sub(clock::monotonic()));
+        match self.set.wait(left) {
+            true => Woken::Woken,
+            false => Woken::TimedOut,
         }
     }
 }

@@ -23,7 +23,7 @@ use weft_sys::clock;
 use weft_sys::socket::{self, NotAccepted, Part};
 
 use crate::bell::TcpBell;
-use crate::connect::{prepare, stream};
+use crate::sockets::{fit, prepare, stream};
 
 /// One end of a connection: bytes in order, both ways, until it breaks. Nothing here waits.
 pub trait Stream: Send {
@@ -78,9 +78,6 @@ pub struct Readiness {
     pub writable: bool,
 }
 
-/// Most streams that one poll reports; the others are reported by the next.
-pub const EVENTS: usize = 32;
-
 /// Tells which streams are ready.
 pub trait Poller<S>: Bell {
     /// Watches one more stream, for reading and perhaps for room to send.
@@ -98,7 +95,8 @@ pub trait Poller<S>: Bell {
     /// Watches it no more. It stays open.
     fn unwatch(&self, stream: &S);
 
-    /// Reports the streams that are ready now, at most [`EVENTS`].
+    /// Reports the streams that are ready now, at most
+    /// [`AT_ONCE`](weft_sys::readiness::AT_ONCE); the others are reported by the next call.
     fn poll(&self, report: impl FnMut(Readiness));
 
     /// When the endpoint has something to do by itself, by [`Network::now`]; `u64::MAX`: never.
@@ -160,7 +158,7 @@ impl Stream for OwnedFd {
     }
 
     fn fit(&self) {
-        crate::connect::fit(self);
+        fit(self);
     }
 
     fn is_connected(&self) -> io::Result<bool> {

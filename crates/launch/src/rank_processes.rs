@@ -488,8 +488,11 @@ impl RankProcesses {
     /// Tells what only the segment tells, of those that have just ended, and of the others if that
     /// matters: one has ended without MPI, on which they may count.
     fn look_into_segment(&mut self, ended: &[(usize, ExitStatus)], events: &mut Vec<Event>) {
+        // Ranks can write there what they like, also that one has aborted that was never started.
+        let started = self.ranks.len();
         let abort = self.segment.watch.first_abort();
-        if let Some(abort) = abort.filter(|_| !self.abort_told) {
+        let abort = abort.filter(|abort| !self.abort_told && (abort.rank as usize) < started);
+        if let Some(abort) = abort {
             let (code, text) = (abort.code, String::new());
             let told = Told::Abort { code, text };
             events.push(self.tell(abort.rank as usize, told));

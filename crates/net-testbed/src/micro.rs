@@ -71,10 +71,10 @@ fn one_core(size: usize, warmup: u64, iterations: u64, samples: usize) -> io::Re
         while done < count {
             for item in 0..size {
                 // There is room: all was taken in the last turn.
-                let _ = source.used.push(Descriptor::empty(item));
+                let _ = source.push(Descriptor::empty(item));
             }
             source.settle();
-            while let Some(item) = sink.used.pop() {
+            while let Some(item) = sink.take() {
                 sum += u64::from(item.offset);
                 done += 1;
             }
@@ -110,14 +110,14 @@ fn two_cores(size: usize, warmup: u64, iterations: u64, samples: usize) -> io::R
             let mut held = 0;
             let mut sum = 0u64;
             while taken < all {
-                match sink.used.pop() {
+                match sink.take() {
                     Some(item) => {
                         sum += u64::from(item.offset);
                         taken += 1;
                         held += 1;
                         if held == size {
                             held = 0;
-                            sink.used.release();
+                            sink.release();
                         }
                     }
                     None => spin_loop(),
@@ -133,13 +133,11 @@ fn two_cores(size: usize, warmup: u64, iterations: u64, samples: usize) -> io::R
                 let mut done = 0;
                 while done < count {
                     // Looks at the consumer's index only when what is known is not enough.
-                    while source.used.backlog() + size > CAPACITY
-                        && source.used.depth() + size > CAPACITY
-                    {
+                    while source.backlog() + size > CAPACITY && source.depth() + size > CAPACITY {
                         spin_loop();
                     }
                     for item in 0..size {
-                        let _ = source.used.push(Descriptor::empty(item));
+                        let _ = source.push(Descriptor::empty(item));
                     }
                     source.settle();
                     done += u64::from(size);

@@ -8,57 +8,19 @@
 //! | [`StrictPriority`] | the backlogged client of the best level | `bound` frames, see there |
 //! | [`Limited`] | whom the inner policy chooses among those within their rate | as the inner one |
 
+mod backlog;
 mod limit;
 mod priority;
 mod rotation;
 mod signalled;
 
+pub use backlog::{Backlog, CLIENTS};
 pub use limit::{Limited, Rate};
 pub use priority::StrictPriority;
 pub use rotation::{DeficitRoundRobin, RoundRobin};
 pub use signalled::Signalled;
 
 use serde::{Deserialize, Serialize};
-
-/// Most clients of a system: one bit each.
-pub const CLIENTS: usize = 64;
-
-/// Which clients have a frame waiting, and how long the first one is.
-#[derive(Clone, Debug)]
-pub struct Backlog {
-    /// Bit `i`: client `i` has a frame.
-    pub mask: u64,
-    /// Bytes of its first frame.
-    pub length: [u16; CLIENTS],
-}
-
-impl Default for Backlog {
-    fn default() -> Self {
-        Self {
-            mask: 0,
-            length: [0; CLIENTS],
-        }
-    }
-}
-
-impl Backlog {
-    /// Client `client` has a first frame of so many bytes.
-    pub fn set(&mut self, client: usize, length: u16) {
-        self.mask |= 1 << client;
-        self.length[client] = length;
-    }
-
-    /// It has none.
-    pub fn clear(&mut self, client: usize) {
-        self.mask &= !(1 << client);
-    }
-
-    /// Whether it has one.
-    #[must_use]
-    pub fn has(&self, client: usize) -> bool {
-        self.mask & 1 << client != 0
-    }
-}
 
 /// What a policy says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,16 +37,6 @@ pub enum Turn {
 pub trait Policy: Send {
     /// Who is next. On [`Turn::Send`] the caller must send that frame.
     fn next(&mut self, backlog: &Backlog, now: u64) -> Turn;
-}
-
-/// The first client of a mask at or after `from`, in a circle.
-#[inline]
-fn first_from(mask: u64, from: usize) -> Option<usize> {
-    if mask == 0 {
-        return None;
-    }
-    let rotated = mask.rotate_right(from as u32);
-    Some((from + rotated.trailing_zeros() as usize) % CLIENTS)
 }
 
 /// A policy as plain data: what a description says, what is sent to a running system.
@@ -186,15 +138,6 @@ mod tests {
             }
         }
         (frames, bytes)
-    }
-
-    #[test]
-    fn the_circle_closes() {
-        assert_eq!(first_from(0, 3), None);
-        assert_eq!(first_from(0b1001, 0), Some(0));
-        assert_eq!(first_from(0b1001, 1), Some(3));
-        assert_eq!(first_from(0b1001, 4), Some(0));
-        assert_eq!(first_from(1 << 63, 63), Some(63));
     }
 
     #[test]

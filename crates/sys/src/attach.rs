@@ -30,7 +30,7 @@ enum Direction {
 /// # Errors
 /// If the kernel refuses, or the memory there ends early (`EFAULT`). Part may have been copied.
 pub fn read(from: Remote, into: Region) -> io::Result<()> {
-    // SAFETY: only `into` is written, which its maker promised to be writable.
+    // SAFETY: only `into` is written, which is valid for writes as promised to `Region::new`.
     unsafe { transfer(Direction::Read, from, into) }
 }
 
@@ -43,7 +43,8 @@ pub fn read(from: Remote, into: Region) -> io::Result<()> {
 /// Whoever owns the memory there must have granted the write; if `to` lies in this very process, the
 /// span must be writable and unused by others, as for [`std::ptr::copy`].
 pub unsafe fn write(from: Region, to: Remote) -> io::Result<()> {
-    // SAFETY: `from` is only read; for the other side the caller promises.
+    // SAFETY: `from` is only read. The span there was granted by its owner and, if it is ours, is writable and
+    // unused by others, as the caller promises.
     unsafe { transfer(Direction::Write, to, from) }
 }
 

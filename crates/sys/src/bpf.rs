@@ -91,7 +91,8 @@ struct LinkCreate {
 /// # Safety
 /// `attributes` must be what the command takes, and what it points to must live until this returns.
 unsafe fn call<T>(command: libc::c_int, attributes: &T) -> c_long {
-    // SAFETY: the kernel reads as many bytes as are told, and what they point to by the caller's promise.
+    // SAFETY: the kernel reads as many bytes as are told; what they point to is what the command takes and
+    // lives until this returns, as the caller promises.
     unsafe {
         libc::syscall(
             libc::SYS_bpf,

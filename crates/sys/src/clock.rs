@@ -105,7 +105,17 @@ fn count() -> u64 {
     monotonic()
 }
 
-/// A deadline as the kernel takes it.
+/// Nanoseconds as the kernel takes them, for calls by rustix.
+pub(crate) fn kernel_time(nanoseconds: u64) -> rustix::time::Timespec {
+    const SECOND: u64 = 1_000_000_000;
+    rustix::time::Timespec {
+        // At most 18 446 744 073 seconds, which fits.
+        tv_sec: (nanoseconds / SECOND) as i64,
+        tv_nsec: (nanoseconds % SECOND) as _,
+    }
+}
+
+/// Nanoseconds as the kernel takes them, for calls by libc.
 pub(crate) fn timespec(nanoseconds: u64) -> libc::timespec {
     const SECOND: u64 = 1_000_000_000;
     libc::timespec {

@@ -3,9 +3,10 @@
 
 use std::fs;
 use std::io;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use crate::error::{check, failed, last_errno};
+use crate::error::{Purpose, check, failed, last_errno};
 
 /// What was found.
 #[derive(Clone, PartialEq, Debug)]
@@ -97,9 +98,8 @@ pub fn pin(cores: &[usize]) -> io::Result<()> {
 /// # Errors
 /// If the privilege is missing.
 pub fn set_nice(nice: i32) -> io::Result<()> {
-    // SAFETY: takes numbers; 0 is the calling thread.
-    let set = unsafe { libc::setpriority(libc::PRIO_PROCESS as _, 0, nice) };
-    check(set, "setpriority", || format!("run at nice {nice}")).map(drop)
+    rustix::process::setpriority_process(None, nice)
+        .to("setpriority", || format!("run at nice {nice}"))
 }
 
 /// How late timers of the calling thread may be, so that several can be served at once: 50 µs unless
@@ -108,26 +108,20 @@ pub fn set_nice(nice: i32) -> io::Result<()> {
 /// # Errors
 /// If the kernel refuses.
 pub fn set_timer_slack(slack: std::time::Duration) -> io::Result<()> {
-    let nanoseconds = libc::c_ulong::try_from(slack.as_nanos()).unwrap_or(libc::c_ulong::MAX);
-    // SAFETY: takes numbers; changes this thread only.
-    let set = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds, 0, 0, 0) };
-    check(set, "prctl", || {
-        format!("have timers within {nanoseconds} ns")
-    })
-    .map(drop)
+    let nanoseconds = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX);
+    rustix::thread::set_current_timer_slack(NonZeroU64::new(nanoseconds))
+        .to("prctl", || format!("have timers within {nanoseconds} ns"))
 }
 
 /// The core that the caller runs on at this moment.
 #[must_use]
 pub fn current() -> Option<usize> {
-    // SAFETY: reads a number.
-    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+    Some(rustix::thread::sched_getcpu())
 }
 
 /// Lets another runnable thread of this core run.
 pub fn yield_core() {
-    // SAFETY: takes nothing and cannot fail on Linux.
-    unsafe { libc::sched_yield() };
+    rustix::thread::sched_yield();
 }
 
 /// The tightest quota of our groups and those around them, of either version.

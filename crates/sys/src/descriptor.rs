@@ -4,23 +4,24 @@
 //! which opens it in that child alone.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::error::check;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::error::{Purpose, with_errno};
 
 /// A pipe: the reading and the writing end.
 ///
 /// # Errors
 /// If there are no descriptors left.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [-1; 2];
-    // SAFETY: the kernel writes two numbers into `ends`.
-    let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
-    check(made, "pipe2", || "make a pipe".into())?;
-    // SAFETY: just made for us.
-    Ok(unsafe { own(ends) })
+    pipe_with(PipeFlags::CLOEXEC).to("pipe2", || "make a pipe".into())
 }
 
 /// What a socket pair carries.
@@ -38,29 +39,11 @@ pub enum Carries {
 /// If there are no descriptors left.
 pub fn socket_pair(carries: Carries) -> io::Result<(OwnedFd, OwnedFd)> {
     let kind = match carries {
-        Carries::Bytes => libc::SOCK_STREAM,
-        Carries::Messages => libc::SOCK_SEQPACKET,
+        Carries::Bytes => SocketType::STREAM,
+        Carries::Messages => SocketType::SEQPACKET,
     };
-    let mut ends = [-1; 2];
-    // SAFETY: the kernel writes two numbers into `ends`.
-    let made = unsafe {
-        libc::socketpair(
-            libc::AF_UNIX,
-            kind | libc::SOCK_CLOEXEC,
-            0,
-            ends.as_mut_ptr(),
-        )
-    };
-    check(made, "socketpair", || "make a pair of sockets".into())?;
-    // SAFETY: just made for us.
-    Ok(unsafe { own(ends) })
-}
-
-/// # Safety
-/// Both must be open and owned by nobody yet.
-unsafe fn own(ends: [RawFd; 2]) -> (OwnedFd, OwnedFd) {
-    // SAFETY: promised by the caller.
-    unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) }
+    socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+        .to("socketpair", || "make a pair of sockets".into())
 }
 
 /// Whether the descriptor closes on `exec`.
@@ -68,11 +51,14 @@ unsafe fn own(ends: [RawFd; 2]) -> (OwnedFd, OwnedFd) {
 /// # Errors
 /// If the kernel refuses.
 pub fn set_close_on_exec(descriptor: &impl AsFd, close: bool) -> io::Result<()> {
-    let number = descriptor.as_fd().as_raw_fd();
-    let flags = if close { libc::FD_CLOEXEC } else { 0 };
-    // SAFETY: fcntl with numbers on an open descriptor.
-    let set = unsafe { libc::fcntl(number, libc::F_SETFD, flags) };
-    check(set, "fcntl", || format!("mark descriptor {number}")).map(drop)
+    let flags = if close {
+        FdFlags::CLOEXEC
+    } else {
+        FdFlags::empty()
+    };
+    fcntl_setfd(descriptor, flags).to("fcntl", || {
+        format!("mark descriptor {}", descriptor.as_fd().as_raw_fd())
+    })
 }
 
 /// Whether calls on the descriptor return instead of waiting.
@@ -80,22 +66,13 @@ pub fn set_close_on_exec(descriptor: &impl AsFd, close: bool) -> io::Result<()> 
 /// # Errors
 /// If the kernel refuses.
 pub fn set_nonblocking(descriptor: &impl AsFd, nonblocking: bool) -> io::Result<()> {
-    let number = descriptor.as_fd().as_raw_fd();
-    let purpose = || format!("change the mode of descriptor {number}");
-    // SAFETY: fcntl with numbers on an open descriptor.
-    let flags = check(
-        unsafe { libc::fcntl(number, libc::F_GETFL) },
-        "fcntl",
-        purpose,
-    )?;
-    let flags = if nonblocking {
-        flags | libc::O_NONBLOCK
-    } else {
-        flags & !libc::O_NONBLOCK
+    let purpose = || {
+        let number = descriptor.as_fd().as_raw_fd();
+        format!("change the mode of descriptor {number}")
     };
-    // SAFETY: as above.
-    let set = unsafe { libc::fcntl(number, libc::F_SETFL, flags) };
-    check(set, "fcntl", purpose).map(drop)
+    let mut flags = fcntl_getfl(descriptor).to("fcntl", purpose)?;
+    flags.set(OFlags::NONBLOCK, nonblocking);
+    fcntl_setfl(descriptor, flags).to("fcntl", purpose)
 }
 
 /// Lets the child that `command` starts inherit the descriptor, under the number that is returned
@@ -107,10 +84,7 @@ pub fn hand_over(command: &mut Command, descriptor: OwnedFd) -> RawFd {
     // descriptor is kept open by the closure, which the command owns.
     unsafe {
         command.pre_exec(move || {
-            let number = descriptor.as_raw_fd();
-            if libc::fcntl(number, libc::F_SETFD, 0) == -1 {
-                return Err(io::Error::last_os_error());
-            }
+            fcntl_setfd(&descriptor, FdFlags::empty())?;
             Ok(())
         });
     }
@@ -125,15 +99,15 @@ pub fn hand_over(command: &mut Command, descriptor: OwnedFd) -> RawFd {
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     let purpose =
         || format!("take over descriptor {number}, which the launcher should have left open");
-    // SAFETY: fcntl with numbers; a number that is not open gives an error. The copy is a new
-    // descriptor, so no other owner is disturbed.
-    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
-    check(copy, "fcntl", purpose)?;
-    // SAFETY: just made for us.
-    let owned = unsafe { OwnedFd::from_raw_fd(copy) };
-    // SAFETY: as for the first fcntl; changes only whether a later child inherits it.
-    let marked = unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
-    check(marked, "fcntl", purpose)?;
+    if number < 0 {
+        return Err(with_errno("fcntl", libc::EBADF, purpose()));
+    }
+    // SAFETY: borrowed for two calls that the kernel refuses if nothing is open there. The first makes a
+    // descriptor of its own, so no other owner is disturbed; the second changes only whether a later child
+    // inherits the one that is there.
+    let there = unsafe { BorrowedFd::borrow_raw(number) };
+    let owned = fcntl_dupfd_cloexec(there, 3).to("fcntl", purpose)?;
+    fcntl_setfd(there, FdFlags::CLOEXEC).to("fcntl", purpose)?;
     Ok(owned)
 }
 
@@ -142,21 +116,18 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
 /// # Errors
 /// If the kernel refuses.
 pub fn raise_limit() -> io::Result<u64> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    let purpose = || "raise the number of open descriptors".to_owned();
-    // SAFETY: the kernel writes into `limit`.
-    let read = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    check(read, "getrlimit", purpose)?;
-    if limit.rlim_cur < limit.rlim_max {
-        limit.rlim_cur = limit.rlim_max;
-        // SAFETY: the kernel reads `limit`.
-        let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-        check(set, "setrlimit", purpose)?;
+    let limit = getrlimit(Resource::Nofile);
+    // `None` is no limit at all.
+    if limit.current != limit.maximum {
+        let raised = Rlimit {
+            current: limit.maximum,
+            ..limit
+        };
+        setrlimit(Resource::Nofile, raised).to("setrlimit", || {
+            "raise the number of open descriptors".into()
+        })?;
     }
-    Ok(limit.rlim_cur)
+    Ok(limit.maximum.unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

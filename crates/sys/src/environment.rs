@@ -7,7 +7,8 @@
 /// library: C gives no lock for it.
 pub unsafe fn remove(names: &[&str]) {
     for name in names {
-        // SAFETY: promised by the caller.
+        // SAFETY: no other thread reads or changes the environment meanwhile but through the standard library,
+        // which locks it: the caller promises that.
         unsafe { std::env::remove_var(name) };
     }
 }

@@ -1,7 +1,7 @@
 //! Events and who waits for them: how threads and processes that do not trust each other wake one another.
 //!
-//! An [`EventFd`] is an event counter of the kernel (`eventfd`), an [`EventWaiter`] a readiness set (`epoll`) in
-//! which events and other descriptors are registered. Who may notify holds the event; who is woken holds the
+//! An [`EventFd`] is an event counter of the kernel (`eventfd`), an [`EventWaiter`] a
+//! [readiness set](crate::readiness) in which events and other descriptors are registered. Who may notify holds the event; who is woken holds the
 //! waiter in which the event is registered, *and not the event*. So:
 //!
 //! * who waits cannot make a notifier wait: it has no descriptor of the event through which it could fill the
@@ -15,11 +15,11 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::clock;
 use crate::error::{Purpose, failed, last_errno};
+use crate::readiness::{ReadinessSet, Trigger};
 
 /// Wakes the waiter in which it is registered.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl AsFd for EventFd {
 
 /// Sleeps until one of its events is notified, or one of its other descriptors is ready.
 #[derive(Debug)]
-pub struct EventWaiter(OwnedFd);
+pub struct EventWaiter(ReadinessSet);
 
 impl EventWaiter {
     /// A waiter that nothing wakes.
@@ -85,15 +85,13 @@ impl EventWaiter {
     /// # Errors
     /// If there are no descriptors left.
     pub fn new() -> io::Result<Self> {
-        epoll::create(CreateFlags::CLOEXEC)
-            .map(Self)
-            .to("epoll_create1", || "make a readiness set".into())
+        ReadinessSet::new().map(Self)
     }
 
     /// A waiter that was handed over.
     #[must_use]
     pub fn adopt(descriptor: OwnedFd) -> Self {
-        Self(descriptor)
+        Self(ReadinessSet::adopt(descriptor))
     }
 
     /// Another handle of the same waiter.
@@ -101,7 +99,7 @@ impl EventWaiter {
     /// # Errors
     /// If there are no descriptors left.
     pub fn share(&self) -> io::Result<Self> {
-        self.0.try_clone().map(Self)
+        self.0.share().map(Self)
     }
 
     /// Wakes for this event from now on, as long as anybody holds it. Somebody who outlives the notifier must:
@@ -110,7 +108,7 @@ impl EventWaiter {
     /// # Errors
     /// If it is registered already, or the kernel refuses.
     pub fn register(&self, event: &EventFd) -> io::Result<()> {
-        self.add(event, EventFlags::IN | EventFlags::ET)
+        self.0.register(event, 0, Trigger::EachArrival)
     }
 
     /// Wakes for this event no more, whoever else holds it. To be called with the very handle that
@@ -120,9 +118,7 @@ impl EventWaiter {
     /// # Errors
     /// If it is not registered.
     pub fn deregister(&self, event: &EventFd) -> io::Result<()> {
-        epoll::delete(&self.0, event).to("epoll_ctl", || {
-            format!("wait for descriptor {} no more", number_of(event))
-        })
+        self.0.deregister(event)
     }
 
     /// Wakes also while this descriptor has something to read.
@@ -130,7 +126,7 @@ impl EventWaiter {
     /// # Errors
     /// If it is registered already, or cannot be waited for.
     pub fn register_readable(&self, descriptor: &impl AsFd) -> io::Result<()> {
-        self.add(descriptor, EventFlags::IN)
+        self.0.register(descriptor, 0, Trigger::Readable)
     }
 
     /// Wakes for what wakes another waiter from now on. Somebody must keep the other.
@@ -138,13 +134,7 @@ impl EventWaiter {
     /// # Errors
     /// If it is registered already, or the kernel refuses.
     pub fn register_waiter(&self, other: &Self) -> io::Result<()> {
-        self.add(other, EventFlags::IN | EventFlags::ET)
-    }
-
-    fn add(&self, descriptor: &impl AsFd, flags: EventFlags) -> io::Result<()> {
-        epoll::add(&self.0, descriptor, EventData::new_u64(0), flags).to("epoll_ctl", || {
-            format!("wait for descriptor {}", number_of(descriptor))
-        })
+        self.0.register(other, 0, Trigger::EachArrival)
     }
 
     /// Sleeps until something is notified or the deadline (nanoseconds of the monotonic clock) has
@@ -165,7 +155,7 @@ impl EventWaiter {
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
-                self.0.as_raw_fd(),
+                self.0.as_fd().as_raw_fd(),
                 events.as_mut_ptr(),
                 MOST,
                 left_pointer,
@@ -182,12 +172,8 @@ impl EventWaiter {
     /// The descriptor, to be passed on to the sleeper.
     #[must_use]
     pub fn into_descriptor(self) -> OwnedFd {
-        self.0
+        self.0.into_descriptor()
     }
-}
-
-fn number_of(descriptor: &impl AsFd) -> i32 {
-    descriptor.as_fd().as_raw_fd()
 }
 
 impl AsFd for EventWaiter {

@@ -1,16 +1,21 @@
 //! Futex, to sleep on a word of memory and wake who sleeps there: the [`Kernel`] of `weft-atomic`.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::thread::futex::{self, Flags};
 use weft_atomic::{AtomicBool, AtomicU32, Kernel, Ordering, Woken};
 
 use crate::clock;
-use crate::error::last_errno;
 use crate::membarrier;
 
 /// How long one sleeps at most once the kernel cannot fence other cores any more, or refuses to
 /// sleep on futexes: see [`Kernel::barrier`].
 const MOMENT: Duration = Duration::from_millis(1);
+
+/// Every sleeper is meant, whichever bits it waits for.
+const ANY: NonZeroU32 = NonZeroU32::MAX;
 
 /// The futex of the kernel, for words in shared or in private memory.
 #[derive(Debug)]
@@ -39,11 +44,11 @@ impl Futex {
         }
     }
 
-    fn operation(&self, operation: libc::c_int) -> libc::c_int {
+    fn flags(&self) -> Flags {
         if self.shared {
-            operation
+            Flags::empty()
         } else {
-            operation | libc::FUTEX_PRIVATE_FLAG
+            Flags::PRIVATE
         }
     }
 
@@ -62,35 +67,18 @@ impl Kernel for Futex {
         if let Some(machine) = weft_atomic::fault_points::machine() {
             return machine.wait(word, expected);
         }
-        let until = self.bounded(deadline).map(clock::timespec);
-        let until_pointer = until
-            .as_ref()
-            .map_or(std::ptr::null(), std::ptr::from_ref::<libc::timespec>);
+        let until = self.bounded(deadline).map(clock::kernel_time);
         // WAIT_BITSET takes an absolute time of the monotonic clock, so that neither a signal nor a
         // spurious wake-up prolongs the sleep.
-        // SAFETY: the word is a live aligned u32; `until_pointer` is null or points to `until`, which
-        // outlives the call.
-        let answer = unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                word.as_ptr(),
-                self.operation(libc::FUTEX_WAIT_BITSET),
-                expected,
-                until_pointer,
-                std::ptr::null::<u32>(),
-                libc::FUTEX_BITSET_MATCH_ANY,
-            )
-        };
-        if answer == 0 {
-            return Woken::Woken;
-        }
-        match last_errno() {
-            libc::EAGAIN => Woken::Changed,
-            libc::ETIMEDOUT if deadline.is_some_and(|end| clock::monotonic() >= end) => {
+        let slept = futex::wait_bitset(word, self.flags(), expected, until.as_ref(), ANY);
+        match slept {
+            Ok(()) => Woken::Woken,
+            Err(Errno::AGAIN) => Woken::Changed,
+            Err(Errno::TIMEDOUT) if deadline.is_some_and(|end| clock::monotonic() >= end) => {
                 Woken::TimedOut
             }
-            libc::EINTR | libc::ETIMEDOUT => Woken::Woken,
-            _ => {
+            Err(Errno::INTR | Errno::TIMEDOUT) => Woken::Woken,
+            Err(_) => {
                 // No futex for us (a filter). The caller looks again after a moment: slow, not stuck.
                 std::thread::sleep(MOMENT);
                 Woken::Woken
@@ -104,17 +92,9 @@ impl Kernel for Futex {
             return machine.wake(word);
         }
         // The kernel counts in an int.
-        let count = i32::try_from(count).unwrap_or(i32::MAX);
-        // SAFETY: the word is a live aligned u32. The call reads nothing else of ours. If it is
-        // refused, so is the sleep, see above.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                word.as_ptr(),
-                self.operation(libc::FUTEX_WAKE),
-                count,
-            );
-        }
+        let count = count.min(i32::MAX as u32);
+        // If it is refused, so is the sleep, see above.
+        let _ = futex::wake(word, self.flags(), count);
     }
 
     fn barrier(&self) {

@@ -12,7 +12,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-use crate::error::check;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+use crate::error::{Purpose, check};
+use crate::passing;
 use crate::poll::{self, Interest, PollFd};
 use crate::process;
 
@@ -48,15 +51,8 @@ pub fn tie(reading: &impl AsFd) -> io::Result<()> {
     // SAFETY: as above.
     let chosen = unsafe { libc::fcntl(number, F_SETSIG, signal) };
     check(chosen, "fcntl", purpose)?;
-    // SAFETY: as above.
-    let flags = check(
-        unsafe { libc::fcntl(number, libc::F_GETFL) },
-        "fcntl",
-        purpose,
-    )?;
-    // SAFETY: as above.
-    let set = unsafe { libc::fcntl(number, libc::F_SETFL, flags | libc::O_ASYNC) };
-    check(set, "fcntl", purpose)?;
+    let flags = fcntl_getfl(reading).to("fcntl", purpose)?;
+    fcntl_setfl(reading, flags | ASYNC).to("fcntl", purpose)?;
     // Had it been closed before that, nobody would have told us.
     let mut entries = [PollFd::new(reading, Interest::Nothing)];
     poll::wait(&mut entries, Some(Duration::ZERO))?;
@@ -78,7 +74,8 @@ const DOZE: Duration = Duration::from_millis(50);
 /// # Errors
 /// As for [`tie`].
 pub fn tie_after_answer(socket: &impl AsFd) -> io::Result<()> {
-    let maker = maker_of(socket)?;
+    // 0 if it is in another PID namespace.
+    let maker = passing::peer_credentials(socket)?.process;
     let end = Instant::now() + DOZE;
     let mut entries = [PollFd::new(socket, Interest::Nothing)];
     // Not to be seen, if it belongs to another PID namespace: then the whole time is waited.
@@ -91,25 +88,6 @@ pub fn tie_after_answer(socket: &impl AsFd) -> io::Result<()> {
     tie(socket)
 }
 
-/// The process that made this local socket; 0 if it is in another PID namespace.
-fn maker_of(socket: &impl AsFd) -> io::Result<u32> {
-    // SAFETY: numbers only; zeros are valid.
-    let mut found: libc::ucred = unsafe { std::mem::zeroed() };
-    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into `found`.
-    let asked = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut found).cast(),
-            &raw mut length,
-        )
-    };
-    check(asked, "getsockopt", || "ask who made a socket".into())?;
-    Ok(u32::try_from(found.pid).unwrap_or(0))
-}
-
 /// Undoes [`tie`]: from now on nothing that happens to the descriptor ends this process. For a socket
 /// over which something is to be said before it is tied again: data that comes in would end us too.
 ///
@@ -118,13 +96,12 @@ fn maker_of(socket: &impl AsFd) -> io::Result<u32> {
 pub fn untie(reading: &impl AsFd) -> io::Result<()> {
     let number = reading.as_fd().as_raw_fd();
     let purpose = || format!("untie our life from descriptor {number}");
-    // SAFETY: fcntl with numbers on an open descriptor.
-    let flags = unsafe { libc::fcntl(number, libc::F_GETFL) };
-    let flags = check(flags, "fcntl", purpose)?;
-    // SAFETY: as above.
-    let set = unsafe { libc::fcntl(number, libc::F_SETFL, flags & !libc::O_ASYNC) };
-    check(set, "fcntl", purpose).map(drop)
+    let flags = fcntl_getfl(reading).to("fcntl", purpose)?;
+    fcntl_setfl(reading, flags.difference(ASYNC)).to("fcntl", purpose)
 }
+
+/// Whether the kernel signals the owner of an open descriptor. Not among the flags that the bindings name.
+const ASYNC: OFlags = OFlags::from_bits_retain(libc::O_ASYNC as u32);
 
 /// Installs a handler that exits as if killed; answers the signal.
 fn exit_on(signal: libc::c_int) -> io::Result<libc::c_int> {

@@ -4,67 +4,68 @@
 //! A process registers once after it was started (the registration does not survive `exec`); from
 //! then on [`fence_all`], called by any process of the host, fences its running threads too.
 
-use crate::error::{failed, last_errno};
+use rustix::io::Errno;
+use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
+
+use crate::error::Purpose;
 use crate::probe::Availability;
 
 /// Registers this process with [`fence_all`] and tries it.
 pub fn register_all() -> Availability {
     register(
-        libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED,
-        libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED,
+        MembarrierCommand::RegisterGlobalExpedited,
+        MembarrierCommand::GlobalExpedited,
     )
 }
 
 /// Registers this process with [`fence_own`] and tries it.
 pub fn register_own() -> Availability {
     register(
-        libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED,
-        libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED,
+        MembarrierCommand::RegisterPrivateExpedited,
+        MembarrierCommand::PrivateExpedited,
     )
 }
 
 /// A full fence on all running threads of all registered processes, and here. False if refused.
 #[must_use]
 pub fn fence_all() -> bool {
-    call(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0
+    call(MembarrierCommand::GlobalExpedited).is_ok()
 }
 
 /// A full fence on all running threads of this process. False if refused.
 #[must_use]
 pub fn fence_own() -> bool {
-    call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0
+    call(MembarrierCommand::PrivateExpedited).is_ok()
 }
 
-fn register(registration: libc::c_int, fence: libc::c_int) -> Availability {
-    let known = call(libc::MEMBARRIER_CMD_QUERY);
-    if known < 0 {
-        return Availability::not(
-            failed("membarrier", "ask for fences on other cores").to_string(),
-        );
-    }
-    let wanted = libc::c_long::from(registration | fence);
-    if known & wanted != wanted {
-        return Availability::not(format!(
-            "this kernel knows the fences {known:#x}, {wanted:#x} are needed"
-        ));
+fn register(registration: MembarrierCommand, fence: MembarrierCommand) -> Availability {
+    // Empty: the kernel has no such call, or a filter refuses it. Which, the call itself says below.
+    let known = membarrier_query();
+    for command in [registration, fence] {
+        if !known.is_empty() && !known.contains_command(command) {
+            return Availability::not(format!(
+                "this kernel knows the fences {:#x}, {:#x} is needed",
+                known.bits(),
+                command as u32
+            ));
+        }
     }
     for command in [registration, fence] {
-        if call(command) < 0 {
-            let error = failed("membarrier", format!("issue command {command:#x}"));
+        let issued = call(command).to("membarrier", || {
+            format!("issue command {:#x}", command as u32)
+        });
+        if let Err(error) = issued {
             return Availability::not(error.to_string());
         }
     }
     Availability::Available
 }
 
-fn call(command: libc::c_int) -> libc::c_long {
-    // SAFETY: membarrier takes numbers only and touches no memory of ours.
-    let answer = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
-    if answer < 0 && last_errno() == libc::EINTR {
-        // SAFETY: as above.
-        return unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
+fn call(command: MembarrierCommand) -> rustix::io::Result<()> {
+    match membarrier(command) {
+        Err(Errno::INTR) => membarrier(command),
+        answer => answer,
     }
-    answer
 }
 
 #[cfg(test)]

@@ -2,26 +2,28 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
+use rustix::io::Errno;
 use weft_atomic::{AtomicU32, AtomicU64, Doorbell};
 
-use crate::error::{check, last_errno, with_errno};
+use crate::error::{Purpose, check, last_errno, with_errno};
 use crate::probe::Availability;
 use crate::span::SharedBytes;
 
 /// Bytes of a page, as this machine maps it.
 #[must_use]
 pub fn page_size() -> usize {
-    // SAFETY: sysconf reads a number.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(size).unwrap_or(4096)
+    rustix::param::page_size()
 }
 
 /// Seals under which nobody, not even the maker, can change the size: no peer can pull the memory
 /// away from under a mapping.
-const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+const SEALS: SealFlags = SealFlags::SHRINK
+    .union(SealFlags::GROW)
+    .union(SealFlags::SEAL);
 
 /// A file that exists in memory only and has no name in any file system. Passed by descriptor.
 #[derive(Debug)]
@@ -37,31 +39,21 @@ impl MemoryFile {
     /// # Errors
     /// If the kernel refuses; the error says at which step.
     pub fn create(label: &str, length: usize) -> io::Result<Self> {
-        let name: Vec<u8> = label
-            .bytes()
-            .filter(|&byte| byte != 0)
-            .take(200)
-            .chain([0])
-            .collect();
+        let name: Vec<u8> = label.bytes().filter(|&byte| byte != 0).take(200).collect();
         let purpose = || format!("make a memory file of {length} bytes");
-        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         // Kernels before 6.3 do not know NOEXEC_SEAL, and some hosts insist on it.
-        let mut number = memfd_create(&name, flags | libc::MFD_NOEXEC_SEAL);
-        if number < 0 && last_errno() == libc::EINVAL {
-            number = memfd_create(&name, flags);
-        }
-        check(number, "memfd_create", purpose)?;
-        // SAFETY: the kernel has just made this descriptor for us.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
-        let file = File::from(descriptor);
+        let made = match memfd_create(&name[..], flags | MemfdFlags::NOEXEC_SEAL) {
+            Err(Errno::INVAL) => memfd_create(&name[..], flags),
+            made => made,
+        };
+        let file = File::from(made.to("memfd_create", purpose)?);
         let wanted = u64::try_from(length).unwrap_or(u64::MAX);
         file.set_len(wanted).map_err(|error| {
             with_errno("ftruncate", error.raw_os_error().unwrap_or(0), purpose())
         })?;
         let descriptor = OwnedFd::from(file);
-        // SAFETY: fcntl on a descriptor of ours, with a number as its argument.
-        let sealed = unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, SEALS) };
-        check(sealed, "fcntl", || {
+        fcntl_add_seals(&descriptor, SEALS).to("fcntl", || {
             format!("seal the size of a memory file of {length} bytes")
         })?;
         Ok(Self { descriptor, length })
@@ -72,17 +64,17 @@ impl MemoryFile {
     /// # Errors
     /// If it is not a memory file, or its size is not sealed.
     pub fn adopt(descriptor: OwnedFd) -> io::Result<Self> {
-        // SAFETY: fcntl on a descriptor of ours; this command takes no argument.
-        let seals = unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_GET_SEALS) };
-        check(seals, "fcntl", || {
+        let seals = fcntl_get_seals(&descriptor).to("fcntl", || {
             format!("read the seals of descriptor {}", descriptor.as_raw_fd())
         })?;
-        if seals & SEALS != SEALS {
+        if !seals.contains(SEALS) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 format!(
-                    "the shared memory handed over has the seals {seals:#x}, {SEALS:#x} are needed: \
-                     its size could change under us"
+                    "the shared memory handed over has the seals {:#x}, {:#x} are needed: \
+                     its size could change under us",
+                    seals.bits(),
+                    SEALS.bits()
                 ),
             ));
         }
@@ -200,12 +192,6 @@ impl AsFd for MemoryFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
-}
-
-fn memfd_create(name: &[u8], flags: libc::c_uint) -> libc::c_int {
-    debug_assert_eq!(name.last(), Some(&0));
-    // SAFETY: `name` ends with a zero byte (made so by the one caller) and outlives the call.
-    unsafe { libc::memfd_create(name.as_ptr().cast(), flags) }
 }
 
 /// Mapped memory, readable and writable, unmapped when dropped.
@@ -505,9 +491,8 @@ mod tests {
         assert!(handle.set_len(0).is_err());
         let adopted = MemoryFile::adopt(handle.into()).expect("its size is sealed");
         assert_eq!(adopted.len(), 4096);
-        let number = memfd_create(b"open\0", libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
-        // SAFETY: just made for us.
-        let open = unsafe { OwnedFd::from_raw_fd(number) };
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let open = memfd_create("open", flags).expect("memory files exist here");
         let error = MemoryFile::adopt(open).expect_err("not sealed");
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }

@@ -3,9 +3,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::error::{check, with_errno};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+use crate::error::{Purpose, check, with_errno};
 
 /// A network namespace, held.
 #[derive(Debug)]
@@ -19,9 +22,9 @@ impl NetworkNamespace {
     pub fn create() -> io::Result<Self> {
         // A thread of its own moves into it: this one stays where it is.
         let made = std::thread::spawn(|| {
-            // SAFETY: takes a number; changes this thread only.
-            let made = unsafe { libc::unshare(libc::CLONE_NEWNET) };
-            check(made, "unshare", || {
+            // SAFETY: no descriptors are unshared, on which other code could rely; changes this thread only.
+            let made = unsafe { unshare_unsafe(UnshareFlags::NEWNET) };
+            made.to("unshare", || {
                 "make a network namespace (needs CAP_SYS_ADMIN)".into()
             })?;
             File::open("/proc/thread-self/ns/net").map(|file| Self(file.into()))
@@ -60,12 +63,10 @@ impl NetworkNamespace {
     /// # Errors
     /// If the privilege is missing.
     pub fn enter(&self) -> io::Result<()> {
-        // SAFETY: takes numbers; changes this thread only.
-        let entered = unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) };
-        check(entered, "setns", || {
+        let network = Some(LinkNameSpaceType::Network);
+        move_into_link_name_space(self.0.as_fd(), network).to("setns", || {
             "enter a network namespace (needs CAP_SYS_ADMIN)".into()
         })
-        .map(drop)
     }
 }
 
@@ -86,11 +87,13 @@ fn request(
     if interface.len() >= libc::IFNAMSIZ {
         return Err(with_errno("ioctl", libc::ENODEV, purpose()));
     }
-    // SAFETY: takes numbers only.
-    let made = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    check(made, "socket", &purpose)?;
-    // SAFETY: just made for us.
-    let socket = unsafe { OwnedFd::from_raw_fd(made) };
+    let socket = socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .to("socket", &purpose)?;
     // SAFETY: an ifreq of zeros is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {

@@ -1,10 +1,12 @@
 //! Raw Ethernet frames through a packet socket (AF_PACKET), in batches.
 
-use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::error::{check, failed, last_errno, with_errno};
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+
+use crate::error::{Purpose, check, failed, last_errno, with_errno};
 use crate::span::Region;
 
 /// Frames of one call at most.
@@ -20,13 +22,17 @@ pub struct PacketSocket(OwnedFd);
 /// If there is none of this name.
 pub fn interface_index(name: &str) -> io::Result<u32> {
     let purpose = || format!("find the network interface {name}");
-    let text =
-        CString::new(name).map_err(|_| with_errno("if_nametoindex", libc::EINVAL, purpose()))?;
-    // SAFETY: `text` ends with a zero byte and outlives the call.
-    match unsafe { libc::if_nametoindex(text.as_ptr()) } {
-        0 => Err(failed("if_nametoindex", purpose())),
-        index => Ok(index),
+    if name.contains('\0') {
+        return Err(with_errno("if_nametoindex", libc::EINVAL, purpose()));
     }
+    let any = socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    any.and_then(|any| name_to_index(any, name))
+        .to("if_nametoindex", purpose)
 }
 
 impl PacketSocket {
@@ -37,33 +43,21 @@ impl PacketSocket {
     pub fn open(interface: &str) -> io::Result<Self> {
         let index = interface_index(interface)?;
         let purpose = || format!("open a packet socket on {interface} (needs CAP_NET_RAW)");
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         let protocol = (libc::ETH_P_ALL as u16).to_be();
-        // SAFETY: takes numbers only. Protocol 0: nothing arrives before it is bound.
-        let made = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-        check(made, "socket", purpose)?;
-        // SAFETY: just made for us.
-        let socket = Self(unsafe { OwnedFd::from_raw_fd(made) });
+        // No protocol: nothing arrives before it is bound.
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let made = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None);
+        let socket = Self(made.to("socket", purpose)?);
         // Frames that we send ourselves are none that arrive; and no queue of the kernel between us
         // and the device, which would delay and hide drops.
         for (option, value) in [
             (libc::PACKET_IGNORE_OUTGOING, 1i32),
             (libc::PACKET_QDISC_BYPASS, 1),
         ] {
-            socket.set(
-                libc::SOL_PACKET,
-                option,
-                value,
-                "PACKET_IGNORE_OUTGOING or QDISC_BYPASS",
-            )?;
+            socket.set(option, value)?;
         }
         // Bursts of a millisecond at several Gbit/s; refused values only mean a smaller buffer.
-        let _ = socket.set(
-            libc::SOL_SOCKET,
-            libc::SO_RCVBUFFORCE,
-            4 << 20,
-            "SO_RCVBUFFORCE",
-        );
+        let _ = sockopt::set_socket_recv_buffer_size_force(&socket.0, 4 << 20);
         // SAFETY: a sockaddr_ll of zeros is valid.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
@@ -101,19 +95,19 @@ impl PacketSocket {
         self.0
     }
 
-    fn set(&self, level: i32, option: i32, value: i32, name: &'static str) -> io::Result<()> {
+    fn set(&self, option: i32, value: i32) -> io::Result<()> {
         // SAFETY: the kernel reads four bytes of `value`.
         let set = unsafe {
             libc::setsockopt(
                 self.0.as_raw_fd(),
-                level,
+                libc::SOL_PACKET,
                 option,
                 (&raw const value).cast(),
                 size_of::<i32>() as libc::socklen_t,
             )
         };
         check(set, "setsockopt", || {
-            format!("set {name} of a packet socket")
+            "set PACKET_IGNORE_OUTGOING or QDISC_BYPASS of a packet socket".into()
         })
         .map(drop)
     }
@@ -145,8 +139,8 @@ impl PacketSocket {
     pub fn receive(&self, into: &[Region], lengths: &mut [usize; BATCH]) -> io::Result<usize> {
         let (mut headers, _vectors) = messages(into);
         let count = into.len().min(BATCH);
-        // SAFETY: the headers point to vectors that are kept, these to regions that are writable by
-        // their makers' promise until this returns.
+        // SAFETY: the headers point to vectors that are kept, these to regions that are valid
+        // for writes until this returns, as promised to `Region::new`.
         let received = unsafe {
             libc::recvmmsg(
                 self.0.as_raw_fd(),
@@ -175,7 +169,8 @@ impl PacketSocket {
     pub fn send(&self, frames: &[Region]) -> io::Result<usize> {
         let (mut headers, _vectors) = messages(frames);
         let count = frames.len().min(BATCH);
-        // SAFETY: as above; the regions are only read.
+        // SAFETY: the headers point to vectors that are kept, these to regions that are valid for reads until this
+        // returns, as promised to `Region::new`.
         let sent = unsafe {
             libc::sendmmsg(
                 self.0.as_raw_fd(),

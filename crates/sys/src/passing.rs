@@ -1,19 +1,25 @@
 //! Descriptor passing to another process over a local socket, and knowing who it is.
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::error::{check, errno, failed, last_errno};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+use crate::error::{Purpose, check, errno};
 use crate::process::ProcessHandle;
 
 /// Descriptors in one message at most (the kernel's limit is 253).
 pub const MOST: usize = 64;
 
-/// Room for the control part of a message with [`MOST`] descriptors, aligned as its headers need.
-#[repr(align(16))]
-struct Control([u8; 512]);
+/// Room for the control part of a message with [`MOST`] descriptors, and somewhat more.
+const CONTROL: usize = 512;
 
-const _: () = assert!(MOST * size_of::<RawFd>() + 64 <= size_of::<Control>());
+const _: () = assert!(MOST * size_of::<RawFd>() + 64 <= CONTROL);
 
 /// Sends bytes (at least one) with descriptors. Answers how many bytes went, as for any socket; the
 /// descriptors go with the first.
@@ -31,49 +37,20 @@ pub fn send(socket: &impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
             ),
         ));
     }
-    let mut control = Control([0; 512]);
-    let mut vector = libc::iovec {
-        iov_base: bytes.as_ptr().cast_mut().cast(),
-        iov_len: bytes.len(),
-    };
-    let mut message = header(&mut vector);
+    let mut memory = [MaybeUninit::uninit(); CONTROL];
+    let mut control = SendAncillaryBuffer::new(&mut memory);
     if !descriptors.is_empty() {
-        let length = size_of_val(descriptors) as libc::c_uint;
-        message.msg_control = control.0.as_mut_ptr().cast();
-        // SAFETY: these two compute sizes. They fit, see the assertion beside `Control`.
-        unsafe {
-            message.msg_controllen = libc::CMSG_SPACE(length) as _;
-            let first = libc::CMSG_FIRSTHDR(&raw const message);
-            // SAFETY (continued): `first` points into `control`, which is aligned for a header and
-            // has room for `length` bytes after it. BorrowedFd has the layout of RawFd.
-            (*first).cmsg_level = libc::SOL_SOCKET;
-            (*first).cmsg_type = libc::SCM_RIGHTS;
-            (*first).cmsg_len = libc::CMSG_LEN(length) as _;
-            std::ptr::copy_nonoverlapping(
-                descriptors.as_ptr().cast::<u8>(),
-                libc::CMSG_DATA(first),
-                length as usize,
-            );
-        }
+        // It fits, see the assertion beside `CONTROL`.
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
     }
     loop {
-        // SAFETY: the header and all that it points to live until the call returns; nothing of it is
-        // written by sendmsg.
-        let sent = unsafe {
-            libc::sendmsg(
-                socket.as_fd().as_raw_fd(),
-                &raw const message,
-                libc::MSG_NOSIGNAL,
-            )
-        };
-        match usize::try_from(sent) {
-            Ok(count) => return Ok(count),
-            Err(_) if last_errno() == libc::EINTR => {}
-            Err(_) => {
-                return Err(failed(
-                    "sendmsg",
-                    format!("send {} descriptors", descriptors.len()),
-                ));
+        let parts = [IoSlice::new(bytes)];
+        match sendmsg(socket, &parts, &mut control, SendFlags::NOSIGNAL) {
+            Err(Errno::INTR) => {}
+            sent => {
+                return sent.to("sendmsg", || {
+                    format!("send {} descriptors", descriptors.len())
+                });
             }
         }
     }
@@ -85,31 +62,22 @@ pub fn send(socket: &impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
 /// # Errors
 /// If the kernel refuses, or more descriptors came than could be taken (none is kept then).
 pub fn receive(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-    let mut control = Control([0; 512]);
-    let mut vector = libc::iovec {
-        iov_base: bytes.as_mut_ptr().cast(),
-        iov_len: bytes.len(),
-    };
-    let mut message = header(&mut vector);
-    message.msg_control = control.0.as_mut_ptr().cast();
-    message.msg_controllen = control.0.len() as _;
-    let count = loop {
-        // SAFETY: the header points to `bytes` and `control`, both ours and large as said.
-        let received = unsafe {
-            libc::recvmsg(
-                socket.as_fd().as_raw_fd(),
-                &raw mut message,
-                libc::MSG_CMSG_CLOEXEC,
-            )
-        };
-        match usize::try_from(received) {
-            Ok(count) => break count,
-            Err(_) if last_errno() == libc::EINTR => {}
-            Err(_) => return Err(failed("recvmsg", "receive descriptors")),
+    let mut memory = [MaybeUninit::uninit(); CONTROL];
+    let mut control = RecvAncillaryBuffer::new(&mut memory);
+    let message = loop {
+        let mut parts = [IoSliceMut::new(bytes)];
+        match recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            received => break received.to("recvmsg", || "receive descriptors".into())?,
         }
     };
-    let descriptors = take_descriptors(&message);
-    if message.msg_flags & libc::MSG_CTRUNC != 0 {
+    let mut descriptors = Vec::new();
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(some) = part {
+            descriptors.extend(some);
+        }
+    }
+    if message.flags.contains(ReturnFlags::CTRUNC) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
             format!(
@@ -118,35 +86,7 @@ pub fn receive(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<O
             ),
         ));
     }
-    Ok((count, descriptors))
-}
-
-fn take_descriptors(message: &libc::msghdr) -> Vec<OwnedFd> {
-    let mut taken = Vec::new();
-    // SAFETY: the kernel has filled `msg_control`, which is alive, up to `msg_controllen`; the CMSG
-    // functions stay within. Each number it put there is a new descriptor that nobody owns yet.
-    unsafe {
-        let mut part = libc::CMSG_FIRSTHDR(message);
-        while let Some(head) = part.as_ref() {
-            if head.cmsg_level == libc::SOL_SOCKET && head.cmsg_type == libc::SCM_RIGHTS {
-                let length = head.cmsg_len - libc::CMSG_LEN(0) as usize;
-                let data = libc::CMSG_DATA(part).cast::<RawFd>();
-                for index in 0..length / size_of::<RawFd>() {
-                    taken.push(OwnedFd::from_raw_fd(data.add(index).read_unaligned()));
-                }
-            }
-            part = libc::CMSG_NXTHDR(message, part);
-        }
-    }
-    taken
-}
-
-fn header(vector: &mut libc::iovec) -> libc::msghdr {
-    // SAFETY: a msghdr of zeros is a message without address, data and control.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = vector;
-    message.msg_iovlen = 1;
-    message
+    Ok((message.bytes, descriptors))
 }
 
 /// Who is at the other end of a local socket, as the kernel knows it.

@@ -1,5 +1,5 @@
-//! Readiness of descriptors: `poll`, for sets that differ from call to call. For one that stays, and for those who
-//! do not trust each other, there is [`event`](crate::event).
+//! Readiness of descriptors: `poll`, for sets that differ from call to call. For one that
+//! stays there is [`readiness`](crate::readiness).
 
 use std::io;
 use std::marker::PhantomData;

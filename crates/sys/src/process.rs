@@ -2,12 +2,18 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use crate::error::{check, failed, last_errno, with_errno};
+use rustix::io::Errno;
+use rustix::process::{
+    PTracer, Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, set_child_subreaper,
+    set_parent_process_death_signal, set_ptracer,
+};
+
+use crate::error::{Purpose, check, with_errno};
 use crate::poll::{self, Interest, PollFd};
 use crate::probe::Availability;
 
@@ -28,8 +34,7 @@ pub fn parent() -> u32 {
 /// Our effective user.
 #[must_use]
 pub fn user() -> u32 {
-    // SAFETY: reads a number.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// When a process was started, in clock ticks since boot: with its id, a name that is not used again.
@@ -69,14 +74,13 @@ impl ProcessHandle {
     /// If there is none, or the kernel refuses.
     pub fn open(id: u32) -> io::Result<Self> {
         let purpose = || format!("open a handle of process {id}");
-        let Ok(number) = libc::pid_t::try_from(id) else {
-            return Err(with_errno("pidfd_open", libc::ESRCH, purpose()));
+        let number = i32::try_from(id).ok().and_then(Pid::from_raw);
+        let opened = match number {
+            // It closes on exec by itself.
+            Some(number) => pidfd_open(number, PidfdFlags::empty()),
+            None => Err(Errno::SRCH),
         };
-        // SAFETY: takes numbers only.
-        let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) };
-        let opened = check(opened, "pidfd_open", purpose)?;
-        // SAFETY: just made for us; it closes on exec by itself. Descriptors fit an int.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(opened as libc::c_int) };
+        let descriptor = opened.to("pidfd_open", purpose)?;
         Ok(Self { descriptor, id })
     }
 
@@ -167,9 +171,7 @@ fn kill(id: u32, signal: i32, sign: libc::pid_t) -> io::Result<()> {
 /// # Errors
 /// If the kernel refuses.
 pub fn die_with_parent(signal: i32) -> io::Result<()> {
-    control(libc::PR_SET_PDEATHSIG, signal.unsigned_abs().into(), || {
-        "be told of the parent's death".into()
-    })
+    set_death_signal(signal).to("prctl", || "be told of the parent's death".into())
 }
 
 /// Has the child that `command` starts killed by `signal` when the *thread* that spawns it ends, also
@@ -180,12 +182,10 @@ pub fn child_dies_with_us(command: &mut Command, signal: i32) {
     // system calls without locks or allocation, and the errors are made from numbers.
     unsafe {
         command.pre_exec(move || {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong, 0, 0, 0) == -1 {
-                return Err(io::Error::last_os_error());
-            }
+            set_death_signal(signal)?;
             // Had we died before that, nobody would tell the child: it has another parent then.
-            if libc::getppid().unsigned_abs() != us {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            if parent() != us {
+                return Err(Errno::SRCH.into());
             }
             Ok(())
         });
@@ -197,9 +197,8 @@ pub fn child_dies_with_us(command: &mut Command, signal: i32) {
 /// # Errors
 /// If the kernel refuses.
 pub fn adopt_orphans() -> io::Result<()> {
-    control(libc::PR_SET_CHILD_SUBREAPER, 1, || {
-        "become the parent of orphans".into()
-    })
+    // Whichever number it is: it stands for yes.
+    set_child_subreaper(Some(getpid())).to("prctl", || "become the parent of orphans".into())
 }
 
 /// Lets any process of the same user attach to our memory, where the host (Yama) otherwise lets only
@@ -208,27 +207,15 @@ pub fn adopt_orphans() -> io::Result<()> {
 /// # Errors
 /// If the kernel refuses for another reason.
 pub fn permit_attach() -> io::Result<()> {
-    const PR_SET_PTRACER: libc::c_int = 0x5961_6d61;
-    match control(PR_SET_PTRACER, libc::c_ulong::MAX, || {
-        "let peers attach to our memory".into()
-    }) {
-        Err(error) if crate::error::errno(&error) == Some(libc::EINVAL) => Ok(()),
-        result => result,
+    match set_ptracer(PTracer::Any) {
+        Err(Errno::INVAL) => Ok(()),
+        result => result.to("prctl", || "let peers attach to our memory".into()),
     }
 }
 
-fn control(
-    option: libc::c_int,
-    argument: libc::c_ulong,
-    purpose: impl FnOnce() -> String,
-) -> io::Result<()> {
-    // SAFETY: the options used here take a number and zeros.
-    check(
-        unsafe { libc::prctl(option, argument, 0, 0, 0) },
-        "prctl",
-        purpose,
-    )
-    .map(drop)
+fn set_death_signal(signal: i32) -> rustix::io::Result<()> {
+    let named = Signal::from_named_raw(signal).ok_or(Errno::INVAL)?;
+    set_parent_process_death_signal(Some(named))
 }
 
 /// Fetches one child that has ended, adopted orphans included, without waiting; `None` if none has.
@@ -238,16 +225,15 @@ fn control(
 /// If the kernel refuses. To have no children is not an error.
 pub fn reap() -> io::Result<Option<(u32, ExitStatus)>> {
     loop {
-        let mut status = 0;
-        // SAFETY: the kernel writes the status into `status`.
-        let child = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
-        match (child, last_errno()) {
-            (0, _) => return Ok(None),
-            (-1, libc::ECHILD) => return Ok(None),
-            (-1, libc::EINTR) => {}
-            (-1, _) => return Err(failed("waitpid", "fetch a child that has ended")),
-            (child, _) => {
-                return Ok(Some((child.unsigned_abs(), ExitStatus::from_raw(status))));
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(None) | Err(Errno::CHILD) => return Ok(None),
+            Err(Errno::INTR) => {}
+            Ok(Some((child, status))) => {
+                let child = child.as_raw_nonzero().get().unsigned_abs();
+                return Ok(Some((child, ExitStatus::from_raw(status.as_raw() as i32))));
+            }
+            Err(error) => {
+                return Err(error).to("waitpid", || "fetch a child that has ended".into());
             }
         }
     }

@@ -133,7 +133,8 @@ pub fn send(socket: &impl AsFd, parts: &[Part<'_>]) -> io::Result<Option<usize>>
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = vectors.as_mut_ptr();
         message.msg_iovlen = count as _;
-        // SAFETY: as above, for `count` parts whose vectors live until the call returns.
+        // SAFETY: the kernel reads `count` parts, each borrowed bytes or a lent region; their vectors live until
+        // the call returns.
         unsafe { libc::sendmsg(descriptor, &raw const message, FLAGS) }
     };
     answer(sent, "sendmsg", "send to a peer")
@@ -169,7 +170,8 @@ pub fn receive(socket: &impl AsFd, lent: Region, rest: &mut [u8]) -> io::Result<
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = vectors.as_mut_ptr();
         message.msg_iovlen = 2;
-        // SAFETY: as above; the lent region is writable by its maker's promise.
+        // SAFETY: the vectors live until the call returns. The lent region is valid for writes, as promised to
+        // `Region::new`; `rest` is ours alone.
         unsafe { libc::recvmsg(descriptor, &raw mut message, libc::MSG_DONTWAIT) }
     };
     answer(came, "recv", "receive from a peer")

@@ -55,7 +55,8 @@ impl<'a> SharedBytes<'a> {
     #[must_use]
     pub fn split_at(self, middle: usize) -> (Self, Self) {
         let middle = middle.min(self.length);
-        // SAFETY: both halves lie within the span that the maker of `self` promised for `'a`.
+        // SAFETY: both halves lie within a span that stays mapped and readable for `'a`, as promised to
+        // `SharedBytes::new`.
         unsafe {
             (
                 Self::new(self.start, middle),
@@ -71,7 +72,7 @@ impl<'a> SharedBytes<'a> {
             return None;
         }
         let mut copy = [0; N];
-        // SAFETY: N bytes are readable by the maker's promise, and `copy` is ours alone.
+        // SAFETY: N bytes are mapped and readable, as promised to `SharedBytes::new`; `copy` is ours alone.
         unsafe { std::ptr::copy_nonoverlapping(self.start, copy.as_mut_ptr(), N) };
         read_once();
         Some(copy)
@@ -80,7 +81,8 @@ impl<'a> SharedBytes<'a> {
     /// Copies as many bytes as both sides hold; answers how many.
     pub fn copy_to(&self, into: &mut [u8]) -> usize {
         let length = self.length.min(into.len());
-        // SAFETY: both spans hold `length` bytes; `into` is borrowed mutably, so nothing else sees it.
+        // SAFETY: both spans hold `length` bytes, ours mapped and readable as promised to
+        // `SharedBytes::new`; `into` is borrowed mutably, so nothing else sees it.
         unsafe { std::ptr::copy_nonoverlapping(self.start, into.as_mut_ptr(), length) };
         read_once();
         length
@@ -90,7 +92,8 @@ impl<'a> SharedBytes<'a> {
     #[inline]
     pub fn copy_to_region(&self, into: &Region) -> usize {
         let length = self.length.min(into.length);
-        // SAFETY: `self` is readable by its maker's promise, `into` writable by its maker's promise.
+        // SAFETY: `self` is mapped and readable, as promised to `SharedBytes::new`; `into` is valid for writes and
+        // nobody else uses it, as promised to `Region::new`.
         // They may overlap when a rank sends to itself in place, which `copy_short` allows.
         unsafe { copy_short(self.start, into.start, length) };
         read_once();
@@ -101,8 +104,8 @@ impl<'a> SharedBytes<'a> {
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut copy = Vec::with_capacity(self.length);
-        // SAFETY: the vector has room for `length` bytes, which are readable by the maker's promise
-        // and are all written before the length is set.
+        // SAFETY: the vector has room for `length` bytes, which are mapped and readable as promised to
+        // `SharedBytes::new`, and are all written before the length is set.
         unsafe {
             std::ptr::copy_nonoverlapping(self.start, copy.as_mut_ptr(), self.length);
             copy.set_len(self.length);
@@ -170,8 +173,8 @@ pub struct Region {
     length: usize,
 }
 
-// SAFETY: a Region is an address and a length; whoever made it promised that the memory may be used
-// until the operation ends, from whatever thread moves it along.
+// SAFETY: a Region is an address and a length. Whoever made it promised to `Region::new` that the memory is
+// valid until the operation ends, whichever thread carries it out.
 unsafe impl Send for Region {}
 // SAFETY: as above; a shared reference copies the address, it does not look at the memory.
 unsafe impl Sync for Region {}
@@ -234,7 +237,7 @@ impl Region {
     /// Copies as many bytes as both hold into `into`; answers how many.
     pub fn copy_to_slice(&self, into: &mut [u8]) -> usize {
         let length = self.length.min(into.len());
-        // SAFETY: the region is readable by its maker's promise; `into` is borrowed mutably.
+        // SAFETY: the region is valid for reads, as promised to `Region::new`; `into` is borrowed mutably.
         unsafe { std::ptr::copy(self.start, into.as_mut_ptr(), length) };
         length
     }
@@ -242,7 +245,7 @@ impl Region {
     /// Copies as many bytes as both hold from `from`; answers how many.
     pub fn copy_from_slice(&self, from: &[u8]) -> usize {
         let length = self.length.min(from.len());
-        // SAFETY: the region is writable by its maker's promise; `copy` allows an overlap.
+        // SAFETY: the region is valid for writes, as promised to `Region::new`; `copy` allows an overlap.
         unsafe { std::ptr::copy(from.as_ptr(), self.start, length) };
         length
     }
@@ -250,7 +253,8 @@ impl Region {
     /// Copies as many bytes as both hold from `from`; answers how many.
     pub fn copy_from(&self, from: &Self) -> usize {
         let length = self.length.min(from.length);
-        // SAFETY: both regions are valid by their makers' promises; `copy` allows an overlap.
+        // SAFETY: one region is valid for reads, the other for writes, as promised to `Region::new`; `copy`
+        // allows an overlap.
         unsafe { std::ptr::copy(from.start, self.start, length) };
         length
     }
@@ -264,7 +268,8 @@ impl Region {
         if self.length == 0 {
             return &[];
         }
-        // SAFETY: valid for reads by the maker's promise, unchanged by the caller's.
+        // SAFETY: valid for reads as promised to `Region::new`; nobody writes while the slice lives, as the caller
+        // of this function promises.
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 }

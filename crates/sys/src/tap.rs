@@ -4,7 +4,9 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::error::{check, failed, last_errno, with_errno};
+use rustix::fs::{Mode, OFlags};
+
+use crate::error::{Purpose, check, failed, last_errno, with_errno};
 use crate::span::Region;
 
 /// The other end of an interface that lives as long as somebody holds it.
@@ -22,16 +24,9 @@ impl TapDevice {
         if interface.len() >= libc::IFNAMSIZ {
             return Err(with_errno("ioctl", libc::EINVAL, purpose()));
         }
-        // SAFETY: the path ends with a zero byte.
-        let opened = unsafe {
-            libc::open(
-                c"/dev/net/tun".as_ptr(),
-                libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK,
-            )
-        };
-        check(opened, "open", purpose)?;
-        // SAFETY: just made for us.
-        let device = Self(unsafe { std::os::fd::FromRawFd::from_raw_fd(opened) });
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let opened = rustix::fs::open("/dev/net/tun", flags, Mode::empty());
+        let device = Self(opened.to("open", purpose)?);
         // SAFETY: an ifreq of zeros is valid.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {
@@ -71,7 +66,7 @@ impl TapDevice {
     /// # Errors
     /// If the interface is gone or down.
     pub fn receive(&self, into: &Region) -> io::Result<Option<usize>> {
-        // SAFETY: the region is writable by its maker's promise until this returns.
+        // SAFETY: the region is valid for writes until this returns, as promised to `Region::new`.
         let read = unsafe { libc::read(self.0.as_raw_fd(), into.as_ptr().cast(), into.len()) };
         match usize::try_from(read) {
             Ok(length) => Ok(Some(length)),
@@ -85,7 +80,7 @@ impl TapDevice {
     /// # Errors
     /// If the kernel refuses this frame for good, or the interface is down.
     pub fn send(&self, frame: &Region) -> io::Result<bool> {
-        // SAFETY: the region is readable by its maker's promise until this returns.
+        // SAFETY: the region is valid for reads until this returns, as promised to `Region::new`.
         let sent = unsafe { libc::write(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len()) };
         if sent >= 0 {
             return Ok(true);

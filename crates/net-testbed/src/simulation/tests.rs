@@ -6,6 +6,7 @@ use weft_net::description::{DriverThreads, Run};
 use weft_net::policy::{CLIENTS, Order};
 use weft_net::system::{Capabilities, Reattached, Threads};
 use weft_sys::MemoryFile;
+use weft_sys::random::SeededRandom;
 
 use super::*;
 use crate::flow::{Flow, Pattern};
@@ -208,7 +209,6 @@ fn behind_a_client_side_driver_nobody_else_sees_a_hostile_word() {
 
 /// The other client is served, whole and in order.
 fn beside_hostile_words(driver: bool, words: u64) -> Loaded {
-    use rand::{RngCore, SeedableRng, rngs::StdRng};
     use weft_atomic::Ordering;
     let mut description = Description::of(&[Work::Echo; 2]);
     description.clients[1].driver = driver;
@@ -219,7 +219,7 @@ fn beside_hostile_words(driver: bool, words: u64) -> Loaded {
         .and_then(Capabilities::into_channels)
         .expect("descriptors are left")
         .map(|(memory, _)| memory);
-    let mut random = StdRng::seed_from_u64(44);
+    let mut random = SeededRandom::new(44);
     let mut written = 0u64;
     while written < words {
         for _ in 0..1_000 {
@@ -250,7 +250,7 @@ fn beside_hostile_words(driver: bool, words: u64) -> Loaded {
         }
         let simulation = &mut loaded.simulation;
         for _ in 0..4 {
-            while simulation.step() && random.next_u32() % 64 != 0 {}
+            while simulation.step() && random.up_to(63) != 0 {}
             simulation.advance(simulation.now() + 1_000_000_000);
         }
     }

@@ -9,6 +9,7 @@ use weft_net::client::Work;
 use weft_net::description::Description;
 use weft_net::system::{ComponentId, System};
 use weft_sys::event::EventFd;
+use weft_sys::random::SeededRandom;
 use weft_sys::{Mapping, clock};
 
 use super::{pass, rate, threads};
@@ -19,18 +20,6 @@ const WORDS: u64 = 10_000_000;
 
 /// How many words go between two notifications.
 const BATCH: u64 = 64;
-
-/// A generator of numbers that are only to be various (splitmix64).
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-}
 
 /// One word into a channel; `receives`: B is its consumer of frames.
 fn scribble(memory: &Mapping, receives: bool, noise: u64) {
@@ -63,10 +52,10 @@ fn scribble(memory: &Mapping, receives: bool, noise: u64) {
 }
 
 /// All words, and all events among them.
-fn strike(channels: &[(Mapping, EventFd)], noise: &mut Noise) {
+fn strike(channels: &[(Mapping, EventFd)], noise: &mut SeededRandom) {
     for _ in 0..WORDS / BATCH {
         for _ in 0..BATCH {
-            let word = noise.next();
+            let word = noise.next_u64();
             // The first is the one from which it receives.
             scribble(&channels[(word & 1) as usize].0, word & 1 == 0, word);
         }
@@ -116,7 +105,7 @@ pub(super) fn run() -> io::Result<()> {
             .system()
             .capabilities(ComponentId::Client(1))?
             .into_channels()?;
-        let mut noise = Noise(44);
+        let mut noise = SeededRandom::new(44);
         let (before, began) = (reports.throughput_bytes(), clock::monotonic());
         strike(&channels, &mut noise);
         let beside = since(&reports, &before, began)[0];

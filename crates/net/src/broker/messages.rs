@@ -10,7 +10,7 @@ use weft_sys::descriptor::{Carries, set_nonblocking, socket_pair};
 use weft_sys::{passing, process};
 
 use super::address;
-use super::process::{Letter, receive, send};
+use super::process::{StartMessage, receive, send};
 use crate::policy::Choice;
 use crate::system::Capabilities;
 
@@ -184,8 +184,8 @@ pub fn attach(name: &str, client: &str) -> io::Result<(Capabilities, UnixStream)
     let end = ends
         .pop()
         .ok_or_else(|| io::Error::other("the broker broke off before it sent any capabilities"))?;
-    let (letter, descriptors) = receive(&end)?;
-    Ok((Capabilities::from_parts(letter.role, descriptors), stream))
+    let (message, descriptors) = receive(&end)?;
+    Ok((Capabilities::from_parts(message.role, descriptors), stream))
 }
 
 /// Sends capabilities to a program that attaches, without waiting for it.
@@ -196,7 +196,7 @@ pub(super) fn send_capabilities(stream: &UnixStream, capabilities: Capabilities)
     writer.write_all(b"G")?;
     passing::send(stream, b"s", &[theirs.as_fd()])?;
     let (role, descriptors) = capabilities.into_parts();
-    let letter = Letter {
+    let message = StartMessage {
         role,
         virtual_wire: None,
         core: None,
@@ -204,5 +204,5 @@ pub(super) fn send_capabilities(stream: &UnixStream, capabilities: Capabilities)
         descriptors: descriptors.len(),
         plug: None,
     };
-    send(&ours, &letter, &descriptors)
+    send(&ours, &message, &descriptors)
 }

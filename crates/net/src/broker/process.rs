@@ -44,9 +44,9 @@ pub(super) struct VirtualWire {
 /// driver.
 pub type FarEnd = fn(clients: usize) -> Box<dyn Far>;
 
-/// What goes before the descriptors.
+/// What a component is told when it starts, before its descriptors come.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Letter {
+pub(super) struct StartMessage {
     pub(super) role: Role,
     pub(super) virtual_wire: Option<VirtualWire>,
     pub(super) core: Option<usize>,
@@ -56,9 +56,13 @@ pub(super) struct Letter {
     pub(super) plug: Option<PlugKind>,
 }
 
-/// Sends a letter and its descriptors in messages of at most [`passing::MOST`].
-pub(super) fn send(socket: &impl AsFd, letter: &Letter, descriptors: &[OwnedFd]) -> io::Result<()> {
-    let text = serde_json::to_vec(letter)?;
+/// Sends a start message, and its descriptors after it in messages of at most [`passing::MOST`].
+pub(super) fn send(
+    socket: &impl AsFd,
+    message: &StartMessage,
+    descriptors: &[OwnedFd],
+) -> io::Result<()> {
+    let text = serde_json::to_vec(message)?;
     let sent = passing::send(socket, &text, &[])?;
     if sent != text.len() {
         return Err(io::Error::other(
@@ -73,12 +77,12 @@ pub(super) fn send(socket: &impl AsFd, letter: &Letter, descriptors: &[OwnedFd])
 }
 
 /// Receives what [`send`] sends.
-pub(super) fn receive(socket: &impl AsFd) -> io::Result<(Letter, Vec<OwnedFd>)> {
+pub(super) fn receive(socket: &impl AsFd) -> io::Result<(StartMessage, Vec<OwnedFd>)> {
     let mut text = vec![0; 128 << 10];
     let (length, _) = passing::receive(socket, &mut text)?;
-    let letter: Letter = serde_json::from_slice(&text[..length])?;
+    let message: StartMessage = serde_json::from_slice(&text[..length])?;
     let mut all = Vec::new();
-    while all.len() < letter.descriptors {
+    while all.len() < message.descriptors {
         let (length, mut some) = passing::receive(socket, &mut [0; 8])?;
         if length == 0 || some.is_empty() {
             return Err(io::Error::other(
@@ -87,7 +91,7 @@ pub(super) fn receive(socket: &impl AsFd) -> io::Result<(Letter, Vec<OwnedFd>)> 
         }
         all.append(&mut some);
     }
-    Ok((letter, all))
+    Ok((message, all))
 }
 
 /// A started component.
@@ -114,7 +118,7 @@ impl Running {
             .stdin(Stdio::null());
         child_dies_with_us(&mut command, SIGKILL);
         let (role, mut descriptors) = capabilities.into_parts();
-        let mut letter = Letter {
+        let mut message = StartMessage {
             role,
             virtual_wire: None,
             core,
@@ -124,20 +128,20 @@ impl Running {
         };
         match wire {
             WireMessage::None => {}
-            WireMessage::Virtual(wire) => letter.virtual_wire = Some(wire),
+            WireMessage::Virtual(wire) => message.virtual_wire = Some(wire),
             WireMessage::Plug(plug) => {
                 let (kind, descriptor) = plug.into_parts();
                 descriptors.push(descriptor);
-                letter.plug = Some(kind);
+                message.plug = Some(kind);
             }
         }
-        letter.descriptors = descriptors.len();
+        message.descriptors = descriptors.len();
         // It need not read: whether it does is not waited for.
         descriptor::set_nonblocking(&ours, true)?;
         let mut child = command.spawn()?;
         drop(command);
         let handle = ProcessHandle::open(child.id()).and_then(|handle| {
-            send(&ours, &letter, &descriptors)?;
+            send(&ours, &message, &descriptors)?;
             Ok(handle)
         });
         match handle {
@@ -159,21 +163,21 @@ impl Running {
 /// If these are not what the role needs, or the kernel refuses.
 pub fn component_main(number: i32, far_end: FarEnd) -> io::Result<()> {
     let socket = descriptor::inherited(number)?;
-    let (letter, mut descriptors) = receive(&socket)?;
+    let (message, mut descriptors) = receive(&socket)?;
     drop(socket);
-    if let Some(core) = letter.core {
+    if let Some(core) = message.core {
         cores::pin(&[core])?;
     }
-    if let Some(nice) = letter.nice {
+    if let Some(nice) = message.nice {
         cores::set_nice(nice)?;
     }
-    let wire = if let Some(kind) = letter.plug {
+    let wire = if let Some(kind) = message.plug {
         let descriptor = descriptors
             .pop()
             .ok_or_else(|| io::Error::other("the wire is missing from the capabilities"))?;
         Some(WireEnds::plug(Plug::adopt(kind, descriptor))?)
     } else {
-        letter.virtual_wire.map(|wire| {
+        message.virtual_wire.map(|wire| {
             let shape = Shape {
                 bits: wire.bits,
                 ..Shape::default()
@@ -181,6 +185,6 @@ pub fn component_main(number: i32, far_end: FarEnd) -> io::Result<()> {
             WireEnds::virtual_wire(shape, far_end(wire.clients))
         })
     };
-    let capabilities = Capabilities::from_parts(letter.role, descriptors);
+    let capabilities = Capabilities::from_parts(message.role, descriptors);
     capabilities.build(wire)?.run()
 }

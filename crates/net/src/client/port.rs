@@ -116,10 +116,10 @@ impl ClientPort {
             && self.tx.hungry
         {
             // Until a buffer comes back nothing that is received can be answered either.
-            return source.free.announce() || found;
+            return source.announce_returns() || found;
         }
         match &mut self.rx.sink {
-            Some(sink) => sink.used.announce() || found,
+            Some(sink) => sink.announce() || found,
             None => found,
         }
     }
@@ -130,7 +130,7 @@ impl RxQueue {
     pub(super) fn take(&mut self) -> Option<Descriptor> {
         let sink = self.sink.as_mut()?;
         loop {
-            let frame = sink.used.pop()?;
+            let frame = sink.take()?;
             if self.ledger.accept(frame).is_ok() {
                 self.frames += 1;
                 self.bytes += u64::from(frame.length);
@@ -160,7 +160,7 @@ impl RxQueue {
 impl TxQueue {
     fn collect(&mut self) {
         if let Some(source) = &mut self.source {
-            while let Some(back) = source.free.pop() {
+            while let Some(back) = source.take_back() {
                 // What the multiplexer returns wrongly is not used again.
                 let _ = self.pool.take_back(back, MUX);
             }
@@ -172,10 +172,7 @@ impl TxQueue {
         if self.pool.is_empty() {
             self.collect();
         }
-        let room = self
-            .source
-            .as_mut()
-            .is_some_and(|source| source.used.room() > 0);
+        let room = self.source.as_mut().is_some_and(|source| source.room() > 0);
         let ready = room && !self.pool.is_empty();
         self.hungry = !ready;
         ready
@@ -204,7 +201,7 @@ impl TxQueue {
         let source = self.source.as_mut()?;
         if self.pool.give(frame, MUX).is_ok() {
             // There is room, as seen above.
-            let _ = source.used.push(frame);
+            let _ = source.push(frame);
         }
         Some(result)
     }

@@ -119,37 +119,34 @@ impl Limited {
 
 impl Policy for Limited {
     fn next(&mut self, backlog: &Backlog, now: u64) -> Turn {
-        let mut allowed = backlog.mask;
+        let mut allowed = backlog.mask();
         let mut soonest = u64::MAX;
-        let mut rest = backlog.mask;
+        let mut rest = backlog.mask();
         while rest != 0 {
             let client = rest.trailing_zeros() as usize;
             rest &= rest - 1;
             let Some(bucket) = &mut self.buckets[client] else {
                 continue;
             };
-            let ready = bucket.ready_at(backlog.length[client], now);
+            let ready = bucket.ready_at(backlog.length(client), now);
             if ready > now {
                 allowed &= !(1 << client);
                 soonest = soonest.min(ready);
             }
         }
         if allowed == 0 {
-            return if backlog.mask == 0 {
+            return if backlog.mask() == 0 {
                 self.inner.next(backlog, now)
             } else {
                 Turn::Wait(soonest)
             };
         }
-        let permitted = Backlog {
-            mask: allowed,
-            length: backlog.length,
-        };
+        let permitted = backlog.only(allowed);
         let turn = self.inner.next(&permitted, now);
         if let Turn::Send(client) = turn
             && let Some(bucket) = &mut self.buckets[client]
         {
-            bucket.pay(backlog.length[client]);
+            bucket.pay(backlog.length(client));
         }
         turn
     }

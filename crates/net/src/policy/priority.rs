@@ -1,6 +1,7 @@
 //! Strict priority, with a bound on how long the others wait.
 
-use super::{Backlog, CLIENTS, Policy, Turn, first_from};
+use super::backlog::first_from;
+use super::{Backlog, CLIENTS, Policy, Turn};
 
 /// The backlogged client of the best level goes first, in a circle within a level.
 ///
@@ -38,7 +39,7 @@ impl Policy for StrictPriority {
     fn next(&mut self, backlog: &Backlog, _now: u64) -> Turn {
         let mut best = u32::MAX;
         let mut first = 0u64;
-        let mut rest = backlog.mask;
+        let mut rest = backlog.mask();
         while rest != 0 {
             let client = rest.trailing_zeros() as usize;
             rest &= rest - 1;
@@ -50,7 +51,7 @@ impl Policy for StrictPriority {
                 first |= 1 << client;
             }
         }
-        let worse = backlog.mask & !first;
+        let worse = backlog.mask() & !first;
         if worse == 0 {
             self.passed = 0;
         } else if self.passed >= self.bound {

@@ -1,6 +1,6 @@
 //! Round robin: one frame each, or shares of bytes by weight.
 
-use super::{Backlog, CLIENTS, Policy, Turn, first_from};
+use super::{Backlog, CLIENTS, Policy, Turn};
 
 /// One frame of each backlogged client in turn. A client waits for at most one frame of each other.
 #[derive(Default)]
@@ -10,7 +10,7 @@ pub struct RoundRobin {
 
 impl Policy for RoundRobin {
     fn next(&mut self, backlog: &Backlog, _now: u64) -> Turn {
-        match first_from(backlog.mask, self.next) {
+        match backlog.first_from(self.next) {
             Some(client) => {
                 self.next = (client + 1) % CLIENTS;
                 Turn::Send(client)
@@ -56,7 +56,7 @@ impl Policy for DeficitRoundRobin {
     fn next(&mut self, backlog: &Backlog, _now: u64) -> Turn {
         loop {
             if !self.visiting {
-                let Some(client) = first_from(backlog.mask, self.current) else {
+                let Some(client) = backlog.first_from(self.current) else {
                     return Turn::Idle;
                 };
                 self.current = client;
@@ -64,7 +64,7 @@ impl Policy for DeficitRoundRobin {
                 self.deficit[client] += self.weights[client] * Self::QUANTUM;
             }
             let client = self.current;
-            let length = u32::from(backlog.length[client]);
+            let length = u32::from(backlog.length(client));
             if backlog.has(client) && length <= self.deficit[client] {
                 self.deficit[client] -= length;
                 return Turn::Send(client);

@@ -15,7 +15,7 @@ pub struct Signalled {
 
 impl Policy for Signalled {
     fn next(&mut self, backlog: &Backlog, _now: u64) -> Turn {
-        let mut fresh = backlog.mask & !self.known;
+        let mut fresh = backlog.mask() & !self.known;
         while fresh != 0 {
             let client = fresh.trailing_zeros() as usize;
             fresh &= fresh - 1;

@@ -9,7 +9,7 @@ use weft_sys::event::EventFd;
 use weft_sys::{Mapping, MemoryFile};
 
 use super::ring::{RingMemory, Words};
-use super::{Consumer, Descriptor, Producer};
+use super::{Consumer, Descriptor, Full, Producer};
 
 /// Fewest entries of a ring of a channel: those of one line.
 pub const LEAST: u32 = 16;
@@ -134,14 +134,57 @@ fn ring_bytes(capacity: u32) -> usize {
 /// The end of the producer of data.
 pub struct Source {
     /// Full buffers towards the sink.
-    pub used: Producer,
+    used: Producer,
     /// Empty buffers back from it.
-    pub free: Consumer,
+    free: Consumer,
     /// The sink's event; `None` where both sides run in turn in one thread.
     event: Option<EventFd>,
 }
 
 impl Source {
+    /// How many full buffers can be pushed.
+    #[inline]
+    #[must_use]
+    pub fn room(&mut self) -> u32 {
+        self.used.room()
+    }
+
+    /// Appends a full buffer, which the sink sees after the next [`settle`](Self::settle).
+    ///
+    /// # Errors
+    /// If there is no room.
+    #[inline]
+    pub fn push(&mut self, descriptor: Descriptor) -> Result<(), Full> {
+        self.used.push(descriptor)
+    }
+
+    /// How many full buffers wait for the sink, as far as is known without a look.
+    #[inline]
+    #[must_use]
+    pub fn backlog(&self) -> u32 {
+        self.used.backlog()
+    }
+
+    /// How many full buffers wait for the sink now.
+    #[inline]
+    #[must_use]
+    pub fn depth(&mut self) -> u32 {
+        self.used.depth()
+    }
+
+    /// The next empty buffer that the sink has given back.
+    #[inline]
+    pub fn take_back(&mut self) -> Option<Descriptor> {
+        self.free.pop()
+    }
+
+    /// Asks to be notified when a buffer is given back; true if one is there already.
+    #[inline]
+    #[must_use = "with something in the queue there is no event to wait for"]
+    pub fn announce_returns(&mut self) -> bool {
+        self.free.announce()
+    }
+
     /// Publishes what was pushed, releases what was taken, notifies the sink if it waits.
     #[inline]
     pub fn settle(&mut self) {
@@ -182,14 +225,33 @@ impl Source {
 /// The end of the consumer of data.
 pub struct Sink {
     /// Full buffers from the source.
-    pub used: Consumer,
+    used: Consumer,
     /// Empty buffers back to it.
-    pub free: Producer,
+    free: Producer,
     /// The source's event.
     event: Option<EventFd>,
 }
 
 impl Sink {
+    /// The next full buffer, to be [given back](Self::give_back).
+    #[inline]
+    pub fn take(&mut self) -> Option<Descriptor> {
+        self.used.pop()
+    }
+
+    /// Lets the source use the places of what was taken, before the next [`settle`](Self::settle).
+    #[inline]
+    pub fn release(&mut self) {
+        self.used.release();
+    }
+
+    /// Asks to be notified when a full buffer comes; true if one is there already.
+    #[inline]
+    #[must_use = "with something in the queue there is no event to wait for"]
+    pub fn announce(&mut self) -> bool {
+        self.used.announce()
+    }
+
     /// Publishes what was given back, releases what was taken, notifies the source if it waits.
     #[inline]
     pub fn settle(&mut self) {
@@ -257,13 +319,13 @@ mod tests {
             let mut sink = theirs.sink(0, Some(to_source)).expect("maps");
             let mut seen = 0;
             while seen < rounds {
-                while let Some(descriptor) = sink.used.pop() {
+                while let Some(descriptor) = sink.take() {
                     assert_eq!(u32::from(descriptor.length), seen % 1000);
                     assert!(sink.give_back(descriptor));
                     seen += 1;
                 }
                 sink.settle();
-                if seen < rounds && !sink.used.announce() {
+                if seen < rounds && !sink.announce() {
                     sink_waiter.wait(None).expect("sleeps");
                 }
             }
@@ -273,7 +335,7 @@ mod tests {
         let mut spare: Vec<u32> = (0..4).map(|slot| slot * 2048).collect();
         let (mut sent, mut back) = (0, 0);
         while back < rounds {
-            while let Some(descriptor) = source.free.pop() {
+            while let Some(descriptor) = source.take_back() {
                 spare.push(descriptor.offset);
                 back += 1;
             }
@@ -285,11 +347,11 @@ mod tests {
                     length: (sent % 1000) as u16,
                     tag: 0,
                 };
-                source.used.push(descriptor).expect("there is room");
+                source.push(descriptor).expect("there is room");
                 sent += 1;
             }
             source.settle();
-            if back < rounds && !source.free.announce() {
+            if back < rounds && !source.announce_returns() {
                 source_waiter.wait(None).expect("sleeps");
             }
         }
@@ -305,12 +367,12 @@ mod tests {
             memory.sink(0, None).expect("maps"),
         );
         for slot in 0..3 {
-            source.used.push(Descriptor::empty(slot)).expect("room");
+            source.push(Descriptor::empty(slot)).expect("room");
         }
         assert_eq!(memory.waiting().expect("maps"), 0, "nothing is published");
         source.settle();
         assert_eq!(memory.waiting().expect("maps"), 3);
-        assert!(sink.used.pop().is_some());
+        assert!(sink.take().is_some());
         sink.settle();
         assert_eq!(memory.waiting().expect("maps"), 2);
         let _sink = sink.reattach(1);

@@ -108,7 +108,8 @@ impl RingMemory {
 
     #[inline]
     fn words(&self) -> &Words {
-        // SAFETY: promised to `new`; `_memory` lives as long as we do. Only atomics are in there.
+        // SAFETY: aligned and mapped as long as `_memory` lives, which we keep, as promised to `new`. Only atomics are
+        // in there.
         unsafe { &*self.words }
     }
 

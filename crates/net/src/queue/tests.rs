@@ -85,10 +85,10 @@ fn a_new_generation_sees_nothing_of_the_old() {
 /// Ten million hostile index words, descriptors and returns: nothing but counted faults.
 #[test]
 fn ten_million_hostile_words_do_no_harm() {
-    use rand::{RngCore, SeedableRng, rngs::StdRng};
+    use weft_sys::random::SeededRandom;
     const ROUNDS: u32 = 10_000_000;
     const BUFFERS: u32 = 64;
-    let mut random = StdRng::seed_from_u64(4);
+    let mut random = SeededRandom::new(4);
     let (mut producer, mut consumer, ring) = heap(32, 32);
     let mut ledger = Ledger::new(BUFFERS, 2048);
     let (mut accepted, mut refused, mut returned) = (0u64, 0u64, 0u64);

@@ -62,7 +62,7 @@ impl ClientDriver {
         };
         let mut moved = false;
         for _ in 0..BURST {
-            let Some(back) = client.free.pop() else {
+            let Some(back) = client.take_back() else {
                 break;
             };
             moved = true;
@@ -73,10 +73,10 @@ impl ClientDriver {
         }
         for _ in 0..BURST {
             // What the client does not take stays with the copier, which drops and counts.
-            if client.used.room() == 0 {
+            if client.room() == 0 {
                 break;
             }
-            let Some(frame) = copier.used.pop() else {
+            let Some(frame) = copier.take() else {
                 break;
             };
             moved = true;
@@ -85,7 +85,7 @@ impl ClientDriver {
                 continue;
             }
             // There is room, as seen above.
-            let _ = client.used.push(frame);
+            let _ = client.push(frame);
             counters.frames += 1;
             counters.bytes += u64::from(frame.length);
         }
@@ -103,7 +103,7 @@ impl ClientDriver {
             return false;
         };
         let mut moved = false;
-        while let Some(back) = mux.free.pop() {
+        while let Some(back) = mux.take_back() {
             moved = true;
             match self.sent.hand_back(back) {
                 Ok(()) => _ = client.give_back(back),
@@ -111,10 +111,10 @@ impl ClientDriver {
             }
         }
         for _ in 0..BURST {
-            if mux.used.room() == 0 {
+            if mux.room() == 0 {
                 break;
             }
-            let Some(frame) = client.used.pop() else {
+            let Some(frame) = client.take() else {
                 break;
             };
             moved = true;
@@ -123,7 +123,7 @@ impl ClientDriver {
                 continue;
             }
             // There is room, as seen above.
-            let _ = mux.used.push(Descriptor { tag: 0, ..frame });
+            let _ = mux.push(Descriptor { tag: 0, ..frame });
             counters.frames += 1;
             counters.bytes += u64::from(frame.length);
         }
@@ -177,17 +177,17 @@ impl Stage for ClientDriver {
     fn announce(&mut self) -> bool {
         let mut found = false;
         if let (Some(copier), Some(client)) = (&mut self.copier, &mut self.to_client) {
-            if client.used.room() > 0 {
-                found |= copier.used.announce();
+            if client.room() > 0 {
+                found |= copier.announce();
             }
             // The copier needs its buffers; a client without frames notifies for nothing.
-            found |= client.free.announce();
+            found |= client.announce_returns();
         }
         if let (Some(client), Some(mux)) = (&mut self.from_client, &mut self.mux) {
-            if mux.used.room() > 0 {
-                found |= client.used.announce();
+            if mux.room() > 0 {
+                found |= client.announce();
             }
-            found |= mux.free.announce();
+            found |= mux.announce_returns();
         }
         found
     }

@@ -41,7 +41,7 @@ impl Stage for RxDriver {
         };
         let counters = &mut counters[0];
         let mut moved = false;
-        while let Some(descriptor) = mux.free.pop() {
+        while let Some(descriptor) = mux.take_back() {
             moved = true;
             counters.faults += u64::from(self.pool.take_back(descriptor, MUX).is_err());
         }
@@ -52,7 +52,7 @@ impl Stage for RxDriver {
             }
         }
         for _ in 0..BURST {
-            if mux.used.room() == 0 {
+            if mux.room() == 0 {
                 break;
             }
             let Some((offset, length)) = self.wire.receive(now) else {
@@ -66,7 +66,7 @@ impl Stage for RxDriver {
             };
             // Both hold: there is room, and the buffer came from the wire, which had it from us.
             let given = self.pool.give(descriptor, MUX).is_ok();
-            if given && mux.used.push(descriptor).is_ok() {
+            if given && mux.push(descriptor).is_ok() {
                 counters.frames += 1;
                 counters.bytes += u64::from(length);
             } else {
@@ -94,7 +94,7 @@ impl Stage for RxDriver {
         // Without buffers nothing can be received: only then their return matters at once.
         let hungry = self.pool.is_empty();
         let came = match &mut self.mux {
-            Some(mux) if hungry => mux.free.announce(),
+            Some(mux) if hungry => mux.announce_returns(),
             _ => false,
         };
         came
@@ -184,7 +184,7 @@ impl Stage for TxDriver {
             let descriptor = match self.waiting.take() {
                 Some(descriptor) => descriptor,
                 None => {
-                    let Some(descriptor) = mux.used.pop() else {
+                    let Some(descriptor) = mux.take() else {
                         break;
                     };
                     moved = true;
@@ -256,7 +256,7 @@ impl Stage for TxDriver {
 
     fn announce(&mut self) -> bool {
         let came = match &mut self.mux {
-            Some(mux) if self.waiting.is_none() => mux.used.announce(),
+            Some(mux) if self.waiting.is_none() => mux.announce(),
             _ => false,
         };
         came

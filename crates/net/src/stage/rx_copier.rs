@@ -44,19 +44,19 @@ impl Stage for RxCopier {
         let counters = &mut counters[1];
         let mut moved = false;
         for _ in 0..BURST {
-            let Some(frame) = mux.used.pop() else {
+            let Some(frame) = mux.take() else {
                 break;
             };
             moved = true;
             if self.pool.is_empty() {
                 for _ in 0..BURST {
-                    let Some(back) = client.free.pop() else {
+                    let Some(back) = client.take_back() else {
                         break;
                     };
                     counters.faults += u64::from(self.pool.take_back(back, CLIENT).is_err());
                 }
             }
-            if client.used.room() == 0 {
+            if client.room() == 0 {
                 counters.full += 1;
             } else if let Some(offset) = self.pool.take() {
                 let copy = Descriptor {
@@ -69,7 +69,7 @@ impl Stage for RxCopier {
                     && Buffers::copy(&self.card, frame.offset, &self.own, offset, length);
                 if copied && self.pool.give(copy, CLIENT).is_ok() {
                     // There is room, as seen above.
-                    let _ = client.used.push(copy);
+                    let _ = client.push(copy);
                     counters.frames += 1;
                     counters.bytes += length as u64;
                 } else {
@@ -108,7 +108,7 @@ impl Stage for RxCopier {
     fn announce(&mut self) -> bool {
         // Never for buffers of the client: without one, frames are dropped and the card goes on.
         let came = match &mut self.mux {
-            Some(mux) => mux.used.announce(),
+            Some(mux) => mux.announce(),
             None => false,
         };
         came

@@ -63,12 +63,11 @@ impl RxMux {
         let Some(copier) = &mut self.clients[client].copier else {
             return false;
         };
-        if copier.used.room() == 0 {
+        if copier.room() == 0 {
             counters.full += 1;
             return false;
         }
-        if self.ledger.give(descriptor, party(client)).is_err()
-            || copier.used.push(descriptor).is_err()
+        if self.ledger.give(descriptor, party(client)).is_err() || copier.push(descriptor).is_err()
         {
             counters.faults += 1;
             return false;
@@ -115,7 +114,7 @@ impl Stage for RxMux {
             let (Some(copier), Some(driver)) = (&mut client.copier, &mut self.driver) else {
                 continue;
             };
-            while let Some(descriptor) = copier.free.pop() {
+            while let Some(descriptor) = copier.take_back() {
                 moved = true;
                 match self.ledger.take_back(descriptor, party(index)) {
                     Ok(true) => {
@@ -127,7 +126,7 @@ impl Stage for RxMux {
             }
         }
         for _ in 0..BURST {
-            let Some(descriptor) = self.driver.as_mut().and_then(|driver| driver.used.pop()) else {
+            let Some(descriptor) = self.driver.as_mut().and_then(|driver| driver.take()) else {
                 break;
             };
             moved = true;
@@ -173,7 +172,7 @@ impl Stage for RxMux {
 
     fn announce(&mut self) -> bool {
         let mut found = match &mut self.driver {
-            Some(driver) => driver.used.announce(),
+            Some(driver) => driver.announce(),
             None => false,
         };
         // Copiers return the card's buffers at once. They are passed on when the next frame comes;
@@ -182,12 +181,12 @@ impl Stage for RxMux {
             .clients
             .iter_mut()
             .filter_map(|client| client.copier.as_mut())
-            .map(|copier| copier.used.depth())
+            .map(|copier| copier.depth())
             .sum();
         if !found && away * 2 >= self.buffers.count() {
             for client in &mut self.clients {
                 if let Some(copier) = &mut client.copier {
-                    found |= copier.free.announce();
+                    found |= copier.announce_returns();
                 }
             }
         }

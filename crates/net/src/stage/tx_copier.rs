@@ -44,17 +44,17 @@ impl Stage for TxCopier {
             return false;
         };
         let mut moved = false;
-        while let Some(back) = mux.free.pop() {
+        while let Some(back) = mux.take_back() {
             moved = true;
             let fault = self.pool.take_back(back, MUX).is_err();
             counters[0].faults += u64::from(fault);
         }
         let counters = &mut counters[1];
         for _ in 0..BURST {
-            if self.pool.is_empty() || mux.used.room() == 0 {
+            if self.pool.is_empty() || mux.room() == 0 {
                 break;
             }
-            let Some(frame) = client.used.pop() else {
+            let Some(frame) = client.take() else {
                 break;
             };
             moved = true;
@@ -75,7 +75,7 @@ impl Stage for TxCopier {
                 && self.pool.give(copy, MUX).is_ok()
             {
                 // There is room, as seen above.
-                let _ = mux.used.push(copy);
+                let _ = mux.push(copy);
                 counters.frames += 1;
                 counters.bytes += length as u64;
             } else {
@@ -112,10 +112,10 @@ impl Stage for TxCopier {
         let (Some(mux), Some(client)) = (&mut self.mux, &mut self.client) else {
             return false;
         };
-        let came = if self.pool.is_empty() || mux.used.room() == 0 {
-            mux.free.announce()
+        let came = if self.pool.is_empty() || mux.room() == 0 {
+            mux.announce_returns()
         } else {
-            client.used.announce()
+            client.announce()
         };
         came
     }

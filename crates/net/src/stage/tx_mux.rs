@@ -99,7 +99,7 @@ impl TxMux {
             return false;
         };
         for turn in 0..PATIENCE {
-            let Some(descriptor) = sink.used.pop() else {
+            let Some(descriptor) = sink.take() else {
                 return turn > 0;
             };
             if descriptor.length < HEADER || client.ledger.accept(descriptor).is_err() {
@@ -118,7 +118,7 @@ impl TxMux {
 impl Stage for TxMux {
     fn step(&mut self, now: u64, counters: &mut [Counters]) -> bool {
         let mut moved = false;
-        while let Some(back) = self.driver.as_mut().and_then(|driver| driver.free.pop()) {
+        while let Some(back) = self.driver.as_mut().and_then(|driver| driver.take_back()) {
             moved = true;
             self.in_flight = self.in_flight.saturating_sub(1);
             let Some(client) = self.clients.get_mut(back.client()) else {
@@ -152,7 +152,7 @@ impl Stage for TxMux {
             let Some(driver) = &mut self.driver else {
                 break;
             };
-            if driver.used.push(frame).is_err() {
+            if driver.push(frame).is_err() {
                 // A window larger than the queue: the frame stays where it is.
                 break;
             }
@@ -208,7 +208,7 @@ impl Stage for TxMux {
             && self.in_flight > 0
             && let Some(driver) = &mut self.driver
         {
-            found = driver.free.announce();
+            found = driver.announce_returns();
         }
         if !full {
             for (index, client) in self.clients.iter_mut().enumerate() {
@@ -216,7 +216,7 @@ impl Stage for TxMux {
                 if !self.backlog.has(index)
                     && let Some(sink) = &mut client.sink
                 {
-                    found |= sink.used.announce();
+                    found |= sink.announce();
                 }
             }
         }

@@ -1,11 +1,27 @@
-//! Source ports in use, per remote node: the lowest free one is given out.
+//! Ports: numbers that name inputs of a node, and the source ports of its outputs, of which the lowest free one
+//! is given out.
 
 use std::collections::HashMap;
 
 use crate::error::{Code, Error, Result};
-use crate::state::PORTS;
 
-/// The source ports of one service.
+/// Ports of a node, per service.
+pub const PORTS: usize = 256;
+
+/// A port of a number as programs give it.
+///
+/// # Errors
+/// `Invalid` for a port out of range.
+pub(crate) fn port(port: i32) -> Result<u8> {
+    u8::try_from(port).map_err(|_| {
+        Error::new(
+            Code::Invalid,
+            format!("{port} is no port: ports lie between 0 and {}", PORTS - 1),
+        )
+    })
+}
+
+/// The source ports in use of one service, per remote node.
 #[derive(Debug, Default)]
 pub(crate) struct SourcePorts(HashMap<u32, [u64; PORTS / 64]>);
 

@@ -1,10 +1,10 @@
 /* The death of a producer of the datapath at any step (crates/net/src/queue/ring.rs), and what the broker
-   then does (System::renew in crates/net/src/system.rs): the channel goes to its next generation, the
-   consumer is rung whether it sleeps or not, and a successor begins once the consumer has followed.
+   then does (System::reattach in crates/net/src/system.rs): the channel goes to its next generation, the
+   consumer is notified whether it sleeps or not, and a successor begins once the consumer has followed.
 
-     spin -a renewal.pml && cc -O2 -o pan pan.c && ./pan             no errors: the consumer gets all
-     spin -DNO_RING -a renewal.pml && cc -O2 -o pan pan.c && ./pan   an invalid end state: the dead took
-                                                                     the flag, and nobody rings
+     spin -a reattachment.pml && cc -O2 -o pan pan.c && ./pan        no errors: the consumer gets all
+     spin -DNO_NOTIFY -a reattachment.pml && cc -O2 -o pan pan.c && ./pan   an invalid end state: the dead took
+                                                                     the flag, and nobody notifies
 
    Memory is in order here; what the fences are for is in queue.pml. P, S, W, L are the steps of the page of
    ring.rs. `cargo xtask models` runs both. */
@@ -14,9 +14,9 @@
 
 byte tail = 0;           /* 16 · generation + items */
 byte waiting = 0;
-bool bell = false;       /* the kernel's event: remembers one ring */
+bool event = false;       /* the kernel's event: remembers one notification */
 
-byte ordered = 0;        /* the generation on the consumer's board */
+byte ordered = 0;        /* the generation on the consumer's control page */
 byte followed = 0;       /* what it has acknowledged */
 bool dead = false;
 
@@ -42,7 +42,7 @@ proctype producer(byte mine) {
      :: seen != 0 ->
         waiting = 0;
         point();
-        bell = true
+        event = true
      :: else
      fi
   :: else -> break
@@ -56,8 +56,8 @@ active proctype broker() {
 end:
   dead;
   ordered = 1;
-#ifndef NO_RING
-  bell = true;
+#ifndef NO_NOTIFY
+  event = true;
 #endif
   followed == 1;
   run producer(1)
@@ -82,11 +82,11 @@ active proctype consumer() {
      :: else ->
         if
         :: taken == ITEMS ->
-end:       bell
+end:       event
         :: else ->
-           bell                                          /* sleeps */
+           event                                          /* sleeps */
         fi;
-        bell = false
+        event = false
      fi
   od
 }

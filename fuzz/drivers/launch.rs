@@ -1,10 +1,8 @@
 //! What the launcher reads from others: lines of a launcher that we did not write, messages between head
 //! and agents, what an agent may say and when, names of hosts.
 
-use std::collections::VecDeque;
-
 use weft_launch::bootstrap::pmi::client::{Client, Scripted};
-use weft_launch::bootstrap::pmi::line::Line;
+use weft_launch::bootstrap::pmi::line::PmiLine;
 use weft_launch::hosts::message::{
     Assignment, FromAgent, Hello, PublishedValue, ToAgent, Told, decode, encode,
 };
@@ -20,21 +18,17 @@ pub fn run(bytes: &[u8]) {
     };
     match which % 5 {
         0 => {
-            if let Ok(line) = Line::parse(rest) {
-                assert_eq!(Line::parse(&line.encode()).as_ref(), Ok(&line));
+            if let Ok(line) = PmiLine::parse(rest) {
+                assert_eq!(PmiLine::parse(&line.encode()).as_ref(), Ok(&line));
             }
         }
         1 => {
-            let script = Scripted {
-                answers: VecDeque::from(rest.to_vec()),
-                asked: Vec::new(),
-            };
-            let mut client = Client::new(script);
+            let mut client = Client::new(Scripted::new(rest));
             match client.begin() {
                 Ok(limits) => assert!(limits.name >= 31 && limits.value >= 31),
                 Err(error) => assert!(!error.to_string().is_empty()),
             }
-            let _ = client.request(&Line::new("barrier_in"), "barrier_out");
+            let _ = client.request(&PmiLine::new("barrier_in"), "barrier_out");
         }
         2 => {
             if let Some(message) = decode::<FromAgent>(rest) {

@@ -1,4 +1,4 @@
-//! How a process learns which rank it is: through wrappers, alone, under foreign launchers, by mistake.
+//! Bootstrap of a rank: through wrappers, alone, under foreign launchers, by mistake.
 
 use std::process::{Command, Stdio};
 

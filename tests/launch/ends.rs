@@ -40,7 +40,7 @@ fn a_killed_rank_takes_all_with_it() {
 #[test]
 fn a_killed_launcher_takes_all_with_it() {
     let mut running = fleeing();
-    signal(running.front(), libc::SIGKILL);
+    signal(running.frontend(), libc::SIGKILL);
     assert!(running.until_nothing().is_some(), "{:?}", running.left());
 }
 
@@ -60,8 +60,8 @@ fn a_killed_supervisor_takes_all_with_it() {
 #[test]
 fn a_killed_process_group_takes_all_with_it() {
     let mut running = fleeing();
-    // The job was started in a group of its own, that of the front.
-    weft_sys::process::signal_group(running.front(), libc::SIGKILL).expect("there");
+    // The job was started in a group of its own, that of the frontend.
+    weft_sys::process::signal_group(running.frontend(), libc::SIGKILL).expect("there");
     assert!(running.until_nothing().is_some(), "{:?}", running.left());
 }
 
@@ -89,9 +89,9 @@ fn if_both_are_killed_the_ranks_end_by_themselves() {
         } else {
             running.until_names("sleep", 2);
         }
-        let (front, supervisor) = (running.front(), running.supervisor().expect("there"));
+        let (frontend, supervisor) = (running.frontend(), running.supervisor().expect("there"));
         signal(supervisor, libc::SIGKILL);
-        signal(front, libc::SIGKILL);
+        signal(frontend, libc::SIGKILL);
         assert!(
             running.until_nothing().is_some(),
             "{case:?}: {:?}",
@@ -109,7 +109,7 @@ fn signals_end_the_job_with_their_code() {
         (libc::SIGQUIT, "SIGQUIT"),
     ] {
         let mut running = fleeing();
-        signal(running.front(), number);
+        signal(running.frontend(), number);
         let ended = running.end();
         assert_eq!(ended.code(), Some(128 + number), "{ended:?}");
         assert!(ended.last().contains(name), "{ended:?}");
@@ -126,7 +126,7 @@ fn ranks_are_told_first_and_may_tidy_up() {
     while heard.matches("ready").count() < 2 {
         heard += &running.hear("ready");
     }
-    signal(running.front(), libc::SIGTERM);
+    signal(running.frontend(), libc::SIGTERM);
     let ended = running.end();
     assert_eq!(ended.sorted(), ["tidy 0", "tidy 1"]);
     assert_eq!(ended.code(), Some(143));
@@ -143,7 +143,7 @@ fn ranks_that_ignore_signals_are_ended_all_the_same() {
     ])
     .start();
     running.until_names("sleep", 2);
-    signal(running.front(), libc::SIGINT);
+    signal(running.frontend(), libc::SIGINT);
     assert_eq!(running.end().code(), Some(130));
     assert_eq!(running.left(), Vec::<String>::new());
 }
@@ -158,7 +158,7 @@ fn a_signal_that_was_ignored_from_the_start_stays_ignored() {
     command.args(["-c", &line]);
     let mut running = Job::of(command).start();
     running.until_names("sleep", 2);
-    signal(running.front(), libc::SIGHUP);
+    signal(running.frontend(), libc::SIGHUP);
     let ended = running.end();
     assert_eq!((ended.code(), &*ended.out), (Some(0), "done\ndone\n"));
 }
@@ -171,7 +171,7 @@ fn a_user_signal_reaches_the_ranks() {
     while heard.matches("ready").count() < 2 {
         heard += &running.hear("ready");
     }
-    signal(running.front(), libc::SIGUSR1);
+    signal(running.frontend(), libc::SIGUSR1);
     let ended = running.end();
     assert_eq!((ended.code(), &*ended.out), (Some(0), "got\ngot\n"));
 }
@@ -184,12 +184,12 @@ fn a_stopped_job_stands_still_and_goes_on() {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
         stat.contains(") T ")
     };
-    signal(running.front(), libc::SIGTSTP);
+    signal(running.frontend(), libc::SIGTSTP);
     running.until("a stop", |job| {
-        stopped(job.front()) && job.ranks().into_iter().all(stopped)
+        stopped(job.frontend()) && job.ranks().into_iter().all(stopped)
     });
     assert_eq!(running.ranks().len(), 2);
-    signal(running.front(), libc::SIGCONT);
+    signal(running.frontend(), libc::SIGCONT);
     let ended = running.end();
     assert_eq!((ended.code(), &*ended.error), (Some(0), ""));
 }
@@ -224,7 +224,7 @@ fn only_what_belongs_to_the_job_is_ended() {
         let victim = if supervisor {
             running.supervisor().expect("there")
         } else {
-            running.front()
+            running.frontend()
         };
         signal(victim, libc::SIGKILL);
         running.until("one sleep only", |job| {
@@ -284,7 +284,7 @@ fn a_local_job_opens_no_port_and_makes_no_file() {
         }
     }
     assert!(sockets >= 8, "the control sockets are there: {sockets}");
-    signal(running.front(), libc::SIGKILL);
+    signal(running.frontend(), libc::SIGKILL);
     assert!(running.until_nothing().is_some(), "{:?}", running.left());
     assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 0);
     let named = fs::read_dir("/dev/shm").map(|entries| {

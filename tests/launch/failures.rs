@@ -1,4 +1,4 @@
-//! A rank fails: the job ends, its code is that of the first, the last line says who it was.
+//! Failures: a rank fails, the job ends, its code is that of the first, the last line says who it was.
 
 use crate::harness::{Job, rank};
 

@@ -193,7 +193,7 @@ impl Running {
     }
 
     /// The launcher's process.
-    pub fn front(&self) -> u32 {
+    pub fn frontend(&self) -> u32 {
         self.child.id()
     }
 

@@ -15,38 +15,38 @@ const KILLS: u32 = 200;
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     Rank,
-    Front,
+    Frontend,
     Supervisor,
     Group,
-    FrontAndRank,
+    FrontendAndRank,
     /// Both of ours at once: only what is a rank itself, or has initialised MPI, is promised to end.
     Both,
 }
 
 const VICTIMS: [Victim; 6] = [
     Victim::Rank,
-    Victim::Front,
+    Victim::Frontend,
     Victim::Supervisor,
     Victim::Group,
-    Victim::FrontAndRank,
+    Victim::FrontendAndRank,
     Victim::Both,
 ];
 
 /// False if nobody of that kind was there yet.
 fn kill(running: &Running, victim: Victim, random: &mut StdRng) -> bool {
-    let front = running.front();
+    let frontend = running.frontend();
     let supervisor = running.supervisor();
     let ranks = running.ranks();
     let rank = (!ranks.is_empty()).then(|| ranks[random.random_range(0..ranks.len())]);
     let victims = match victim {
         Victim::Rank => vec![rank],
-        Victim::Front => vec![Some(front)],
+        Victim::Frontend => vec![Some(frontend)],
         Victim::Supervisor => vec![supervisor],
         Victim::Group => {
-            return weft_sys::process::signal_group(front, libc::SIGKILL).is_ok();
+            return weft_sys::process::signal_group(frontend, libc::SIGKILL).is_ok();
         }
-        Victim::FrontAndRank => vec![Some(front), rank],
-        Victim::Both => vec![supervisor, Some(front)],
+        Victim::FrontendAndRank => vec![Some(frontend), rank],
+        Victim::Both => vec![supervisor, Some(frontend)],
     };
     let victims: Vec<u32> = victims.into_iter().flatten().collect();
     for id in &victims {
@@ -102,7 +102,7 @@ fn nothing_is_left_however_it_dies() {
             early += 1;
         }
         if !kill(&running, victim, &mut random) {
-            signal(running.front(), libc::SIGKILL);
+            signal(running.frontend(), libc::SIGKILL);
         }
         let time = match running.until_nothing() {
             Some(time) => time,

@@ -232,7 +232,7 @@ fn kill(
         let there = |running: &Running| -> Vec<Found> {
             let mut found = targets::members(running, network);
             found.retain(|found| found.host == target.host);
-            found.retain(|found| !matches!(found.kind, Kind::Front | Kind::Head));
+            found.retain(|found| !matches!(found.kind, Kind::Frontend | Kind::Head));
             found
         };
         let left = started.gone(clock, &[], there);
@@ -241,18 +241,18 @@ fn kill(
             let all = targets::members(running, network);
             all.is_empty() || (0..HOSTS).all(|host| host == target.host || came(&all, host))
         });
-        signal(started.running.front(), libc::SIGKILL);
+        signal(started.running.frontend(), libc::SIGKILL);
     }
     let mut left = started.gone(clock, &sessions, ours);
     // Hydra does not always notice a rank that dies early, and lives on: then it is ended itself.
-    let front = started.running.front();
+    let frontend = started.running.frontend();
     let unnoticed = !left.is_empty()
         && matches!(way, Way::Hydra(_))
         && target.kind == Kind::Rank
-        && harness::Member::read(front).is_some();
+        && harness::Member::read(frontend).is_some();
     if unnoticed {
         println!("{context}: Hydra has not noticed it");
-        signal(front, libc::SIGKILL);
+        signal(frontend, libc::SIGKILL);
         left = started.gone(clock, &sessions, ours);
     }
     assert!(left.is_empty(), "{context}: left after {LIMIT:?}: {left:?}");
@@ -322,7 +322,7 @@ fn over_a_secure_shell() {
     let start = ["--launch-command", &command, "--hosts", &hosts];
     let way = Way::Hosts(start.map(str::to_owned).to_vec());
     let kinds = [
-        Kind::Front,
+        Kind::Frontend,
         Kind::Head,
         Kind::Carrier,
         Kind::Session,
@@ -335,7 +335,7 @@ fn over_a_secure_shell() {
 
 /// What is ours of a job that no ssh carries.
 const OWN: [Kind; 5] = [
-    Kind::Front,
+    Kind::Frontend,
     Kind::Head,
     Kind::Guard,
     Kind::Agent,
@@ -381,6 +381,6 @@ fn of_ranks_under_hydra() {
     };
     // Makes what it needs, before several begin.
     let _ = network.hydra(&hydra, RANKS);
-    let kinds = [Kind::Front, Kind::Proxy, Kind::Rank];
+    let kinds = [Kind::Frontend, Kind::Proxy, Kind::Rank];
     kills(KILLS, &Way::Hydra(hydra), &network, &kinds);
 }

@@ -27,7 +27,7 @@ pub enum Form {
     Large,
 }
 
-/// Where a result goes.
+/// Address of a result (OUT parameter).
 #[derive(Debug)]
 pub struct Out<T>(*mut T);
 
@@ -104,7 +104,7 @@ macro_rules! numbers {
 
 numbers! { i32 i64 isize }
 
-/// Where a count goes, of either width.
+/// Address of a count that is a result, of either width.
 #[derive(Debug)]
 pub enum CountOut {
     /// `int *`.
@@ -193,7 +193,7 @@ impl Counts {
     }
 }
 
-/// Where a status goes, if it is wanted.
+/// Address of a status, or `MPI_STATUS_IGNORE`.
 #[derive(Debug)]
 pub struct StatusOut(*mut c::Status);
 
@@ -231,7 +231,7 @@ impl StatusOut {
     }
 }
 
-/// Where statuses go, if they are wanted.
+/// Address of an array of statuses, or `MPI_STATUSES_IGNORE`.
 #[derive(Debug)]
 pub struct StatusesOut {
     address: *mut c::Status,
@@ -299,7 +299,7 @@ pub fn status_of(status: &weft_mpi::Status) -> c::Status {
     value
 }
 
-/// Where a text goes.
+/// Address of room for a text.
 #[derive(Debug)]
 pub struct TextOut(*mut c_char);
 

@@ -15,7 +15,7 @@ use crate::generated::constants as k;
 use crate::state::{self, ErrhandlerObject, SessionObject};
 use crate::{check, handle};
 
-/// Whose error handler a fault goes to.
+/// The object whose error handler a fault goes to.
 #[derive(Clone, Copy, Debug)]
 pub enum Scope {
     /// The communicator of the call.
@@ -143,7 +143,7 @@ impl Owner {
                     name: "a session".to_owned(),
                     handler: object.errhandler(),
                 },
-                None => Self::itself(),
+                None => Self::comm_self(),
             },
             Scope::CommAt(address) if !address.is_null() => {
                 // SAFETY: the entry point was given the address of a communicator's handle (INOUT parameter); it is
@@ -156,17 +156,17 @@ impl Owner {
                 let request = unsafe { *address };
                 match state::context_of(request) {
                     Some(context) => Self::of_context(context),
-                    None => Self::itself(),
+                    None => Self::comm_self(),
                 }
             }
-            _ => Self::itself(),
+            _ => Self::comm_self(),
         })
     }
 
     fn of_comm(handle: c::Comm) -> Self {
         match check::find_communicator(handle) {
             Some(comm) => Self::of(handle.0, comm),
-            None => Self::itself(),
+            None => Self::comm_self(),
         }
     }
 
@@ -174,11 +174,11 @@ impl Owner {
     fn of_context(context: u32) -> Self {
         match state::comm_of_context(context) {
             Some((handle, comm)) => Self::of(handle.0, &comm),
-            None => Self::itself(),
+            None => Self::comm_self(),
         }
     }
 
-    fn itself() -> Self {
+    fn comm_self() -> Self {
         match check::find_communicator(k::MPI_COMM_SELF) {
             Some(comm) => Self {
                 name: String::new(),

@@ -22,7 +22,7 @@ use crate::generated::constants as k;
 /// Outcome of a check or a call.
 pub type Checked<T> = Result<T, Fault>;
 
-/// What is wrong. One pointer, so that outcomes stay small on the hot path.
+/// A fault: what is wrong with a call. One pointer, so that outcomes stay small on the hot path.
 #[derive(Debug)]
 pub struct Fault(Box<Detail>);
 
@@ -209,7 +209,7 @@ pub fn remember(call: &str, fault: &Fault) {
     LAST.with(|last| *last.borrow_mut() = (fault.code(), format!("{call}: {}", fault.sentence())));
 }
 
-/// What is known of the last fault of this thread, if it had this code.
+/// Sentence on the last fault of this thread, if it had this code.
 pub fn last(code: c_int) -> Option<String> {
     LAST.with(|last| {
         let last = last.borrow();

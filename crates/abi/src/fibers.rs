@@ -15,7 +15,7 @@ use crate::{last_error, state};
 /// The fibers of the process. A C program ends by `exit`, whatever its fibers do, so it is never dropped.
 static FIBERS: OnceLock<Runtime> = OnceLock::new();
 
-/// How many workers were asked for; 0: nothing was.
+/// Number of workers asked for; 0 if none was.
 static WORKERS: Mutex<usize> = Mutex::new(0);
 
 /// `weft_fiber_attributes`.
@@ -32,7 +32,7 @@ const _: () = assert!(size_of::<Attributes>() == 16);
 /// The function of a fiber.
 pub type Body = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// What a fiber of C answers; an address as a number, since it goes from thread to thread.
+/// Result of a fiber of C: an address as a number, since it goes from thread to thread.
 type Answer = usize;
 
 #[cold]

@@ -15,7 +15,7 @@ fn open<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What an id names. The table is free while it is worked with: calls wait.
+/// The end that an id names. The table is not locked while the end is used: its calls wait.
 fn of<T>(table: &Mutex<Table<Arc<T>>>, id: c_int) -> Result<Arc<T>> {
     open(table).get(id).map(|one| Arc::clone(one))
 }

@@ -3,15 +3,20 @@
 //! The engine of MPI drives the endpoint for both, whether or not the program uses MPI: one progress
 //! engine, one lane for each pair of processes. See `docs/decisions/0008-services-are-guests.md`.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 
-use weft_fabric::{Fabric, Guest, Region};
+use weft_fabric::{Fabric, Guest};
 use weft_mpi::Process;
-use weft_service::sync::Kind;
+use weft_service::sync::SyncKind;
 use weft_service::{Code, Core, Error, Host, Node, Result};
 
 use crate::{last_error, state};
+
+mod pointers;
+
+pub use pointers::{buffer, data, name, null};
+use pointers::{counter, found, nodes, region, store};
 
 /// `ssize_t`.
 pub type Size = isize;
@@ -51,7 +56,7 @@ fn failed(error: &Error) -> c_int {
     error.number()
 }
 
-/// What a call answers: a number, or a negative errno.
+/// Result of a call as C gets it: a number, or a negative errno.
 pub trait Answer {
     fn answer(self) -> Size;
 }
@@ -99,111 +104,6 @@ pub fn number<T: Answer>(work: impl FnOnce(&Node) -> Result<T>) -> c_int {
     size(work) as c_int
 }
 
-#[cold]
-pub fn null(code: Code, what: &str) -> Error {
-    Error::new(code, format!("{what} is NULL; pass the address of it"))
-}
-
-/// A buffer of the caller.
-///
-/// # Safety
-/// If not null, `start` points to `size` bytes that may be read, and written if it is read into, until
-/// the operation that they are for has ended.
-unsafe fn region(start: *const c_void, size: usize) -> Result<Region> {
-    if start.is_null() {
-        return Err(null(Code::Invalid, "the buffer"));
-    }
-    // SAFETY: `start` points to `size` bytes until the operation has ended, as `region` asks.
-    Ok(unsafe { Region::new(start.cast::<u8>().cast_mut(), size) })
-}
-
-/// A buffer to be read into by a call that blocks.
-///
-/// # Safety
-/// As [`region`], until the call returns.
-pub unsafe fn buffer<'a>(start: *mut c_void, size: usize) -> Result<&'a mut [u8]> {
-    if start.is_null() || size > isize::MAX as usize {
-        return Err(null(Code::Invalid, "the buffer"));
-    }
-    // SAFETY: `start` points to `size` bytes that may be read and written until the call returns, as `buffer` asks.
-    Ok(unsafe { std::slice::from_raw_parts_mut(start.cast(), size) })
-}
-
-/// Data to be written by a call that blocks, or copied.
-///
-/// # Safety
-/// As [`region`], until the call returns.
-pub unsafe fn data<'a>(start: *const c_void, size: usize) -> Result<&'a [u8]> {
-    if start.is_null() || size > isize::MAX as usize {
-        return Err(null(Code::Invalid, "the buffer"));
-    }
-    // SAFETY: `start` points to `size` bytes that may be read until the call returns, as `data` asks.
-    Ok(unsafe { std::slice::from_raw_parts(start.cast(), size) })
-}
-
-/// Stores an answer, unless nobody wants it.
-///
-/// # Safety
-/// `place` is null or points to a `T` of the caller.
-unsafe fn store<T>(place: *mut T, value: T) {
-    if !place.is_null() {
-        // SAFETY: `place` is not null, so it points to a `T`, as `store` asks.
-        unsafe { place.write(value) };
-    }
-}
-
-/// A name.
-///
-/// # Safety
-/// `start` is null or points to a string.
-pub unsafe fn name<'a>(start: *const c_char) -> Result<&'a str> {
-    if start.is_null() {
-        return Err(null(Code::Invalid, "the name"));
-    }
-    // SAFETY: `start` is not null, so it points to a string that ends with a zero, as `name` asks.
-    let name = unsafe { CStr::from_ptr(start) };
-    name.to_str().map_err(|_| {
-        Error::new(
-            Code::Invalid,
-            "the name is no UTF-8; use letters and digits",
-        )
-    })
-}
-
-/// The nodes of a sync.
-///
-/// # Safety
-/// `start` is null or points to `count` numbers.
-unsafe fn nodes<'a>(start: *const c_int, count: c_int) -> Result<&'a [c_int]> {
-    if start.is_null() {
-        return Err(null(Code::Invalid, "the list of nodes"));
-    }
-    let count = usize::try_from(count).map_err(|_| {
-        Error::new(
-            Code::Invalid,
-            format!("a list of {count} nodes was given; 2 or more are needed"),
-        )
-    })?;
-    // SAFETY: `start` is not null, so it points to `count` numbers, as `nodes` asks.
-    Ok(unsafe { std::slice::from_raw_parts(start, count) })
-}
-
-/// Stores a counter: the volume as `size_t`, all others as `uint64_t`.
-///
-/// # Safety
-/// `place` is null or points to such a number.
-unsafe fn counter(value: Result<u64>, place: *mut c_void) -> Result<()> {
-    let value = value?;
-    if place.is_null() {
-        return Err(null(Code::Fault, "the place of the answer"));
-    }
-    // `size_t` and `uint64_t` are one on the machines that Weft runs on.
-    const _: () = assert!(size_of::<usize>() == 8);
-    // SAFETY: `place` is not null, so it points to a number of 64 bits, as `counter` asks; aligned or not.
-    unsafe { place.cast::<u64>().write_unaligned(value) };
-    Ok(())
-}
-
 /// Joins the job.
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_init() -> c_int {
@@ -228,7 +128,7 @@ pub extern "C" fn weft_node() -> c_int {
     number(|node| Ok(node.me() as i32))
 }
 
-/// How many nodes there are.
+/// Number of nodes.
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_nodes() -> c_int {
     number(|node| Ok(node.nodes() as i32))
@@ -476,7 +376,7 @@ pub unsafe extern "C" fn weft_portal_ioctl(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_sync_create(list: *const c_int, count: c_int, kind: c_int) -> c_int {
     // SAFETY: `list` is null or points to `count` numbers (`weft_sync_create`).
-    number(|services| services.sync_create(unsafe { nodes(list, count) }?, Kind::of(kind)?))
+    number(|services| services.sync_create(unsafe { nodes(list, count) }?, SyncKind::of(kind)?))
 }
 
 /// `weft.h`
@@ -486,7 +386,7 @@ pub unsafe extern "C" fn weft_sync_create(list: *const c_int, count: c_int, kind
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_sync_open(list: *const c_int, count: c_int, kind: c_int) -> c_int {
     // SAFETY: `list` is null or points to `count` numbers (`weft_sync_open`).
-    number(|services| services.sync_open(unsafe { nodes(list, count) }?, Kind::of(kind)?))
+    number(|services| services.sync_open(unsafe { nodes(list, count) }?, SyncKind::of(kind)?))
 }
 
 /// `weft.h`
@@ -571,18 +471,4 @@ pub unsafe extern "C" fn weft_name_find(
     // SAFETY: `start` is null or points to a string, `node` and `port` are null or point to an int each
     // (`weft_name_find`).
     number(|services| unsafe { found(services.name_find(name(start)?), node, port) })
-}
-
-/// Stores where a name was found.
-///
-/// # Safety
-/// Each pointer is null or points to an int of the caller.
-unsafe fn found(place: Result<(u32, u8)>, node: *mut c_int, port: *mut c_int) -> Result<()> {
-    let (owner, number) = place?;
-    // SAFETY: `node` and `port` are null or point to an int each, as `found` asks.
-    unsafe {
-        store(node, owner as c_int);
-        store(port, c_int::from(number));
-    }
-    Ok(())
 }

@@ -30,7 +30,7 @@ pub use names::*;
 pub use objects::*;
 pub use predefined::*;
 
-/// How far the process has come.
+/// Phase of the world model of this process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Phase {
@@ -42,17 +42,17 @@ pub enum Phase {
     Finished = 2,
 }
 
-/// What there is once MPI is initialised.
+/// The runtime: made by the first initialisation, never taken down.
 pub struct Runtime {
     /// The rank.
     pub process: Arc<Process>,
     /// `MPI_COMM_WORLD`.
     pub world: Arc<Comm>,
     /// `MPI_COMM_SELF`.
-    pub itself: Arc<Comm>,
+    pub comm_self: Arc<Comm>,
     /// Mailbox, portal and sync at the same endpoint, driven by the engine.
     pub services: Node,
-    /// Who started us.
+    /// The launcher that started this process.
     pub launcher: Box<dyn Launcher>,
     /// Thread level provided.
     pub thread_level: c_int,
@@ -66,7 +66,7 @@ static SESSIONS: AtomicU32 = AtomicU32::new(0);
 
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
 
-/// How far the process has come.
+/// The phase of the world model.
 #[inline]
 pub fn phase() -> Phase {
     match PHASE.load(Ordering::Acquire) {
@@ -122,8 +122,8 @@ pub fn world() -> Option<&'static Arc<Comm>> {
 
 /// `MPI_COMM_SELF`.
 #[inline]
-pub fn itself() -> Option<&'static Arc<Comm>> {
-    runtime().map(|runtime| &runtime.itself)
+pub fn comm_self() -> Option<&'static Arc<Comm>> {
+    runtime().map(|runtime| &runtime.comm_self)
 }
 
 /// Rank and size in the world, for reports.
@@ -177,7 +177,7 @@ pub fn end_session() {
     }
 }
 
-/// How often `weft_init` was called and not taken back.
+/// Calls of `weft_init` without their `weft_finalize`.
 static SERVICES: AtomicU32 = AtomicU32::new(0);
 
 /// Begins to use the services.
@@ -231,15 +231,15 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     unsafe { weft_sys::environment::remove(bootstrap::VARIABLES) };
     let fabric = fabric(launcher.as_ref())?;
     let process = Process::new(fabric);
-    let (world, itself) = (process.world(), process.itself());
+    let (world, comm_self) = (process.world(), process.itself());
     register_comm(&world, k::MPI_COMM_WORLD);
-    register_comm(&itself, k::MPI_COMM_SELF);
+    register_comm(&comm_self, k::MPI_COMM_SELF);
     let services = crate::services::attach_services(&process);
     let runtime: &'static Runtime = Box::leak(Box::new(Runtime {
         process,
         services,
         world,
-        itself,
+        comm_self,
         launcher,
         thread_level,
         main_thread: std::thread::current().id(),

@@ -3,8 +3,8 @@
 //! ```text
 //!   state      0 free, 1 held
 //!   waiting    how many threads are in the slow path; the holder reads it
-//!   taken      how often the lock was taken; `turns`: of these, by a thread of the slow path
-//!   turn_at    `taken` at the last turn
+//!   taken      how often the lock was taken; `slow_takes`: of these, by a thread of the slow path
+//!   slow_at    `taken` at the last of these
 //!   awake      how many of those that wait do not sleep
 //!   offered    the holder has let go so that another one may have it
 //!   bell       where they sleep
@@ -65,8 +65,8 @@ pub struct Lock<T> {
     state: AtomicU32,
     waiting: AtomicU32,
     taken: AtomicU32,
-    turns: AtomicU32,
-    turn_at: AtomicU32,
+    slow_takes: AtomicU32,
+    slow_at: AtomicU32,
     mode: FenceMode,
     waiters: CacheLine<Waiters>,
     bell: Doorbell,
@@ -103,8 +103,8 @@ impl<T> Lock<T> {
             state: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             taken: AtomicU32::new(0),
-            turns: AtomicU32::new(0),
-            turn_at: AtomicU32::new(0),
+            slow_takes: AtomicU32::new(0),
+            slow_at: AtomicU32::new(0),
             mode,
             waiters: CacheLine(Waiters {
                 awake: AtomicU32::new(0),
@@ -172,20 +172,20 @@ impl<T> Lock<T> {
         let since = self
             .taken
             .load(Ordering::Relaxed)
-            .wrapping_sub(self.turn_at.load(Ordering::Relaxed));
+            .wrapping_sub(self.slow_at.load(Ordering::Relaxed));
         // One who is patient is enough to take over: the others sleep.
         let alone = self.waiters.awake.load(Ordering::Relaxed) == 0;
-        self.wait_for_turn(may_be_patient && alone && since < SELDOM, kernel);
+        self.wait_for_lock(may_be_patient && alone && since < SELDOM, kernel);
         let others = self.waiting.fetch_sub(1, Ordering::Relaxed) - 1;
         if others != 0 {
             self.bell.keep_announced();
         }
-        self.turns.fetch_add(1, Ordering::Relaxed);
+        self.slow_takes.fetch_add(1, Ordering::Relaxed);
         let now = self.taken.load(Ordering::Relaxed);
-        self.turn_at.store(now, Ordering::Relaxed);
+        self.slow_at.store(now, Ordering::Relaxed);
     }
 
-    fn wait_for_turn(&self, patient: bool, kernel: &impl Kernel) {
+    fn wait_for_lock(&self, patient: bool, kernel: &impl Kernel) {
         loop {
             self.waiters.awake.fetch_add(1, Ordering::Relaxed);
             let taken = if patient {
@@ -259,11 +259,11 @@ impl<T, K: Kernel> Guard<'_, T, K> {
         if !lock.is_contended() {
             return self;
         }
-        let turns = lock.turns.load(Ordering::Relaxed);
+        let slow_takes = lock.slow_takes.load(Ordering::Relaxed);
         lock.waiters.offered.store(1, Ordering::Relaxed);
         drop(self);
         for _ in 0..COURTESY {
-            if lock.turns.load(Ordering::Relaxed) != turns || !lock.is_contended() {
+            if lock.slow_takes.load(Ordering::Relaxed) != slow_takes || !lock.is_contended() {
                 break;
             }
             yield_now();

@@ -1,14 +1,14 @@
 //! A table of objects that is read without a lock, where a removed object stays readable for a while.
 //!
 //! ```text
-//!   chunks: [ptr; CHUNKS] ──► [Entry; CHUNK]      an entry: stamp, object
+//!   chunks: [ptr; CHUNKS] ──► [Slot; CHUNK]      a slot: stamp, object
 //!
 //!            insert               remove                QUARANTINE more removals
 //!   free ───────────► occupied ───────────► quarantined ───────────────────────► free
 //!                     stamp odd             stamp even, object still in place     object dropped
 //! ```
 //!
-//! A chunk is made when the first object needs it, and stays. The stamp of an entry is
+//! A chunk is made when the first object needs it, and stays. The stamp of a slot is
 //! `generation * 2 + 1` while it holds an object and even otherwise; a removal moves the generation on, so
 //! that an old name is noticed. Inserting and removing take the lock of the free list; readers take none:
 //!
@@ -19,8 +19,8 @@
 //!
 //! # Safety
 //! A reader gets a reference without a lock, and may hold it when the object is removed. Therefore a
-//! removal touches neither the object nor its entry: the *index* waits in a queue of [`QUARANTINE`], and
-//! until it leaves that queue nothing is written to the entry and the object is not dropped. When it
+//! removal touches neither the object nor its slot: the *index* waits in a queue of [`QUARANTINE`], and
+//! until it leaves that queue nothing is written to the slot and the object is not dropped. When it
 //! leaves, the object is moved out under the lock and dropped after the lock was given back, since
 //! dropping may call back into the same table.
 //!
@@ -37,7 +37,7 @@ use std::sync::PoisonError;
 use crate::types::{Mutex, MutexGuard};
 use crate::{AtomicPtr, AtomicU32, Ordering, UnsafeCell};
 
-/// Bits of the index of an entry; few where a tool looks at every step.
+/// Bits of the index of a slot; few where a tool looks at every step.
 pub const INDEX_BITS: u32 = if cfg!(loom) {
     2
 } else if cfg!(miri) {
@@ -45,7 +45,7 @@ pub const INDEX_BITS: u32 = if cfg!(loom) {
 } else {
     20
 };
-/// Bits of the generation of an entry.
+/// Bits of the generation of a slot.
 pub const GENERATION_BITS: u32 = 6;
 
 const CHUNK_BITS: u32 = INDEX_BITS / 2;
@@ -55,14 +55,14 @@ const CHUNKS: usize = 1 << (INDEX_BITS - CHUNK_BITS);
 /// How many removed objects wait before the oldest is dropped.
 pub const QUARANTINE: usize = if cfg!(loom) { 1 } else { 64 };
 
-struct Entry<T> {
+struct Slot<T> {
     stamp: AtomicU32,
     object: UnsafeCell<MaybeUninit<T>>,
 }
 
 /// A table of objects, each named by its index and generation.
 pub struct Table<T> {
-    chunks: [AtomicPtr<Entry<T>>; CHUNKS],
+    chunks: [AtomicPtr<Slot<T>>; CHUNKS],
     writers: Mutex<Writers>,
 }
 
@@ -117,7 +117,7 @@ impl<T> Table<T> {
         }
     }
 
-    fn entry(&self, index: u32) -> Option<&Entry<T>> {
+    fn slot(&self, index: u32) -> Option<&Slot<T>> {
         // SYNC table.chunk
         let chunk = self
             .chunks
@@ -126,25 +126,24 @@ impl<T> Table<T> {
         if chunk.is_null() {
             return None;
         }
-        // SAFETY: a chunk has CHUNK entries and is freed by dropping the table only; the mask keeps
+        // SAFETY: a chunk has CHUNK slots and is freed by dropping the table only; the mask keeps
         // inside it.
         Some(unsafe { &*chunk.add(index as usize & (CHUNK - 1)) })
     }
 
-    /// The object of that generation at that place. How long the reference may be used is said at the
+    /// The object of that generation at that index. How long the reference may be used is said at the
     /// head of the module.
     #[inline]
     pub fn get(&self, index: u32, generation: u32) -> Option<&T> {
-        let entry = self.entry(index)?;
+        let slot = self.slot(index)?;
         // SYNC table.insert
-        if entry.stamp.load(Ordering::Acquire) != generation << 1 | 1 {
+        if slot.stamp.load(Ordering::Acquire) != generation << 1 | 1 {
             return None;
         }
         // SAFETY: the stamp says that the object has been written. It stays in place, unwritten, until it
         // leaves the quarantine, as the head of the module says.
         Some(
-            entry
-                .object
+            slot.object
                 .with(|object| unsafe { (*object).assume_init_ref() }),
         )
     }
@@ -170,45 +169,44 @@ impl<T> Table<T> {
                 index
             }
         };
-        let Some(entry) = self.entry(index) else {
+        let Some(slot) = self.slot(index) else {
             drop(writers);
             return Err(object);
         };
-        let generation = entry.stamp.load(Ordering::Relaxed) >> 1;
-        // SAFETY: the entry is free: never used, or its object has left the quarantine; the lock keeps
+        let generation = slot.stamp.load(Ordering::Relaxed) >> 1;
+        // SAFETY: the slot is free: never used, or its object has left the quarantine; the lock keeps
         // other writers away.
-        entry
-            .object
-            .with_mut(|place| unsafe { (*place).write(object) });
+        slot.object
+            .with_mut(|content| unsafe { (*content).write(object) });
         // SYNC table.insert
-        entry.stamp.store(generation << 1 | 1, Ordering::Release);
+        slot.stamp.store(generation << 1 | 1, Ordering::Release);
         Ok((index, generation))
     }
 
-    fn add_chunk(&self, place: usize) {
-        let chunk: Box<[Entry<T>]> = (0..CHUNK)
-            .map(|_| Entry {
+    fn add_chunk(&self, chunk_index: usize) {
+        let chunk: Box<[Slot<T>]> = (0..CHUNK)
+            .map(|_| Slot {
                 stamp: AtomicU32::new(0),
                 object: UnsafeCell::new(MaybeUninit::uninit()),
             })
             .collect();
         // SYNC table.chunk
-        self.chunks[place].store(Box::into_raw(chunk).cast(), Ordering::Release);
+        self.chunks[chunk_index].store(Box::into_raw(chunk).cast(), Ordering::Release);
     }
 
     /// Takes an object out; answers whether it was there. It is dropped when as many others as the
     /// quarantine holds have been removed after it, in the call that removes the last of them.
     pub fn remove(&self, index: u32, generation: u32) -> bool {
         let mut writers = self.lock();
-        let Some(entry) = self.entry(index) else {
+        let Some(slot) = self.slot(index) else {
             return false;
         };
-        if entry.stamp.load(Ordering::Relaxed) != generation << 1 | 1 {
+        if slot.stamp.load(Ordering::Relaxed) != generation << 1 | 1 {
             return false;
         }
         let next = (generation + 1) & ((1 << GENERATION_BITS) - 1);
         // Publishes nothing: a reader that sees it turns away.
-        entry.stamp.store(next << 1, Ordering::Relaxed);
+        slot.stamp.store(next << 1, Ordering::Relaxed);
         writers.quarantine.push_back(index);
         let oldest = if writers.quarantine.len() > QUARANTINE {
             self.release_oldest(&mut writers)
@@ -221,7 +219,7 @@ impl<T> Table<T> {
         true
     }
 
-    /// Frees the entry that has been in the quarantine for longest, and hands its object over.
+    /// Frees the slot that has been in the quarantine for longest, and hands its object over.
     fn release_oldest(&self, writers: &mut Writers) -> Option<T> {
         let index = writers.quarantine.pop_front()?;
         let object = self.take_object(index)?;
@@ -229,15 +227,14 @@ impl<T> Table<T> {
         Some(object)
     }
 
-    /// Moves the object of a quarantined entry out.
+    /// Moves the object of a quarantined slot out.
     fn take_object(&self, index: u32) -> Option<T> {
-        let entry = self.entry(index)?;
-        // SAFETY: the entry was in the quarantine, so it holds an object, which nobody reads any more by
+        let slot = self.slot(index)?;
+        // SAFETY: the slot was in the quarantine, so it holds an object, which nobody reads any more by
         // the promise at the head of the module. Its index has been taken from the quarantine under the
         // lock, so the object is moved out once.
         Some(
-            entry
-                .object
+            slot.object
                 .with_mut(|object| unsafe { (*object).assume_init_read() }),
         )
     }
@@ -258,8 +255,8 @@ impl<T> Drop for Table<T> {
         }
         for index in 0..used {
             let occupied = self
-                .entry(index)
-                .is_some_and(|entry| entry.stamp.load(Ordering::Relaxed) & 1 == 1);
+                .slot(index)
+                .is_some_and(|slot| slot.stamp.load(Ordering::Relaxed) & 1 == 1);
             if occupied {
                 drop(self.take_object(index));
             }
@@ -267,10 +264,10 @@ impl<T> Drop for Table<T> {
         for chunk in &self.chunks {
             let first = chunk.load(Ordering::Relaxed);
             if !first.is_null() {
-                let entries = ptr::slice_from_raw_parts_mut(first, CHUNK);
+                let slots = ptr::slice_from_raw_parts_mut(first, CHUNK);
                 // SAFETY: made by `add_chunk` from a box of this length, and nobody has a reference into
                 // a table that is dropped. The objects are gone already.
-                drop(unsafe { Box::from_raw(entries) });
+                drop(unsafe { Box::from_raw(slots) });
             }
         }
     }
@@ -283,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_freed_place_is_noticed() {
+    fn a_freed_slot_is_noticed() {
         let table = Table::new();
         let (index, generation) = table.insert("first").unwrap();
         assert_eq!(table.get(index, generation), Some(&"first"));
@@ -295,14 +292,14 @@ mod tests {
         );
         for _ in 0..QUARANTINE {
             let (other, later) = table.insert("another").unwrap();
-            assert_ne!(other, index, "the place is not used again yet");
+            assert_ne!(other, index, "the slot is not used again yet");
             table.remove(other, later);
         }
         let (again, later) = table.insert("second").unwrap();
         assert_eq!(
             (again, table.get(index, generation)),
             (index, None),
-            "the place is used again under another name"
+            "the slot is used again under another name"
         );
         assert_eq!(table.get(again, later), Some(&"second"));
     }

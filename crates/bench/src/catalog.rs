@@ -97,7 +97,7 @@ fn over_tcp(
             subject: implementation.name.clone(),
             variant: variant.into(),
             panel: String::new(),
-            cells: cells(implementation.network?),
+            cells: cells(implementation.over_tcp?),
         })
     };
     participants
@@ -108,7 +108,7 @@ fn over_tcp(
 }
 
 /// As [`over_tcp`], encrypted, of those that can.
-fn sealed(
+fn encrypted(
     participants: &Participants,
     cells: impl Fn(usize) -> Vec<(f64, Task)>,
 ) -> Vec<SeriesPlan> {
@@ -118,7 +118,7 @@ fn sealed(
             subject: implementation.name.clone(),
             variant: "TCP, encrypted".into(),
             panel: String::new(),
-            cells: cells(implementation.sealed?),
+            cells: cells(implementation.encrypted?),
         })
     };
     participants
@@ -245,8 +245,8 @@ mod tests {
     fn plans_stand_without_peers_and_with_them() {
         let implementation = |index, name: &str, role| MpiImplementation {
             index,
-            network: Some(index + 2),
-            sealed: (role == Role::Ours).then_some(4),
+            over_tcp: Some(index + 2),
+            encrypted: (role == Role::Ours).then_some(4),
             hydra: (role == Role::Peer).then(|| "mpiexec.hydra".into()),
             name: name.into(),
             role,

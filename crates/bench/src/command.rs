@@ -1,5 +1,7 @@
 //! Command `weft bench`: finds the implementations, runs the experiments, writes results and page.
 
+mod discovery;
+
 use crate::catalog;
 use crate::components;
 use crate::experiment::{Effort, Experiment, MpiImplementation, Participants};
@@ -7,16 +9,16 @@ use crate::harness::Harness;
 use crate::implementation::Implementation;
 use crate::intruders;
 use crate::machine::{self, Machine};
-use crate::program::Program;
 use crate::report;
-use crate::results::{Participant, Results, Role};
+use crate::results::{MeasuredImplementation, Results, Role};
 use crate::summary::{self, Row, Verdict};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+use discovery::Discovery;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
 /// Measures Weft beside other implementations of MPI and the bare machine.
 #[derive(Parser, Debug)]
@@ -111,17 +113,17 @@ fn run(options: &Options) -> Result<()> {
         return write(&results, &options.out, false);
     }
     let chosen = choose(&all, &options.experiments)?;
-    let tree = source_tree();
+    let discovery = Discovery::new(options.ours.as_deref(), &options.peers);
     let needs_mpi = |one: &&Experiment| !catalog::components::is_one(one.id);
     let (implementations, remarks) = if chosen.iter().any(needs_mpi) {
-        implementations(options, tree.as_deref())?
+        discovery.implementations()?
     } else {
         (Vec::new(), Vec::new())
     };
     for remark in &remarks {
         eprintln!("weft bench: {remark}");
     }
-    let results = measure(options, &chosen, &implementations, tree.as_deref(), remarks)?;
+    let results = measure(options, &chosen, &implementations, &discovery, remarks)?;
     if options.json {
         print!("{}", results.to_json()?);
     } else {
@@ -142,7 +144,7 @@ fn measure(
     options: &Options,
     chosen: &[&Experiment],
     implementations: &[Implementation],
-    tree: Option<&Path>,
+    discovery: &Discovery<'_>,
     mut remarks: Vec<String>,
 ) -> Result<Results> {
     let effort = if options.quick {
@@ -167,60 +169,32 @@ fn measure(
     };
     let cores = machine.cores;
     // Each a second time, told to use TCP between ranks of one host.
-    let network = implementations.iter().map(Implementation::over_tcp);
-    let sealed = implementations.iter().filter_map(Implementation::sealed);
+    let over_tcp = implementations.iter().map(Implementation::over_tcp);
+    let over_tcp_encrypted = implementations.iter().filter_map(Implementation::encrypted);
     let all: Vec<Implementation> = implementations
         .iter()
         .cloned()
-        .chain(network)
-        .chain(sealed)
+        .chain(over_tcp)
+        .chain(over_tcp_encrypted)
         .collect();
     // Ours alone is ever encrypted.
     let encrypted = (all.len() > 2 * implementations.len()).then_some(all.len() - 1);
-    let (programs, said) = programs(options, tree)?;
+    let (programs, said) = discovery.programs()?;
     let mut harness = Harness::new(&all, programs, cores, effort, seed);
     for remark in said {
         eprintln!("weft bench: {remark}");
         remarks.push(remark);
     }
-    let mut participants = Participants {
-        implementations: Vec::new(),
-        programs: harness.component_programs(),
-        cache: machine::largest_cache(),
+    let (participants, measured) = participants(
+        &mut harness,
+        implementations,
+        encrypted,
         cores,
-    };
-    let mut measured = Vec::new();
-    for (index, implementation) in implementations.iter().enumerate() {
-        let name = implementation.name.clone();
-        match harness.version(index) {
-            Ok(version) => {
-                eprintln!("weft bench: {name}: {version}");
-                let (role, launch) = (implementation.role, implementation.launch_note());
-                participants.implementations.push(MpiImplementation {
-                    index,
-                    network: Some(implementations.len() + index),
-                    sealed: encrypted.filter(|_| role == Role::Ours),
-                    hydra: implementation.hydra(),
-                    name: name.clone(),
-                    role,
-                });
-                measured.push(Participant {
-                    name,
-                    version,
-                    launch,
-                });
-            }
-            Err(error) => {
-                let remark =
-                    format!("{name} is not measured: two of its ranks do not run: {error:#}");
-                eprintln!("weft bench: {remark}");
-                remarks.push(remark);
-            }
-        }
-    }
+        &mut remarks,
+    );
     let mut results = Results {
         machine,
-        commit: commit(tree),
+        commit: discovery.commit(),
         started: machine::utc(),
         effort: effort.word().into(),
         implementations: measured,
@@ -266,6 +240,53 @@ fn measure(
     Ok(results)
 }
 
+/// What takes part: the programs, and those implementations of which two ranks run. `encrypted` is where
+/// the harness has ours told to encrypt; behind the implementations it has each told to use TCP.
+fn participants(
+    harness: &mut Harness<'_>,
+    implementations: &[Implementation],
+    encrypted: Option<usize>,
+    cores: usize,
+    remarks: &mut Vec<String>,
+) -> (Participants, Vec<MeasuredImplementation>) {
+    let mut participants = Participants {
+        implementations: Vec::new(),
+        programs: harness.component_programs(),
+        cache: machine::largest_cache(),
+        cores,
+    };
+    let mut measured = Vec::new();
+    for (index, implementation) in implementations.iter().enumerate() {
+        let name = implementation.name.clone();
+        match harness.version(index) {
+            Ok(version) => {
+                eprintln!("weft bench: {name}: {version}");
+                let (role, launch) = (implementation.role, implementation.launch_note());
+                participants.implementations.push(MpiImplementation {
+                    index,
+                    over_tcp: Some(implementations.len() + index),
+                    encrypted: encrypted.filter(|_| role == Role::Ours),
+                    hydra: implementation.hydra(),
+                    name: name.clone(),
+                    role,
+                });
+                measured.push(MeasuredImplementation {
+                    name,
+                    version,
+                    launch,
+                });
+            }
+            Err(error) => {
+                let remark =
+                    format!("{name} is not measured: two of its ranks do not run: {error:#}");
+                eprintln!("weft bench: {remark}");
+                remarks.push(remark);
+            }
+        }
+    }
+    (participants, measured)
+}
+
 fn bar(name: &str) -> ProgressBar {
     let bar = ProgressBar::new(1);
     if let Ok(style) =
@@ -303,156 +324,6 @@ fn choose<'e>(all: &'e [Experiment], names: &[String]) -> Result<Vec<&'e Experim
         names.is_empty() || names.iter().any(|name| catalog::means(name, one.id))
     };
     Ok(all.iter().filter(wanted).collect())
-}
-
-/// Finds ours and the peers, and builds the measuring program with each; what is missing, in sentences.
-fn implementations(
-    options: &Options,
-    tree: Option<&Path>,
-) -> Result<(Vec<Implementation>, Vec<String>)> {
-    let work = work(tree);
-    let (mut found, mut remarks) = (Vec::new(), Vec::new());
-    match ours(options, tree)
-        .and_then(|prefix| Implementation::new("Weft", Role::Ours, &prefix, &work))
-    {
-        Ok(implementation) => found.push(implementation),
-        Err(error) => remarks.push(format!("Weft itself is not measured: {error:#}")),
-    }
-    let mut peers = options.peers.clone();
-    peers.retain(|(name, _)| !is_argobots(name));
-    for (name, folder) in [("MPICH", "mpich"), ("Open MPI", "openmpi")] {
-        let Some(prefix) = tree.map(|tree| target(tree).join("peers").join(folder)) else {
-            continue;
-        };
-        if prefix.exists() && !peers.iter().any(|(given, _)| given == name) {
-            peers.push((name.into(), prefix));
-        }
-    }
-    if peers.is_empty() {
-        remarks.push("no other implementation is here to compare with; cargo xtask peers installs MPICH and Open MPI \
-                      under target/peers, --peer NAME=PATH names any other".into());
-    }
-    for (name, prefix) in &peers {
-        let given = options.peers.iter().any(|(given, _)| given == name);
-        match Implementation::new(name, Role::Peer, prefix, &work) {
-            Ok(implementation) => found.push(implementation),
-            Err(error) if given => return Err(error),
-            Err(error) => remarks.push(format!("left out: {error:#}")),
-        }
-    }
-    Ok((found, remarks))
-}
-
-/// Whether a name given with `--peer` is that of a library of threads, not of an implementation of MPI.
-fn is_argobots(name: &str) -> bool {
-    name.eq_ignore_ascii_case("argobots")
-}
-
-/// The programs of components: ours, those that `cargo xtask peers` built, and Argobots where a user names
-/// it; what is missing, in sentences.
-fn programs(options: &Options, tree: Option<&Path>) -> Result<(Vec<Program>, Vec<String>)> {
-    let mut found = vec![Program::ours()];
-    let mut remarks = Vec::new();
-    if let Some(tree) = tree {
-        found.extend(Program::peers_in(&target(tree).join("peers/components")));
-    }
-    if found.len() == 1 {
-        remarks.push(
-            "no other library's components are here to compare with; cargo xtask peers builds them under \
-             target/peers/components"
-                .into(),
-        );
-    }
-    for (_, prefix) in options.peers.iter().filter(|(name, _)| is_argobots(name)) {
-        found.push(Program::argobots(prefix, &work(tree))?);
-    }
-    Ok((found, remarks))
-}
-
-/// Where programs are built for a run.
-fn work(tree: Option<&Path>) -> PathBuf {
-    match tree {
-        Some(tree) => target(tree).join("measure"),
-        None => std::env::temp_dir().join(format!("weft-measure-{}", std::process::id())),
-    }
-}
-
-/// The prefix of the Weft to measure: the one named, the one this program stands in, or a new one that
-/// the source tree lays out.
-fn ours(options: &Options, tree: Option<&Path>) -> Result<PathBuf> {
-    if let Some(prefix) = &options.ours {
-        return Ok(prefix.clone());
-    }
-    let program = std::env::current_exe().context("cannot tell where this program is")?;
-    if let Some(prefix) = program.parent().and_then(Path::parent)
-        && prefix.join("include/mpi.h").exists()
-        && prefix.join("bin/mpicc").exists()
-    {
-        return Ok(prefix.to_path_buf());
-    }
-    let tree = tree.context(
-        "this program stands neither in an installed Weft nor in the source tree; use --ours",
-    )?;
-    eprintln!("weft bench: laying out what is measured (cargo xtask dist)");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .current_dir(tree)
-        .args(["run", "--quiet", "--package", "xtask", "--", "dist"])
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot start cargo")?;
-    if !built.status.success() {
-        bail!("cargo xtask dist ended badly ({})", built.status);
-    }
-    Ok(target(tree).join("dist"))
-}
-
-/// The source tree that this program was built in or is called in.
-fn source_tree() -> Option<PathBuf> {
-    let program = std::env::current_exe().ok();
-    let here = std::env::current_dir().ok();
-    let is_tree = |folder: &&Path| {
-        folder.join("xtask/Cargo.toml").exists() && folder.join("crates/bench").exists()
-    };
-    [program, here]
-        .into_iter()
-        .flatten()
-        .find_map(|start| start.ancestors().find(is_tree).map(Path::to_path_buf))
-}
-
-/// Cargo's target folder of a tree.
-fn target(tree: &Path) -> PathBuf {
-    match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(folder) => tree.join(folder),
-        None => tree.join("target"),
-    }
-}
-
-/// The commit of a tree, marked when files differ from it.
-fn commit(tree: Option<&Path>) -> String {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git")
-            .current_dir(tree?)
-            .args(arguments)
-            .stderr(Stdio::null())
-            .output()
-            .ok()?;
-        output
-            .status
-            .success()
-            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
-    };
-    let Some(head) = git(&["rev-parse", "HEAD"]) else {
-        return String::new();
-    };
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"])
-        .is_some_and(|text| !text.is_empty());
-    if changed {
-        format!("{head}-modified")
-    } else {
-        head
-    }
 }
 
 fn write(results: &Results, out: &Path, with_json: bool) -> Result<()> {

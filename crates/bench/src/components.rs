@@ -39,7 +39,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// What is asked for.
+    /// The first word.
     pub(crate) fn verb(&self) -> &'a str {
         self.verb
     }

@@ -53,7 +53,7 @@ impl Device {
         samples: usize,
     ) -> Result<Vec<f64>> {
         match self {
-            Device::CacheLine => turns(warmup, iterations, samples, |_| (), |_| ()),
+            Device::CacheLine => alternate(warmup, iterations, samples, |_| (), |_| ()),
             Device::Handover => {
                 let blocks = [(); 2].map(|()| Mutex::new(vec![0_u8; size]));
                 let copies = [(); 2].map(|()| Mutex::new(vec![0_u8; size]));
@@ -61,7 +61,7 @@ impl Device {
                 let open = |block: &Mutex<Vec<u8>>, work: &mut dyn FnMut(&mut Vec<u8>)| {
                     work(&mut block.lock().unwrap_or_else(PoisonError::into_inner));
                 };
-                turns(
+                alternate(
                     warmup,
                     iterations,
                     samples,
@@ -135,7 +135,7 @@ fn two_cores() -> Result<(usize, usize)> {
 }
 
 /// Two pinned threads in turn: `before` each turn, and `after` that of the other.
-fn turns(
+fn alternate(
     warmup: u64,
     iterations: u64,
     samples: usize,
@@ -145,14 +145,14 @@ fn turns(
     let (first, second) = two_cores()?;
     let line = LinePair(AtomicU64::new(0));
     let pinned = Barrier::new(2);
-    let turns = warmup + iterations * samples as u64;
+    let rounds = warmup + iterations * samples as u64;
     let (before, after) = (&before, &after);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // An affinity that is refused only makes the figure worse, never wrong.
             let _ = cores::pin(&[second]);
             pinned.wait();
-            for turn in 0..turns {
+            for turn in 0..rounds {
                 wait_for(&line, 2 * turn + 1);
                 after(1);
                 before(1);
@@ -195,12 +195,12 @@ fn back_and_forth<S: Read + Write + Send>(
     iterations: u64,
     samples: usize,
 ) -> Result<Vec<f64>> {
-    let turns = warmup + iterations * samples as u64;
+    let rounds = warmup + iterations * samples as u64;
     let given_up = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let answering = scope.spawn(|| {
             let mut bytes = vec![0; size];
-            for _ in 0..turns {
+            for _ in 0..rounds {
                 fill(&mut there, &mut bytes, &given_up)?;
                 drain(&mut there, &bytes, &given_up)?;
             }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use weft_net_testbed::measure::{Measured, Setting};
 
-/// How thoroughly a run measures.
+/// Thoroughness of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// Everything in three to four minutes: few places, few samples, short ones.
@@ -37,7 +37,7 @@ impl Effort {
     }
 }
 
-/// Where an experiment comes from.
+/// Origin of an experiment: a source document, or the project itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// Mailbox and portal.
@@ -58,7 +58,7 @@ pub enum Origin {
 pub struct Experiment {
     /// Name on the command line and in the results.
     pub id: &'static str,
-    /// Where it comes from.
+    /// The document that it comes from.
     pub origin: Origin,
     /// One line for people.
     pub title: &'static str,
@@ -72,23 +72,23 @@ pub struct Experiment {
     pub scales: (Scale, Scale),
     /// Whether a smaller y is better.
     pub lower_is_better: bool,
-    /// How it is drawn at first.
+    /// Chart that the page shows at first.
     pub chart: Chart,
-    /// What a reader must know.
+    /// Notes for the reader.
     pub notes: &'static [&'static str],
-    /// What is measured, for those who take part.
+    /// Makes the plan for these participants.
     pub plan: fn(&Participants, Effort) -> Plan,
 }
 
 /// One implementation of MPI that takes part.
 #[derive(Clone, Debug)]
 pub struct MpiImplementation {
-    /// Where the harness has it.
+    /// Index in the harness.
     pub index: usize,
-    /// Where the harness has it told to use TCP within a host, if it can.
-    pub network: Option<usize>,
-    /// Where the harness has it told to encrypt that, if it can.
-    pub sealed: Option<usize>,
+    /// Index of the same told to use TCP within a host, if it can.
+    pub over_tcp: Option<usize>,
+    /// Index of the same told to encrypt that, if it can.
+    pub encrypted: Option<usize>,
     /// Its launcher, if that starts ranks of others, too.
     pub hydra: Option<PathBuf>,
     /// Name in the legend.
@@ -100,7 +100,7 @@ pub struct MpiImplementation {
 /// A program that runs one library's component.
 #[derive(Clone, Debug)]
 pub struct ComponentProgram {
-    /// Where the harness has it.
+    /// Index in the harness.
     pub index: usize,
     /// `weft`, or the stem of its source in `crates/bench/peers`.
     pub stem: String,
@@ -108,9 +108,9 @@ pub struct ComponentProgram {
     pub role: Role,
 }
 
-/// What takes part: implementations of MPI, and programs of single components.
+/// Participants: implementations of MPI, and programs of single components.
 pub struct Participants {
-    /// Those that run.
+    /// The implementations of MPI that run.
     pub implementations: Vec<MpiImplementation>,
     /// The programs of components that run.
     pub programs: Vec<ComponentProgram>,
@@ -120,7 +120,7 @@ pub struct Participants {
     pub cores: usize,
 }
 
-/// What a run of an experiment does.
+/// Plan of an experiment: its cells, and when to stop.
 pub struct Plan {
     /// When to stop.
     pub budget: Budget,
@@ -153,11 +153,11 @@ pub struct Budget {
 
 /// One series: where it stands in the legend, and its cells.
 pub struct SeriesPlan {
-    /// Whose it is.
+    /// Ours, a peer or a device.
     pub role: Role,
     /// Name of the implementation or device.
     pub subject: String,
-    /// What varies beside x and the subject; empty if nothing does.
+    /// The mode or order that varies beside x and the subject; empty if nothing does.
     pub variant: String,
     /// Which of the experiment's plots; empty if there is one.
     pub panel: String,
@@ -176,7 +176,7 @@ pub struct JobKey {
     pub multiple: bool,
 }
 
-/// How many operations make one sample.
+/// Number of operations that make one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
     /// As many as fill the sample's time: found by trying.
@@ -185,7 +185,7 @@ pub enum Repeat {
     Exactly(u64),
 }
 
-/// What is asked in one turn.
+/// Question of one turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Task {
     /// A workload of the measuring program, in a resident job.
@@ -208,7 +208,7 @@ pub enum Task {
         request: String,
         /// So many connections each second.
         rate: u32,
-        /// What is compared with.
+        /// The other half of the comparison.
         control: Control,
     },
     /// A loop in the program of a library, over one of its components.
@@ -224,7 +224,7 @@ pub enum Task {
     },
     /// Threads of this process, without MPI.
     Device {
-        /// What they use.
+        /// The means of communication.
         device: Device,
         /// Bytes of a message or copy.
         size: usize,
@@ -237,7 +237,7 @@ pub enum Task {
     Net {
         /// The system and its load.
         setting: Box<Setting>,
-        /// What of it.
+        /// The figure that is taken.
         metric: Metric,
         /// Length of one sample.
         milliseconds: u64,
@@ -254,7 +254,7 @@ pub enum Task {
     Form {
         /// Index in [`Participants`].
         implementation: usize,
-        /// How it is formed.
+        /// Launcher and method.
         formation: Formation,
         /// Less the time of the same launcher with programs that do nothing, started just before or after.
         less_launcher: bool,
@@ -273,7 +273,7 @@ pub enum Task {
     },
 }
 
-/// How a job of two hosts is formed.
+/// Formation of a job of two hosts: launcher and method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Formation {
     /// `weft join` on both, with a token.
@@ -286,7 +286,7 @@ pub enum Formation {
     HydraAlone(PathBuf),
 }
 
-/// What intruders do while a job is not attacked.
+/// Control of an attack: what intruders do while the job is not attacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// They connect at the same rate to a port of their own.
@@ -320,7 +320,7 @@ pub enum Metric {
     Core(usize),
 }
 
-/// What a client was promised.
+/// Promise to a client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Promise {
     /// This part of all that is sent.
@@ -356,7 +356,7 @@ impl Metric {
     }
 }
 
-/// How y follows from the nanoseconds of one operation.
+/// Conversion of the nanoseconds of one operation to y.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Convert {
     /// ns as they are.

@@ -76,7 +76,7 @@ impl<'a> Harness<'a> {
         self.programs.iter().enumerate().map(of_program).collect()
     }
 
-    /// What the library of an implementation says of itself, from a job of two ranks that then stays.
+    /// The version that the library of an implementation reports, from a job of two ranks that then stays.
     ///
     /// # Errors
     /// If such a job does not start, or its ranks do not exchange a message.

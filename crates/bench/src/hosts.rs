@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 
 /// Ranks on each of the two hosts.
 const EACH: usize = 4;
-/// Where the head of a job listens for those who join.
+/// Address at which the head of a job listens for hosts that join.
 const HEAD: &str = "10.92.0.1:7000";
-/// How long a job may take.
+/// Longest time that a job may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// By which a launcher reaches a host: that of the process whose number stands in its name.
+/// Script by which a launcher reaches a host: it enters the network namespace of the process whose number
+/// stands in the name of the host.
 const REACH: &str = "#!/bin/sh\nhost=${1#host}; shift\nexec nsenter -n -t $host sh -c \"$*\"\n";
 
 /// Two hosts, joined by a line.
@@ -28,7 +29,7 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// Makes them; refused without the right to make network namespaces.
+    /// Makes two hosts and the link between them.
     ///
     /// # Errors
     /// If `unshare`, `ip` or `nsenter` is missing, or the right to make network namespaces.
@@ -112,7 +113,7 @@ impl Hosts {
         command
     }
 
-    /// Both, as launchers write them.
+    /// The list of both hosts, as launchers take it.
     fn list(&self) -> String {
         let host = |number| format!("host{}:{EACH}", self.process(number));
         format!("{},{}", host(0), host(1))
@@ -154,7 +155,7 @@ impl Hosts {
         timed(launcher, LIMIT)
     }
 
-    /// The head on one host; ranks are brought in from both, by people who come as soon as it does.
+    /// Starts the head on one host, and `weft join` on both at the same time.
     fn join(&self, implementation: &Implementation) -> Result<Duration> {
         let joiner = |host| {
             let mut command = self.on(host, implementation.tool("weft"));

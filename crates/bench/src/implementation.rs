@@ -20,7 +20,7 @@ const SOURCES: [(&str, &str); 10] = [
     ("threads.c", include_str!("../measure/threads.c")),
 ];
 
-/// Whose options a launcher understands.
+/// Dialect of a launcher: the options that it understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Launcher {
     /// `-n N program`, nothing else is needed.
@@ -40,9 +40,9 @@ pub struct Implementation {
     launcher: Launcher,
     program: PathBuf,
     /// Ranks of one host talk over TCP, too.
-    network: bool,
+    over_tcp: bool,
     /// … encrypted.
-    sealed: bool,
+    encrypted: bool,
 }
 
 impl Implementation {
@@ -77,8 +77,8 @@ impl Implementation {
             prefix,
             launcher,
             program,
-            network: false,
-            sealed: false,
+            over_tcp: false,
+            encrypted: false,
         })
     }
 
@@ -86,16 +86,16 @@ impl Implementation {
     #[must_use]
     pub fn over_tcp(&self) -> Implementation {
         Implementation {
-            network: true,
+            over_tcp: true,
             ..self.clone()
         }
     }
 
     /// The same, told to encrypt it, too, where that is known how.
     #[must_use]
-    pub fn sealed(&self) -> Option<Implementation> {
+    pub fn encrypted(&self) -> Option<Implementation> {
         (self.role == Role::Ours).then(|| Implementation {
-            sealed: true,
+            encrypted: true,
             ..self.over_tcp()
         })
     }
@@ -112,7 +112,7 @@ impl Implementation {
                 command.args(["--map-by", ":OVERSUBSCRIBE"]);
             }
         }
-        if self.network {
+        if self.over_tcp {
             match (self.role, self.launcher) {
                 (Role::Ours, _) => command.args(["--fabric", "tcp"]),
                 (_, Launcher::OpenMpi) => {
@@ -125,7 +125,7 @@ impl Implementation {
                     .env("UCX_TLS", "tcp,self"),
             };
         }
-        if self.sealed {
+        if self.encrypted {
             command.arg("--encrypt");
         }
         command.arg(&self.program).stdin(Stdio::null());
@@ -148,7 +148,7 @@ impl Implementation {
         hydra.exists().then_some(hydra)
     }
 
-    /// What [`Implementation::command`] adds to the plain command line, for the reader of the page.
+    /// Note for the reader of the page on what [`Implementation::command`] adds to the plain command line.
     pub fn launch_note(&self) -> String {
         match self.launcher {
             Launcher::Plain => "mpiexec -n N, no option".into(),

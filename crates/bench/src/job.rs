@@ -28,7 +28,7 @@ use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 use weft_sys::process::{ProcessHandle, child_dies_with_us, signal_group};
 
-/// How long a job may take to start, and to end when asked.
+/// Longest time to start, and to end when asked.
 const START: Duration = Duration::from_secs(30);
 const END: Duration = Duration::from_secs(10);
 
@@ -151,7 +151,7 @@ impl Job {
         rank.parse().context("rank of a rank")
     }
 
-    /// What the library says of itself.
+    /// The version that the library reports.
     pub fn version(&self) -> &str {
         &self.version
     }

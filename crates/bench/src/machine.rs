@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::read_to_string;
 use std::process::Command;
 
-/// What a run ran on. A fact that cannot be read is empty.
+/// Machine of a run. A fact that cannot be read is empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Model of the processor.

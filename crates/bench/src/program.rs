@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How long a program may take to say hello.
+/// Longest time that a program may take to say hello.
 const START: Duration = Duration::from_secs(20);
 
 /// The source of the program that stands beside a build that the user names, carried along so that an

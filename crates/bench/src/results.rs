@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// What it ran on.
+    /// The machine.
     pub machine: Machine,
     /// Commit of the source tree, with `-modified` when the tree had changes; empty if unknown.
     pub commit: String,
@@ -18,8 +18,8 @@ pub struct Results {
     /// `quick` or `full`.
     pub effort: String,
     /// The implementations that took part.
-    pub implementations: Vec<Participant>,
-    /// What is missing from this run, and why.
+    pub implementations: Vec<MeasuredImplementation>,
+    /// Remarks: what is missing from this run, and why.
     #[serde(default)]
     pub remarks: Vec<String>,
     /// The experiments, in the order of the catalogue.
@@ -28,16 +28,16 @@ pub struct Results {
 
 /// One implementation of MPI that took part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Participant {
+pub struct MeasuredImplementation {
     /// Name, as in the series.
     pub name: String,
-    /// What the library says of itself.
+    /// The version that the library reports.
     pub version: String,
-    /// What was added to its launcher's command line, and why.
+    /// Additions to its launcher's command line, and why.
     pub launch: String,
 }
 
-/// How an axis is drawn.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
@@ -47,7 +47,7 @@ pub enum Scale {
     Log,
 }
 
-/// How the points of a series are drawn at first; the page can switch.
+/// Chart of the points of a series at first; the page can switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Chart {
@@ -82,15 +82,15 @@ pub struct ExperimentResult {
     pub y_scale: Scale,
     /// Whether a smaller y is better.
     pub lower_is_better: bool,
-    /// How it is drawn at first.
+    /// Chart that the page shows at first.
     pub chart: Chart,
-    /// What was measured, by series.
+    /// The series.
     pub series: Vec<Series>,
-    /// How it was measured, what failed, what a reader must know.
+    /// Notes: how it was measured, what failed, what a reader must know.
     pub notes: Vec<String>,
 }
 
-/// Whose series it is.
+/// Role of a series: ours, a peer or a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -107,11 +107,11 @@ pub enum Role {
 pub struct Series {
     /// Name in the legend.
     pub name: String,
-    /// Whose it is.
+    /// Ours, a peer or a device.
     pub role: Role,
     /// Name of the implementation, or of the device.
     pub subject: String,
-    /// What varies beside x and the implementation (a mode, an order); empty if nothing does.
+    /// The mode or order that varies beside x and the implementation; empty if nothing does.
     pub variant: String,
     /// Which of the experiment's plots it belongs to; empty if there is only one.
     pub panel: String,
@@ -124,12 +124,12 @@ pub struct Series {
 pub struct Point {
     /// Place on the x axis.
     pub x: f64,
-    /// What they say; in the file its fields stand beside the others.
+    /// Their statistics; in the file these fields stand beside the others.
     #[serde(flatten)]
     pub statistics: Statistics,
     /// Operations in one sample; a sample is their mean.
     pub iterations: u64,
-    /// How many separate launches the samples come from.
+    /// Number of separate launches that the samples come from.
     pub launches: u32,
     /// Whether the standard error was brought under the aim, or the budget ended before.
     pub settled: bool,

@@ -31,7 +31,7 @@ pub enum Verdict {
 /// One row of the table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What is promised.
+    /// The promise.
     pub claim: String,
     /// Which experiment shows it.
     pub experiment: String,
@@ -39,7 +39,7 @@ pub struct Row {
     pub place: String,
     /// Weft's median there, with its unit.
     pub ours: String,
-    /// What it is compared with, and its median.
+    /// The series that it is compared with, and its median.
     pub reference: String,
     /// Ours over the reference (or ours, where there is none).
     pub ratio: f64,
@@ -47,7 +47,7 @@ pub struct Row {
     pub low: f64,
     /// Upper end of its interval.
     pub high: f64,
-    /// What the ratio must reach.
+    /// The limit that the ratio must reach.
     pub limit: f64,
     /// Whether it must be at least the limit.
     pub at_least: bool,

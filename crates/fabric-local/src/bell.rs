@@ -1,4 +1,4 @@
-//! Where a rank sleeps, and how many of the group are awake.
+//! Bell of one rank, where it sleeps, and the number of ranks of the group that are awake.
 //!
 //! The sleeping is the [`Doorbell`] on a private futex, with full fences on both sides. The count of
 //! those awake is advice for the waiting strategy: exact when each rank has one thread, and never

@@ -48,7 +48,7 @@ use weft_fabric::{
 
 use bell::{Awake, LocalBell};
 use grants::Grants;
-use mailbox::{Closed, Letter, Mailbox, Taken};
+use mailbox::{Batch, Closed, LaneItem, Mailbox};
 
 /// Largest data part of a message.
 const DATA: usize = 16 * 1024;
@@ -74,8 +74,8 @@ pub struct Local {
     me: Peer,
     group: Arc<Group>,
     signals: SignalTable,
-    /// What the last look took; kept for its memory.
-    taken: Taken,
+    /// What the last poll took; kept for its memory.
+    taken: Batch,
 }
 
 impl Local {
@@ -100,7 +100,7 @@ impl Local {
                 me: Peer(rank),
                 group: group.clone(),
                 signals: SignalTable::default(),
-                taken: Taken::default(),
+                taken: Batch::default(),
             })
             .collect()
     }
@@ -113,7 +113,7 @@ impl Local {
         })
     }
 
-    /// Puts a letter into the lane to `to`.
+    /// Puts an item into the lane to `to`.
     fn post(&self, to: Peer, head: Option<(&Head, &[u8])>, key: SyncKey) -> Result<Posted> {
         let member = self.member(to)?;
         let posted = match head {
@@ -193,22 +193,22 @@ impl Fabric for Local {
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         let member = &self.group.members[self.me.index()];
         member.mailbox.take(budget, &mut self.taken);
-        let mut found = self.taken.letters.len();
+        let mut found = self.taken.items.len();
         // There is room again: who was refused may try again.
         for refused in self.taken.refused.drain(..) {
             let sender = &self.group.members[refused as usize];
-            sender.mailbox.room();
+            sender.mailbox.tell_room();
             sender.bell.ring();
         }
         if std::mem::take(&mut self.taken.room) {
             found += 1;
         }
-        for (from, letter) in &self.taken.letters {
-            match letter {
-                Letter::Message { head, data } => {
+        for (from, item) in &self.taken.items {
+            match item {
+                LaneItem::Message { head, data } => {
                     sink.message(*from, head, SharedBytes::of(data));
                 }
-                Letter::Signal(key) => {
+                LaneItem::Signal(key) => {
                     self.signals.arrive(*from, *key);
                     sink.signalled(*from, *key);
                 }
@@ -325,7 +325,7 @@ impl Drop for Local {
         } else {
             for rank in refused {
                 let sender = &self.group.members[rank as usize];
-                sender.mailbox.room();
+                sender.mailbox.tell_room();
                 sender.bell.ring();
             }
         }

@@ -1,4 +1,4 @@
-//! The mailbox of one rank: a bounded lane for each sender, served in turn.
+//! Mailbox of one rank: a bounded lane for each sender, served in turn.
 //!
 //! ```text
 //!   lanes   0: │■■  │   1: │    │   2: │■■■■│ full: the next post is refused, `refused` says so
@@ -6,16 +6,16 @@
 //! ```
 //!
 //! All of it stands behind one lock, held for the time of one copy (at most 16 KiB) or of moving
-//! letters over. The sink is called without it.
+//! items over. The sink is called without it.
 //!
-//! A lane takes [`CREDITS`] letters, of data and signals alike, so that a signal does not overtake.
+//! A lane takes [`CREDITS`] items, messages and signals alike, so that a signal does not overtake.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weft_fabric::{Head, Peer, Posted, SyncKey};
 
-/// Letters that a lane takes before its receiver looks.
+/// Items that a lane takes before its receiver polls.
 const CREDITS: usize = 64;
 
 /// Emptied buffers that a mailbox keeps, so that a steady stream allocates nothing.
@@ -24,8 +24,8 @@ const SPARE: usize = 64;
 /// Larger buffers are not kept: a thousand idle ranks must not hold them.
 const SPARE_SIZE: usize = 4096;
 
-/// What lies in a lane.
-pub(crate) enum Letter {
+/// A message or a signal in a lane.
+pub(crate) enum LaneItem {
     Message { head: Head, data: Vec<u8> },
     Signal(SyncKey),
 }
@@ -33,21 +33,21 @@ pub(crate) enum Letter {
 /// The owner of the mailbox has left.
 pub(crate) struct Closed;
 
-/// What one look took over.
+/// What one poll takes over from the mailbox.
 #[derive(Default)]
-pub(crate) struct Taken {
-    pub letters: Vec<(Peer, Letter)>,
+pub(crate) struct Batch {
+    pub items: Vec<(Peer, LaneItem)>,
     /// Senders that were refused and have room again.
     pub refused: Vec<u32>,
     /// Peers that are lost, with the reason.
     pub lost: Vec<(Peer, String)>,
-    /// A lane of the looking rank that was full has room.
+    /// A full lane that refused the owner of this mailbox has room.
     pub room: bool,
 }
 
 #[derive(Default)]
 struct Lane {
-    letters: VecDeque<Letter>,
+    items: VecDeque<LaneItem>,
     /// Its sender was refused since it was last told of room.
     refused: bool,
 }
@@ -87,11 +87,11 @@ impl Mailbox {
         }
         let mut copy = state.spare.pop().unwrap_or_default();
         copy.extend_from_slice(data);
-        let letter = Letter::Message {
+        let item = LaneItem::Message {
             head: *head,
             data: copy,
         };
-        state.push(from, letter);
+        state.push(from, item);
         Ok(Posted::Done)
     }
 
@@ -100,26 +100,26 @@ impl Mailbox {
         if !state.has_room(from)? {
             return Ok(Posted::Retry);
         }
-        state.push(from, Letter::Signal(key));
+        state.push(from, LaneItem::Signal(key));
         Ok(Posted::Done)
     }
 
-    /// Takes at most `budget` letters, one of each sender in turn, and all other news.
-    pub(crate) fn take(&self, budget: usize, taken: &mut Taken) {
+    /// Takes at most `budget` items, one of each sender in turn, and everything else that is to be told.
+    pub(crate) fn take(&self, budget: usize, taken: &mut Batch) {
         let mut state = self.state();
         let state = &mut *state;
-        while taken.letters.len() < budget {
+        while taken.items.len() < budget {
             let Some(sender) = state.ready.pop_front() else {
                 break;
             };
             let lane = &mut state.lanes[sender as usize];
-            if let Some(letter) = lane.letters.pop_front() {
-                taken.letters.push((Peer(sender), letter));
+            if let Some(item) = lane.items.pop_front() {
+                taken.items.push((Peer(sender), item));
             }
             if std::mem::take(&mut lane.refused) {
                 taken.refused.push(sender);
             }
-            if !lane.letters.is_empty() {
+            if !lane.items.is_empty() {
                 state.ready.push_back(sender);
             }
         }
@@ -130,14 +130,14 @@ impl Mailbox {
         taken.room |= std::mem::take(&mut state.room);
     }
 
-    /// Gives the buffers of handled letters back.
-    pub(crate) fn give_back(&self, taken: &mut Taken) {
-        if taken.letters.is_empty() {
+    /// Gives the buffers of handled items back.
+    pub(crate) fn give_back(&self, taken: &mut Batch) {
+        if taken.items.is_empty() {
             return;
         }
         let mut state = self.state();
-        for (_, letter) in taken.letters.drain(..) {
-            if let Letter::Message { mut data, .. } = letter
+        for (_, item) in taken.items.drain(..) {
+            if let LaneItem::Message { mut data, .. } = item
                 && (1..=SPARE_SIZE).contains(&data.capacity())
                 && state.spare.len() < SPARE
             {
@@ -147,8 +147,8 @@ impl Mailbox {
         }
     }
 
-    /// Somebody who refused the owner of this mailbox has room again.
-    pub(crate) fn room(&self) {
+    /// A mailbox that refused the owner of this one has room again.
+    pub(crate) fn tell_room(&self) {
         self.state().room = true;
     }
 
@@ -156,14 +156,14 @@ impl Mailbox {
         self.state().lost.push((peer, reason.into()));
     }
 
-    /// No more letters. Answers who was refused and still hopes.
+    /// Takes no more items. Answers which senders were refused and wait to be told of room.
     pub(crate) fn close(&self) -> Vec<u32> {
         let mut state = self.state();
         state.closed = true;
         state.ready.clear();
         let mut refused = Vec::new();
         for (sender, lane) in (0..).zip(&mut state.lanes) {
-            lane.letters = VecDeque::new();
+            lane.items = VecDeque::new();
             if std::mem::take(&mut lane.refused) {
                 refused.push(sender);
             }
@@ -178,14 +178,14 @@ impl State {
             return Err(Closed);
         }
         let lane = &mut self.lanes[from.index()];
-        lane.refused |= lane.letters.len() >= CREDITS;
-        Ok(lane.letters.len() < CREDITS)
+        lane.refused |= lane.items.len() >= CREDITS;
+        Ok(lane.items.len() < CREDITS)
     }
 
-    fn push(&mut self, from: Peer, letter: Letter) {
+    fn push(&mut self, from: Peer, item: LaneItem) {
         let lane = &mut self.lanes[from.index()];
-        lane.letters.push_back(letter);
-        if lane.letters.len() == 1 {
+        lane.items.push_back(item);
+        if lane.items.len() == 1 {
             self.ready.push_back(from.0);
         }
     }
@@ -195,8 +195,8 @@ impl State {
 mod tests {
     use super::*;
 
-    fn senders(taken: &Taken) -> Vec<u32> {
-        taken.letters.iter().map(|(from, _)| from.0).collect()
+    fn senders(taken: &Batch) -> Vec<u32> {
+        taken.items.iter().map(|(from, _)| from.0).collect()
     }
 
     #[test]
@@ -207,10 +207,10 @@ mod tests {
                 assert!(mailbox.signal(Peer(from), SyncKey(1)).is_ok());
             }
         }
-        let mut taken = Taken::default();
+        let mut taken = Batch::default();
         mailbox.take(3, &mut taken);
         assert_eq!(senders(&taken), [0, 2, 0]);
-        taken.letters.clear();
+        taken.items.clear();
         mailbox.take(10, &mut taken);
         assert_eq!(senders(&taken), [2, 0]);
     }
@@ -223,7 +223,7 @@ mod tests {
             assert!(matches!(post(), Ok(Posted::Done)));
         }
         assert!(matches!(post(), Ok(Posted::Retry)));
-        let mut taken = Taken::default();
+        let mut taken = Batch::default();
         mailbox.take(1, &mut taken);
         assert_eq!(taken.refused, [1]);
         taken.refused.clear();

@@ -48,10 +48,14 @@ fn a_trace_tells_what_happened_in_order() {
     scene.until("the signal", |scene| {
         scene.endpoints[1].signals(Peer(0), SyncKey(7)) == 1
     });
-    let events: Vec<_> = log.entries().into_iter().map(|entry| entry.event).collect();
+    let events: Vec<_> = log
+        .records()
+        .into_iter()
+        .map(|record| record.event)
+        .collect();
     let (from, bytes, key) = (Peer(0), 40, SyncKey(7));
-    let message = trace::Event::Message { from, bytes };
-    let signalled = trace::Event::Signalled { from, key };
+    let message = trace::Event::MessageReceived { from, bytes };
+    let signalled = trace::Event::SignalReceived { from, key };
     assert_eq!(
         events,
         [message.clone(), message.clone(), message, signalled]
@@ -66,13 +70,13 @@ fn a_trace_tells_what_happened_in_order() {
 }
 
 #[test]
-fn faults_refuse_and_look_away_as_often_as_said() {
-    let hardship = FaultPlan {
+fn faults_refuse_and_skip_as_often_as_said() {
+    let plan = FaultPlan {
         seed: 3,
         refuse: 500,
-        blind: 500,
+        skip: 500,
     };
-    let mut fabric = FaultInjector::new(Local::group(1).remove(0), hardship);
+    let mut fabric = FaultInjector::new(Local::group(1).remove(0), plan);
     let mut refused = 0;
     for _ in 0..400 {
         refused += u32::from(fabric.signal(Peer(0), SyncKey(1)) == Ok(Posted::Retry));

@@ -1,5 +1,4 @@
-//! Where the threads of a rank sleep: the doorbell in its control block, and the job's count of who
-//! is awake.
+//! Bell of a rank: its threads sleep at the doorbell in its control block, and are counted in the job's run states.
 //!
 //! ```text
 //!   sleeper                                  ringer
@@ -22,13 +21,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weft_atomic::{FenceMode, Ordering};
+use weft_atomic::FenceMode;
 use weft_fabric::{Bell, Load, Ticket};
 use weft_sys::{Futex, clock};
 
-use crate::layout::Segment;
+use crate::segment::Segment;
 
-/// The bell of one rank.
+/// Bell of one rank, by which others can be rung as well. See the [module page](self).
 #[derive(Debug)]
 pub(crate) struct ShmBell {
     segment: Arc<Segment>,
@@ -39,6 +38,7 @@ pub(crate) struct ShmBell {
 }
 
 impl ShmBell {
+    /// The bell of process slot `me`, which fences as a sleeper by `mode`.
     pub fn new(segment: Arc<Segment>, me: u32, mode: FenceMode) -> Self {
         Self {
             segment,
@@ -53,30 +53,38 @@ impl ShmBell {
         self.mode.heavy(&self.futex);
     }
 
-    /// Wakes whoever sleeps at the bell of `rank`. For a ringer that has published, fenced, and seen
+    /// Wakes whoever sleeps at the bell of process slot `slot`. For a ringer that has published, fenced, and seen
     /// that somebody sleeps there.
     #[cold]
-    pub fn wake(&self, rank: u32) {
+    pub fn wake(&self, slot: u32) {
         self.segment
-            .control(rank)
+            .control(slot)
             .doorbell
-            .ring_and(FenceMode::Symmetric, &self.futex, || self.rouse(rank));
+            .ring_and(FenceMode::Symmetric, &self.futex, || self.rouse(slot));
     }
 
-    /// Wakes whoever sleeps at the bell of `rank`, or is about to, whether or not that is announced: when
+    /// Wakes whoever sleeps at the bell of process slot `slot`, or is about to, whether or not that is announced: when
     /// somebody may have been killed who had taken the announcement and not rung yet.
     #[cold]
-    pub fn wake_regardless(&self, rank: u32) {
-        self.rouse(rank);
+    pub fn wake_regardless(&self, slot: u32) {
+        self.rouse(slot);
         self.segment
-            .control(rank)
+            .control(slot)
             .doorbell
             .ring_regardless(&self.futex);
     }
 
-    /// Counts a rank as awake.
-    fn rouse(&self, rank: u32) {
-        self.segment.header().run_states.wake(rank);
+    /// Wakes everybody in the job, announced or not.
+    #[cold]
+    pub fn wake_all_regardless(&self) {
+        for slot in 0..self.segment.shape().process_slots {
+            self.wake_regardless(slot);
+        }
+    }
+
+    /// Counts the process of a slot as awake.
+    fn rouse(&self, slot: u32) {
+        self.segment.header().run_states.wake(slot);
     }
 }
 
@@ -112,13 +120,7 @@ impl Bell for ShmBell {
     }
 
     fn load(&self) -> Load {
-        let header = self.segment.header();
-        let seats = self.segment.shape().ranks;
-        Load {
-            // The caller is awake, and no more are than there are seats: whatever stands there.
-            awake: header.run_states.awake(seats).clamp(1, seats),
-            cores: header.cores.load(Ordering::Relaxed).max(1),
-        }
+        self.segment.load()
     }
 
     fn yield_core(&self) -> bool {

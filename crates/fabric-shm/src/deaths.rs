@@ -1,11 +1,11 @@
-//! Ranks that end after any store, and those who live on: histories of a whole job, each a function of its
-//! seed. The code is the real one, built with `--cfg fault_points`.
+//! Deaths: histories of a whole job in which ranks end after any store and the others live on, each history a function
+//! of its seed. The code is the real one, built with `--cfg fault_points`.
 //!
 //! ```text
-//!   machine   the processes of a job as fibers of one thread; interleaved, stopped and killed as drawn
-//!   truth     what each rank is to do, and a plain record of what was sent
-//!   play      the ranks, the launcher, and the verdict
-//!   started_anew   the same for jobs whose dead are replaced
+//!   machine     the processes of a job as fibers of one thread; interleaved, stopped and killed as drawn
+//!   reference   what each rank is to do, and a plain record of what was sent
+//!   play        the ranks, the launcher, and what is checked
+//!   respawned   the same for jobs whose dead are replaced
 //! ```
 //!
 //! ```text
@@ -15,7 +15,7 @@
 //!
 //! `WEFT_SEEDS=10000000` runs so many histories, `WEFT_SEED=7` one of them and tells it.
 //!
-//! # The verdict
+//! # What is checked
 //! * What arrives is what was sent, in order, each byte; of the dead at least all that they were told was
 //!   sent, and nothing after their loss.
 //! * Nobody who lives sleeps for ever, and no history goes on for ever.
@@ -26,18 +26,18 @@
 //! # What is not in it
 //! Lanes are short, and few lanes are hot, so that short histories come to the ends of both. Memory is
 //! sequentially consistent (loom knows the other sorts); the kernel's fences are off. Bulk data goes by
-//! chunks: the direct ways copy for microseconds without a store.
+//! chunks: the direct methods copy for microseconds without a store.
 
 mod machine;
 mod play;
-mod started_anew;
-mod truth;
+mod reference;
+mod respawned;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use machine::{Place, Simulated};
+use machine::{Simulated, SourceLocation};
 use play::{History, Telling};
 
 /// How often a rank was ended after each store of the source.
@@ -49,7 +49,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn note(&mut self, place: Place) {
+    fn note(&mut self, place: SourceLocation) {
         *self.killed.entry(place.to_string()).or_default() += 1;
     }
 
@@ -160,7 +160,7 @@ fn nobody_is_deaf_or_asleep_for_ever_whoever_dies() {
 }
 
 #[test]
-fn those_who_are_started_anew_and_the_others_find_each_other() {
+fn those_who_are_respawned_and_the_others_find_each_other() {
     let (from, until) = match number("WEFT_SEED") {
         Some(seed) => (seed, seed + 1),
         None => (0, number("WEFT_SEEDS").unwrap_or(100_000) / 5),
@@ -168,10 +168,10 @@ fn those_who_are_started_anew_and_the_others_find_each_other() {
     on_two_threads(move |index, machine| {
         let (mut anew, mut histories) = (0, 0);
         for seed in (from + index..until).step_by(2) {
-            match started_anew::history(seed, machine, false) {
+            match respawned::history(seed, machine, false) {
                 Ok(replaced) => anew += replaced,
                 Err((wrong, _)) => {
-                    let trace = started_anew::history(seed, machine, true).err();
+                    let trace = respawned::history(seed, machine, true).err();
                     let trace = trace.map_or(Vec::new(), |(_, trace)| trace);
                     let from = trace.len().saturating_sub(200);
                     panic!("{}\nseed {seed}: {wrong}", trace[from..].join("\n"));

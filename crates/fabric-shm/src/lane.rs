@@ -1,4 +1,4 @@
-//! A lane: what one rank sends to one other, in order, through slots and a bulk area.
+//! Lane: the ring through which one rank sends packets to one other, in order. It has slots and a bulk area.
 //!
 //! ```text
 //!   LaneHead   progress: slots consumed │ bulk bytes consumed     written by the receiver
@@ -14,7 +14,7 @@
 //!   63 … 32   31     30 … 28   27 … 0
 //!   sequence  bulk   kind      length of the data
 //! ```
-//! `sequence` is the position of the message in the lane plus one (modulo 2³²). The receiver knows
+//! `sequence` is the position of the packet in the lane plus one (modulo 2³²). The receiver knows
 //! which one it expects, so it polls the word of the next slot and nothing else: what an earlier lap
 //! left there carries another number. If `bulk` is set, the first eight bytes of the slot's data are
 //! {offset in the bulk area, bulk bytes sent up to and with this message}.
@@ -37,7 +37,7 @@
 //! * SYNC lane.credit: `progress` is stored with Release after the last read of what it frees, and
 //!   loaded with Acquire before that is overwritten.
 //! * `hot` and the doorbell are looked at after the word was stored, with a fence between: see
-//!   `news.rs`.
+//!   `poll_set.rs`.
 //!
 //! # Safety
 //! Both sides keep cursors, sizes and pointers in private memory. What the other side writes is read
@@ -45,45 +45,25 @@
 //! if it lies between what it knew and what it sent. A lying peer can spoil what it sends or
 //! receives on its own lane, and make the lane be closed.
 
-use weft_atomic::{AtomicU32, AtomicU64, Ordering};
+use weft_atomic::{AtomicU64, Ordering};
 use weft_fabric::{HEAD, Head, SharedBytes};
 use weft_sys::span::copy_short;
 
-use crate::layout::{Segment, Shape};
+use crate::layout::{INLINE, LaneHead, LaneSlot, Shape};
+use crate::segment::Segment;
 
-/// Data bytes that fit into a slot.
-pub(crate) const INLINE: usize = 88;
+const DATA_AT: usize = std::mem::offset_of!(LaneSlot, data);
+const _: () = assert!(DATA_AT == 40);
 
-/// The part of a lane that its receiver writes.
-#[derive(Debug)]
-#[repr(C, align(128))]
-pub(crate) struct LaneHead {
-    /// Slots consumed (low half) and bulk bytes consumed (high half), both modulo 2³².
-    progress: AtomicU64,
-    /// Not 0: the receiver polls this lane directly, so its sender need not add to the news.
-    pub hot: AtomicU32,
-}
-
-/// One slot. Never referred to as a whole: `data` is reached by pointer.
-#[repr(C, align(128))]
-pub(crate) struct Slot {
-    word: AtomicU64,
-    head: [AtomicU64; HEAD / 8],
-    data: [u8; INLINE],
-}
-
-const DATA_AT: usize = std::mem::offset_of!(Slot, data);
-const _: () = assert!(DATA_AT == 40 && size_of::<Slot>() == DATA_AT + INLINE);
-
-/// What a slot carries.
+/// Kind of a packet: what a slot carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum PacketKind {
     /// A message of the layer above.
     Message = 0,
     /// A signal; the head starts with its key.
     Signal = 1,
-    /// Asks the owner of a grant to send bytes: `chunks.rs`.
+    /// Asks the owner of a grant to send bytes: `portal/chunks.rs`.
     Get = 2,
     /// Announces bytes to be written to a grant.
     Put = 3,
@@ -91,11 +71,11 @@ pub(crate) enum Kind {
     Chunk = 4,
     /// The end of a get or a put.
     End = 5,
-    /// Asks the owner of a grant to move a part of a transfer: `assist.rs`.
-    Help = 6,
+    /// Asks the owner of a grant to move a part of a transfer: `portal/assist.rs`.
+    Assist = 6,
 }
 
-impl Kind {
+impl PacketKind {
     fn from_bits(bits: u32) -> Option<Self> {
         Some(match bits {
             0 => Self::Message,
@@ -104,7 +84,7 @@ impl Kind {
             3 => Self::Put,
             4 => Self::Chunk,
             5 => Self::End,
-            6 => Self::Help,
+            6 => Self::Assist,
             _ => return None,
         })
     }
@@ -114,20 +94,22 @@ const BULK: u32 = 1 << 31;
 const KIND_SHIFT: u32 = 28;
 const LENGTH: u32 = (1 << KIND_SHIFT) - 1;
 
-/// Where the parts of a lane are, and their sizes: private copies.
+/// Memory of a lane: where its head, slots and bulk area are, and their sizes. Private copies.
 #[derive(Clone, Copy, Debug)]
-struct Parts {
+struct LaneMemory {
     head: *mut LaneHead,
     slots: u32,
     bulk: u32,
 }
 
-impl Parts {
+impl LaneMemory {
     fn of(segment: &Segment, from: u32, to: u32) -> Self {
-        let Shape { slots, bulk, .. } = *segment.shape();
+        let Shape {
+            lane_slots, bulk, ..
+        } = *segment.shape();
         Self {
             head: segment.lane(from, to).cast::<LaneHead>(),
-            slots,
+            slots: lane_slots,
             bulk,
         }
     }
@@ -141,11 +123,11 @@ impl Parts {
 
     /// The slot of a position.
     #[inline]
-    fn slot(&self, position: u32) -> *mut Slot {
+    fn slot(&self, position: u32) -> *mut LaneSlot {
         let index = (position & (self.slots - 1)) as usize;
         // SAFETY: the slots follow the head, and `index` is below their number, which `Shape` placed
         // within the segment.
-        unsafe { self.head.add(1).cast::<Slot>().add(index) }
+        unsafe { self.head.add(1).cast::<LaneSlot>().add(index) }
     }
 
     /// A byte of the bulk area. `offset` must not exceed its size.
@@ -156,7 +138,7 @@ impl Parts {
         unsafe {
             self.head
                 .add(1)
-                .cast::<Slot>()
+                .cast::<LaneSlot>()
                 .add(self.slots as usize)
                 .cast::<u8>()
                 .add(offset as usize)
@@ -167,18 +149,18 @@ impl Parts {
 /// The atomics of a slot.
 ///
 /// # Safety
-/// `slot` must come from [`Parts::slot`] of a lane whose segment outlives `'a`.
+/// `slot` must come from [`LaneMemory::slot`] of a lane whose segment outlives `'a`.
 #[inline]
-unsafe fn atomics<'a>(slot: *mut Slot) -> (&'a AtomicU64, &'a [AtomicU64; HEAD / 8]) {
-    // SAFETY: in bounds and aligned by the caller's promise; atomics only, the data bytes are not
-    // referred to.
+unsafe fn atomics<'a>(slot: *mut LaneSlot) -> (&'a AtomicU64, &'a [AtomicU64; HEAD / 8]) {
+    // SAFETY: the caller promises that `LaneMemory::slot` gave the pointer, so it is in bounds and aligned, and that the
+    // segment outlives `'a`; atomics only, the data bytes are not referred to.
     unsafe { (&(*slot).word, &(*slot).head) }
 }
 
-/// The sender's end.
+/// Sender's end of a lane.
 #[derive(Debug)]
 pub(crate) struct OutLane {
-    parts: Parts,
+    memory: LaneMemory,
     /// Messages sent.
     sent: u32,
     /// Messages known to be consumed.
@@ -189,10 +171,6 @@ pub(crate) struct OutLane {
     bulk_sent: u32,
     /// Of these known to be consumed.
     bulk_seen: u32,
-    /// The receiver fences for us: see `Shm::mode_towards`.
-    pub light: bool,
-    /// Nothing goes there any more.
-    pub closed: bool,
 }
 
 // SAFETY: the pointers lead into the segment, which is shared memory mapped for the whole process;
@@ -205,40 +183,38 @@ const PIECE: u32 = 64;
 impl OutLane {
     pub fn new(segment: &Segment, from: u32, to: u32) -> Self {
         Self {
-            parts: Parts::of(segment, from, to),
+            memory: LaneMemory::of(segment, from, to),
             sent: 0,
             seen: 0,
             bulk_next: 0,
             bulk_sent: 0,
             bulk_seen: 0,
-            light: false,
-            closed: false,
         }
     }
 
     /// Whether the receiver polls this lane directly. Look after publishing, with a fence between.
     #[inline]
     pub fn is_hot(&self) -> bool {
-        self.parts.head().hot.load(Ordering::Relaxed) != 0
+        self.memory.head().hot.load(Ordering::Relaxed) != 0
     }
 
-    /// Puts one message into the lane; false, and no effect, if there is no room. The length of
+    /// Puts one packet into the lane; false, and no effect, if there is no room. The length of
     /// `data` is at most what `Shape::data` allows (callers check it against the limit).
     #[inline]
-    pub fn push(&mut self, kind: Kind, head: &Head, data: SharedBytes<'_>) -> bool {
-        if self.sent.wrapping_sub(self.seen) >= self.parts.slots && !self.look_for_slots() {
+    pub fn push(&mut self, kind: PacketKind, head: &Head, data: SharedBytes<'_>) -> bool {
+        if self.sent.wrapping_sub(self.seen) >= self.memory.slots && !self.look_for_slots() {
             return false;
         }
-        let slot = self.parts.slot(self.sent);
-        // SAFETY: from `Parts::slot`; the segment outlives this call.
+        let slot = self.memory.slot(self.sent);
+        // SAFETY: from `LaneMemory::slot`; the segment outlives this call.
         let (word, head_words) = unsafe { atomics(slot) };
         // SAFETY: the data of a slot of ours: the receiver has consumed what was there (SYNC
         // lane.credit), and does not look before the word says so.
         let inline = unsafe { slot.cast::<u8>().add(DATA_AT) };
         let mut bits = (kind as u32) << KIND_SHIFT | data.len() as u32;
         if data.len() <= INLINE {
-            // SAFETY: at most INLINE bytes into the data of the slot; the source is readable by its
-            // maker's promise, and is not this slot, since slots are handed out by this lane only.
+            // SAFETY: at most INLINE bytes into the data of the slot; whoever made the
+            // `SharedBytes` promised that the source is readable; it is not this slot, since slots are handed out by this lane only.
             unsafe { copy_short(data.as_ptr(), inline, data.len()) };
         } else {
             let Some(offset) = self.reserve(data.len() as u32) else {
@@ -246,15 +222,15 @@ impl OutLane {
             };
             // SAFETY: `reserve` gave `data.len()` bytes of the bulk area to this message alone.
             unsafe {
-                std::ptr::copy_nonoverlapping(data.as_ptr(), self.parts.bulk(offset), data.len());
+                std::ptr::copy_nonoverlapping(data.as_ptr(), self.memory.bulk(offset), data.len());
             }
             bits |= BULK;
-            let place = u64::from(offset) | u64::from(self.bulk_sent) << 32;
+            let span = u64::from(offset) | u64::from(self.bulk_sent) << 32;
             // SAFETY: eight aligned bytes (40 = 5 · 8) of the slot's data.
-            unsafe { &*inline.cast::<AtomicU64>() }.store(place, Ordering::Relaxed);
+            unsafe { &*inline.cast::<AtomicU64>() }.store(span, Ordering::Relaxed);
         }
-        for (place, bytes) in head_words.iter().zip(head.as_chunks::<8>().0) {
-            place.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        for (word, bytes) in head_words.iter().zip(head.as_chunks::<8>().0) {
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
         }
         self.sent = self.sent.wrapping_add(1);
         // SYNC lane.publish.
@@ -268,20 +244,20 @@ impl OutLane {
     /// Whether background traffic may use the lane now: it leaves half of it to messages.
     pub fn has_spare_room(&mut self, data: u32) -> bool {
         self.refresh();
-        self.sent.wrapping_sub(self.seen) < self.parts.slots / 2
-            && self.bulk_sent.wrapping_sub(self.bulk_seen) + data <= self.parts.bulk / 2
+        self.sent.wrapping_sub(self.seen) < self.memory.slots / 2
+            && self.bulk_sent.wrapping_sub(self.bulk_seen) + data <= self.memory.bulk / 2
     }
 
     #[cold]
     fn look_for_slots(&mut self) -> bool {
         self.refresh();
-        self.sent.wrapping_sub(self.seen) < self.parts.slots
+        self.sent.wrapping_sub(self.seen) < self.memory.slots
     }
 
     /// Reads the receiver's progress and believes as much of it as is possible.
     fn refresh(&mut self) {
         // SYNC lane.credit.
-        let progress = self.parts.head().progress.load(Ordering::Acquire);
+        let progress = self.memory.head().progress.load(Ordering::Acquire);
         let (slots, bulk) = (progress as u32, (progress >> 32) as u32);
         // More is outstanding than before, or more was consumed than sent: a lie.
         if self.sent.wrapping_sub(slots) <= self.sent.wrapping_sub(self.seen) {
@@ -307,7 +283,7 @@ impl OutLane {
             // Nothing is in use: start over, on lines that the caches know.
             self.bulk_next = 0;
         }
-        let tail = self.parts.bulk - self.bulk_next;
+        let tail = self.memory.bulk - self.bulk_next;
         let (start, taken) = if length <= tail {
             (self.bulk_next, length)
         } else {
@@ -315,7 +291,7 @@ impl OutLane {
         };
         // The used bytes end, going round, where the next ones start. What is taken follows them and
         // must not reach their beginning.
-        if used.checked_add(taken)? > self.parts.bulk {
+        if used.checked_add(taken)? > self.memory.bulk {
             return None;
         }
         self.bulk_sent = self.bulk_sent.wrapping_add(taken);
@@ -324,40 +300,40 @@ impl OutLane {
     }
 }
 
-/// What a look at a lane found.
+/// Result of a look at a lane.
 pub(crate) enum Found<'a> {
     /// Nothing new.
     Nothing,
-    /// The next message. It stays until [`InLane::consume`].
-    Item(Item<'a>),
+    /// The next packet. It stays until [`InLane::consume`].
+    Packet(Packet<'a>),
     /// Something that no honest sender writes.
     Malformed,
 }
 
-/// A message in a lane.
-pub(crate) struct Item<'a> {
-    pub kind: Kind,
+/// Packet in a lane.
+pub(crate) struct Packet<'a> {
+    pub kind: PacketKind,
     pub head: Head,
     pub data: SharedBytes<'a>,
     bulk_end: Option<u32>,
 }
 
-impl Item<'_> {
-    /// What [`InLane::consume`] needs to know of it.
+impl Packet<'_> {
+    /// What [`InLane::consume`] needs to know of the packet.
     #[inline]
     pub fn mark(&self) -> Mark {
         Mark(self.bulk_end)
     }
 }
 
-/// How far the bulk area is free once the message is consumed.
+/// End of a packet in the bulk area: so far it is free once the packet is consumed.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark(Option<u32>);
 
-/// The receiver's end.
+/// Receiver's end of a lane.
 #[derive(Debug)]
 pub(crate) struct InLane {
-    parts: Parts,
+    memory: LaneMemory,
     /// Messages consumed: also the position of the next one.
     next: u32,
     /// Of these published.
@@ -369,9 +345,9 @@ pub(crate) struct InLane {
     /// Longest data part.
     longest: u32,
     /// Nothing of it is looked at any more.
-    pub closed: bool,
+    closed: bool,
     /// Polled directly.
-    pub hot: bool,
+    hot: bool,
 }
 
 // SAFETY: as for OutLane.
@@ -380,7 +356,7 @@ unsafe impl Send for InLane {}
 impl InLane {
     pub fn new(segment: &Segment, from: u32, to: u32) -> Self {
         Self {
-            parts: Parts::of(segment, from, to),
+            memory: LaneMemory::of(segment, from, to),
             next: 0,
             published: 0,
             bulk_done: 0,
@@ -391,10 +367,20 @@ impl InLane {
         }
     }
 
-    /// Tells the sender whether it must add to the news.
+    /// Whether this lane is polled directly.
+    pub fn is_hot(&self) -> bool {
+        self.hot
+    }
+
+    /// Nothing of it is looked at any more.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Tells the sender whether it must add this lane to the pending ones.
     pub fn set_hot(&mut self, hot: bool) {
         self.hot = hot;
-        self.parts
+        self.memory
             .head()
             .hot
             .store(u32::from(hot), Ordering::Release);
@@ -403,23 +389,26 @@ impl InLane {
     /// Whether the next slot holds nothing new.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        let slot = self.parts.slot(self.next);
-        // SAFETY: from `Parts::slot`; whoever holds the lane holds the segment.
+        let slot = self.memory.slot(self.next);
+        // SAFETY: from `LaneMemory::slot`; whoever holds the lane holds the segment.
         let (word, _) = unsafe { atomics(slot) };
         // What is behind the word is looked at by `peek` only.
         (word.load(Ordering::Relaxed) >> 32) as u32 != self.next.wrapping_add(1) || self.closed
     }
 
-    /// Looks at the next slot. The lifetime of the answer is the caller's to bound: the view of the
+    /// Looks at the next slot; a closed lane has nothing. The lifetime of the answer is the caller's to bound: the view of the
     /// data holds until [`consume`](Self::consume).
     ///
     /// # Safety
     /// The answer must not outlive the segment, nor be used after `consume`.
     #[inline]
     pub unsafe fn peek<'a>(&self) -> Found<'a> {
-        let slot = self.parts.slot(self.next);
-        // SAFETY: from `Parts::slot`; the caller bounds the lifetime by the segment's.
+        let slot = self.memory.slot(self.next);
+        // SAFETY: from `LaneMemory::slot`; the caller bounds the lifetime by the segment's.
         let (word, head_words) = unsafe { atomics::<'a>(slot) };
+        if self.closed {
+            return Found::Nothing;
+        }
         // SYNC lane.publish.
         let word = word.load(Ordering::Acquire);
         if (word >> 32) as u32 != self.next.wrapping_add(1) {
@@ -427,7 +416,7 @@ impl InLane {
         }
         let bits = word as u32;
         let length = bits & LENGTH;
-        let Some(kind) = Kind::from_bits(bits >> KIND_SHIFT & 7) else {
+        let Some(kind) = PacketKind::from_bits(bits >> KIND_SHIFT & 7) else {
             return Found::Malformed;
         };
         // SAFETY: the data of a slot within the lane.
@@ -439,24 +428,24 @@ impl InLane {
             (inline, None)
         } else {
             // SAFETY: eight aligned bytes of the slot's data.
-            let place = unsafe { &*inline.cast::<AtomicU64>() }.load(Ordering::Relaxed);
-            let (offset, end) = (place as u32, (place >> 32) as u32);
+            let span = unsafe { &*inline.cast::<AtomicU64>() }.load(Ordering::Relaxed);
+            let (offset, end) = (span as u32, (span >> 32) as u32);
             if length > self.longest
                 || offset
                     .checked_add(length)
-                    .is_none_or(|end| end > self.parts.bulk)
+                    .is_none_or(|end| end > self.memory.bulk)
             {
                 return Found::Malformed;
             }
-            (self.parts.bulk(offset), Some(end))
+            (self.memory.bulk(offset), Some(end))
         };
         let mut head = [0; HEAD];
-        for (bytes, place) in head.as_chunks_mut::<8>().0.iter_mut().zip(head_words) {
-            *bytes = place.load(Ordering::Relaxed).to_ne_bytes();
+        for (bytes, word) in head.as_chunks_mut::<8>().0.iter_mut().zip(head_words) {
+            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
         }
         // SAFETY: within the slot or, as checked, within the bulk area.
         let data = unsafe { SharedBytes::new(start, length as usize) };
-        Found::Item(Item {
+        Found::Packet(Packet {
             kind,
             head,
             data,
@@ -471,8 +460,8 @@ impl InLane {
         if let Some(end) = mark.0 {
             self.bulk_done = end;
         }
-        if self.next.wrapping_sub(self.published) >= self.parts.slots / 4
-            || self.bulk_done.wrapping_sub(self.bulk_published) >= self.parts.bulk / 4
+        if self.next.wrapping_sub(self.published) >= self.memory.slots / 4
+            || self.bulk_done.wrapping_sub(self.bulk_published) >= self.memory.bulk / 4
         {
             self.publish();
             return true;
@@ -485,11 +474,29 @@ impl InLane {
         self.bulk_published = self.bulk_done;
         let progress = u64::from(self.next) | u64::from(self.bulk_done) << 32;
         // SYNC lane.credit.
-        self.parts
+        self.memory
             .head()
             .progress
             .store(progress, Ordering::Release);
     }
+}
+
+/// A head as four words.
+pub(crate) fn words(head: &Head) -> [u64; 4] {
+    let mut words = [0; 4];
+    for (word, bytes) in words.iter_mut().zip(head.as_chunks::<8>().0) {
+        *word = u64::from_ne_bytes(*bytes);
+    }
+    words
+}
+
+/// Four words as a head.
+pub(crate) fn head(words: [u64; 4]) -> Head {
+    let mut head = [0; HEAD];
+    for (bytes, word) in head.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *bytes = word.to_ne_bytes();
+    }
+    head
 }
 
 #[cfg(test)]

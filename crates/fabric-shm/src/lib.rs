@@ -8,24 +8,35 @@
 //!   one segment ┌────────┬──────────────┬─────────────┬───────────────────────────────┐
 //!               │ Header │ n × Control  │ n × grants  │ n·n lanes, grouped by receiver │
 //!               └────────┴──────────────┴─────────────┴───────────────────────────────┘
-//!                who is    doorbell       what others    LaneHead │ slots │ bulk area
-//!                here      news           may move
-//!                          who it is
+//!                run       doorbell       what others    LaneHead │ slots │ bulk area
+//!                states    pending lanes  may move
+//!                          identity
+//! ```
+//!
+//! An endpoint is composed of four owners. What stands below or to the right knows nothing of what stands above or to
+//! the left:
+//!
+//! ```text
+//!   respawnable ─► endpoint ─► delivery ─┬─► inbound       poll set: which lanes to look at
+//!                                        ├─► portal        grants, transfers, methods
+//!                                        ├─► outbound      fence, announce, ring
+//!                                        └─► membership    who is there, who is lost
+//!                  lane, bell, poll_set, slots ─► segment ─► layout ─► run_states, shared_transfer
 //! ```
 //!
 //! | file | what |
 //! |---|---|
-//! | `layout` | where everything stands, and who may write it |
+//! | `layout`, `segment` | the structures of the memory file, and who may write them; the file as mapped and checked |
+//! | `run_states`, `bell` | who is awake; sleeping and waking |
 //! | `lane` | one sender, one receiver: slots, bulk area, credit |
-//! | `news` | how a receiver finds work at a cost that does not grow with idle peers; the fences |
-//! | `bell`, `run_states` | sleeping, waking, and who is awake |
-//! | `grants`, `revoke` | bulk data: permission, and taking it back while others are at it |
-//! | `portal`, `chunks` | the direct ways, the way that always works |
-//! | `assist` | two cores for one large transfer |
+//! | `poll_set` | how a receiver finds work at a cost that does not grow with idle peers; the fences |
+//! | `outbound`, `inbound` | the lanes to and from all peers |
+//! | `slots`, `membership` | which process has which process slot; who is lost, and why |
+//! | `portal` | bulk data: grants, revoking, and the methods that move bytes |
+//! | `endpoint`, `delivery` | the [`Fabric`](weft_fabric::Fabric), composed; what is done with what arrives |
 //! | `attach` | joining a job |
-//! | `endpoint`, `receive` | the [`Fabric`](weft_fabric::Fabric): sending and looking |
-//! | `watch` | what the launcher sees |
-//! | `seats`, `seated` | who died, and who was started in their place |
+//! | `watch` | the launcher's side: it sees how far ranks are, and tells of deaths |
+//! | `respawnable` | ranks whose processes are started anew |
 //!
 //! # What is guaranteed
 //! Besides the contract of [`weft_fabric`]: no name in any file system, no port; nothing is left when
@@ -42,28 +53,30 @@
 //! the job; it cannot make a rank touch memory outside of the segment or of what it granted itself:
 //! cursors, sizes and regions are private, what is read is read once and checked.
 
-mod assist;
 mod attach;
 mod bell;
-mod chunks;
 #[cfg(all(test, fault_points))]
 mod deaths;
+mod delivery;
 mod endpoint;
-mod grants;
+mod inbound;
 mod lane;
 mod layout;
-mod news;
+mod membership;
 mod options;
+mod outbound;
+mod poll_set;
 mod portal;
-mod receive;
-mod revoke;
+mod respawnable;
 mod run_states;
-mod seated;
-mod seats;
+mod segment;
+mod shared_transfer;
+mod slots;
 mod watch;
 
 pub use endpoint::{Shm, fences_probe};
-pub use layout::{MAX_RANKS, ProcessState, initialise, initialise_with_spares, segment_size};
+pub use layout::{MAX_RANKS, ProcessState, segment_size};
 pub use options::{Options, Use};
-pub use seated::seated;
+pub use respawnable::respawnable;
+pub use segment::{initialise, initialise_with_spares};
 pub use watch::{Abort, Watch};

@@ -1,9 +1,9 @@
-//! What can be forced, for tests and measurements. Users need none of it.
+//! Options of an endpoint, for tests and measurements. Users need none of them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whether something that may not work everywhere is used.
+/// Use of something that may not work everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Use {
     /// Where it works and is worth it.
@@ -15,14 +15,14 @@ pub enum Use {
     Off,
 }
 
-/// How an endpoint behaves.
+/// Options of an endpoint: what is forced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Copying straight between the memories of two processes, and within one. Off: chunks.
     pub cross_memory: Use,
     /// Having the kernel fence other cores, so that senders need not. Off: all fence.
     pub kernel_fences: Use,
-    /// Asking the owner of a grant to move a part of a large transfer. Off: the asker moves all.
+    /// Asking the owner of a grant to move a part of a large transfer. Off: the origin of the transfer moves all.
     pub assist: Use,
     /// Grants at a time by which peers may move bytes themselves; further ones go through chunks. There are no
     /// more of them than records in the segment.

@@ -1,12 +1,21 @@
-//! The portal's direct ways: by cross-memory attach where it was proven for the peer, by a plain copy
-//! within one process. Otherwise `chunks.rs`.
+//! Portal: bulk data, moved only where its owner granted. Grants of this rank, and transfers to and from those of
+//! others, by the best method that works for the peer.
 //!
-//! # What counts as proof
-//! A rank publishes its process id, 16 random bytes, and where in its own memory these bytes stand.
-//! Another rank reads them from there, by cross-memory attach, before its first transfer. A process
-//! id of another PID namespace, a user namespace in between, Yama, a filter: in each case the read
-//! fails or finds other bytes, and the peer is served through chunks from then on. So is one whose
-//! transfer is refused later. [`Shm::why_not_direct`] keeps the reason.
+//! ```text
+//!                    ┌─ own grants ─────────────── a copy
+//!   transfer ────────┼─ same process ───────────── a copy by pointer
+//!                    ├─ cross-memory attach ────── one system call, large ones with the owner's help: `assist`
+//!                    └─ otherwise ──────────────── chunks through the lanes: `chunks`
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `grants`, `grants::table` | permission: records that peers check for themselves, and the owner's table |
+//! | `revoke` | waiting for users of a grant that is taken back |
+//! | `method` | which method works for which peer |
+//! | `transfer` | one transfer as it is asked for; by cross-memory attach |
+//! | `assist` | two cores for one large transfer |
+//! | `chunks` | the method that always works |
 //!
 //! # Safety of the plain copy
 //! Only endpoints that [`Shm::group`](crate::Shm::group) made together copy by pointer. Their segment is not
@@ -14,116 +23,126 @@
 //! and length of a [`Region`], whose maker promised that it stays valid until the grant is used up
 //! or revoked. A user is counted in while it copies, and `revoke` waits for it, reader or writer, without limit.
 
+mod assist;
+mod chunks;
+mod grants;
+mod method;
+mod revoke;
+mod transfer;
+
 use std::sync::Arc;
+use std::time::Duration;
 
-use weft_atomic::Ordering;
-use weft_atomic::admission::Visit;
-use weft_fabric::{FabricError, Operation, Peer, Posted, Region, Result, Token};
-use weft_sys::Availability;
-use weft_sys::attach::{self, Remote};
+use weft_fabric::{FabricError, Peer, Posted, Region, Result, Rights, Sink, Token, Uses};
 
-use crate::assist;
-use crate::endpoint::Shm;
-use crate::grants::{self, Access, Entry};
-use crate::layout::Segment;
+use crate::lane::{Packet, PacketKind};
+use crate::options::Options;
+use crate::outbound::Link;
+use crate::segment::Segment;
 
-/// How bytes get to and from a peer.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
-    /// Not tried yet.
-    Unknown,
-    /// The same process: a plain copy.
-    Copy,
-    /// Cross-memory attach to this process: proven.
-    Attach(u32),
-    /// Chunks through the lane, for this reason.
-    Chunks(Arc<str>),
+use assist::Assistance;
+use chunks::Chunks;
+use grants::{GrantTable, TransferError};
+use method::{Method, Methods};
+
+pub(crate) use grants::Access;
+pub(crate) use transfer::TransferRequest;
+
+/// Portal of one rank. See the [module page](self).
+#[derive(Debug)]
+pub(crate) struct Portal {
+    segment: Arc<Segment>,
+    me: u32,
+    grants: GrantTable,
+    methods: Methods,
+    chunks: Chunks,
+    assistance: Assistance,
+    /// How long a reader is waited for whose grant is revoked.
+    patience: Duration,
 }
 
-/// One transfer, as asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub peer: Peer,
-    pub token: Token,
-    pub offset: u64,
-    pub region: Region,
-    pub access: Access,
-    pub operation: Operation,
-}
-
-impl Shm {
-    /// Why bulk data to and from this peer goes through chunks; `None` if it does not, or if that was
-    /// not found out yet.
-    #[must_use]
-    pub fn why_not_direct(&self, peer: Peer) -> Option<&str> {
-        match self.ways.get(peer.index()) {
-            Some(Way::Chunks(reason)) => Some(reason),
-            _ => None,
+impl Portal {
+    /// The portal of process slot `me`, without grants.
+    pub fn new(segment: Arc<Segment>, me: u32, options: &Options) -> Self {
+        let records = options.direct_grants.min(segment.shape().grants);
+        Self {
+            grants: GrantTable::new(segment.clone(), me, records),
+            methods: Methods::new(segment.clone(), options.refuses_attach()),
+            chunks: Chunks::new(segment.shape()),
+            assistance: Assistance::new(segment.clone(), me, options.assist),
+            patience: options.patience,
+            segment,
+            me,
         }
     }
 
-    /// Tries cross-memory attach to a peer.
-    pub(crate) fn prove(&self, peer: Peer) -> Way {
-        if let Some(reason) = &self.options_refuse {
-            return Way::Chunks(reason.clone());
-        }
-        let identity = &self.segment.control(peer.0).identity;
-        // SYNC rank.joined.
-        if identity.state.load(Ordering::Acquire) == 0 {
-            return Way::Unknown;
-        }
-        let process = identity.process.load(Ordering::Relaxed);
-        let place = Remote {
-            process,
-            address: identity.secret_address.load(Ordering::Relaxed),
+    /// All peers are endpoints of this process, and nobody else has mapped the segment.
+    pub fn all_within_process(&mut self) {
+        self.methods.all_within_process();
+    }
+
+    /// Publishes a grant. The caller has checked that `to` is known.
+    pub fn grant(
+        &mut self,
+        region: Region,
+        to: Option<Peer>,
+        rights: Rights,
+        uses: Uses,
+    ) -> Result<Token> {
+        self.grants.publish(region, to, rights, uses)
+    }
+
+    /// Ends a grant. True if it was live. What is guaranteed stands in `portal/grants.rs`.
+    pub fn revoke(&mut self, token: Token) -> bool {
+        let Some((index, live)) = self.grants.close(token) else {
+            return false;
         };
-        let mut secret = [0; 16];
-        for (bytes, word) in secret
-            .as_chunks_mut::<8>()
-            .0
-            .iter_mut()
-            .zip(&identity.secret)
-        {
-            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
-        }
-        match attach::proves(place, secret) {
-            Availability::Available => Way::Attach(process),
-            Availability::NotAvailable { reason } => Way::Chunks(reason.into()),
+        self.chunks.cancel_served(token);
+        let methods = &self.methods;
+        // Who copies by pointer must not do so after the memory is gone, whatever it notices then.
+        let notices = |peer| !methods.is_copy(peer);
+        revoke::wait_for_users(&mut self.grants, index, self.patience, notices);
+        live
+    }
+
+    /// Ends all grants.
+    pub fn revoke_all(&mut self) {
+        for token in self.grants.outstanding() {
+            self.revoke(token);
         }
     }
 
-    /// Carries out a get or a put, or gets it under way.
-    pub(crate) fn transfer(&mut self, asked: Asked) -> Result<Posted> {
-        self.known(asked.peer)?;
-        if asked.peer == Peer(self.me) {
-            return self.transfer_own(asked);
+    /// Carries out a get or a put, or gets it under way. The caller has checked that the peer is known.
+    ///
+    /// # Errors
+    /// As for [`Fabric::get`](weft_fabric::Fabric::get).
+    pub fn transfer(&mut self, link: &mut Link<'_>, request: TransferRequest) -> Result<Posted> {
+        if request.peer == Peer(self.me) {
+            return self.transfer_own(request);
         }
-        if self.ways[asked.peer.index()] == Way::Unknown {
-            self.ways[asked.peer.index()] = self.prove(asked.peer);
-        }
-        match self.ways[asked.peer.index()] {
+        match *self.methods.towards(request.peer) {
             // There is no record to enter by: its owner has more grants than records.
-            _ if grants::index_of(asked.token).is_none() => self.request(asked),
-            Way::Copy => self.transfer_copy(asked),
-            Way::Attach(process) => self.transfer_attach(asked, process),
-            Way::Unknown | Way::Chunks(_) => self.request(asked),
+            _ if grants::index_of(request.token).is_none() => self.chunks.request(link, request),
+            Method::Copy => self.transfer_copy(request),
+            Method::Attach(process) => self.transfer_attach(link, request, process),
+            Method::Unknown | Method::Chunks(_) => self.chunks.request(link, request),
         }
     }
 
     /// To and from the caller's own grants.
-    fn transfer_own(&mut self, asked: Asked) -> Result<Posted> {
-        let Asked {
+    fn transfer_own(&mut self, request: TransferRequest) -> Result<Posted> {
+        let TransferRequest {
             peer,
             token,
             offset,
             region,
             access,
             ..
-        } = asked;
+        } = request;
         let length = region.len() as u64;
         let granted = self
             .grants
-            .serve(&self.segment, token, access, peer, offset, length)
+            .serve(token, access, peer, offset, length)
             .map_err(|refusal| refusal.error(peer, offset, length))?;
         match access {
             Access::Read => region.copy_from(&granted),
@@ -133,11 +152,11 @@ impl Shm {
         Ok(Posted::Done)
     }
 
-    fn transfer_copy(&mut self, asked: Asked) -> Result<Posted> {
-        let moved = self.enter_and(asked, |address, region, access| {
+    fn transfer_copy(&mut self, request: TransferRequest) -> Result<Posted> {
+        let copied = request.enter_and(&self.segment, self.me, |address, region, access| {
             let start = std::ptr::with_exposed_provenance_mut(address as usize);
-            // SAFETY: see the module page: the record was written in this process from a Region whose
-            // maker's promise holds while we are counted in.
+            // SAFETY: see the module page: the record was written in this process from a Region whose maker promised
+            // that it stays valid until the grant is used up or revoked, and we are counted in.
             let granted = unsafe { Region::new(start, region.len()) };
             match access {
                 Access::Read => region.copy_from(&granted),
@@ -145,83 +164,100 @@ impl Shm {
             };
             Ok(())
         });
-        match moved {
+        match copied {
             Ok(()) => Ok(Posted::Done),
-            Err(Moved::Refused(error)) => Err(error),
-            Err(Moved::Unable(what)) => Err(FabricError::System { what }),
+            Err(TransferError::Refused(error)) => Err(error),
+            Err(TransferError::Unable(what)) => Err(FabricError::System { what }),
         }
     }
 
-    fn transfer_attach(&mut self, asked: Asked, process: u32) -> Result<Posted> {
-        let moved = if self.wants_help(&asked) {
-            self.transfer_assisted(asked, process)
+    fn transfer_attach(
+        &mut self,
+        link: &mut Link<'_>,
+        request: TransferRequest,
+        process: u32,
+    ) -> Result<Posted> {
+        let copied = if self.assistance.is_wanted(&request) {
+            self.assistance.transfer(link, request, process)
         } else {
-            self.enter_and(asked, |address, region, access| {
-                assist::carry(process, address, region, access)
+            request.enter_and(&self.segment, self.me, |address, region, access| {
+                transfer::copy_by_attach(process, address, region, access)
             })
         };
-        match moved {
+        match copied {
             Ok(()) => Ok(Posted::Done),
-            Err(Moved::Refused(error)) => Err(error),
-            Err(Moved::Unable(reason)) => {
-                self.ways[asked.peer.index()] = Way::Chunks(reason.into());
-                self.request(asked)
+            Err(TransferError::Refused(error)) => Err(error),
+            Err(TransferError::Unable(reason)) => {
+                self.methods.fall_back(request.peer, reason);
+                self.chunks.request(link, request)
             }
         }
     }
 
-    /// Counts itself in at the peer's grant, moves, counts itself out.
-    fn enter_and(
-        &self,
-        asked: Asked,
-        carry: impl FnOnce(u64, Region, Access) -> std::io::Result<()>,
-    ) -> std::result::Result<(), Moved> {
-        let (visit, address) = enter(&self.segment, self.me, &asked)?;
-        let moved = carry(address, asked.region, asked.access);
-        grants::settle(asked.peer, visit, moved)
+    /// Whether there is anything to send, or to move for others.
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        self.chunks.backlog() + self.assistance.backlog() > 0
+    }
+
+    /// Sends what there is to send, as far as the lanes have room, and moves a block for a peer. Answers how much that
+    /// was.
+    #[cold]
+    pub fn advance(&mut self, link: &mut Link<'_>) -> usize {
+        let mut done = 0;
+        if self.chunks.backlog() > 0 {
+            done += self.chunks.advance(&mut self.grants, link);
+        }
+        if self.assistance.backlog() > 0 {
+            done += self
+                .assistance
+                .advance(&self.grants, &mut self.methods, link);
+        }
+        done
+    }
+
+    /// Takes a packet about transfers. False if no honest peer sends it.
+    #[must_use]
+    pub fn receive(&mut self, from: Peer, packet: &Packet<'_>, sink: &mut dyn Sink) -> bool {
+        if packet.kind == PacketKind::Assist {
+            self.assistance.receive(from, packet);
+            return true;
+        }
+        self.chunks.receive(&mut self.grants, from, packet, sink)
+    }
+
+    /// Ends all transfers with a peer that is lost.
+    pub fn end_transfers_with(&mut self, peer: Peer, reason: &str, sink: &mut dyn Sink) {
+        self.chunks
+            .end_transfers_with(&mut self.grants, peer, reason, sink);
+    }
+
+    /// Name of the method by which bulk data goes to a peer, for people.
+    pub fn route(&self, peer: Peer) -> &'static str {
+        if peer.0 == self.me {
+            return Method::Copy.name();
+        }
+        self.methods
+            .look(peer)
+            .map_or("nowhere", |method| method.name())
+    }
+
+    /// Why bulk data to and from this peer goes through chunks, if that was found out.
+    pub fn why_not_direct(&self, peer: Peer) -> Option<&str> {
+        self.methods.why_not_direct(peer)
     }
 }
 
-/// Counts rank `me` in at the grant of a transfer; answers the address of the first byte.
-pub(crate) fn enter<'a>(segment: &'a Segment, me: u32, asked: &Asked) -> Result<(Visit<'a>, u64)> {
-    let Asked {
-        peer,
-        token,
-        offset,
-        access,
-        ..
-    } = *asked;
-    let length = asked.region.len() as u64;
-    let record = grants::index_of(token).and_then(|index| segment.grant(peer.0, index));
-    let record = record.ok_or(FabricError::NotGranted { peer })?;
-    let presence = &segment.control(me).mover.presence;
-    let entry = Entry {
-        owner: peer,
-        token,
-        access,
-        user: Peer(me),
-        offset,
-        length,
-    };
-    grants::enter(record, presence, entry).map_err(|refusal| refusal.error(peer, offset, length))
-}
-
-/// Why an attach did not move the bytes.
-pub(crate) enum Moved {
-    /// It must not.
-    Refused(FabricError),
-    /// The kernel does not let us: chunks do.
-    Unable(String),
-}
-
-impl From<FabricError> for Moved {
-    fn from(error: FabricError) -> Self {
-        Self::Refused(error)
+/// Views of tests into what is private.
+#[cfg(test)]
+impl Portal {
+    /// The grant table.
+    pub fn grants_mut(&mut self) -> &mut GrantTable {
+        &mut self.grants
     }
-}
 
-impl From<String> for Moved {
-    fn from(reason: String) -> Self {
-        Self::Unable(reason)
+    /// All peers are reached by this method, whatever works.
+    pub fn reach_all_by(&mut self, method: Method) {
+        self.methods.fill(method);
     }
 }

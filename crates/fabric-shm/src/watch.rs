@@ -1,23 +1,33 @@
-//! What the launcher sees of a running job: how far each rank has come, who aborted with what.
+//! Launcher's view of a running job: how far each rank has come and who aborted with what; and what the launcher tells
+//! the ranks: who died, and who is started in their place.
 //!
-//! All of it is written by the ranks, so it is what they say: good enough for the last line of a
+//! What it reads is written by the ranks, so it is what they say: good enough for the last line of a
 //! launcher, not for a decision about somebody else's process.
+//!
+//! # What a death leaves behind
+//! What the dead had begun towards others and not ended is ended for them. It may have added a pending lane to those
+//! of a rank and not marked the summary, or have taken the announcement of a sleeper and not woken
+//! it. So the launcher marks all summaries, and wakes all whether announced or not. Everything else that a
+//! rank shares is published by a single store. `deaths` ends ranks after each store that they make.
 
 use std::sync::Arc;
 
-use weft_atomic::Ordering;
+use weft_atomic::{FenceMode, Ordering};
 use weft_fabric::Result;
 use weft_sys::Mapping;
 
-use crate::layout::{ProcessState, Segment};
+use crate::bell::ShmBell;
+use crate::layout::ProcessState;
+use crate::poll_set;
+use crate::segment::Segment;
 
-/// A look at the segment of a job, without being one of its ranks.
+/// Launcher's view of the segment of a job, without being one of its ranks.
 #[derive(Debug, Clone)]
 pub struct Watch {
-    pub(crate) segment: Arc<Segment>,
+    segment: Arc<Segment>,
 }
 
-/// A rank that has called for the end of the job.
+/// Abort of a job by one of its ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Abort {
     /// Who.
@@ -37,6 +47,12 @@ impl Watch {
         })
     }
 
+    /// The view of a segment that is mapped already.
+    #[cfg(test)]
+    pub(crate) fn over(segment: Arc<Segment>) -> Self {
+        Self { segment }
+    }
+
     /// How many ranks the job has.
     #[must_use]
     pub fn ranks(&self) -> u32 {
@@ -51,7 +67,7 @@ impl Watch {
         }
         let state = &self
             .segment
-            .control(self.segment.seat_of(rank))
+            .control(self.segment.slot_of(rank))
             .identity
             .state;
         // SYNC rank.joined.
@@ -66,7 +82,7 @@ impl Watch {
         }
         let process = &self
             .segment
-            .control(self.segment.seat_of(rank))
+            .control(self.segment.slot_of(rank))
             .identity
             .process;
         Some(process.load(Ordering::Relaxed))
@@ -76,13 +92,13 @@ impl Watch {
     #[must_use]
     pub fn first_abort(&self) -> Option<Abort> {
         // SYNC job.abort.
-        let seat = self
+        let slot = self
             .segment
             .header()
             .aborted
             .load(Ordering::Acquire)
             .checked_sub(1)?;
-        self.abort_of(self.segment.rank_of(seat)?)
+        self.abort_of(self.segment.rank_of(slot)?)
     }
 
     /// What a rank aborted with, if it did.
@@ -91,7 +107,7 @@ impl Watch {
         if rank >= self.ranks() {
             return None;
         }
-        let identity = &self.segment.control(self.segment.seat_of(rank)).identity;
+        let identity = &self.segment.control(self.segment.slot_of(rank)).identity;
         // SYNC job.abort.
         (identity.abort_set.load(Ordering::Acquire) != 0).then(|| Abort {
             rank,
@@ -102,8 +118,47 @@ impl Watch {
     /// How many ranks are awake.
     #[must_use]
     pub fn awake(&self) -> u32 {
-        let seats = self.segment.shape().ranks;
-        self.segment.header().run_states.awake(seats)
+        let slots = self.segment.shape().process_slots;
+        self.segment.header().run_states.awake(slots)
+    }
+
+    /// Tells all ranks that the process of `rank` has ended with this wait status. It must have been
+    /// fetched: nothing of it may run any more.
+    pub fn tell_of_death(&self, rank: u32, status: i32) {
+        if rank >= self.ranks() {
+            return;
+        }
+        let slot = self.segment.slot_of(rank);
+        self.segment.header().run_states.leave(slot);
+        self.mark_all_summaries();
+        self.segment.record_death(slot, status);
+        self.tell();
+    }
+
+    /// Gives `rank` a process slot that nobody has used, for the process that is started next. False if none
+    /// is left.
+    pub fn assign_spare(&self, rank: u32) -> bool {
+        let assigned = self.segment.assign_spare(rank);
+        if assigned {
+            self.tell();
+        }
+        assigned
+    }
+
+    /// The dead may have added its lane to the pending ones of somebody and not marked that. Whom it has not woken is
+    /// woken by [`tell`](Self::tell).
+    fn mark_all_summaries(&self) {
+        let slots = self.segment.shape().process_slots;
+        for slot in 0..slots {
+            poll_set::mark_all(self.segment.control(slot), slots as usize);
+        }
+    }
+
+    /// Says that something has changed, and wakes everybody to hear it, also those whose announcement
+    /// somebody has taken along.
+    fn tell(&self) {
+        self.segment.publish_changes();
+        ShmBell::new(self.segment.clone(), 0, FenceMode::Symmetric).wake_all_regardless();
     }
 }
 
@@ -146,3 +201,6 @@ mod tests {
         assert_eq!((watch.state(9), watch.awake()), (ProcessState::Absent, 0));
     }
 }
+
+#[cfg(test)]
+mod deaths_by_hand;

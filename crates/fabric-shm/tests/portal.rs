@@ -6,7 +6,7 @@ use common::*;
 use weft_fabric::{Fabric, FabricError, Operation, Peer, Posted, Rights, Token, Uses};
 use weft_fabric_shm::{Options, Shm, Use};
 
-fn ways() -> [Options; 2] {
+fn methods() -> [Options; 2] {
     [Options::default(), without_attach()]
 }
 
@@ -29,7 +29,7 @@ fn finish(
             ours.lost.is_empty() && theirs.lost.is_empty(),
             "{ours:?} {theirs:?}"
         );
-        if let Some((operation, result)) = ours.moved.pop() {
+        if let Some((operation, result)) = ours.completed.pop() {
             assert_eq!(operation, Operation(77));
             return result;
         }
@@ -61,7 +61,7 @@ fn put(
 
 #[test]
 fn bytes_go_both_ways_at_any_length() {
-    for options in ways() {
+    for options in methods() {
         let (mut one, mut two) = pair(&options);
         for length in [0, 1, 88, 89, 16384, 16385, 100_000, 1 << 20] {
             let mut there = pattern(length as u64, length + 100);
@@ -85,7 +85,7 @@ fn bytes_go_both_ways_at_any_length() {
 
 #[test]
 fn what_was_not_granted_is_refused() {
-    for options in ways() {
+    for options in methods() {
         let (mut one, mut two) = pair(&options);
         let mut there = pattern(1, 1000);
         let mut here = vec![9; 100];
@@ -129,7 +129,7 @@ fn what_was_not_granted_is_refused() {
 
 #[test]
 fn a_grant_for_once_ends_with_its_use_and_its_record_comes_back() {
-    for options in ways() {
+    for options in methods() {
         let (mut one, mut two) = pair(&options);
         let mut there = pattern(1, 256);
         let mut here = vec![0; 256];
@@ -248,13 +248,16 @@ fn many_transfers_by_chunks_at_once_and_messages_between_them() {
         }
         two.poll(&mut there, 8);
         one.poll(&mut here, 8);
-        if here.moved.len() as u64 == COUNT && messages == 500 {
+        if here.completed.len() as u64 == COUNT && messages == 500 {
             break;
         }
     }
     while one.poll(&mut here, 8) > 0 {}
-    assert_eq!((here.moved.len() as u64, here.messages.len()), (COUNT, 500));
-    assert!(here.moved.iter().all(|(_, result)| result.is_ok()));
+    assert_eq!(
+        (here.completed.len() as u64, here.messages.len()),
+        (COUNT, 500)
+    );
+    assert!(here.completed.iter().all(|(_, result)| result.is_ok()));
     assert!(ours == theirs);
     assert_eq!(one.route(Peer(1)), "shm without cross-memory attach");
     assert!(one.why_not_direct(Peer(1)).is_some());

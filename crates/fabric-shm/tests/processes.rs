@@ -79,9 +79,9 @@ fn everybody_to_everybody(mut shm: Shm, expected: &str) {
         }
     }
     until(&mut shm, &mut inbox, |_, inbox| {
-        inbox.moved.len() == pending
+        inbox.completed.len() == pending
     });
-    assert!(inbox.moved.iter().all(|(_, result)| result.is_ok()));
+    assert!(inbox.completed.iter().all(|(_, result)| result.is_ok()));
     for &rank in &others {
         assert_eq!(shm.route(Peer(rank)), expected);
         assert!(read[rank as usize] == pattern(u64::from(rank), BYTES)[..BYTES / 2]);

@@ -1,8 +1,15 @@
-//! What a simulated machine is like.
+//! Configuration of a simulated machine: sizes, costs, and what goes wrong.
 
 use std::time::Duration;
 
 use weft_fabric::{Limits, Peer};
+
+use crate::random::Random;
+
+/// A time in nanoseconds, as the simulation counts it.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// The cost of communication, after LogGP. All times are virtual.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -15,8 +22,8 @@ pub struct Cost {
     pub gap: Duration,
     /// G: time of each byte on the wire, in picoseconds (100 is 10 GB/s).
     pub byte: u64,
-    /// What a look that finds nothing costs: so that looking passes time.
-    pub look: Duration,
+    /// What a poll that finds nothing costs: so that polling passes time.
+    pub poll: Duration,
 }
 
 impl Default for Cost {
@@ -27,7 +34,7 @@ impl Default for Cost {
             overhead: Duration::from_nanos(100),
             gap: Duration::from_nanos(50),
             byte: 100,
-            look: Duration::from_nanos(50),
+            poll: Duration::from_nanos(50),
         }
     }
 }
@@ -54,9 +61,9 @@ pub enum Fault {
         factor: u32,
     },
     /// The link between these (`None`: anybody) is down: nothing arrives meanwhile, and what was sent
-    /// arrives afterwards, in order. Down for longer than [`Config::longest_cut`], the two are lost to
+    /// arrives afterwards, in order. Down for longer than [`Config::longest_partition`], the two are lost to
     /// each other, both ways.
-    Cut {
+    Partition {
         /// The sender.
         from: Option<Peer>,
         /// The receiver.
@@ -74,14 +81,14 @@ pub enum Fault {
         /// When, at its own clock.
         at: Duration,
     },
-    /// This rank dies within the call by which it does its k-th deed: a post that was taken, a grant made
+    /// This rank dies within the call of its k-th action: a post that was taken, a grant made
     /// or ended. What that has done to others stands; the caller never learns of it. Like
     /// [`Death`](Self::Death) otherwise.
     DeathAfter {
         /// Who.
         peer: Peer,
-        /// How many deeds it does, from 1.
-        deeds: u64,
+        /// How many actions it takes, from 1.
+        actions: u64,
     },
 }
 
@@ -94,7 +101,7 @@ pub struct Config {
     pub seed: u64,
     /// What communication costs.
     pub cost: Cost,
-    /// Messages and signals that a lane takes before its receiver looks. Small, to exercise refusal.
+    /// Messages and signals that a lane takes before its receiver polls. Small, to exercise refusal.
     pub credits: u32,
     /// Each message takes up to so many percent of the latency longer.
     pub jitter: u32,
@@ -107,14 +114,14 @@ pub struct Config {
     /// Time until the death of a rank is noticed.
     pub detection: Duration,
     /// How long a link may be down before its two ranks are lost to each other.
-    pub longest_cut: Duration,
+    pub longest_partition: Duration,
     /// What fits. Small, so that short programs use portals too.
     pub limits: Limits,
     /// Bytes of stack for each rank.
     pub stack: usize,
     /// How many of the last events a report or a failure shows.
     pub trace: usize,
-    /// How long, in virtual time, a rank may look in vain while nobody else can do anything.
+    /// How long, in virtual time, a rank may poll and find nothing while nobody else can do anything.
     pub patience: Duration,
     /// Keep all ranks on the core that starts them. Only one runs at a time, and handing over within a
     /// core is quicker.
@@ -135,7 +142,7 @@ impl Config {
             late: 500,
             faults: Vec::new(),
             detection: Duration::from_micros(50),
-            longest_cut: Duration::from_millis(10),
+            longest_partition: Duration::from_millis(10),
             limits: Limits {
                 data: 4096,
                 bulk: 2048,
@@ -160,10 +167,76 @@ impl Config {
         }
     }
 
+    /// A lively machine on a bad network: links that are slow, and links that are down for a while, all
+    /// chosen by the seed. Nothing is lost for it: no partition is too long.
+    #[must_use]
+    pub fn faulty(ranks: usize, seed: u64) -> Self {
+        let mut config = Self::new(ranks, seed);
+        // Other draws than those of the machine itself.
+        let mut random = Random::new(seed ^ 0x6661_756C_7479);
+        let last = ranks.saturating_sub(1) as u64;
+        let anybody = |random: &mut Random| {
+            let some = random.happens(700);
+            some.then(|| Peer(random.up_to(last) as u32))
+        };
+        // Between 2^`least` and 2^`most` nanoseconds, each magnitude as likely.
+        let time = |random: &mut Random, least: u64, most: u64| {
+            let magnitude = least + random.up_to(most - least);
+            Duration::from_nanos((1 << magnitude) + random.up_to((1 << magnitude) - 1))
+        };
+        for _ in 0..random.up_to(2) {
+            let (from, to) = (anybody(&mut random), anybody(&mut random));
+            let extra = time(&mut random, 6, 16);
+            config.faults.push(Fault::Delay { from, to, extra });
+        }
+        for _ in 0..random.up_to(2) {
+            let (from, to) = (anybody(&mut random), anybody(&mut random));
+            let factor = 2 << random.up_to(5);
+            config.faults.push(Fault::Throttle { from, to, factor });
+        }
+        for _ in 0..=2 + random.up_to(2 * ranks as u64) {
+            config.faults.push(Fault::Partition {
+                from: anybody(&mut random),
+                to: anybody(&mut random),
+                at: time(&mut random, 8, 21),
+                length: time(&mut random, 8, 18),
+            });
+        }
+        config
+    }
+
     /// With one more fault.
     #[must_use]
     pub fn with(mut self, fault: Fault) -> Self {
         self.faults.push(fault);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::partition::Partitions;
+
+    #[test]
+    fn draws_decide_and_no_partition_is_too_long() {
+        let mut kinds = [0; 3];
+        for seed in 0..50 {
+            let config = Config::faulty(3, seed);
+            assert_eq!(config, Config::faulty(3, seed));
+            assert_ne!(config.faults, Config::faulty(3, seed + 1).faults);
+            for fault in &config.faults {
+                kinds[match fault {
+                    Fault::Delay { .. } => 0,
+                    Fault::Throttle { .. } => 1,
+                    Fault::Partition { .. } => 2,
+                    Fault::Death { .. } | Fault::DeathAfter { .. } => {
+                        unreachable!("nobody dies by a draw")
+                    }
+                }] += 1;
+            }
+            assert_eq!(Partitions::new(&config).severed((0, 1)), None);
+        }
+        assert!(kinds.iter().all(|count| *count > 20), "{kinds:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! One rank's endpoint, its bell and its handle.
+//! Endpoint of one simulated rank, its bell and its handle.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use weft_fabric::{
     SharedBytes, SignalTable, Sink, SyncKey, Ticket, Token, Uses,
 };
 
-use crate::baton::Shared;
-use crate::rank::Found;
-use crate::transfer::Transfer;
+use crate::grants::Transfer;
+use crate::inbox::Delivery;
+use crate::scheduler::Scheduler;
 
 /// The peer with this index. Ranks are numbered by u32 everywhere.
 pub(crate) fn peer(index: usize) -> Peer {
@@ -20,22 +20,22 @@ pub(crate) fn peer(index: usize) -> Peer {
 
 /// The endpoint of one simulated rank.
 pub struct SimEndpoint {
-    shared: Arc<Shared>,
+    scheduler: Arc<Scheduler>,
     me: Peer,
     peers: u32,
     limits: Limits,
     signals: SignalTable,
-    /// What the last look took; kept for its memory.
-    found: Vec<Found>,
+    /// What the last poll took; kept for its memory.
+    found: Vec<Delivery>,
 }
 
 impl SimEndpoint {
-    pub(crate) fn new(shared: Arc<Shared>, rank: usize) -> Self {
-        let network = shared.network();
-        let (peers, limits) = (network.peers(), network.config.limits);
-        drop(network);
+    pub(crate) fn new(scheduler: Arc<Scheduler>, rank: usize) -> Self {
+        let machine = scheduler.machine();
+        let (peers, limits) = (machine.peers(), machine.limits());
+        drop(machine);
         Self {
-            shared,
+            scheduler,
             me: peer(rank),
             peers,
             limits,
@@ -48,7 +48,7 @@ impl SimEndpoint {
     #[must_use]
     pub fn handle(&self) -> Handle {
         Handle {
-            shared: self.shared.clone(),
+            scheduler: self.scheduler.clone(),
             me: self.me,
         }
     }
@@ -56,7 +56,7 @@ impl SimEndpoint {
     /// Counts a post that was taken.
     fn posted(&self, posted: Result<Posted>) -> Result<Posted> {
         if matches!(posted, Ok(Posted::Done | Posted::Pending)) {
-            self.shared.done(self.me.0);
+            self.scheduler.acted(self.me.0);
         }
         posted
     }
@@ -83,7 +83,7 @@ impl SimEndpoint {
             lent,
             operation,
         };
-        let posted = self.shared.network().transfer(transfer);
+        let posted = self.scheduler.machine().transfer(transfer);
         self.posted(posted)
     }
 
@@ -96,7 +96,7 @@ impl SimEndpoint {
 /// The simulated processor of a rank.
 #[derive(Clone)]
 pub struct Handle {
-    shared: Arc<Shared>,
+    scheduler: Arc<Scheduler>,
     me: Peer,
 }
 
@@ -104,35 +104,35 @@ impl Handle {
     /// Says what this rank waits for, in words that complete "rank 3 waits for …". Shown when it turns
     /// out to wait for ever. May be called by any thread; an empty note says nothing.
     pub fn set_note(&self, note: impl Into<String>) {
-        self.shared.network().rank(self.me.0).note = note.into();
+        self.scheduler.machine().set_note(self.me.0, note.into());
     }
 
     /// Computes for so long, in virtual time. To be called by the thread of the rank.
     pub fn spend(&self, time: Duration) {
-        self.shared.spend(self.me.0, time);
+        self.scheduler.compute(self.me.0, time);
     }
 
     /// The clock of this rank.
     #[must_use]
     pub fn now(&self) -> Duration {
-        Duration::from_nanos(self.shared.network().rank(self.me.0).clock)
+        Duration::from_nanos(self.scheduler.machine().clock(self.me.0))
     }
 }
 
 impl Bell for Handle {
     fn prepare(&self) -> Ticket {
-        self.shared.network().rank(self.me.0).rung = false;
+        self.scheduler.machine().prepare_sleep(self.me.0);
         Ticket(0)
     }
 
     fn cancel(&self, _ticket: Ticket) {}
 
     fn wait(&self, _ticket: Ticket, limit: Option<Duration>) {
-        self.shared.sleep(self.me.0, limit);
+        self.scheduler.sleep(self.me.0, limit);
     }
 
     fn ring(&self) {
-        self.shared.ring(self.me.0);
+        self.scheduler.machine().ring(self.me.0);
     }
 
     fn load(&self) -> Load {
@@ -140,7 +140,7 @@ impl Bell for Handle {
     }
 
     fn yield_core(&self) -> bool {
-        // Sleeping is how others get the baton.
+        // Sleeping is how others get to run.
         false
     }
 
@@ -175,27 +175,27 @@ impl Fabric for SimEndpoint {
     }
 
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
-        let posted = self.shared.network().message(self.me.0, to, head, data);
+        let posted = self.scheduler.machine().message(self.me.0, to, head, data);
         self.posted(posted)
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
-        self.shared.look(self.me.0, budget, &mut self.found);
+        self.scheduler.poll(self.me.0, budget, &mut self.found);
         let count = self.found.len();
         for found in self.found.drain(..) {
             match found {
-                Found::Message { from, head, data } => {
+                Delivery::Message { from, head, data } => {
                     sink.message(from, &head, SharedBytes::of(&data));
                 }
-                Found::Signal { from, key } => {
+                Delivery::Signal { from, key } => {
                     self.signals.arrive(from, key);
                     sink.signalled(from, key);
                 }
-                Found::Room => {}
-                Found::TransferCompleted(operation, result) => {
+                Delivery::Room => {}
+                Delivery::TransferCompleted(operation, result) => {
                     sink.transfer_completed(operation, result)
                 }
-                Found::Lost(peer, reason) => sink.lost(peer, reason),
+                Delivery::Lost(peer, reason) => sink.lost(peer, reason),
             }
         }
         count
@@ -208,11 +208,9 @@ impl Fabric for SimEndpoint {
         rights: Rights,
         uses: Uses,
     ) -> Result<Token> {
-        let mut network = self.shared.network();
-        let grants = &mut network.rank(self.me.0).grants;
-        let token = grants.add(Grant::new(region, to, rights, uses));
-        drop(network);
-        self.shared.done(self.me.0);
+        let grant = Grant::new(region, to, rights, uses);
+        let token = self.scheduler.machine().grant(self.me.0, grant);
+        self.scheduler.acted(self.me.0);
         token.ok_or_else(|| FabricError::System {
             what: format!(
                 "rank {} has made as many grants as fit; revoke some",
@@ -225,8 +223,8 @@ impl Fabric for SimEndpoint {
     fn offer(&mut self, _to: Peer, _token: Token) {}
 
     fn revoke(&mut self, token: Token) -> bool {
-        let live = self.shared.network().rank(self.me.0).grants.end(token);
-        self.shared.done(self.me.0);
+        let live = self.scheduler.machine().revoke(self.me.0, token);
+        self.scheduler.acted(self.me.0);
         live
     }
 
@@ -253,7 +251,7 @@ impl Fabric for SimEndpoint {
     }
 
     fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
-        let posted = self.shared.network().signal(self.me.0, to, key);
+        let posted = self.scheduler.machine().signal(self.me.0, to, key);
         self.posted(posted)
     }
 
@@ -279,6 +277,6 @@ impl Fabric for SimEndpoint {
 
 impl Drop for SimEndpoint {
     fn drop(&mut self) {
-        self.shared.network().close(self.me.0);
+        self.scheduler.machine().close(self.me.0);
     }
 }

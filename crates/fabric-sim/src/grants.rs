@@ -1,8 +1,24 @@
 //! Grants of one simulated rank: the common [`GrantTable`], and whether a grant for one use is claimed by a transfer
 //! under way. All under the lock of the world.
 
-use weft_fabric::grants::{Grant, GrantTable, Refusal, TransferRequest};
-use weft_fabric::{Region, Token};
+use weft_fabric::grants::{Access, Grant, GrantTable, Refusal, TransferRequest};
+use weft_fabric::{Operation, Peer, Region, Token};
+
+/// A transfer between a grant of `owner` and memory that the caller lends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    pub owner: Peer,
+    pub request: TransferRequest,
+    pub lent: Region,
+    pub operation: Operation,
+}
+
+impl Transfer {
+    /// Whether it writes into the memory of the owner.
+    pub(crate) fn writes(&self) -> bool {
+        self.request.access == Access::Write
+    }
+}
 
 #[derive(Debug)]
 struct ClaimableGrant {
@@ -58,8 +74,7 @@ impl Grants {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_fabric::grants::Access;
-    use weft_fabric::{Peer, Rights, Uses};
+    use weft_fabric::{Rights, Uses};
 
     #[test]
     fn a_transfer_under_way_dies_with_its_grant() {

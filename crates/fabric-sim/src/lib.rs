@@ -3,16 +3,16 @@
 //! ```text
 //!   World::new(config).run(|endpoint| …)
 //!
-//!   rank 0 ═══╗ baton          ╔═══ sleeps           a thread each; exactly one holds the baton
+//!   rank 0 ═══╗ permit         ╔═══ sleeps           a thread each; exactly one has the permit to run
 //!   rank 1    ╚═══ sleeps      ║
-//!   rank 2         ╔═══ polls ═╝                     agenda: (virtual time, lot, rank)
-//!   ───────────────┴──────────────────► virtual time jumps to the next entry of the agenda
+//!   rank 2         ╔═══ polls ═╝                     event queue: (virtual time, random draw, rank)
+//!   ───────────────┴──────────────────► virtual time jumps to the next event of the queue
 //!
 //!   network:  lane (from, to) ─ credits ─ arrival = departure + bytes·G + L + jitter + faults
 //! ```
 //!
-//! * A rank runs until it sleeps on its bell, or looks several times without finding anything; then
-//!   the baton goes to the earliest entry of the agenda. Between equals the seed decides, as it
+//! * A rank runs until it sleeps on its bell, or polls several times without finding anything; then
+//!   the rank of the earliest event runs. Between equals the seed decides, as it
 //!   does for delays, for when a post is refused and for which transfers end late.
 //! * Each rank has its own clock. It moves by the [cost](Cost) of what the rank does and jumps when it
 //!   is woken. Computing takes no virtual time unless it is [spent](Handle::spend).
@@ -20,7 +20,7 @@
 //!   [`Cause::Deadlock`] that names each of them and the [note](Handle::set_note) it left. All threads
 //!   are unwound: nothing hangs.
 //!
-//! [`World::endpoints`] gives the same network to a single hand that drives all endpoints in turn.
+//! [`World::endpoints`] gives the same machine to a single thread that drives all endpoints in turn.
 //!
 //! ```
 //! use weft_fabric::{Fabric, Peer, SyncKey};
@@ -36,11 +36,11 @@
 //! ```
 //!
 //! # Who may touch what
-//! All that is shared stands behind one lock, which is never contended: whoever holds the baton takes
+//! All that is shared stands behind one lock, which is never contended: whoever has the permit takes
 //! it. A rank is played by one thread; threads of its own beside that one are not simulated.
 //!
 //! # Safety
-//! Bytes move between [`Region`](weft_fabric::Region)s under the lock, by the thread with the baton.
+//! Bytes move between [`Region`](weft_fabric::Region)s under the lock, by the thread with the permit.
 //! When the world is over, before anybody unwinds, nothing moves any more: what others lent may be gone.
 //!
 //! The cost model is LogGP (Alexandrov, Ionescu, Schauser, Scheiman: "LogGP: incorporating long
@@ -48,26 +48,28 @@
 
 #![deny(unsafe_code)]
 
-mod agenda;
-mod baton;
 mod config;
-mod cut;
-mod ending;
 mod endpoint;
+mod event_queue;
 mod grants;
-mod network;
+mod inbox;
+mod lanes;
+mod links;
+mod machine;
+mod partition;
 mod random;
 mod rank;
 mod report;
-mod transfer;
+mod scheduler;
+mod stall;
 
 use std::sync::Arc;
 
 pub use config::{Config, Cost, Fault};
 pub use endpoint::{Handle, SimEndpoint};
-pub use report::{Cause, Entry, Failure, Report, Stuck, What};
+pub use report::{Cause, Failure, Report, Stuck, TraceEntry, TraceEvent};
 
-use baton::{Ending, Shared};
+use scheduler::{Ending, Scheduler};
 
 /// A simulated machine.
 #[derive(Clone, Debug)]
@@ -91,13 +93,13 @@ impl World {
         part: impl Fn(SimEndpoint) -> R + Sync,
     ) -> Result<Report<R>, Failure> {
         let count = self.config.ranks;
-        let shared = Arc::new(Shared::new(self.config.clone(), true));
+        let scheduler = Arc::new(Scheduler::new(self.config.clone(), true));
         let part = &part;
         let mut results: Vec<Option<R>> = Vec::new();
         std::thread::scope(|scope| {
             let mut threads = Vec::with_capacity(count);
             for rank in 0..count {
-                let mine = shared.clone();
+                let mine = scheduler.clone();
                 let spawned = std::thread::Builder::new()
                     .name(format!("rank {rank}"))
                     .stack_size(self.config.stack)
@@ -105,48 +107,49 @@ impl World {
                 match spawned {
                     Ok(thread) => threads.push(thread),
                     Err(error) => {
-                        shared.cannot_start(rank, &error);
+                        scheduler.cannot_start(rank, &error);
                         break;
                     }
                 }
             }
-            shared.start(threads.iter().map(|thread| thread.thread().clone()));
+            scheduler.start(threads.iter().map(|thread| thread.thread().clone()));
             for thread in threads {
                 // A thread catches what its rank throws, so joining does not fail.
                 results.push(thread.join().unwrap_or(None));
             }
         });
-        shared.report(results)
+        scheduler.report(results)
     }
 
-    /// The endpoints of all ranks, to be driven in turn by one thread. Then whoever looks without
+    /// The endpoints of all ranks, to be driven in turn by one thread. Then whoever polls without
     /// finding anything jumps to the time of what comes next for it.
     #[must_use]
     pub fn endpoints(&self) -> Vec<SimEndpoint> {
-        let shared = Arc::new(Shared::new(self.config.clone(), false));
+        let scheduler = Arc::new(Scheduler::new(self.config.clone(), false));
         (0..self.config.ranks)
-            .map(|rank| SimEndpoint::new(shared.clone(), rank))
+            .map(|rank| SimEndpoint::new(scheduler.clone(), rank))
             .collect()
     }
 }
 
-impl Shared {
+impl Scheduler {
     /// What the thread of one rank does.
     fn play<R>(self: Arc<Self>, rank: usize, part: &impl Fn(SimEndpoint) -> R) -> Option<R> {
-        self.await_first_turn(rank);
+        let me = endpoint::peer(rank).0;
+        self.await_first_permit(rank);
         if self.is_over() {
-            self.leave(rank, Ending::Over);
+            self.leave(me, Ending::Unwound);
             return None;
         }
         let endpoint = SimEndpoint::new(self.clone(), rank);
         let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| part(endpoint)));
         match played {
             Ok(result) => {
-                self.leave(rank, Ending::Returned);
+                self.leave(me, Ending::Returned);
                 Some(result)
             }
             Err(thrown) => {
-                self.leave(rank, Ending::of(thrown));
+                self.leave(me, Ending::of(thrown));
                 None
             }
         }

@@ -1,7 +1,7 @@
-//! The lots that a seed decides.
+//! Random draws: all that the seed decides.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014):
-/// small, and good for lots.
+/// small, and good for draws.
 #[derive(Clone, Debug)]
 pub(crate) struct Random {
     state: u64,
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lots_stay_in_range_and_reach_both_ends() {
+    fn draws_stay_in_range_and_reach_both_ends() {
         let mut random = Random::new(1);
         let drawn: Vec<u64> = (0..1000).map(|_| random.up_to(9)).collect();
         assert_eq!(drawn.iter().max(), Some(&9));

@@ -1,4 +1,4 @@
-//! What a run answers: results, times and counts, or why it came to no end.
+//! Report of a run: results, times and counts, or why it came to no end.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,20 +9,20 @@ use weft_fabric::{Peer, SyncKey};
 /// Ranks that a failure names; the rest is counted.
 const NAMED: usize = 64;
 
-/// One thing that happened.
+/// One event of the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entry {
+pub struct TraceEntry {
     /// When, at the clock of the rank.
     pub at: Duration,
     /// To whom.
     pub rank: Peer,
     /// What.
-    pub what: What,
+    pub event: TraceEvent,
 }
 
 /// What happened to a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum TraceEvent {
     /// It sent a message to this peer, of so many bytes.
     Sent(Peer, usize),
     /// It signalled this peer.
@@ -32,13 +32,13 @@ pub enum What {
     /// It got a message of this peer, of so many bytes.
     Received(Peer, usize),
     /// It got a signal of this peer.
-    Heard(Peer, SyncKey),
+    SignalReceived(Peer, SyncKey),
     /// It was told of room.
     Room,
     /// It moved so many bytes from or to the memory of this peer.
-    Moved(Peer, usize),
+    Transferred(Peer, usize),
     /// A transfer of its was not permitted by this peer.
-    Denied(Peer),
+    TransferRefused(Peer),
     /// It fell asleep.
     Slept,
     /// It was told that this peer is lost.
@@ -49,7 +49,7 @@ pub enum What {
     Left,
 }
 
-impl What {
+impl TraceEvent {
     /// As three numbers, for the hash: kind, peer, detail.
     fn numbers(&self) -> [u64; 3] {
         let (kind, peer, detail) = match *self {
@@ -57,10 +57,10 @@ impl What {
             Self::Signalled(peer, key) => (2, peer, key.0),
             Self::Refused(peer) => (3, peer, 0),
             Self::Received(peer, bytes) => (4, peer, bytes as u64),
-            Self::Heard(peer, key) => (5, peer, key.0),
+            Self::SignalReceived(peer, key) => (5, peer, key.0),
             Self::Room => (6, Peer(0), 0),
-            Self::Moved(peer, bytes) => (7, peer, bytes as u64),
-            Self::Denied(peer) => (8, peer, 0),
+            Self::Transferred(peer, bytes) => (7, peer, bytes as u64),
+            Self::TransferRefused(peer) => (8, peer, 0),
             Self::Slept => (9, Peer(0), 0),
             Self::Lost(peer) => (10, peer, 0),
             Self::Died => (11, Peer(0), 0),
@@ -70,12 +70,23 @@ impl What {
     }
 }
 
+/// How much happened.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Counts {
+    pub messages: u64,
+    pub bytes: u64,
+    pub signals: u64,
+    pub transfers: u64,
+    pub refusals: u64,
+    pub switches: u64,
+}
+
 /// The last events, and the hash of all.
 #[derive(Debug)]
 pub(crate) struct Trace {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<TraceEntry>,
     bound: usize,
-    pub hash: u64,
+    hash: u64,
 }
 
 impl Trace {
@@ -88,8 +99,8 @@ impl Trace {
         }
     }
 
-    pub(crate) fn note(&mut self, at: u64, rank: u32, what: What) {
-        let [kind, peer, detail] = what.numbers();
+    pub(crate) fn note(&mut self, at: u64, rank: u32, event: TraceEvent) {
+        let [kind, peer, detail] = event.numbers();
         for word in [at, u64::from(rank), kind, peer, detail] {
             // FNV-1a over words instead of bytes, with a rotation so that high bits take part.
             self.hash = (self.hash ^ word)
@@ -100,15 +111,20 @@ impl Trace {
             if self.entries.len() == self.bound {
                 self.entries.pop_front();
             }
-            self.entries.push_back(Entry {
+            self.entries.push_back(TraceEntry {
                 at: Duration::from_nanos(at),
                 rank: Peer(rank),
-                what,
+                event,
             });
         }
     }
 
-    pub(crate) fn take(&mut self) -> Vec<Entry> {
+    /// The hash of all that was noted so far.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<TraceEntry> {
         std::mem::take(&mut self.entries).into()
     }
 }
@@ -130,12 +146,12 @@ pub struct Report<R> {
     pub transfers: u64,
     /// Posts that were refused.
     pub refusals: u64,
-    /// How often the baton was handed over.
-    pub turns: u64,
+    /// How often the simulation switched from one rank to another.
+    pub switches: u64,
     /// Of all that happened, in order. Equal for equal histories.
     pub hash: u64,
     /// The last events, as many as [`Config::trace`](crate::Config::trace) asks for.
-    pub trace: Vec<Entry>,
+    pub trace: Vec<TraceEntry>,
 }
 
 impl<R> Report<R> {
@@ -154,7 +170,7 @@ pub struct Failure {
     /// The virtual time of it.
     pub time: Duration,
     /// The last events, as many as [`Config::trace`](crate::Config::trace) asks for.
-    pub trace: Vec<Entry>,
+    pub trace: Vec<TraceEntry>,
 }
 
 /// Why a run came to no end.
@@ -185,7 +201,7 @@ pub struct Stuck {
     pub peer: Peer,
     /// Since when, at its clock.
     pub since: Duration,
-    /// Asleep on its bell; or else looking again and again.
+    /// Asleep on its bell; or else polling again and again.
     pub asleep: bool,
     /// Its [note](crate::Handle::set_note); empty if it left none.
     pub note: String,

@@ -2,12 +2,12 @@
 
 use super::*;
 use std::time::Duration;
-use weft_fabric::conformance::{Inbox, Part, Player, Stage, Wrapped, boxed};
+use weft_fabric::conformance::{Inbox, Player, RankBody, Stage, Wrapped, boxed};
 use weft_fabric::fault::{FaultInjector, FaultPlan};
 use weft_fabric::trace::{Log, Traced};
 use weft_fabric::{Fabric, Peer, Posted, SyncKey};
 
-/// The simulation as a stage: driven by hand, or with the baton.
+/// The simulation as a stage: driven by one thread, or a thread for each rank.
 struct Simulated(fn(usize) -> Config);
 
 impl Stage for Simulated {
@@ -15,7 +15,7 @@ impl Stage for Simulated {
         boxed(World::new(self.0(count)).endpoints())
     }
 
-    fn run(&self, count: usize, part: Part<'_>) {
+    fn run(&self, count: usize, part: RankBody<'_>) {
         let world = World::new(self.0(count));
         if let Err(failure) = world.run(|endpoint| part(Box::new(endpoint))) {
             panic!("{failure}");
@@ -115,7 +115,7 @@ fn a_calm_machine_takes_what_the_model_says() {
     let hop = cost.overhead * 2 + cost.latency;
     let ring = hop * 12;
     assert!(
-        (ring..ring + cost.look * 4 * 12).contains(&report.time),
+        (ring..ring + cost.poll * 4 * 12).contains(&report.time),
         "{:?} instead of {ring:?}",
         report.time
     );
@@ -278,12 +278,12 @@ fn a_death_is_told_to_all_after_what_was_sent_before() {
 
 /// What a rank has done before it dies is seen by the others, whatever the last of it was.
 #[test]
-fn a_death_after_each_deed_leaves_what_was_done_before() {
+fn a_death_after_each_action_leaves_what_was_done_before() {
     const EACH: u64 = 6;
-    for deeds in 1..=2 * EACH {
-        let config = Config::new(3, deeds).with(Fault::DeathAfter {
+    for actions in 1..=2 * EACH {
+        let config = Config::new(3, actions).with(Fault::DeathAfter {
             peer: Peer(2),
-            deeds,
+            actions,
         });
         let report = World::new(config).run(|endpoint| {
             use weft_fabric::conformance::Event;
@@ -304,8 +304,8 @@ fn a_death_after_each_deed_leaves_what_was_done_before() {
         });
         let report = report.expect("the others end");
         // They take turns, the one with messages first.
-        let expected = [Some(deeds.div_ceil(2)), Some(deeds / 2), None];
-        assert_eq!(report.results, expected, "{deeds} deeds");
+        let expected = [Some(actions.div_ceil(2)), Some(actions / 2), None];
+        assert_eq!(report.results, expected, "{actions} actions");
     }
 }
 
@@ -341,7 +341,7 @@ fn delays_and_throttles_take_their_time() {
 }
 
 #[test]
-fn a_short_cut_costs_its_time_and_a_long_one_the_peer() {
+fn a_short_partition_costs_its_time_and_a_long_one_the_peer() {
     use weft_fabric::conformance::Event;
     /// Messages and losses that each of three saw, and when.
     fn run(
@@ -350,7 +350,7 @@ fn a_short_cut_costs_its_time_and_a_long_one_the_peer() {
         length: Duration,
         done: fn(usize, &Inbox) -> bool,
     ) -> Vec<(usize, usize, Duration)> {
-        let config = Config::exact(3).with(Fault::Cut {
+        let config = Config::exact(3).with(Fault::Partition {
             from: Some(Peer(from)),
             to: Some(Peer(to)),
             at: Duration::from_nanos(500),
@@ -378,7 +378,7 @@ fn a_short_cut_costs_its_time_and_a_long_one_the_peer() {
     assert_eq!((short[1].0, short[1].1), (3, 0));
     assert!(short[1].2 >= Duration::from_millis(1), "{short:?}");
     // The other way is well, but nobody could say any more what has arrived.
-    let limit = Config::exact(3).longest_cut;
+    let limit = Config::exact(3).longest_partition;
     let long = run(1, 0, limit * 2, |me, inbox| {
         let lost = Event::Lost(Peer(1 - me.min(1) as u32));
         me == 2 || inbox.events.contains(&lost)
@@ -440,7 +440,7 @@ fn what_holds_for_some_seeds_holds_for_twenty() {
             boxed(World::new(Config::new(count, self.0)).endpoints())
         }
 
-        fn run(&self, count: usize, part: Part<'_>) {
+        fn run(&self, count: usize, part: RankBody<'_>) {
             let world = World::new(Config::new(count, self.0));
             if let Err(failure) = world.run(|endpoint| part(Box::new(endpoint))) {
                 panic!("seed {}: {failure}", self.0);

@@ -37,13 +37,13 @@ use crate::Fabric;
 pub use inbox::{Event, Inbox, message_data, number_of, numbered};
 pub use memory::Memory;
 pub use player::Player;
-pub use scene::{Scene, Way};
+pub use scene::{Scene, TransferKind};
 
 /// How long a property waits, in real time and in the time of the fabric, for what must come.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What one rank does: given its endpoint.
-pub type Part<'a> = &'a (dyn Fn(Box<dyn Fabric>) + Sync);
+pub type RankBody<'a> = &'a (dyn Fn(Box<dyn Fabric>) + Sync);
 
 /// Where a fabric is tried.
 pub trait Stage: Sync {
@@ -52,7 +52,7 @@ pub trait Stage: Sync {
 
     /// A fresh fabric of `count` members, each with a thread of its own that plays `part`. Returns
     /// when all have ended; panics if one did.
-    fn run(&self, count: usize, part: Part<'_>) {
+    fn run(&self, count: usize, part: RankBody<'_>) {
         std::thread::scope(|scope| {
             for endpoint in self.endpoints(count) {
                 scope.spawn(move || part(endpoint));
@@ -99,7 +99,7 @@ impl<S: Stage, W: Fn(Box<dyn Fabric>) -> Box<dyn Fabric> + Sync> Stage for Wrapp
         inner.into_iter().map(&self.wrap).collect()
     }
 
-    fn run(&self, count: usize, part: Part<'_>) {
+    fn run(&self, count: usize, part: RankBody<'_>) {
         self.inner
             .run(count, &|endpoint| part((self.wrap)(endpoint)));
     }

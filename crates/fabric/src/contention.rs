@@ -1,29 +1,29 @@
-//! Whether somebody else wants this core: learnt from giving it away.
+//! Contention for this core, measured by yielding it: does another process want to run here?
 //!
-//! A yield during which nobody else ran is *idle* and takes as long as a system call; a *turn* of
-//! another process takes at least four times that. The kernel counts turns exactly, but asking it costs
-//! as much as the call again, so length decides, and the count is read now and then to prove it. What
-//! a call takes is learnt: it may be five times longer from one second to the next.
+//! An *idle* yield, during which nobody else ran, takes as long as a system call; a *contended* one, during which
+//! another process ran, at least four times that. The kernel counts the switches exactly, but reading its count costs
+//! as much as the yield again. So the duration decides, and the count is read now and then to verify it. How long an
+//! idle yield takes is learnt: it may be five times longer from one second to the next.
 //!
-//! Counting who is awake cannot tell this: whoever is awake may wait for something that is not ours and
-//! leave its core alone, and whoever wants this core may belong to nobody we know.
+//! The number of ranks that are awake cannot tell this: a rank that is awake may be blocked in something that we cannot
+//! see and leave its core alone, and the process that wants this core may be no rank at all.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use weft_sys::usage;
 
-/// A yield shorter than so many calls was idle.
+/// A yield shorter than so many idle ones was idle.
 const IDLE: u32 = 2;
 
-/// What a call takes until it is known, in nanoseconds: no machine is faster.
-const CALL: u32 = 100;
+/// What an idle yield takes until it is known, in nanoseconds: no machine is faster.
+const INITIAL: u32 = 100;
 
-/// After so many yields that were told by their length the next two are proven.
-const UNPROVEN: u8 = 16;
+/// After so many yields that were judged by their duration the next two are verified.
+const UNVERIFIED: u8 = 16;
 
-/// More idle yields in a row than this say no more.
-const CALM: u8 = 8;
+/// Idle yields in a row beyond this number make no difference.
+const MOST_IDLE: u8 = 8;
 
 thread_local! {
     static CONTENTION: Cell<Contention> = const { Cell::new(Contention::UNKNOWN) };
@@ -32,61 +32,65 @@ thread_local! {
 /// What one thread knows of its core.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contention {
-    /// How many times in a row nobody wanted it, up to [`CALM`].
+    /// Idle yields in a row, up to [`MOST_IDLE`].
     idle: u8,
-    /// Give-ways told by their length since the count was read.
-    unproven: u8,
-    /// Nanoseconds of a idle yield.
-    call: u32,
-    /// The kernel's count after the last yield, if it was read.
-    count: Option<u64>,
+    /// Yields judged by their duration since the count was read.
+    unverified: u8,
+    /// Nanoseconds of an idle yield.
+    idle_time: u32,
+    /// The kernel's count of switches after the last yield, if it was read.
+    switches: Option<u64>,
 }
 
 impl Contention {
     pub const UNKNOWN: Self = Self {
         idle: 0,
-        unproven: 0,
-        call: CALL,
-        count: None,
+        unverified: 0,
+        idle_time: INITIAL,
+        switches: None,
     };
 
-    /// Whether somebody wanted the core the last time.
+    /// Whether the last yield was contended.
     pub fn wanted(self) -> bool {
         self.idle == 0
     }
 
-    /// What is doubled for each time in a row that nobody did.
-    pub fn longer(self, base: u32) -> u32 {
+    /// `base`, doubled for each idle yield in a row.
+    pub fn backoff(self, base: u32) -> u32 {
         base << self.idle
     }
 
-    /// A yield took so long; `count` reads how often the core was taken from this thread. Answers
-    /// whether it was a turn of somebody else.
-    pub fn tell(&mut self, took: Duration, count: impl FnOnce() -> u64) -> bool {
+    /// A yield took so long; `read_switches` reads how often the core was taken from this thread. Answers
+    /// whether the yield was contended.
+    pub fn yielded(&mut self, took: Duration, read_switches: impl FnOnce() -> u64) -> bool {
         let took = u32::try_from(took.as_nanos()).unwrap_or(u32::MAX).max(1);
-        let short = took < self.call.saturating_mul(IDLE);
-        let before = self.count.take();
-        let turn = if before.is_none() && self.unproven < UNPROVEN {
-            self.unproven += 1;
+        let short = took < self.idle_time.saturating_mul(IDLE);
+        let before = self.switches.take();
+        let contended = if before.is_none() && self.unverified < UNVERIFIED {
+            self.unverified += 1;
             !short
         } else {
-            let now = count();
-            // The first of two counts proves nothing; after the second it goes on until it agrees.
-            let turn = before.map_or(!short, |before| before != now);
-            self.count = (before.is_none() || turn == short).then_some(now);
-            self.unproven = 0;
-            turn
+            let now = read_switches();
+            // The first of two counts verifies nothing; after the second it goes on until it agrees.
+            let contended = before.map_or(!short, |before| before != now);
+            self.switches = (before.is_none() || contended == short).then_some(now);
+            self.unverified = 0;
+            contended
         };
-        self.call = match (turn, short) {
-            (true, false) => self.call,
+        self.idle_time = match (contended, short) {
+            (true, false) => self.idle_time,
             (true, true) => took / (2 * IDLE),
-            // Slowly upward: an interrupt is no part of a call.
-            (false, true) => took.min(self.call + self.call / 8),
-            (false, false) => took.min(self.call.saturating_mul(2)),
+            // Slowly upward: an interrupt is no part of a yield.
+            (false, true) => took.min(self.idle_time + self.idle_time / 8),
+            (false, false) => took.min(self.idle_time.saturating_mul(2)),
         }
         .max(1);
-        self.idle = if turn { 0 } else { CALM.min(self.idle + 1) };
-        turn
+        self.idle = if contended {
+            0
+        } else {
+            MOST_IDLE.min(self.idle + 1)
+        };
+        contended
     }
 }
 
@@ -94,7 +98,7 @@ impl Contention {
 pub(crate) trait Machine {
     fn now(&self) -> Instant;
     /// How often the core was taken from this thread.
-    fn count(&self) -> u64;
+    fn switches(&self) -> u64;
     fn contention(&self) -> Contention;
     fn remember(&self, contention: Contention);
 }
@@ -109,7 +113,7 @@ impl Machine for Real {
     }
 
     #[inline]
-    fn count(&self) -> u64 {
+    fn switches(&self) -> u64 {
         usage::of_thread().involuntary_switches
     }
 
@@ -129,21 +133,21 @@ impl Machine for Real {
 mod tests {
     use super::*;
 
-    /// A core on which a call takes `call` ns, and a turn of another four times that.
+    /// A core on which an idle yield takes `idle_time` ns, and a contended one four times that.
     struct Core {
-        call: u64,
-        count: u64,
+        idle_time: u64,
+        switches: u64,
         read: u64,
     }
 
     impl Core {
-        /// Gives way; whether it was taken for a turn.
+        /// Yields; whether that was taken for contended.
         fn yield_core(&mut self, contention: &mut Contention, wanted: bool) -> bool {
-            self.count += u64::from(wanted);
-            let took = self.call * if wanted { 4 } else { 1 };
-            contention.tell(Duration::from_nanos(took), || {
+            self.switches += u64::from(wanted);
+            let took = self.idle_time * if wanted { 4 } else { 1 };
+            contention.yielded(Duration::from_nanos(took), || {
                 self.read += 1;
-                self.count
+                self.switches
             })
         }
     }
@@ -156,26 +160,26 @@ mod tests {
     }
 
     #[test]
-    fn contention_is_told_whatever_a_call_takes() {
-        for call in [80, 160, 450, 1100, 2500] {
+    fn contention_is_told_whatever_a_yield_takes() {
+        for idle_time in [80, 160, 450, 1100, 2500] {
             let mut core = Core {
-                call,
-                count: 0,
+                idle_time,
+                switches: 0,
                 read: 0,
             };
             let mut contention = Contention::UNKNOWN;
-            // At first it is not known what a call takes.
+            // At first it is not known what an idle yield takes.
             wrong(&mut core, &mut contention, false, 40);
             assert_eq!(
                 wrong(&mut core, &mut contention, true, 500),
                 0,
-                "turns of {call} ns"
+                "contended, {idle_time} ns"
             );
             assert!(contention.wanted());
             assert_eq!(
                 wrong(&mut core, &mut contention, false, 500),
                 0,
-                "calls of {call} ns"
+                "idle, {idle_time} ns"
             );
             assert!(!contention.wanted());
             assert!(core.read < 150, "asked {} times", core.read);
@@ -185,24 +189,24 @@ mod tests {
     #[test]
     fn a_machine_that_becomes_slower_is_learnt_and_forgotten() {
         let mut core = Core {
-            call: 160,
-            count: 0,
+            idle_time: 160,
+            switches: 0,
             read: 0,
         };
         let mut contention = Contention::UNKNOWN;
         wrong(&mut core, &mut contention, false, 10);
-        for call in [160 * 5, 160, 400, 160, 160 * 20, 160] {
+        for idle_time in [160 * 5, 160, 400, 160, 160 * 20, 160] {
             for wanted in [false, true] {
-                core.call = call;
+                core.idle_time = idle_time;
                 let learning = wrong(&mut core, &mut contention, wanted, 100);
                 assert!(
-                    learning <= 2 * usize::from(UNPROVEN),
-                    "{learning} until {call} ns were learnt"
+                    learning <= 2 * usize::from(UNVERIFIED),
+                    "{learning} until {idle_time} ns were learnt"
                 );
                 assert_eq!(
                     wrong(&mut core, &mut contention, wanted, 100),
                     0,
-                    "{call} ns"
+                    "{idle_time} ns"
                 );
             }
         }
@@ -210,17 +214,17 @@ mod tests {
 
     #[test]
     fn a_crowd_from_the_start_is_never_taken_for_calm() {
-        for call in [100, 450, 2000] {
+        for idle_time in [100, 450, 2000] {
             let mut core = Core {
-                call,
-                count: 0,
+                idle_time,
+                switches: 0,
                 read: 0,
             };
             let mut contention = Contention::UNKNOWN;
             assert_eq!(
                 wrong(&mut core, &mut contention, true, 1000),
                 0,
-                "{call} ns"
+                "{idle_time} ns"
             );
         }
     }
@@ -228,18 +232,18 @@ mod tests {
     #[test]
     fn one_interrupt_changes_nothing() {
         let mut core = Core {
-            call: 160,
-            count: 0,
+            idle_time: 160,
+            switches: 0,
             read: 0,
         };
         let mut contention = Contention::UNKNOWN;
         wrong(&mut core, &mut contention, false, 20);
-        let calm = contention.longer(1);
+        let calm = contention.backoff(1);
         assert!(
-            contention.tell(Duration::from_micros(30), || 0),
-            "passes for a turn"
+            contention.yielded(Duration::from_micros(30), || 0),
+            "passes for contended"
         );
         assert_eq!(wrong(&mut core, &mut contention, false, 20), 0);
-        assert_eq!(contention.longer(1), calm);
+        assert_eq!(contention.backoff(1), calm);
     }
 }

@@ -1,13 +1,13 @@
-//! A fabric that makes the one within it harder to live with, by a seed, without breaking the contract.
+//! Fault injector: a wrapper that refuses posts and skips polls by a seed, within the contract.
 //!
 //! ```text
-//!   try_send, signal, get, put ── lot ──► Retry, although there was room      (nothing has happened)
-//!   poll                       ── lot ──► 0, without having looked            (news come later)
+//!   try_send, signal, get, put ── random draw ──► Retry, although there was room      (nothing has happened)
+//!   poll                       ── random draw ──► 0, without having polled            (what has come is handed out later)
 //! ```
 //!
-//! Both keep the promises that sleepers rely on. After a refusal the next look that looks says that
+//! Both keep the promises that sleepers rely on. After a refusal the next poll that is not skipped says that
 //! something moved. After either, the next wait returns at once, and whoever sleeps already is rung.
-//! So a layer that hangs on a [`FaultInjector`] fabric would hang on a sound one some day.
+//! So a layer that hangs on a [`FaultInjector`] would hang on a sound fabric some day.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,52 +19,53 @@ use crate::{
     forward_bell, forward_fabric,
 };
 
-/// How hard life is.
+/// How often what fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FaultPlan {
-    /// Decides when. Each rank draws lots of its own.
+    /// Decides when. Each rank has random draws of its own.
     pub seed: u64,
     /// Of a thousand posts, so many are refused.
     pub refuse: u32,
-    /// Of a thousand looks, so many do not look.
-    pub blind: u32,
+    /// Of a thousand polls, so many are skipped.
+    pub skip: u32,
 }
 
 impl FaultPlan {
-    /// Refuses a fifth, looks away a fifth of the time.
+    /// Refuses a fifth of the posts and skips a fifth of the polls.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
             refuse: 200,
-            blind: 200,
+            skip: 200,
         }
     }
 }
 
-/// A fabric with hardship.
+/// A fabric that fails as a [`FaultPlan`] says.
 pub struct FaultInjector<F> {
     inner: F,
-    hardship: FaultPlan,
-    lots: u64,
+    plan: FaultPlan,
+    /// The state of the random draws.
+    random: u64,
     bell: Arc<FaultyBell>,
-    /// A post was refused: the next look says that there is room.
+    /// A post was refused: the next poll says that there is room.
     room: bool,
 }
 
 impl<F: Fabric> FaultInjector<F> {
     /// Wraps `inner`.
     #[must_use]
-    pub fn new(inner: F, hardship: FaultPlan) -> Self {
+    pub fn new(inner: F, plan: FaultPlan) -> Self {
         let bell = Arc::new(FaultyBell {
             inner: inner.bell(),
-            owed: AtomicBool::new(false),
+            wake_due: AtomicBool::new(false),
         });
         let me = u64::from(inner.me().0) + 1;
         Self {
-            lots: hardship.seed ^ me.wrapping_mul(0xD134_2543_DE82_EF95),
+            random: plan.seed ^ me.wrapping_mul(0xD134_2543_DE82_EF95),
             inner,
-            hardship,
+            plan,
             bell,
             room: false,
         }
@@ -72,20 +73,20 @@ impl<F: Fabric> FaultInjector<F> {
 
     fn happens(&mut self, permille: u32) -> bool {
         // A linear congruential generator (Knuth's constants); only its high bits are drawn.
-        self.lots = self
-            .lots
+        self.random = self
+            .random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        let happens = (self.lots >> 33) % 1000 < u64::from(permille);
+        let happens = (self.random >> 33) % 1000 < u64::from(permille);
         if happens {
-            self.bell.owed.store(true, Ordering::Relaxed);
+            self.bell.wake_due.store(true, Ordering::Relaxed);
         }
         happens
     }
 
     /// Whether a post is refused. Then whoever sleeps for this rank is rung, as by true room.
     fn refuses(&mut self) -> bool {
-        let refuses = self.happens(self.hardship.refuse);
+        let refuses = self.happens(self.plan.refuse);
         if refuses {
             self.room = true;
             self.bell.inner.ring();
@@ -94,18 +95,18 @@ impl<F: Fabric> FaultInjector<F> {
     }
 }
 
-/// The bell within, which also owes a wake-up after each hardship.
+/// The bell within, whose next wait returns at once after each fault.
 struct FaultyBell {
     inner: Arc<dyn Bell>,
     /// Relaxed: set and taken by whoever uses the endpoint; it orders nothing else.
-    owed: AtomicBool,
+    wake_due: AtomicBool,
 }
 
 impl Bell for FaultyBell {
     forward_bell!(self => self.inner; prepare, cancel, ring, load, yield_core, polls_per_clock_read);
 
     fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
-        if self.owed.swap(false, Ordering::Relaxed) {
+        if self.wake_due.swap(false, Ordering::Relaxed) {
             self.inner.cancel(ticket);
         } else {
             self.inner.wait(ticket, limit);
@@ -131,7 +132,7 @@ impl<F: Fabric> Fabric for FaultInjector<F> {
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
-        if self.happens(self.hardship.blind) {
+        if self.happens(self.plan.skip) {
             return 0;
         }
         let room = usize::from(std::mem::take(&mut self.room));

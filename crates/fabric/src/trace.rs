@@ -1,16 +1,16 @@
-//! A fabric that writes down what is asked of the one within it and what that answers.
+//! Trace: a wrapper that records what is asked of a fabric and what that answers.
 //!
 //! ```text
-//!   let log = Log::new(1000);                       keeps the last 1000 entries, of all ranks
+//!   let log = Log::new(1000);                       keeps the last 1000 records, of all ranks
 //!   let fabric = Traced::new(fabric, log.clone());
-//!   …                                               println!("{log}") or log.entries()
+//!   …                                               println!("{log}") or log.records()
 //!
 //!   0.000012300  rank 1  send to 0, 40 bytes: Done
 //!   0.000012900  rank 0  message from 1, 40 bytes
 //! ```
 //!
-//! For tests and for finding mistakes: each entry takes a lock. Looks that find nothing and questions
-//! ([`Fabric::signals`]) are not written down.
+//! For tests and for finding mistakes: each record takes a lock. Polls that find nothing and queries
+//! ([`Fabric::signals`]) are not recorded.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -82,7 +82,7 @@ pub enum Event {
         answer: Result<Posted>,
     },
     /// Signals were taken.
-    Took {
+    SignalsTaken {
         /// Whose.
         from: Peer,
         /// Under which key.
@@ -91,7 +91,7 @@ pub enum Event {
         count: u64,
     },
     /// [`Sink::message`].
-    Message {
+    MessageReceived {
         /// The sender.
         from: Peer,
         /// Bytes of data.
@@ -105,12 +105,12 @@ pub enum Event {
         result: Result<()>,
     },
     /// [`Sink::lost`].
-    Lost {
+    PeerLost {
         /// Who.
         peer: Peer,
     },
     /// [`Sink::signalled`].
-    Signalled {
+    SignalReceived {
         /// By whom.
         from: Peer,
         /// Under which key.
@@ -120,7 +120,7 @@ pub enum Event {
 
 /// One line of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entry {
+pub struct Record {
     /// When, by [`Fabric::now`].
     pub at: Duration,
     /// At whose endpoint.
@@ -129,10 +129,10 @@ pub struct Entry {
     pub event: Event,
 }
 
-/// Whether a result is good, as people say it.
-struct Said<'a, T>(&'a Result<T>);
+/// A result as people say it.
+struct Answer<'a, T>(&'a Result<T>);
 
-impl<T: fmt::Debug> fmt::Display for Said<'_, T> {
+impl<T: fmt::Debug> fmt::Display for Answer<'_, T> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Ok(value) => write!(out, "{value:?}"),
@@ -145,17 +145,17 @@ impl fmt::Display for Event {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Send { to, bytes, answer } => {
-                write!(out, "send to {to}, {bytes} bytes: {}", Said(answer))
+                write!(out, "send to {to}, {bytes} bytes: {}", Answer(answer))
             }
             Self::Signal { to, key, answer } => {
-                write!(out, "signal to {to}, key {:#x}: {}", key.0, Said(answer))
+                write!(out, "signal to {to}, key {:#x}: {}", key.0, Answer(answer))
             }
             Self::Grant { bytes, to, answer } => {
                 match to {
                     Some(to) => write!(out, "grant of {bytes} bytes to {to}: ")?,
                     None => write!(out, "grant of {bytes} bytes to anybody: ")?,
                 }
-                write!(out, "{}", Said(answer))
+                write!(out, "{}", Answer(answer))
             }
             Self::Revoke { token, live } => {
                 let was = if *live { "live" } else { "not live" };
@@ -170,7 +170,7 @@ impl fmt::Display for Event {
                 out,
                 "get from {from}, {bytes} bytes, operation {}: {}",
                 operation.0,
-                Said(answer)
+                Answer(answer)
             ),
             Self::Put {
                 to,
@@ -181,22 +181,26 @@ impl fmt::Display for Event {
                 out,
                 "put to {to}, {bytes} bytes, operation {}: {}",
                 operation.0,
-                Said(answer)
+                Answer(answer)
             ),
-            Self::Took { from, key, count } => {
+            Self::SignalsTaken { from, key, count } => {
                 write!(out, "took {count} signals of {from}, key {:#x}", key.0)
             }
-            Self::Message { from, bytes } => write!(out, "message from {from}, {bytes} bytes"),
-            Self::TransferCompleted { operation, result } => {
-                write!(out, "operation {} ended: {}", operation.0, Said(result))
+            Self::MessageReceived { from, bytes } => {
+                write!(out, "message from {from}, {bytes} bytes")
             }
-            Self::Lost { peer } => write!(out, "peer {peer} is lost"),
-            Self::Signalled { from, key } => write!(out, "signal from {from}, key {:#x}", key.0),
+            Self::TransferCompleted { operation, result } => {
+                write!(out, "operation {} ended: {}", operation.0, Answer(result))
+            }
+            Self::PeerLost { peer } => write!(out, "peer {peer} is lost"),
+            Self::SignalReceived { from, key } => {
+                write!(out, "signal from {from}, key {:#x}", key.0)
+            }
         }
     }
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for Record {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (at, rank) = (self.at.as_secs_f64(), self.rank);
         write!(out, "{at:.9}  rank {rank}  {}", self.event)
@@ -204,53 +208,53 @@ impl fmt::Display for Entry {
 }
 
 #[derive(Debug, Default)]
-struct Book {
-    entries: VecDeque<Entry>,
+struct Records {
+    records: VecDeque<Record>,
     dropped: u64,
 }
 
-/// What happened, bounded: the oldest entries go first. Clones are the same log.
+/// What happened, bounded: the oldest records go first. Clones are the same log.
 #[derive(Clone, Debug)]
 pub struct Log {
-    book: Arc<Mutex<Book>>,
+    records: Arc<Mutex<Records>>,
     bound: usize,
 }
 
 impl Log {
-    /// A log of at most `bound` entries.
+    /// A log of at most `bound` records.
     #[must_use]
     pub fn new(bound: usize) -> Self {
         Self {
-            book: Arc::default(),
+            records: Arc::default(),
             bound,
         }
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, entry: Entry) {
-        let mut book = self.book();
-        if book.entries.len() >= self.bound {
-            book.dropped += 1;
-            if book.entries.pop_front().is_none() {
+    fn note(&self, record: Record) {
+        let mut records = self.lock();
+        if records.records.len() >= self.bound {
+            records.dropped += 1;
+            if records.records.pop_front().is_none() {
                 return;
             }
         }
-        book.entries.push_back(entry);
+        records.records.push_back(record);
     }
 
     /// A copy of what is kept, oldest first.
     #[must_use]
-    pub fn entries(&self) -> Vec<Entry> {
-        self.book().entries.iter().cloned().collect()
+    pub fn records(&self) -> Vec<Record> {
+        self.lock().records.iter().cloned().collect()
     }
 
-    /// How many entries were dropped because newer ones needed their place.
+    /// How many records were dropped because newer ones needed their room.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.book().dropped
+        self.lock().dropped
     }
 }
 
@@ -260,28 +264,28 @@ impl fmt::Display for Log {
         if dropped > 0 {
             writeln!(out, "({dropped} earlier entries were dropped)")?;
         }
-        for entry in self.entries() {
-            writeln!(out, "{entry}")?;
+        for record in self.records() {
+            writeln!(out, "{record}")?;
         }
         Ok(())
     }
 }
 
-/// A fabric that writes a [`Log`].
+/// A fabric that records in a [`Log`].
 pub struct Traced<F> {
     inner: F,
     log: Log,
 }
 
 impl<F: Fabric> Traced<F> {
-    /// Wraps `inner`. Several endpoints may write the same log.
+    /// Wraps `inner`. Several endpoints may share a log.
     #[must_use]
     pub fn new(inner: F, log: Log) -> Self {
         Self { inner, log }
     }
 
     fn note(&self, event: Event) {
-        self.log.note(Entry {
+        self.log.note(Record {
             at: self.inner.now(),
             rank: self.inner.me(),
             event,
@@ -290,21 +294,21 @@ impl<F: Fabric> Traced<F> {
 }
 
 /// The sink of the caller, with what it is told collected beside it.
-struct Listening<'a> {
+struct RecordingSink<'a> {
     sink: &'a mut dyn Sink,
-    heard: Vec<Event>,
+    events: Vec<Event>,
 }
 
-impl Sink for Listening<'_> {
+impl Sink for RecordingSink<'_> {
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
         let bytes = data.len();
-        self.heard.push(Event::Message { from, bytes });
+        self.events.push(Event::MessageReceived { from, bytes });
         self.sink.message(from, head, data);
     }
 
     fn transfer_completed(&mut self, operation: Operation, result: Result<()>) {
         let copy = result.clone();
-        self.heard.push(Event::TransferCompleted {
+        self.events.push(Event::TransferCompleted {
             operation,
             result: copy,
         });
@@ -312,12 +316,12 @@ impl Sink for Listening<'_> {
     }
 
     fn lost(&mut self, peer: Peer, reason: &str) {
-        self.heard.push(Event::Lost { peer });
+        self.events.push(Event::PeerLost { peer });
         self.sink.lost(peer, reason);
     }
 
     fn signalled(&mut self, from: Peer, key: SyncKey) {
-        self.heard.push(Event::Signalled { from, key });
+        self.events.push(Event::SignalReceived { from, key });
         self.sink.signalled(from, key);
     }
 }
@@ -337,12 +341,12 @@ impl<F: Fabric> Fabric for Traced<F> {
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
-        let mut listening = Listening {
+        let mut recording = RecordingSink {
             sink,
-            heard: Vec::new(),
+            events: Vec::new(),
         };
-        let found = self.inner.poll(&mut listening, budget);
-        for event in listening.heard {
+        let found = self.inner.poll(&mut recording, budget);
+        for event in recording.events {
             self.note(event);
         }
         found
@@ -419,7 +423,7 @@ impl<F: Fabric> Fabric for Traced<F> {
     fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
         let took = self.inner.take_signals(from, key, count);
         if took {
-            self.note(Event::Took { from, key, count });
+            self.note(Event::SignalsTaken { from, key, count });
         }
         took
     }

@@ -1,25 +1,27 @@
-//! The waiting strategy, decided here and nowhere else: spin only while a core is free to spin on,
-//! give way while the job is a little larger than the machine, sleep on the bell otherwise.
+//! Waiting strategy, decided here and nowhere else: spin only while a core is free to spin on,
+//! yield the core while the job is a little larger than the machine, sleep on the bell otherwise.
 //!
 //! Waking a sleeping core costs a hundred messages; spinning on a core that another rank needs costs
 //! a time slice. Neither is a setting: [`Load`] says how many of the job's members are awake and how
-//! many cores they have, and the length of a step of our own says whether somebody else took the core.
+//! many cores they have, and the time between two reads of the clock says whether somebody else took the core.
+//!
+//! A yield is *contended* if another process ran before it returned, and *idle* if nobody did.
 //!
 //! | what is seen | what is done |
 //! |---|---|
 //! | simulation (`awake == 0`) | sleep: that is how virtual time passes |
-//! | awake ≤ cores | spin [`SPIN`], now and then giving way, then sleep; at once if a program outside of the job took the core |
-//! | awake ≤ 2 · cores | give way to the others: after [`YIELDS`] turns of theirs or [`SPIN`], sleep |
-//! | more | give way: after [`CROWD_YIELDS`] turns or [`SPIN`], sleep |
-//! | the last yield was no turn of anybody | spin as if awake ≤ cores, and give way ever more rarely |
+//! | awake ≤ cores | spin [`SPIN`], with a yield now and then, then sleep; at once if a program outside of the job took the core |
+//! | awake ≤ 2 · cores | yield: after [`YIELDS`] contended yields or [`SPIN`], sleep |
+//! | more | yield: after [`CROWD_YIELDS`] contended yields or [`SPIN`], sleep |
+//! | the last yield was idle | spin as if awake ≤ cores, and yield ever more rarely |
 //!
-//! The count is not to be trusted upward: who is awake may leave its core alone, for it waits for something
-//! that is not ours. Whether somebody wants this core is learnt from giving it away, in `contention`.
+//! `awake` is an upper bound: a rank that is awake may be blocked in something that we cannot see, and leave its core
+//! alone. Whether somebody wants this core is learnt from yielding it, in `contention`.
 //!
-//! To give way costs a change of processes, about 2 µs, in which others write what is waited for; to
-//! sleep and be woken costs five of them. In a crowd that all hear one another (an exchange, a barrier)
-//! what is waited for is there after one or two turns; where each waits for one other (a chain) every
-//! turn of somebody who waits in vain delays the chain, so the turns are few.
+//! A contended yield costs a switch of processes, about 2 µs, in which others write what is waited for; to
+//! sleep and be woken costs five of them. Where all wait for all (an exchange, a barrier)
+//! what is waited for is there after one or two yields; where each waits for one other (a chain) every
+//! process that runs only to find nothing delays the chain, so the yields are few.
 
 use std::time::{Duration, Instant};
 
@@ -31,45 +33,44 @@ use crate::{Bell, Load};
 /// program free of it, and costs a rank that is idle for good a fifth of a millisecond.
 pub const SPIN: Duration = Duration::from_micros(200);
 
-/// So many looks take a microsecond or two. One that took this long was interrupted by somebody
-/// else on this core, who wants it more than a spinning waiter.
+/// The polls between two reads of the clock take a microsecond or two. If they took this long, somebody else ran on
+/// this core, and wants it more than a spinning waiter.
 const INTERRUPTED: Duration = Duration::from_micros(150);
 
-/// Times that others ran before it sleeps.
+/// Contended yields before it sleeps.
 pub const YIELDS: u32 = 20;
 
-/// Times that others ran before it sleeps in a crowd. Seventeen ranks on two cores, one interleaved run:
+/// Contended yields before it sleeps where more than twice as many are awake as there are cores. Seventeen ranks on two cores, one interleaved run:
 /// exchanges of 16 small messages 960 µs with none, 146 with five, 121 with twenty; the same of 4 KiB by
 /// portal 6200, 3380, 2660 with ten, 3840 with twenty; chains of 16 such transfers there and back 470, 610,
 /// 830, 1360.
 pub const CROWD_YIELDS: u32 = 10;
 
-/// Looks before the load is asked for: the answer of a peer that is awake is a few hundred ns away. In a job
-/// with more awake than cores, the looks before the core is given away, doubled for each time in a row
-/// that nobody wanted it.
+/// Polls before the load is asked for: the answer of a peer that is awake is a few hundred ns away. In a job
+/// with more awake than cores, the polls before the core is yielded, doubled for each idle yield in a row.
 const FREE: u32 = 16;
 
-/// Looks between two looks at the clock and at the load, where a look is a few loads. See
+/// Polls between two reads of the clock and the load, where a poll is a few loads of memory. See
 /// [`Bell::polls_per_clock_read`].
 pub const POLLS_PER_CLOCK_READ: u32 = 128;
 
-/// What to do before the next look.
+/// What to do before the next poll.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Look again at once.
+    /// Poll again at once.
     Look,
     /// Sleep on the bell.
     Sleep,
 }
 
-/// One wait: made when a call starts to wait, asked after each look that found nothing.
+/// One wait: made when a call starts to wait, asked after each poll that found nothing.
 #[derive(Debug)]
 pub struct Waiting {
-    looks: u32,
-    /// The look after which to consider.
+    polls: u32,
+    /// The poll after which to consider.
     next: u32,
-    turns: u32,
+    contended_yields: u32,
     since: Option<Instant>,
     last: Option<Instant>,
 }
@@ -85,9 +86,9 @@ impl Waiting {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            looks: 0,
+            polls: 0,
             next: FREE,
-            turns: 0,
+            contended_yields: 0,
             since: None,
             last: None,
         }
@@ -98,7 +99,7 @@ impl Waiting {
         *self = Self::new();
     }
 
-    /// A look found nothing: what now? May give way to others before it answers.
+    /// A poll found nothing: what now? May yield the core before it answers.
     #[inline]
     pub fn step(&mut self, bell: &dyn Bell) -> Step {
         self.step_on(bell, &Real)
@@ -106,10 +107,10 @@ impl Waiting {
 
     #[inline]
     fn step_on(&mut self, bell: &dyn Bell, machine: &impl Machine) -> Step {
-        self.looks += 1;
-        if self.looks < self.next && !(self.looks == 1 && Self::is_idle(bell, machine)) {
+        self.polls += 1;
+        if self.polls < self.next && !(self.polls == 1 && Self::is_idle(bell, machine)) {
             // No pause instruction at first: it takes as long as a message does.
-            if self.looks > POLLS_PER_CLOCK_READ {
+            if self.polls > POLLS_PER_CLOCK_READ {
                 std::hint::spin_loop();
             }
             return Step::Look;
@@ -117,8 +118,8 @@ impl Waiting {
         self.consider(bell, machine)
     }
 
-    /// Whether nothing can come while this core is not given to others: time is virtual, or somebody
-    /// who is awake has no core.
+    /// Whether nothing can come while this core is not given to others: time is virtual, or a rank that is
+    /// awake has no core.
     #[inline]
     fn is_idle(bell: &dyn Bell, machine: &impl Machine) -> bool {
         let Load { awake, cores } = bell.load();
@@ -140,8 +141,8 @@ impl Waiting {
     /// More are awake than there are cores.
     fn yield_core(&mut self, bell: &dyn Bell, machine: &impl Machine, load: Load) -> Step {
         let mut contention = machine.contention();
-        let free = contention.longer(FREE).min(bell.polls_per_clock_read());
-        if !contention.wanted() && self.looks < free {
+        let free = contention.backoff(FREE).min(bell.polls_per_clock_read());
+        if !contention.wanted() && self.polls < free {
             self.next = free;
             return Step::Look;
         }
@@ -152,18 +153,22 @@ impl Waiting {
         };
         let before = machine.now();
         let since = *self.since.get_or_insert(before);
-        if self.turns >= patience || before.duration_since(since) >= SPIN || !bell.yield_core() {
+        if self.contended_yields >= patience
+            || before.duration_since(since) >= SPIN
+            || !bell.yield_core()
+        {
             return Step::Sleep;
         }
-        let turn = contention.tell(machine.now().duration_since(before), || machine.count());
+        let took = machine.now().duration_since(before);
+        let contended = contention.yielded(took, || machine.switches());
         machine.remember(contention);
-        self.turns += u32::from(turn);
-        // After a turn of others comes one look, and then this question again.
-        self.next = self.looks
-            + if turn {
+        self.contended_yields += u32::from(contended);
+        // After a contended yield comes one poll, and then this question again.
+        self.next = self.polls
+            + if contended {
                 1
             } else {
-                contention.longer(FREE).min(bell.polls_per_clock_read())
+                contention.backoff(FREE).min(bell.polls_per_clock_read())
             };
         Step::Look
     }
@@ -171,8 +176,8 @@ impl Waiting {
     /// There is a core for everybody who is awake.
     fn spin(&mut self, bell: &dyn Bell, machine: &impl Machine) -> Step {
         let polls_per_clock_read = bell.polls_per_clock_read();
-        self.next = self.looks + polls_per_clock_read;
-        if self.looks < polls_per_clock_read {
+        self.next = self.polls + polls_per_clock_read;
+        if self.polls < polls_per_clock_read {
             return Step::Look;
         }
         // Two ranks may stand on one core while another core is free, or a program outside of the job
@@ -200,10 +205,10 @@ mod tests {
     use crate::Ticket;
     use crate::contention::Contention;
 
-    /// What a look, a system call, and a turn of another take on the simulated machine.
-    const LOOK: u64 = 10;
-    const CALL: u64 = 160;
-    const TURN: u64 = 1_200;
+    /// What a poll, an idle yield, and a process that runs meanwhile take on the simulated machine.
+    const POLL: u64 = 10;
+    const IDLE_YIELD: u64 = 160;
+    const OTHER: u64 = 1_200;
 
     /// A simulated core: `others` want it, and everything takes `slowness` times as long.
     struct Simulated {
@@ -216,8 +221,8 @@ mod tests {
 
     struct State {
         nanoseconds: u64,
-        given: u64,
-        count: u64,
+        yields: u64,
+        switches: u64,
         contention: Contention,
     }
 
@@ -230,8 +235,8 @@ mod tests {
                 began: Instant::now(),
                 state: Mutex::new(State {
                     nanoseconds: 0,
-                    given: 0,
-                    count: 0,
+                    yields: 0,
+                    switches: 0,
                     contention: Contention::UNKNOWN,
                 }),
             }
@@ -241,8 +246,8 @@ mod tests {
             self.state.lock().expect("one thread")
         }
 
-        fn given(&self) -> u64 {
-            self.state().given
+        fn yields(&self) -> u64 {
+            self.state().yields
         }
 
         /// A wait for what is there after so many ns; true if it was seen without sleeping.
@@ -250,7 +255,7 @@ mod tests {
             let mut waiting = Waiting::new();
             let until = self.state().nanoseconds + until;
             loop {
-                self.state().nanoseconds += LOOK * self.slowness;
+                self.state().nanoseconds += POLL * self.slowness;
                 if self.state().nanoseconds >= until {
                     return true;
                 }
@@ -273,9 +278,9 @@ mod tests {
         }
         fn yield_core(&self) -> bool {
             let mut state = self.state();
-            state.given += 1;
-            state.count += u64::from(self.others > 0);
-            state.nanoseconds += (CALL + self.others * TURN) * self.slowness;
+            state.yields += 1;
+            state.switches += u64::from(self.others > 0);
+            state.nanoseconds += (IDLE_YIELD + self.others * OTHER) * self.slowness;
             true
         }
         fn polls_per_clock_read(&self) -> u32 {
@@ -287,8 +292,8 @@ mod tests {
         fn now(&self) -> Instant {
             self.began + Duration::from_nanos(self.state().nanoseconds)
         }
-        fn count(&self) -> u64 {
-            self.state().count
+        fn switches(&self) -> u64 {
+            self.state().switches
         }
         fn contention(&self) -> Contention {
             self.state().contention
@@ -304,17 +309,18 @@ mod tests {
     fn under_simulation_it_sleeps_at_once() {
         let machine = Simulated::new(0, 2, 0);
         assert!(!machine.wait(NEVER));
-        assert_eq!(machine.given(), 0);
+        assert_eq!(machine.yields(), 0);
     }
 
     #[test]
-    fn a_crowd_gives_way_at_once_and_a_bounded_number_of_times() {
-        for (awake, others, turns) in [(17, 8, CROWD_YIELDS), (4, 1, YIELDS), (17, 1, CROWD_YIELDS)]
+    fn a_crowd_yields_at_once_and_a_bounded_number_of_times() {
+        for (awake, others, yields) in
+            [(17, 8, CROWD_YIELDS), (4, 1, YIELDS), (17, 1, CROWD_YIELDS)]
         {
             let machine = Simulated::new(awake, 2, others);
             for wait in 1..=50 {
                 assert!(!machine.wait(NEVER));
-                assert_eq!(machine.given(), wait * u64::from(turns), "{awake} awake");
+                assert_eq!(machine.yields(), wait * u64::from(yields), "{awake} awake");
             }
         }
     }
@@ -328,12 +334,12 @@ mod tests {
                 // Learnt from waits that find nothing soon …
                 assert!(!machine.wait(NEVER));
                 assert!(!machine.wait(NEVER));
-                let before = machine.given();
+                let before = machine.yields();
                 for _ in 0..1000 {
                     // … for those that do.
                     assert!(machine.wait(130 * slowness));
                 }
-                assert_eq!(machine.given(), before, "{slowness} times slower");
+                assert_eq!(machine.yields(), before, "{slowness} times slower");
             }
         }
     }
@@ -344,18 +350,18 @@ mod tests {
         for _ in 0..100 {
             assert!(machine.wait(400));
         }
-        assert!(machine.given() < 10, "gave way {} times", machine.given());
+        assert!(machine.yields() < 10, "yielded {} times", machine.yields());
     }
 
     #[test]
-    fn a_crowd_after_calm_is_seen_at_the_next_give_way() {
+    fn a_crowd_after_calm_is_seen_at_the_next_yield() {
         let mut machine = Simulated::new(17, 2, 0);
         assert!(!machine.wait(NEVER));
         machine.others = 8;
-        let before = machine.given();
+        let before = machine.yields();
         for wait in 1..=10 {
             assert!(!machine.wait(NEVER));
-            assert_eq!(machine.given(), before + wait * u64::from(CROWD_YIELDS));
+            assert_eq!(machine.yields(), before + wait * u64::from(CROWD_YIELDS));
         }
     }
 
@@ -373,6 +379,6 @@ mod tests {
     fn a_core_that_a_program_outside_took_is_left_at_once() {
         let machine = Simulated::new(2, 2, 3_000);
         assert!(!machine.wait(NEVER));
-        assert!(machine.given() <= 2);
+        assert!(machine.yields() <= 2);
     }
 }

@@ -1,4 +1,5 @@
-//! How a process learns which rank it is, of how many, and where the job's shared memory is.
+//! Bootstrap of a rank: how a process learns which rank it is, of how many, and where the shared memory of its
+//! host is.
 //!
 //! ```text
 //!   mpiexec ── environment ──▶ WEFT_RANK, WEFT_SIZE, WEFT_APPNUM, WEFT_LOCAL_RANK, WEFT_LOCAL_SIZE
@@ -17,7 +18,7 @@
 //! that names it, never many copies of rank 0.
 //!
 //! # What every launcher gives
-//! [`Launcher`] is what this library needs of any: a place, the hosts of all ranks, memory for those of
+//! [`Launcher`] is what this library needs of any: a rank, the hosts of all ranks, memory for those of
 //! one host, a key, a store with a fence by which ranks exchange addresses, an end. PMI-1, PMI-2 and PMIx
 //! offer the store and the fence; what else there is, [`Launcher`] asks for as little as they give.
 
@@ -37,10 +38,7 @@ pub(crate) use hosts::{name_of_this_host, one_word};
 
 use weft_secure::Key;
 
-/// Longest name of a value that ranks exchange, in bytes; letters, digits, `-`, `_` and `.`.
-pub const NAME_LIMIT: usize = 32;
-/// Longest value that ranks exchange, in bytes.
-pub const VALUE_LIMIT: usize = 4096;
+pub use crate::control::{NAME_LIMIT, VALUE_LIMIT};
 
 /// What a rank needs of whatever started it. Calls wait for the launcher, and may come from any thread.
 pub trait Launcher: fmt::Debug + Send + Sync {
@@ -150,8 +148,8 @@ pub fn join() -> Result<Box<dyn Launcher>, BootstrapError> {
 pub fn join_from(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Box<dyn Launcher>, BootstrapError> {
-    if let Some(place) = environment::Place::read(variable)? {
-        return Ok(Box::new(builtin::Builtin::join(place)?));
+    if let Some(environment) = environment::RankEnvironment::read(variable)? {
+        return Ok(Box::new(builtin::Builtin::join(environment)?));
     }
     if variable(Names::JOB).is_none() {
         if let Some(rank) = pmi::Pmi::join(variable)? {

@@ -13,9 +13,12 @@ use serde::{Deserialize, Serialize};
 use weft_secure::Key;
 use weft_sys::passing;
 
-use crate::bootstrap::{NAME_LIMIT, VALUE_LIMIT};
 use crate::hex::{hex, unhex};
 
+/// Longest name of a value that ranks exchange, in bytes; letters, digits, `-`, `_` and `.`.
+pub const NAME_LIMIT: usize = 32;
+/// Longest value that ranks exchange, in bytes.
+pub const VALUE_LIMIT: usize = 4096;
 /// Longest message in bytes.
 pub const LONGEST: usize = 3 * VALUE_LIMIT;
 /// Longest answer in bytes: a value, or a part of the hosts of many ranks. It must fit the buffer of a socket,

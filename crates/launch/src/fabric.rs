@@ -1,4 +1,4 @@
-//! Which fabric joins the processes of a job.
+//! Fabric of a job, chosen by what its processes share.
 //!
 //! ```text
 //!   all on one host                shared memory
@@ -88,7 +88,7 @@ fn choose(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
     let local = local.map_err(|error| error.to_string())?;
     local.set_state(ProcessState::Initialised);
     if launcher.size() == 1 || hosts.count() == 1 && !wishes.everywhere {
-        return Ok(weft_fabric_shm::seated(local));
+        return Ok(weft_fabric_shm::respawnable(local));
     }
     let here = hosts.host(launcher.rank());
     let places = Places::new(launcher.size(), hosts.ranks_of(here).collect());

@@ -1,4 +1,4 @@
-//! Bytes as text, for ways that carry text only.
+//! Hexadecimal digits: bytes over channels that carry text only.
 
 /// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {

@@ -1,9 +1,9 @@
 //! Jobs on several hosts: a head, and an agent on each host.
 //!
 //! ```text
-//!   mpiexec ── front ── supervisor = head ══ link ══ agent ── guard        on host a
-//!                        judges, prints      │         └── ranks 0 … 3
-//!                                            ╚══════ agent ── …            on host b
+//!   mpiexec ── frontend ── supervisor = head ══ link ══ agent ── guard     on host a
+//!                           judges, prints      │         └── ranks 0 … 3
+//!                                               ╚══════ agent ── …         on host b
 //! ```
 //!
 //! An agent does on its host what the supervisor does for a job on one: it starts ranks, reads what they
@@ -15,7 +15,7 @@
 //! | `mpiexec --hosts a:4,b:4` | `ssh HOST weft agent`, or the command of `--launch-command` | the standard input and output of that command: no port is opened |
 //! | `weft join --token T HOST:PORT` | anybody who knows the token | one TCP port of the head (`mpiexec --listen`) |
 //!
-//! Either way both sides prove a key before any byte is interpreted ([`link`]); that of `--hosts` is made
+//! Either way both sides prove a key before any byte is interpreted ([`handshake`]); that of `--hosts` is made
 //! for the job and goes over the standard input of the command, never on a command line or in an
 //! environment. The key of the fabric is another one; it goes to the ranks over their control sockets.
 //!
@@ -23,14 +23,16 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`place`] | which host gets which ranks |
-//! | [`message`] | what head and agents say |
-//! | [`protocol`] | what an agent may say, and when |
-//! | [`link`] | sealed messages over a stream, without waiting |
-//! | [`reception`] | the port of the head: strangers are dropped |
+//! | [`join`] | `weft join`, `weft agent`: commands that become an agent |
+//! | [`agent`] | an agent, with the ranks of its host |
 //! | [`agents`] | the agents, as the head sees them |
-//! | [`agent`] | the other side |
-//! | [`join`] | `weft join`, `weft agent` |
+//! | [`join_listener`] | the port of the head: strangers are dropped |
+//! | [`protocol`] | what an agent may say, and when |
+//! | [`handshake`], [`link`] | both sides prove the key; then sealed messages, without waiting |
+//! | [`message`] | what head and agents say |
+//! | [`token`] | the key by which agents join |
+//!
+//! Which host gets which ranks: [`mapping`](crate::mapping).
 
 mod agent;
 pub(crate) mod agents;

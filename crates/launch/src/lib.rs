@@ -1,29 +1,37 @@
-//! The launcher and the bootstrap of a rank.
+//! Launcher of jobs, and bootstrap of their ranks.
 //!
 //! ```text
-//!   mpiexec ── front ──────────── supervisor ─────────────── rank 0 … rank n-1
-//!              what the user      outside of the front's      each with: the segment, a control
+//!   mpiexec ── frontend ───────── supervisor ─────────────── rank 0 … rank n-1
+//!              what the user      outside of the frontend's   each with: the segment, a control
 //!              sees: terminal,    process group: starts,      socket, a lifeline
 //!              signals, code      watches, prints, ends
 //! ```
 //!
+//! In this order each module needs only those below it:
+//!
 //! | module | what |
 //! |---|---|
 //! | [`command`] | `mpiexec` from its arguments to its exit code |
-//! | [`options`] | the spellings it understands: `tables/options.toml` |
-//! | [`plan`] | what is to be started: programs found, environments, numbers of ranks |
-//! | `linked` | whether a program was linked with another MPI |
 //! | `job` | the two processes of a running job, output, failures, the end |
-//! | `tree` | all processes that descend from us, and their end |
+//! | [`hosts`] | jobs on several hosts: head, agents, `weft join` |
+//! | `rank_processes` | the rank processes of one host: of a job on this host, or below an agent |
+//! | `guard` | two processes that watch each other, and end together |
+//! | [`plan`] | what is to be started: programs found, environments, numbers of ranks |
+//! | `linkage` | whether a program was linked with another MPI |
+//! | [`options`] | the spellings of the command line: `tables/options.toml` |
+//! | [`mapping`] | the hosts of a job, and which ranks each gets |
+//! | `control`, `exchange` | what a rank says to its launcher; values that ranks exchange through it |
 //! | `segment` | the shared memory that the ranks of a host start with |
-//! | `exchange` | values that ranks exchange through their launchers |
-//! | `hosts` | jobs on several hosts: head, agents, `weft join` |
-//! | [`wrapper`] | `mpicc`, `mpicxx` |
+//! | `tree`, `signals`, `exit_status` | all processes that descend from us, and their end |
+//!
+//! | beside it | what |
+//! |---|---|
 //! | [`bootstrap`] | the other side: how a process learns which rank it is |
 //! | [`fabric`] | and by what it reaches the others |
+//! | [`wrapper`] | `mpicc`, `mpicxx` |
 //!
 //! # Nothing is left behind
-//! Front and supervisor watch each other; whichever dies, the other ends every process that descends
+//! Frontend and supervisor watch each other; whichever dies, the other ends every process that descends
 //! from the job and exits. Both adopt orphans, so whatever a rank starts stays below one of them. If
 //! both are killed at once, ranks end by themselves: by the parent-death signal those started directly,
 //! by their lifeline ([`weft_sys::lifeline`]) those that have initialised MPI. No file and no port is

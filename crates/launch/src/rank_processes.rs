@@ -264,7 +264,7 @@ impl RankProcesses {
     /// A sentence, if no spare is left or it cannot be started.
     pub fn restart(&mut self, rank: u32, program: &Program) -> Result<Started, String> {
         let local = self.local(rank).ok_or("it is on another host")?;
-        if !self.segment.watch.seat_anew(local as u32) {
+        if !self.segment.watch.assign_spare(local as u32) {
             return Err(format!(
                 "{} processes of this job were started anew before",
                 self.share.spares
@@ -488,8 +488,11 @@ impl RankProcesses {
     /// Tells what only the segment tells, of those that have just ended, and of the others if that
     /// matters: one has ended without MPI, on which they may count.
     fn look_into_segment(&mut self, ended: &[(usize, ExitStatus)], events: &mut Vec<Event>) {
+        // Ranks can write there what they like, also that one has aborted that was never started.
+        let started = self.ranks.len();
         let abort = self.segment.watch.first_abort();
-        if let Some(abort) = abort.filter(|_| !self.abort_told) {
+        let abort = abort.filter(|abort| !self.abort_told && (abort.rank as usize) < started);
+        if let Some(abort) = abort {
             let (code, text) = (abort.code, String::new());
             let told = Told::Abort { code, text };
             events.push(self.tell(abort.rank as usize, told));

@@ -1,4 +1,4 @@
-//! The shared memory that a job starts with. Its layout belongs to the shared-memory fabric.
+//! Segment: the shared memory that the ranks of a host start with. Its layout belongs to the shared-memory fabric.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,8 +19,8 @@ pub struct Segment {
 /// # Errors
 /// If there are too many ranks, or the kernel refuses the memory.
 pub fn create(ranks: u32, spares: u32) -> io::Result<Segment> {
-    let seats = ranks.saturating_add(spares);
-    let size = weft_fabric_shm::segment_size(seats).ok_or_else(|| {
+    let slots = ranks.saturating_add(spares);
+    let size = weft_fabric_shm::segment_size(slots).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(

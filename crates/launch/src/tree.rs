@@ -1,4 +1,4 @@
-//! All processes that descend from this one, and their end.
+//! Process tree: all processes that descend from this one, and their end.
 //!
 //! This process adopts the orphans among its descendants (`adopt_orphans`), so whatever they start, and
 //! however many of them die in between, stays below it. A descendant is therefore found by following

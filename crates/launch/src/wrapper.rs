@@ -47,13 +47,13 @@ enum Ask {
     CompileInfo,
     /// To print the compiler with what it needs to link.
     LinkInfo,
-    /// To print one part.
-    Part(Part),
+    /// To print one component.
+    Component(Component),
 }
 
-/// A part of the command.
+/// A component of the command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
+enum Component {
     Command,
     Compile,
     Link,
@@ -248,13 +248,13 @@ impl Call {
             }
             Ask::CompileInfo => [self.compiler.clone(), prefix.compile()].concat(),
             Ask::LinkInfo => [self.compiler.clone(), prefix.link()].concat(),
-            Ask::Part(Part::Command) => self.compiler.clone(),
-            Ask::Part(Part::Compile) => prefix.compile(),
-            Ask::Part(Part::Link) => prefix.link(),
-            Ask::Part(Part::IncludeFolders) => vec![prefix.0.join("include").into()],
-            Ask::Part(Part::LibraryFolders) => vec![prefix.0.join("lib").into()],
-            Ask::Part(Part::Libraries) => vec!["mpi_abi".into()],
-            Ask::Part(Part::Version) => {
+            Ask::Component(Component::Command) => self.compiler.clone(),
+            Ask::Component(Component::Compile) => prefix.compile(),
+            Ask::Component(Component::Link) => prefix.link(),
+            Ask::Component(Component::IncludeFolders) => vec![prefix.0.join("include").into()],
+            Ask::Component(Component::LibraryFolders) => vec![prefix.0.join("lib").into()],
+            Ask::Component(Component::Libraries) => vec!["mpi_abi".into()],
+            Ask::Component(Component::Version) => {
                 return format!("Weft {}, MPI 5.0 ABI", env!("CARGO_PKG_VERSION"));
             }
         };
@@ -269,13 +269,13 @@ fn question(text: &str) -> Option<Ask> {
         "-show" | "--show" | "-showme" | "--showme" | "-show_info" | "-show-info" => Ask::Show,
         "-compile_info" | "-compile-info" => Ask::CompileInfo,
         "-link_info" | "-link-info" => Ask::LinkInfo,
-        "-showme:command" | "--showme:command" => Ask::Part(Part::Command),
-        "-showme:compile" | "--showme:compile" => Ask::Part(Part::Compile),
-        "-showme:link" | "--showme:link" => Ask::Part(Part::Link),
-        "-showme:incdirs" | "--showme:incdirs" => Ask::Part(Part::IncludeFolders),
-        "-showme:libdirs" | "--showme:libdirs" => Ask::Part(Part::LibraryFolders),
-        "-showme:libs" | "--showme:libs" => Ask::Part(Part::Libraries),
-        "-showme:version" | "--showme:version" => Ask::Part(Part::Version),
+        "-showme:command" | "--showme:command" => Ask::Component(Component::Command),
+        "-showme:compile" | "--showme:compile" => Ask::Component(Component::Compile),
+        "-showme:link" | "--showme:link" => Ask::Component(Component::Link),
+        "-showme:incdirs" | "--showme:incdirs" => Ask::Component(Component::IncludeFolders),
+        "-showme:libdirs" | "--showme:libdirs" => Ask::Component(Component::LibraryFolders),
+        "-showme:libs" | "--showme:libs" => Ask::Component(Component::Libraries),
+        "-showme:version" | "--showme:version" => Ask::Component(Component::Version),
         _ => return None,
     })
 }

@@ -246,13 +246,9 @@ impl Table {
         value: Value,
     ) -> Insertion {
         let behind = &self.behind;
-        let mut chain = Chain {
-            behind,
-            bucket,
-            control,
-        };
+        let mut chain = Chain::new(behind, bucket, control);
         let found = chain.insert(key.0, receive, value.0);
-        bucket.unlock(chain.control);
+        bucket.unlock(chain.control());
         if found.is_none() {
             self.grow_if_crowded();
         }
@@ -267,13 +263,9 @@ impl Table {
     pub fn remove(&self, key: Key, side: Side, value: Value) -> bool {
         let (bucket, control) = self.lock(key);
         let behind = &self.behind;
-        let mut chain = Chain {
-            behind,
-            bucket,
-            control,
-        };
+        let mut chain = Chain::new(behind, bucket, control);
         let found = chain.remove(key.0, side == Side::Receive, value.0);
-        bucket.unlock(chain.control);
+        bucket.unlock(chain.control());
         found
     }
 
@@ -351,25 +343,16 @@ impl Table {
         let (parent, from) = self.lock_born(index & !highest);
         let control = bucket.lock();
         let behind = &self.behind;
-        let mut child = Chain {
-            behind,
-            bucket,
-            control,
-        };
-        if !control.is_born() {
-            child.control = Control::EMPTY;
-            let mut parent = Chain {
-                behind,
-                bucket: parent,
-                control: from,
-            };
-            let mask = 2 * highest - 1;
-            parent.split(&mut child, |key| self.hash(key) & mask == index);
-            parent.bucket.unlock(parent.control);
-        } else {
+        if control.is_born() {
             parent.unlock(from);
+            return (bucket, control);
         }
-        (bucket, child.control)
+        let mut child = Chain::new(behind, bucket, Control::EMPTY);
+        let mut full = Chain::new(behind, parent, from);
+        let mask = 2 * highest - 1;
+        full.split(&mut child, |key| self.hash(key) & mask == index);
+        parent.unlock(full.control());
+        (bucket, child.control())
     }
 
     /// Doubles the buckets if too many of them are continued.

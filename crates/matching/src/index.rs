@@ -1,4 +1,4 @@
-//! From a key to the ring of nodes that have it, oldest first: one open-addressing table.
+//! Index: from a key to the ring of nodes that have it, oldest first, in one open-addressing table.
 //!
 //! ```text
 //!  slot   fingerprint of the key (32) | oldest node (32)        zero: empty
@@ -144,7 +144,7 @@ pub(crate) struct Index {
     /// The table before the last growth, until it is empty.
     old: Table,
     /// Slots of `old` before this one are empty.
-    moved: usize,
+    emptied: usize,
     nodes: u32,
 }
 
@@ -290,13 +290,13 @@ impl Index {
             if self.old.taken == 0 {
                 break;
             }
-            let slot = self.old.slots[self.moved];
+            let slot = self.old.slots[self.emptied];
             if slot == 0 {
-                self.moved += 1;
+                self.emptied += 1;
             } else {
                 // Closing the gap moves slots only into slots that were taken, none of which lies
                 // before `moved`.
-                self.old.erase(self.moved);
+                self.old.erase(self.emptied);
                 self.table.place(slot);
             }
         }
@@ -309,7 +309,7 @@ impl Index {
         self.advance(usize::MAX);
         let larger = Table::with_slots((2 * self.table.slots.len()).max(SMALLEST));
         self.old = core::mem::replace(&mut self.table, larger);
-        self.moved = 0;
+        self.emptied = 0;
         self.advance(STEPS);
     }
 }
@@ -324,7 +324,7 @@ impl Index {
         kind: WildcardKind,
     ) {
         let mut nodes = 0;
-        for (table, first) in [(&self.table, 0), (&self.old, self.moved)] {
+        for (table, first) in [(&self.table, 0), (&self.old, self.emptied)] {
             let taken = table.slots.iter().filter(|slot| **slot != 0);
             assert_eq!(taken.count(), table.taken);
             for (at, slot) in table.slots.iter().enumerate() {

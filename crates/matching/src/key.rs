@@ -1,4 +1,4 @@
-//! What a message carries and what a receive asks for: (context, source, tag), exact or any.
+//! Keys of messages and patterns of receives: (context, source, tag), exact or any.
 //!
 //! A [`Pattern`] is one of four kinds, by which of its two fields are wild. Inside the engine a pattern
 //! is its kind and a [`Key`] in which a wild field is zero: `kind.project(envelope)` gives the key that

@@ -1,4 +1,4 @@
-//! Receives that wait for a message, in the order in which they were posted.
+//! Posted receives: those that wait for a message, in the order in which they were posted.
 //!
 //! ```text
 //!  order  ■ ■ ■ ■ ■ ■ ■ □ □ □        ■ also in the index of its kind   □ not yet

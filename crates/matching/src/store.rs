@@ -1,4 +1,4 @@
-//! Nodes in one growing array, in the order in which they were put there.
+//! Store: nodes in one growing array, in the order in which they were put there.
 //!
 //! ```text
 //!  nodes   [ 1 | 2 | 3 | 4 | … ]      a node is named by its place, counted from one; zero is none

@@ -1,4 +1,4 @@
-//! Messages that no receive was posted for, in the order in which they came.
+//! Unexpected messages: those that no receive was posted for, in the order in which they came.
 //!
 //! As for posted receives (posted.rs), but each of the four kinds of pattern has its own index over *all*
 //! messages and its own cursor: a look-up of a kind asks that index, then walks on from that cursor. The

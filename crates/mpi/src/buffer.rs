@@ -45,7 +45,8 @@ impl Buffer {
     pub unsafe fn new(address: *mut u8, count: usize, datatype: &Arc<Datatype>) -> Self {
         match datatype.flat(count) {
             Some((offset, bytes)) => {
-                // SAFETY: the maker's promise covers the span that `flat` names.
+                // SAFETY: all bytes that the elements cover stay valid until the operation has ended, as the
+                // maker promises; `flat` names a span of them.
                 let region = unsafe { Region::new(address.wrapping_offset(offset), bytes) };
                 Self::Flat(region)
             }
@@ -75,11 +76,12 @@ impl Buffer {
             let start = address.wrapping_offset(offset);
             let fits = bytes <= memory::END && start.addr() <= memory::END - bytes;
             if fits || bytes == 0 {
-                // SAFETY: the maker's promise covers the span that `flat` names.
+                // SAFETY: all bytes that the elements cover stay valid until the operation has ended, as the
+                // maker promises; `flat` names a span of them.
                 return Ok(Self::Flat(unsafe { Region::new(start, bytes) }));
             }
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises the memory of `new` unless there is an error, and that is all that is asked.
         unsafe { Self::checked_with_gaps(address, count, datatype) }
     }
 
@@ -94,7 +96,8 @@ impl Buffer {
         datatype: &Arc<Datatype>,
     ) -> Result<Self> {
         check_reach(address, count, datatype)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the elements reach no further than memory does, so there is no error, and the caller promises that
+        // they stay valid until the operation has ended.
         Ok(unsafe { Self::new(address, count, datatype) })
     }
 
@@ -113,7 +116,7 @@ impl Buffer {
     pub(crate) fn fill(&self, data: SharedBytes<'_>) -> usize {
         match self {
             Self::Flat(region) => data.copy_to_region(region),
-            Self::Typed(typed) => typed.unpack(&data.to_vec()),
+            Self::Typed(typed) => typed.fill(data),
         }
     }
 
@@ -148,6 +151,12 @@ impl TypedBuffer {
         let mut bytes = memory::zeroed(self.bytes())?;
         self.pack_into(&mut bytes);
         Ok(bytes)
+    }
+
+    /// Writes arriving data; answers how many bytes fitted.
+    #[inline(never)]
+    fn fill(&self, data: SharedBytes<'_>) -> usize {
+        self.unpack(&data.to_vec())
     }
 
     /// Writes the data without gaps to the front of `bytes`; answers how many.
@@ -186,7 +195,7 @@ fn check_reach(address: *mut u8, count: usize, datatype: &Datatype) -> Result<()
 ///
 /// The box must live, and not be looked at, until the transfer has ended: it is kept in the request.
 pub(crate) fn region_of(bytes: &mut [u8]) -> Region {
-    // SAFETY: requests keep the box until their transfer has ended (`Work::Send`, `Work::Pull`), and a
+    // SAFETY: requests keep the box until their transfer has ended (`Sending::owned`, `Receiving::Moving`), and a
     // box does not move its contents when it is moved itself.
     unsafe { Region::new(bytes.as_mut_ptr(), bytes.len()) }
 }
@@ -252,7 +261,7 @@ mod tests {
         assert!(even(1 << 44, 4) && even(usize::MAX / 2, 3) && even(i64::MAX as usize, 1));
         assert!(!even(1 << 20, 4));
         let listed = |count, displacement| {
-            // SAFETY: as above.
+            // SAFETY: the blocks are dropped without being used.
             let blocks = unsafe { Blocks::listed(base, [count], [displacement], int) };
             blocks.is_err()
         };

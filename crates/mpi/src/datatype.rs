@@ -33,7 +33,7 @@ use std::sync::Arc;
 use weft_atomic::{AtomicBool, Ordering};
 
 pub use array::{Distribution, Order};
-pub use basic::{Basic, Kind, Scalar, TypeClass};
+pub use basic::{Basic, BasicKind, Scalar, TypeClass};
 pub use contents::{Combiner, Contents};
 pub use packing::{pack, pack_external, unpack, unpack_external};
 pub use recipe::Recipe;

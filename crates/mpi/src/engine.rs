@@ -107,6 +107,8 @@ struct Core {
     attached_buffer: AttachedBuffer,
     lost: LostPeers,
     guest: GuestSlot,
+    /// Messages that nobody could use.
+    refused: u64,
 }
 
 /// One rank's engine.
@@ -144,6 +146,7 @@ impl Engine {
                 attached_buffer: AttachedBuffer::default(),
                 lost: LostPeers::default(),
                 guest: GuestSlot::default(),
+                refused: 0,
             },
             outbox: Outbox::new(peers),
             scratch: Vec::new(),

@@ -1,5 +1,5 @@
-//! What hangs on a communicator or a datatype beside its function: name, info, error handler,
-//! attributes. Callbacks and handles of the caller's language are opaque numbers here; the ABI gives
+//! Extras: the name, info, error handler and attributes of a communicator or a datatype, beside its function.
+//! Callbacks and handles of the caller's language are opaque numbers here; the ABI gives
 //! them a meaning.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

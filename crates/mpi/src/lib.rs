@@ -3,10 +3,11 @@
 //! ```text
 //!  Comm::send / recv / isend …   p2p/        point-to-point: what callers see
 //!  Comm::barrier / bcast …       coll/       builders of schedules
-//!        │                       comm/ group datatype/ op/   the objects of the standard
+//!  Process, Comm                 process, comm/              a rank, its communicators
 //!        ▼
 //!  Engine                        engine/     matching, requests, progress, protocols, schedules
 //!        ▼
+//!  Buffer, Datatype, Op, Group   buffer, datatype/, op/, group   the values that the engine works on
 //!  dyn Fabric                    (crate weft-fabric)
 //! ```
 #![deny(unsafe_code)]

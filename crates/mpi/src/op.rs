@@ -26,7 +26,7 @@ use std::sync::Arc;
 use weft_fabric::Region;
 
 use crate::buffer::Buffer;
-use crate::datatype::{Basic, Datatype, Kind, Scalar};
+use crate::datatype::{Basic, BasicKind, Datatype, Scalar};
 use crate::error::{Error, ErrorClass, Result};
 
 pub use predefined::Predefined;
@@ -234,8 +234,8 @@ fn kernel(operation: Predefined, datatype: &Datatype) -> Result<kernels::Kernel>
 fn refused(operation: Predefined, basic: Basic) -> Error {
     if operation.is_defined_for(basic) {
         let kind = match basic.kind() {
-            Kind::Floating(Scalar::F16) | Kind::Complex(Scalar::F16) => "16-bit",
-            Kind::Floating(Scalar::F128) | Kind::Complex(Scalar::F128) => "128-bit",
+            BasicKind::Floating(Scalar::F16) | BasicKind::Complex(Scalar::F16) => "16-bit",
+            BasicKind::Floating(Scalar::F128) | BasicKind::Complex(Scalar::F128) => "128-bit",
             _ => "extended",
         };
         return Error::new(

@@ -387,7 +387,7 @@ fn one(seed: u64, trace: usize) -> Result<(), String> {
     };
     let mut config = Config { trace, ..base };
     // Nobody has anything else to do: time passes with fewer looks.
-    config.cost.look = Duration::from_nanos(400);
+    config.cost.poll = Duration::from_nanos(400);
     let dead: Vec<u32> = (0..random.random_range(1..ranks)).collect();
     for peer in &dead {
         let at = random.random_range(5..BUSY.as_micros() as u64);

@@ -1,9 +1,9 @@
-//! Where workers exchange full magazines for empty ones: two lock-free stacks over a fixed array of slots.
+//! Depot: workers exchange full magazines for empty ones here. Two lock-free stacks over a fixed array of slots.
 //!
 //! ```text
 //!   filled ─► slot 4 ─► slot 0 ─► nil        slots that hold a full magazine
 //!   vacant ─► slot 2 ─► slot 1 ─► nil        slots that hold an empty one
-//!             (slot 3 is in somebody's hands: on neither stack)
+//!             (slot 3 is being exchanged: on neither stack)
 //! ```
 //!
 //! A stack's head is one word `{ turn: 32, slot: 32 }`. Each change of the head increments its turn,
@@ -58,7 +58,8 @@ pub(crate) struct Depot<T> {
 // SAFETY: contents are handed from owner to owner by the stacks, never reached by two at once; so they
 // are sent, not shared.
 unsafe impl<T: Send> Send for Depot<T> {}
-// SAFETY: as above.
+// SAFETY: a shared depot gives a content only to the one who took its slot off a stack, by value; nobody gets a
+// reference to a `T` that another thread can reach.
 unsafe impl<T: Send> Sync for Depot<T> {}
 
 impl<T: Default> Depot<T> {
@@ -182,7 +183,7 @@ mod tests {
                 std::thread::spawn(move || {
                     for _ in 0..rounds {
                         if let Some(item) = depot.get() {
-                            // A slot may be in another's hands for a moment: four slots, three items
+                            // A slot may be on neither stack for a moment: four slots, three items
                             // and two others make a refusal possible.
                             let mut item = Some(item);
                             while !depot.put(&mut item) {

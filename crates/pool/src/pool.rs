@@ -1,4 +1,4 @@
-//! The pool and a worker's part of it.
+//! Pool and worker caches: each worker has a loaded and a previous magazine over the common depot.
 
 use std::sync::PoisonError;
 

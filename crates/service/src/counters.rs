@@ -1,4 +1,4 @@
-//! What services count about themselves, for `ioctl`.
+//! Counters of the services, for `ioctl`.
 
 use weft_fabric::Fabric;
 use weft_sys::clock::Stopwatch;

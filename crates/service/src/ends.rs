@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::node::Node;
-use crate::sync::Kind;
+use crate::sync::SyncKind;
 
 macro_rules! end {
     ($(#[$doc:meta])* $name:ident, $end:ident) => {
@@ -219,7 +219,7 @@ impl Node {
     ///
     /// # Errors
     /// As [`Self::sync_create`].
-    pub fn waiter(&self, kind: Kind, nodes: &[u32]) -> Result<Waiter> {
+    pub fn waiter(&self, kind: SyncKind, nodes: &[u32]) -> Result<Waiter> {
         let id = self.sync_create(&numbers(nodes), kind)?;
         let node = self.clone();
         Ok(Waiter { node, id })
@@ -229,7 +229,7 @@ impl Node {
     ///
     /// # Errors
     /// As [`Self::sync_open`].
-    pub fn signaller(&self, kind: Kind, nodes: &[u32]) -> Result<Signaller> {
+    pub fn signaller(&self, kind: SyncKind, nodes: &[u32]) -> Result<Signaller> {
         let id = self.sync_open(&numbers(nodes), kind)?;
         let node = self.clone();
         Ok(Signaller { node, id })

@@ -1,4 +1,4 @@
-//! What goes wrong: a code that C programs get as a negative errno, and a sentence for people.
+//! Errors of the services: a code that C programs get as a negative errno, and a sentence for people.
 
 use std::fmt;
 

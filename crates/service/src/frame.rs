@@ -17,7 +17,7 @@ pub const FIRST: u8 = 0xe0;
 /// frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// A mailbox message; the data are its body.
     Mail = FIRST,
     /// To the writer of mail: `number` of its messages to the target port were read.
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     Left,
 }
 
-impl Kind {
+impl FrameKind {
     const ALL: [Self; 11] = [
         Self::Mail,
         Self::Credit,
@@ -68,7 +68,7 @@ pub(crate) const REFUSED: u32 = 2;
 /// A frame without its data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Frame {
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// The port that data go to.
     pub target: u8,
     /// The source port that they come from.
@@ -79,7 +79,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    pub(crate) fn new(kind: Kind, target: u8, source: u8) -> Self {
+    pub(crate) fn new(kind: FrameKind, target: u8, source: u8) -> Self {
         Self {
             kind,
             target,
@@ -112,7 +112,7 @@ impl Frame {
         let [first, token, size] = [0, 1, 2].map(|at| u64::from_le_bytes(words[at]));
         let kind = (first as u8).checked_sub(FIRST)?;
         Some(Self {
-            kind: *Kind::ALL.get(usize::from(kind))?,
+            kind: *FrameKind::ALL.get(usize::from(kind))?,
             target: (first >> 8) as u8,
             source: (first >> 16) as u8,
             number: (first >> 32) as u32,
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_head_carries_every_field() {
-        for (place, kind) in Kind::ALL.into_iter().enumerate() {
+        for (place, kind) in FrameKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, usize::from(FIRST) + place);
             let frame = Frame {
                 number: 0xdead_beef,
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_no_frame_is_refused() {
-        let mut head = Frame::new(Kind::Mail, 1, 2).to_head();
+        let mut head = Frame::new(FrameKind::Mail, 1, 2).to_head();
         for kind in (0..FIRST).chain(FIRST + 11..=255) {
             head[0] = kind;
             assert_eq!(Frame::from_head(&head), None);

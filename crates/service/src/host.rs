@@ -1,4 +1,4 @@
-//! Who drives the endpoint: the services themselves, or the layer whose guest they are.
+//! Hosts of a node's services: who drives the endpoint, the services themselves or the layer whose guest they are.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -39,6 +39,7 @@
 
 #![deny(unsafe_code)]
 
+mod common;
 mod counters;
 mod ends;
 mod error;
@@ -49,10 +50,11 @@ pub mod mailbox;
 mod memory;
 pub mod name;
 mod node;
+mod nodes;
 mod outbox;
 pub mod portal;
+mod ports;
 pub mod server;
-mod source;
 mod state;
 pub mod sync;
 mod table;
@@ -63,6 +65,7 @@ pub use error::{Code, Error, Result};
 pub use frame::FIRST as FIRST_KIND;
 pub use host::Host;
 pub use node::Node;
+pub use ports::PORTS;
 pub use server::{Client, Server};
-pub use state::{Core, PORTS};
+pub use state::Core;
 pub use table::{IDS, Table};

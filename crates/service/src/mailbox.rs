@@ -21,8 +21,7 @@ use weft_fabric::{Region, SharedBytes};
 use crate::counters::{Counts, Meter};
 use crate::error::{Code, Error, Result, busy, nothing_begun, wrong_end};
 use crate::frame::Frame;
-use crate::source::SourcePorts;
-use crate::state::{Core, PORTS};
+use crate::ports::{PORTS, SourcePorts};
 use crate::table::Table;
 
 /// Bytes of the longest message.
@@ -260,10 +259,10 @@ fn check_size(size: usize) -> Result<()> {
     ))
 }
 
-impl Core {
+impl Mailboxes {
     /// Begins to wait for what `aread` or `awrite` began; answers whether it is a read.
-    pub(crate) fn mailbox_begin_wait(&mut self, id: i32) -> Result<bool> {
-        let (stage, reads) = match self.mailboxes.ends.get(id)? {
+    pub(crate) fn begin_wait(&mut self, id: i32) -> Result<bool> {
+        let (stage, reads) = match self.ends.get(id)? {
             End::In(input) => (&mut input.stage, true),
             End::Out(output) => (&mut output.stage, false),
         };

@@ -10,9 +10,10 @@ use std::collections::HashMap;
 
 use weft_fabric::{Fabric, SharedBytes};
 
+use crate::common::Common;
 use crate::error::{Code, Error, Result};
-use crate::frame::{Frame, Kind};
-use crate::state::{self, Core};
+use crate::frame::{Frame, FrameKind};
+use crate::ports;
 
 /// Bytes of the longest name.
 pub const MAX: usize = 63;
@@ -93,17 +94,18 @@ pub(crate) fn unknown(name: &str) -> Error {
     )
 }
 
-impl Core {
+impl Names {
     /// Gives a name to a port of this node.
-    pub(crate) fn name_link(
+    pub(crate) fn link(
         &mut self,
+        common: &mut Common,
         fabric: &mut dyn Fabric,
         name: &str,
         port: i32,
     ) -> Result<()> {
         check(name)?;
-        let port = state::port(port)?;
-        if let Some((node, other)) = self.names.known.get(name) {
+        let port = ports::port(port)?;
+        if let Some((node, other)) = self.known.get(name) {
             return Err(Error::new(
                 Code::Busy,
                 format!(
@@ -111,68 +113,70 @@ impl Core {
                 ),
             ));
         }
-        self.names.known.insert(name.to_owned(), (self.me, port));
-        self.tell_all(fabric, Frame::new(Kind::Named, port, 0), name);
+        self.known
+            .insert(name.to_owned(), (common.nodes.me(), port));
+        self.tell_all(common, fabric, Frame::new(FrameKind::Named, port, 0), name);
         Ok(())
     }
 
     /// Takes a name of this node back.
-    pub(crate) fn name_unlink(&mut self, fabric: &mut dyn Fabric, name: &str) -> Result<()> {
+    pub(crate) fn unlink(
+        &mut self,
+        common: &mut Common,
+        fabric: &mut dyn Fabric,
+        name: &str,
+    ) -> Result<()> {
         check(name)?;
-        match self.names.known.get(name) {
+        match self.known.get(name) {
             None => Err(unknown(name)),
-            Some((node, _)) if *node != self.me => Err(Error::new(
+            Some((node, _)) if *node != common.nodes.me() => Err(Error::new(
                 Code::Busy,
                 format!("node {node} has the name '{name}', so only it can give it up"),
             )),
             Some(_) => {
-                self.names.known.remove(name);
-                self.tell_all(fabric, Frame::new(Kind::Unnamed, 0, 0), name);
+                self.known.remove(name);
+                self.tell_all(common, fabric, Frame::new(FrameKind::Unnamed, 0, 0), name);
                 Ok(())
             }
         }
     }
 
     /// Who has a name, as far as this node has heard.
-    pub(crate) fn name_lookup(&self, name: &str) -> Result<(u32, u8)> {
+    pub(crate) fn lookup(&self, name: &str) -> Result<(u32, u8)> {
         check(name)?;
-        self.names
-            .known
-            .get(name)
-            .copied()
-            .ok_or_else(|| unknown(name))
+        self.known.get(name).copied().ok_or_else(|| unknown(name))
     }
 
     /// Asks everybody for a name.
-    pub(crate) fn name_ask(&mut self, fabric: &mut dyn Fabric, name: &str) {
-        self.tell_all(fabric, Frame::new(Kind::Asked, 0, 0), name);
+    pub(crate) fn ask(&mut self, common: &mut Common, fabric: &mut dyn Fabric, name: &str) {
+        self.tell_all(common, fabric, Frame::new(FrameKind::Asked, 0, 0), name);
     }
 
-    fn tell_all(&mut self, fabric: &mut dyn Fabric, frame: Frame, name: &str) {
-        for node in (0..self.nodes).filter(|node| *node != self.me) {
-            if self.check_reachable(node).is_ok() {
-                self.outbox.post(fabric, node, frame, name.as_bytes());
+    fn tell_all(&mut self, common: &mut Common, fabric: &mut dyn Fabric, frame: Frame, name: &str) {
+        for node in common.nodes.others() {
+            if common.nodes.check_reachable(node).is_ok() {
+                common.outbox.post(fabric, node, frame, name.as_bytes());
             }
         }
     }
 
     /// Answers questions, and says so again if a name of ours was taken at the same time.
-    pub(crate) fn settle_names(&mut self, fabric: &mut dyn Fabric) -> bool {
-        let questions = std::mem::take(&mut self.names.questions);
+    pub(crate) fn settle(&mut self, common: &mut Common, fabric: &mut dyn Fabric) -> bool {
+        let questions = std::mem::take(&mut self.questions);
         let asked = !questions.is_empty();
         for (from, name) in questions {
-            if let Some(&(node, port)) = self.names.known.get(&name)
-                && node == self.me
+            if let Some(&(node, port)) = self.known.get(&name)
+                && node == common.nodes.me()
             {
-                let frame = Frame::new(Kind::Named, port, 0);
-                self.outbox.post(fabric, from, frame, name.as_bytes());
+                let frame = Frame::new(FrameKind::Named, port, 0);
+                common.outbox.post(fabric, from, frame, name.as_bytes());
             }
         }
         asked
     }
 
     /// Whether anybody asked for a name.
-    pub(crate) fn has_questions(&self) -> bool {
-        !self.names.questions.is_empty()
+    pub(crate) fn has_work(&self) -> bool {
+        !self.questions.is_empty()
     }
 }

@@ -1,4 +1,4 @@
-//! Frames that the fabric would not take yet, in order per node. While one waits for a node, all later
+//! Outbox: frames that the fabric would not take yet, in order per node. While one waits for a node, all later
 //! ones for it wait behind; other nodes are not held up.
 
 use std::collections::VecDeque;

@@ -28,8 +28,7 @@ use weft_fabric::{Fabric, Operation, Region, Token};
 
 use crate::counters::{Counts, Meter};
 use crate::error::{Code, Error, Result};
-use crate::source::SourcePorts;
-use crate::state::PORTS;
+use crate::ports::{PORTS, SourcePorts};
 use crate::table::Table;
 
 /// Bytes of the largest transfer.
@@ -271,32 +270,34 @@ fn check_size(size: usize) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::common::Common;
     use crate::error::lost;
-    use crate::state::Core;
     use weft_fabric::{FabricError, GUEST_OPERATION, Peer};
     use weft_fabric_local::Local;
 
     const OPERATION: Operation = Operation(GUEST_OPERATION | 7);
 
     /// A node whose input, of this id, reads by [`OPERATION`] of the fabric.
-    fn moving() -> (Local, Core, i32) {
+    fn moving() -> (Local, Common, Portals, i32) {
         let fabric = Local::group(2).into_iter().next().expect("two");
-        let mut core = Core::new(&fabric);
-        let id = core.portal_create(0, 5).expect("free");
-        core.portal_allow(id, 1, 0).expect("there is such a node");
+        let (common, mut portals) = (Common::of(&fabric), Portals::new());
+        let id = portals.create(&common, 0, 5).expect("free");
+        portals
+            .allow(&common, id, 1, 0)
+            .expect("there is such a node");
         let mut transfer = Transfer::new(Region::EMPTY, false);
         transfer.step = Step::Moving(OPERATION);
-        core.portals.ends.get(id).expect("live").transfer = Some(transfer);
-        (fabric, core, id)
+        portals.ends.get(id).expect("live").transfer = Some(transfer);
+        (fabric, common, portals, id)
     }
 
     #[test]
     fn a_transfer_that_the_fabric_moves_outlives_the_loss_of_its_node() {
-        let (mut fabric, mut core, id) = moving();
+        let (mut fabric, mut common, mut portals, id) = moving();
 
-        core.portals.lose(&mut fabric, 1, &lost(1, "it has left"));
+        portals.lose(&mut fabric, 1, &lost(1, "it has left"));
         assert_eq!(
-            core.portal_poll(&fabric, id, 0),
+            portals.poll(&common, &fabric, id, 0),
             None,
             "its memory is in use"
         );
@@ -304,25 +305,25 @@ mod tests {
         let peer = Peer(1);
         let reason = "it has left".into();
         let failed = Err(FabricError::PeerLost { peer, reason });
-        core.portals.transfer_completed(OPERATION, failed);
-        core.settle_portals(&mut fabric);
-        let ended = core.portal_poll(&fabric, id, 0).expect("it has ended");
+        portals.transfer_completed(OPERATION, failed);
+        portals.settle(&mut common, &mut fabric);
+        let ended = portals.poll(&common, &fabric, id, 0).expect("it has ended");
         assert_eq!(ended.expect_err("it was lost").code(), Code::NodeLost);
     }
 
     #[test]
     fn a_transfer_that_the_fabric_moves_is_not_abandoned() {
-        let (mut fabric, mut core, id) = moving();
+        let (mut fabric, mut common, mut portals, id) = moving();
 
-        assert!(!core.portal_abandon(&mut fabric, id));
+        assert!(!portals.abandon(&mut fabric, id));
         assert_eq!(
-            core.portal_poll(&fabric, id, 0),
+            portals.poll(&common, &fabric, id, 0),
             None,
             "its memory is in use"
         );
-        core.portals.transfer_completed(OPERATION, Ok(()));
-        core.settle_portals(&mut fabric);
-        assert_eq!(core.portal_poll(&fabric, id, 0), Some(Ok(0)));
-        assert!(core.portal_abandon(&mut fabric, id), "there is none");
+        portals.transfer_completed(OPERATION, Ok(()));
+        portals.settle(&mut common, &mut fabric);
+        assert_eq!(portals.poll(&common, &fabric, id, 0), Some(Ok(0)));
+        assert!(portals.abandon(&mut fabric, id), "there is none");
     }
 }

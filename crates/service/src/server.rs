@@ -22,7 +22,7 @@ use crate::error::{Code, Error, Result};
 use crate::memory;
 use crate::node::Node;
 use crate::portal::ANSWERS;
-use crate::state::PORTS;
+use crate::ports::PORTS;
 use crate::{mailbox, portal};
 
 /// Bytes of the longest request.
@@ -148,7 +148,7 @@ impl Server {
         let (node, port) = (request.node, request.port);
         let id = self
             .node
-            .with(|core, _| core.portal_open_answer(node, port))?;
+            .with(|core, _| core.portals().0.open_answer(node, port))?;
         Outportal::of(&self.node, id).write(value)
     }
 
@@ -173,12 +173,12 @@ pub struct Client {
     values: Inportal,
     /// The port of `values`.
     port: u8,
-    way: Mutex<Option<Way>>,
+    route: Mutex<Option<Route>>,
 }
 
 /// The ends that lead to the server as it was found.
 #[derive(Debug)]
-struct Way {
+struct Route {
     server: u32,
     requests: Outbox,
     values: Outportal,
@@ -191,7 +191,7 @@ impl Client {
     /// `NodeLost`: the server has died, the next call waits for another one. `Invalid` if the request
     /// is longer than [`MAX`].
     pub fn tell(&self, request: &[u8]) -> Result<()> {
-        self.on_way(request, |way| way.ask(Wish::Nothing, 0, request))
+        self.on_route(request, |route| route.ask(Wish::Nothing, 0, request))
     }
 
     /// Sends a request with a value; returns when the server has taken it.
@@ -199,11 +199,11 @@ impl Client {
     /// # Errors
     /// As [`Self::tell`], and `TooLong` if the server has less room.
     pub fn give(&self, request: &[u8], value: &[u8]) -> Result<usize> {
-        self.on_way(request, |way| {
-            let id = way.values.id();
-            let source = way.values.source()?;
+        self.on_route(request, |route| {
+            let id = route.values.id();
+            let source = route.values.source()?;
             self.node.portal_awrite(id, memory::lent(value))?;
-            self.ask_and_wait(id, || way.ask(Wish::Give, source, request))
+            self.ask_and_wait(id, || route.ask(Wish::Give, source, request))
         })
     }
 
@@ -212,12 +212,12 @@ impl Client {
     /// # Errors
     /// As [`Self::tell`], and `TooLong` if the server gives more than fits.
     pub fn take(&self, request: &[u8], into: &mut [u8]) -> Result<usize> {
-        self.on_way(request, |way| {
+        self.on_route(request, |route| {
             let id = self.values.id();
-            let server = i32::try_from(way.server).unwrap_or(i32::MAX);
+            let server = i32::try_from(route.server).unwrap_or(i32::MAX);
             self.node.portal_allow(id, server, i32::from(ANSWERS))?;
             self.node.portal_aread(id, memory::lent_mut(into))?;
-            self.ask_and_wait(id, || way.ask(Wish::Take, self.port, request))
+            self.ask_and_wait(id, || route.ask(Wish::Take, self.port, request))
         })
     }
 
@@ -226,7 +226,7 @@ impl Client {
         if let Err(error) = ask() {
             let abandoned = self
                 .node
-                .with(|core, fabric| core.portal_abandon(fabric, id));
+                .with(|core, fabric| core.portals().0.abandon(fabric, id));
             if !abandoned {
                 // A server may have offered before it was asked; then the value is on its way.
                 let _ = self.node.portal_wait(id);
@@ -237,7 +237,7 @@ impl Client {
     }
 
     /// Works with the ends that lead to the server; after an error they are made anew.
-    fn on_way<T>(&self, request: &[u8], work: impl FnOnce(&Way) -> Result<T>) -> Result<T> {
+    fn on_route<T>(&self, request: &[u8], work: impl FnOnce(&Route) -> Result<T>) -> Result<T> {
         if request.len() > MAX {
             return Err(Error::new(
                 Code::Invalid,
@@ -247,27 +247,27 @@ impl Client {
                 ),
             ));
         }
-        let mut kept = self.way.lock().unwrap_or_else(PoisonError::into_inner);
-        let way = match kept.take() {
-            Some(way) => way,
+        let mut kept = self.route.lock().unwrap_or_else(PoisonError::into_inner);
+        let route = match kept.take() {
+            Some(route) => route,
             None => {
                 let (node, port) = self.node.name_find(&self.name)?;
-                Way {
+                Route {
                     server: node,
                     requests: self.node.outbox(node, port)?,
                     values: self.node.outportal(node, port)?,
                 }
             }
         };
-        let result = work(&way);
+        let result = work(&route);
         if result.is_ok() {
-            *kept = Some(way);
+            *kept = Some(route);
         }
         result
     }
 }
 
-impl Way {
+impl Route {
     /// Writes a request, whose length was checked.
     fn ask(&self, wish: Wish, port: u8, text: &[u8]) -> Result<()> {
         let mut message = [0; mailbox::MAX];
@@ -319,7 +319,7 @@ impl Node {
                 name: name.to_owned(),
                 values,
                 port,
-                way: Mutex::new(None),
+                route: Mutex::new(None),
             });
         }
         Err(no_port())

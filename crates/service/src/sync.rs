@@ -7,21 +7,21 @@
 
 use weft_fabric::{Fabric, GUEST_KEY, Peer, Posted, SyncKey};
 
+use crate::common::Common;
 use crate::counters::{Counts, Meter};
 use crate::error::{Code, Error, Result, busy, wrong_end};
-use crate::state::Core;
 use crate::table::Table;
 
 /// Who signals whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum SyncKind {
     /// The many signal, the one waits.
     AllToOne,
     /// The one signals, the many wait.
     OneToAll,
 }
 
-impl Kind {
+impl SyncKind {
     /// The kind of a number as C programs write it.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Kind {
 /// What a sync is known by.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Identity {
-    kind: Kind,
+    kind: SyncKind,
     one: u32,
     /// In order.
     many: Vec<u32>,
@@ -119,20 +119,26 @@ impl Syncs {
     }
 }
 
-impl Core {
+impl Syncs {
     /// Makes the end of a sync that waits (`waits`) or that signals. `nodes` begins with the one.
-    pub(crate) fn sync_make(&mut self, nodes: &[i32], kind: Kind, waits: bool) -> Result<i32> {
+    pub(crate) fn make(
+        &mut self,
+        common: &Common,
+        nodes: &[i32],
+        kind: SyncKind,
+        waits: bool,
+    ) -> Result<i32> {
         let invalid = |what: String| Err(Error::new(Code::Invalid, what));
-        if nodes.len() < 2 || nodes.len() > self.nodes as usize {
+        if nodes.len() < 2 || nodes.len() > common.nodes.count() as usize {
             return invalid(format!(
                 "a sync has 2 to {} nodes here, {} were given",
-                self.nodes,
+                common.nodes.count(),
                 nodes.len()
             ));
         }
         let known: Vec<u32> = nodes
             .iter()
-            .map(|node| self.node(*node))
+            .map(|node| common.nodes.node(*node))
             .collect::<Result<_>>()?;
         let one = known[0];
         let mut many = known[1..].to_vec();
@@ -142,14 +148,14 @@ impl Core {
                 "a node stands twice in the list {nodes:?} of a sync"
             ));
         }
-        let am_one = one == self.me;
-        if !am_one && many.binary_search(&self.me).is_err() {
+        let am_one = one == common.nodes.me();
+        if !am_one && many.binary_search(&common.nodes.me()).is_err() {
             return invalid(format!(
                 "node {} does not stand in the list {nodes:?} of the sync that it makes",
-                self.me
+                common.nodes.me()
             ));
         }
-        let one_waits = kind == Kind::AllToOne;
+        let one_waits = kind == SyncKind::AllToOne;
         if am_one != (one_waits == waits) {
             let (who, call) = if am_one {
                 ("the one", "many")
@@ -158,7 +164,7 @@ impl Core {
             };
             return invalid(format!(
                 "node {} is {who} of this sync of kind {kind:?}: this call is for the {call}; {} instead",
-                self.me,
+                common.nodes.me(),
                 if waits {
                     "open it and signal"
                 } else {
@@ -167,14 +173,13 @@ impl Core {
             ));
         }
         let identity = Identity { kind, one, many };
-        let syncs = &mut self.syncs;
-        let counts = &mut syncs.counts;
+        let counts = &mut self.counts;
         *(if waits {
             &mut counts.creates
         } else {
             &mut counts.opens
         }) += 1;
-        if let Some((id, end)) = syncs.ends.all().find(|(_, end)| end.identity == identity) {
+        if let Some((id, end)) = self.ends.all().find(|(_, end)| end.identity == identity) {
             end.users += 1;
             return Ok(id);
         }
@@ -183,7 +188,7 @@ impl Core {
         } else {
             vec![one]
         };
-        let made = syncs.ends.insert(End {
+        let made = self.ends.insert(End {
             key: identity.key(),
             identity,
             waits,
@@ -205,16 +210,16 @@ impl Core {
     }
 
     /// Gives an end back. Signals not taken are kept for who makes the same sync again.
-    pub(crate) fn sync_end(&mut self, id: i32, waits: bool) -> Result<()> {
-        let end = self.syncs.end(id, waits)?;
+    pub(crate) fn remove(&mut self, id: i32, waits: bool) -> Result<()> {
+        let end = self.end(id, waits)?;
         if end.busy {
             return Err(busy(id));
         }
         end.users -= 1;
         if end.users == 0 {
-            self.syncs.ends.remove(id);
+            self.ends.remove(id);
         }
-        let counts = &mut self.syncs.counts;
+        let counts = &mut self.counts;
         *(if waits {
             &mut counts.unlinks
         } else {
@@ -224,25 +229,29 @@ impl Core {
     }
 
     /// Begins to signal.
-    pub(crate) fn sync_begin_signal(&mut self, fabric: &mut dyn Fabric, id: i32) -> Result<()> {
-        let end = self.syncs.end(id, false)?;
+    pub(crate) fn begin_signal(
+        &mut self,
+        common: &mut Common,
+        fabric: &mut dyn Fabric,
+        id: i32,
+    ) -> Result<()> {
+        let end = self.end(id, false)?;
         if end.busy {
             return Err(busy(id));
         }
         end.busy = true;
         let Identity { kind, one, many } = &end.identity;
         end.unsent = match kind {
-            Kind::AllToOne => vec![*one],
-            Kind::OneToAll => many.iter().rev().copied().collect(),
+            SyncKind::AllToOne => vec![*one],
+            SyncKind::OneToAll => many.iter().rev().copied().collect(),
         };
-        self.advance_sync(fabric, id);
+        self.advance(common, fabric, id);
         Ok(())
     }
 
     /// Sends what goes of a signal. True if something went.
-    fn advance_sync(&mut self, fabric: &mut dyn Fabric, id: i32) -> bool {
-        let Self { syncs, outbox, .. } = self;
-        let Ok(end) = syncs.ends.get(id) else {
+    fn advance(&mut self, common: &mut Common, fabric: &mut dyn Fabric, id: i32) -> bool {
+        let Ok(end) = self.ends.get(id) else {
             return false;
         };
         let mut moved = false;
@@ -250,7 +259,7 @@ impl Core {
         let mut blocked = Vec::new();
         while let Some(node) = end.unsent.pop() {
             // Not before what was sent to it earlier.
-            let posted = if outbox.is_clear(node) {
+            let posted = if common.outbox.is_clear(node) {
                 fabric.signal(Peer(node), end.key)
             } else {
                 Ok(Posted::Retry)
@@ -270,32 +279,33 @@ impl Core {
         if !blocked.is_empty() {
             blocked.reverse();
             end.unsent = blocked;
-            syncs.stalled.push(id);
+            self.stalled.push(id);
         }
         for node in reached {
-            self.is_back(node);
+            common.nodes.is_back(node);
         }
         moved
     }
 
     /// Tries again to signal.
-    pub(crate) fn settle_syncs(&mut self, fabric: &mut dyn Fabric) -> bool {
+    pub(crate) fn settle(&mut self, common: &mut Common, fabric: &mut dyn Fabric) -> bool {
         let mut moved = false;
-        for id in std::mem::take(&mut self.syncs.stalled) {
-            moved |= self.advance_sync(fabric, id);
+        for id in std::mem::take(&mut self.stalled) {
+            moved |= self.advance(common, fabric, id);
         }
         moved
     }
 
     /// Whether a signal under way has reached everybody. A node that is lost does not keep the others
     /// from being signalled; it is the error.
-    pub(crate) fn sync_poll_signal(
+    pub(crate) fn poll_signal(
         &mut self,
+        common: &Common,
         fabric: &dyn Fabric,
         id: i32,
         start: u64,
     ) -> Option<Result<()>> {
-        let end = match self.syncs.end(id, false) {
+        let end = match self.end(id, false) {
             Ok(end) => end,
             Err(error) => return Some(Err(error)),
         };
@@ -303,15 +313,15 @@ impl Core {
             return None;
         }
         end.busy = false;
-        end.meter.latency += self.clock.read(fabric).saturating_sub(start);
+        end.meter.latency += common.clock.read(fabric).saturating_sub(start);
         let result = end.error.take().map_or(Ok(()), Err);
-        self.syncs.counts.writes += 1;
+        self.counts.writes += 1;
         Some(result)
     }
 
     /// Begins to wait.
-    pub(crate) fn sync_begin_wait(&mut self, id: i32) -> Result<()> {
-        let end = self.syncs.end(id, true)?;
+    pub(crate) fn begin_wait(&mut self, id: i32) -> Result<()> {
+        let end = self.end(id, true)?;
         if end.busy {
             return Err(busy(id));
         }
@@ -321,13 +331,14 @@ impl Core {
 
     /// Whether each of the others has signalled. What has been taken when a node is lost is kept for
     /// the next wait.
-    pub(crate) fn sync_poll_wait(
+    pub(crate) fn poll_wait(
         &mut self,
+        common: &Common,
         fabric: &mut dyn Fabric,
         id: i32,
         start: u64,
     ) -> Option<Result<()>> {
-        let end = match self.syncs.end(id, true) {
+        let end = match self.end(id, true) {
             Ok(end) => end,
             Err(error) => return Some(Err(error)),
         };
@@ -337,40 +348,40 @@ impl Core {
         let result = if end.missing.is_empty() {
             let Identity { kind, one, many } = &end.identity;
             match kind {
-                Kind::AllToOne => end.missing.extend(many),
-                Kind::OneToAll => end.missing.push(*one),
+                SyncKind::AllToOne => end.missing.extend(many),
+                SyncKind::OneToAll => end.missing.push(*one),
             }
             Ok(())
-        } else if self.gone.is_empty() {
+        } else if !common.nodes.any_gone() {
             return None;
         } else {
             let missing = end.missing.clone();
             let lost = missing
                 .into_iter()
-                .find_map(|node| self.check_there(node).err())?;
+                .find_map(|node| common.nodes.check_there(node).err())?;
             Err(lost)
         };
-        let now = self.clock.read(fabric);
-        let end = self.syncs.end(id, true).ok()?;
+        let now = common.clock.read(fabric);
+        let end = self.end(id, true).ok()?;
         end.busy = false;
         end.meter.latency += now.saturating_sub(start);
-        self.syncs.counts.reads += u64::from(result.is_ok());
+        self.counts.reads += u64::from(result.is_ok());
         Some(result)
     }
 
     /// What was counted of an id and of all.
-    pub(crate) fn sync_counters(&mut self, id: i32) -> Result<(Meter, Counts)> {
-        let end = self.syncs.ends.get(id)?;
+    pub(crate) fn counters(&mut self, id: i32) -> Result<(Meter, Counts)> {
+        let end = self.ends.get(id)?;
         if end.busy {
             return Err(busy(id));
         }
         let meter = end.meter;
-        Ok((meter, self.syncs.counts))
+        Ok((meter, self.counts))
     }
 
     /// The call on an end is being unwound.
-    pub(crate) fn sync_abandon(&mut self, id: i32) {
-        if let Ok(end) = self.syncs.ends.get(id) {
+    pub(crate) fn abandon(&mut self, id: i32) {
+        if let Ok(end) = self.ends.get(id) {
             end.busy = false;
             end.unsent.clear();
         }
@@ -389,11 +400,11 @@ mod tests {
             many: many.to_vec(),
         };
         let keys = [
-            identity(Kind::AllToOne, 0, &[1, 2]),
-            identity(Kind::OneToAll, 0, &[1, 2]),
-            identity(Kind::AllToOne, 1, &[0, 2]),
-            identity(Kind::AllToOne, 0, &[1, 2, 3]),
-            identity(Kind::AllToOne, 0, &[1, 258]),
+            identity(SyncKind::AllToOne, 0, &[1, 2]),
+            identity(SyncKind::OneToAll, 0, &[1, 2]),
+            identity(SyncKind::AllToOne, 1, &[0, 2]),
+            identity(SyncKind::AllToOne, 0, &[1, 2, 3]),
+            identity(SyncKind::AllToOne, 0, &[1, 258]),
         ]
         .map(|identity| identity.key().0);
         for (place, key) in keys.iter().enumerate() {

@@ -17,9 +17,9 @@ pub struct Arguments {
     json: bool,
 }
 
-/// One line.
+/// One finding: a line of the output.
 #[derive(Serialize)]
-struct Line {
+struct Finding {
     /// What it is about.
     name: &'static str,
     /// "on", "off", or "limit" for what is neither.
@@ -31,7 +31,7 @@ struct Line {
     consequence: String,
 }
 
-impl Line {
+impl Finding {
     fn limit(name: &'static str, found: impl Into<String>) -> Self {
         Self {
             name,
@@ -85,22 +85,22 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn look() -> Vec<Line> {
+fn look() -> Vec<Finding> {
     let memory = MemoryFile::probe();
     let mut lines = vec![
-        Line::probe(
+        Finding::probe(
             "fabric shm",
             &memory,
             "between processes of this host, by an unnamed memory file; /dev/shm is not used",
             "no job of more than one rank can run here",
         ),
-        Line::probe(
+        Finding::probe(
             "fabric local",
             &Availability::Available,
             "between threads of one process",
             "",
         ),
-        Line::probe(
+        Finding::probe(
             "fabric sim",
             &Availability::Available,
             "simulated ranks, for tests",
@@ -108,37 +108,37 @@ fn look() -> Vec<Line> {
         ),
     ];
     let (tcp, reached) = tcp();
-    lines.push(Line::probe(
+    lines.push(Finding::probe(
         "fabric tcp",
         &tcp,
         &reached,
         "all ranks run on this host",
     ));
-    lines.push(Line::probe(
+    lines.push(Finding::probe(
         "fabric net",
         &Availability::not("not part of this build"),
         "",
         "all ranks run on this host",
     ));
-    lines.push(Line::probe(
+    lines.push(Finding::probe(
         "cross-memory attach",
         &proof::between_siblings(),
         "one process has read a secret from another: large messages take one copy",
         "large messages go through shared memory, in two copies",
     ));
-    lines.push(Line::probe(
+    lines.push(Finding::probe(
         "fence on other cores",
         &membarrier::register_all(),
         "membarrier works: a sender needs no fence of its own",
         "every message costs one fence more",
     ));
-    lines.push(Line::probe(
+    lines.push(Finding::probe(
         "process handles",
         &ProcessHandle::probe(),
         "pidfd works: only the processes meant are ever ended",
         "mpiexec cannot end jobs safely",
     ));
-    lines.push(Line::probe(
+    lines.push(Finding::probe(
         "end of whole jobs",
         &proc_shows_us(),
         "/proc shows our processes: whatever a rank has started ends with the job",
@@ -182,7 +182,7 @@ fn proc_shows_us() -> Availability {
     }
 }
 
-fn cores_line() -> Line {
+fn cores_line() -> Finding {
     let found = cores::find();
     let quota = match found.quota {
         Some(quota) => format!("the control group grants the time of {quota:.2}"),
@@ -195,16 +195,16 @@ fn cores_line() -> Line {
         found.allowed.len()
     };
     let available = found.available();
-    Line {
+    Finding {
         consequence: format!(
             "ranks spin while at most {available} are awake, and sleep beyond that"
         ),
-        ..Line::limit("cores", format!("{allowed} may be used; {quota}"))
+        ..Finding::limit("cores", format!("{allowed} may be used; {quota}"))
     }
 }
 
 /// What may end a job early.
-fn limits() -> Vec<Line> {
+fn limits() -> Vec<Finding> {
     let mut lines = Vec::new();
     let text = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     for (row, name) in [
@@ -222,7 +222,7 @@ fn limits() -> Vec<Line> {
             ""
         };
         if let [soft, hard, ..] = fields[..] {
-            lines.push(Line::limit(
+            lines.push(Finding::limit(
                 name,
                 format!("{soft}{unit}, could be raised to {hard}"),
             ));
@@ -238,12 +238,12 @@ fn limits() -> Vec<Line> {
                 Ok(bytes) if bytes < 1 << 60 => format!("{} MiB", bytes >> 20),
                 _ => "no limit by the control group".into(),
             };
-            lines.push(Line::limit("memory", found));
+            lines.push(Finding::limit("memory", found));
             break;
         }
     }
     if let Ok(scope) = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope") {
-        lines.push(Line::limit(
+        lines.push(Finding::limit(
             "ptrace scope",
             format!("{} (Yama)", scope.trim()),
         ));

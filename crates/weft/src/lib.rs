@@ -1,4 +1,4 @@
-//! The face of Weft: the library and the command.
+//! Library of Weft for Rust programs; the command of the same name stands beside it.
 //!
 //! A program joins its job by [`init`] and talks to the other nodes by [`mailbox`], [`portal`] and
 //! [`sync`]; [`name`] tells who is where. `weft run -n 17 ./program` starts it as 17 nodes; started

@@ -1,5 +1,5 @@
-//! Whether one rank can read another's memory here: tried with two processes, since what the system
-//! permits towards a child or towards oneself says little about two siblings.
+//! Proof that one rank can read another's memory here, or that it cannot: tried with two processes, since
+//! what the system permits towards a child or towards oneself says little about two siblings.
 //!
 //! ```text
 //!   weft info ──▶ one: keeps a secret, says where ──▶ other: reads it there

@@ -1,4 +1,4 @@
-//! What kinds of processes a job has, and on which host each is.
+//! Targets of kills: the kinds of processes that a job has, and the host of each.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::network::Network;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// The process that the user sees: our `mpiexec`, or that of MPICH.
-    Front,
+    Frontend,
     /// The supervisor, as the head of agents.
     Head,
     /// The ssh that carries an agent, by its destination.
@@ -45,12 +45,12 @@ pub struct Found {
     pub member: Member,
 }
 
-/// These kinds on each host where they are: front and head on the first one only.
+/// These kinds on each host where they are: frontend and head on the first one only.
 pub fn on_hosts(kinds: &[Kind], hosts: usize) -> Vec<Target> {
     let mut targets = Vec::new();
     for &kind in kinds {
         let on = match kind {
-            Kind::Front | Kind::Head => 0..1,
+            Kind::Frontend | Kind::Head => 0..1,
             _ => 0..hosts,
         };
         targets.extend(on.map(|host| Target { kind, host }));
@@ -93,8 +93,8 @@ pub fn members(running: &Running, network: &Network) -> Vec<Found> {
             let line = &lines[at];
             line.first().is_some_and(|word| word.ends_with("/weft")) && line.len() > 1
         };
-        let kind = if member.id == running.front() {
-            Kind::Front
+        let kind = if member.id == running.frontend() {
+            Kind::Frontend
         } else if launcher(at) {
             let depth = if !same(at) {
                 0

@@ -128,13 +128,13 @@ fn scope(group: &str, function: &Function) -> String {
         let single = declaration.stars == 1 && !declaration.array;
         match parameter.kind.as_str() {
             "COMMUNICATOR" if declaration.by_value() => return format!("Scope::Comm({name})"),
-            "COMMUNICATOR" if single && parameter.way == "inout" => {
+            "COMMUNICATOR" if single && parameter.direction == "inout" => {
                 return format!("Scope::CommAt({name})");
             }
             "WINDOW" if declaration.by_value() => return format!("Scope::Win({name})"),
             "FILE" if declaration.by_value() => return format!("Scope::File({name})"),
             "SESSION" if declaration.by_value() => return format!("Scope::Session({name})"),
-            "REQUEST" if single && parameter.way == "inout" => {
+            "REQUEST" if single && parameter.direction == "inout" => {
                 return format!("Scope::RequestAt({name})");
             }
             _ => {}

@@ -134,7 +134,7 @@ fn value(
         };
     }
     if base == "char" && declaration.stars + usize::from(declaration.array) == 1 {
-        return if parameter.way == "in" {
+        return if parameter.direction == "in" {
             format!("take_text(c, {place}, {word})")
         } else {
             format!("take_area(c, {place})")
@@ -153,7 +153,7 @@ fn value(
             "MPI_T_source_order",
         ]
         .contains(&base);
-    match (declaration.array, parameter.way.as_str()) {
+    match (declaration.array, parameter.direction.as_str()) {
         (true, "in") if base == "int" => format!("take_ints(c, {place}, {word})"),
         (true, "in" | "inout") if is_handle => {
             format!("take_handles(c, {place}, {word}, {})", family(kind))
@@ -176,7 +176,7 @@ fn value(
 fn longest(function: &Function) -> &'static str {
     let slow = function.parameters.iter().any(|parameter| {
         let list = parameter.widest().is_some_and(|one| one.array);
-        list && (parameter.kind == "REQUEST" || parameter.way != "in")
+        list && (parameter.kind == "REQUEST" || parameter.direction != "in")
     });
     if slow { "1 << 26" } else { "INT_MAX" }
 }
@@ -223,14 +223,14 @@ fn ordinary(function: &Function, parameter: &Parameter, declaration: &Declaratio
         "DATATYPE" if call.starts_with("MPI_Type_get_") && !declaration.array => "vector",
         // Small, so that the largest `int` count of it is copied soon.
         "DATATYPE" => "MPI_INT8_T",
-        "GROUP" if parameter.way == "inout" => "fresh_group()",
+        "GROUP" if parameter.direction == "inout" => "fresh_group()",
         "GROUP" => "group",
-        "OPERATION" if parameter.way == "inout" => "fresh_operation()",
+        "OPERATION" if parameter.direction == "inout" => "fresh_operation()",
         "OPERATION" => "MPI_SUM",
-        "INFO" if parameter.way == "inout" => "fresh_info()",
+        "INFO" if parameter.direction == "inout" => "fresh_info()",
         "INFO" if call.starts_with("MPI_Info_") => "info",
         "INFO" => "MPI_INFO_NULL",
-        "ERRHANDLER" if parameter.way == "inout" => "fresh_errhandler()",
+        "ERRHANDLER" if parameter.direction == "inout" => "fresh_errhandler()",
         "ERRHANDLER" => "MPI_ERRORS_RETURN",
         "REQUEST" if call == "MPI_Grequest_complete" => "fresh_generalised()",
         "REQUEST" if declaration.array => "MPI_REQUEST_NULL",
@@ -239,10 +239,12 @@ fn ordinary(function: &Function, parameter: &Parameter, declaration: &Declaratio
         }
         "REQUEST" => "fresh_request()",
         "MESSAGE" => "MPI_MESSAGE_NO_PROC",
-        "SESSION" if parameter.way == "inout" => "fresh_session()",
+        "SESSION" if parameter.direction == "inout" => "fresh_session()",
         "SESSION" => "session",
-        "KEYVAL" if name.starts_with("type") && parameter.way == "inout" => "fresh_type_key()",
-        "KEYVAL" if parameter.way == "inout" => "fresh_comm_key()",
+        "KEYVAL" if name.starts_with("type") && parameter.direction == "inout" => {
+            "fresh_type_key()"
+        }
+        "KEYVAL" if parameter.direction == "inout" => "fresh_comm_key()",
         "KEYVAL" if name.starts_with("type") => "type_key",
         "KEYVAL" => "comm_key",
         "ERROR_CLASS" => "added_class",
@@ -263,7 +265,7 @@ fn ordinary(function: &Function, parameter: &Parameter, declaration: &Declaratio
         "STRING" => "\"key\"",
         "LOGICAL" if declaration.array => "1",
         "LOGICAL" => "0",
-        "DIMENSION" if parameter.way == "inout" => "0",
+        "DIMENSION" if parameter.direction == "inout" => "0",
         "DEGREE" | "WEIGHT" | "PROCESS_GRID_SIZE" | "DIMENSION" | "NUM_DIMS" => "1",
         _ if kind.starts_with("ARRAY_LENGTH") || kind.starts_with("COMM_SIZE") => "1",
         _ if kind.contains("NUM_BYTES") || kind.ends_with("PACK_SIZE") => "4096",
@@ -285,7 +287,7 @@ fn ordinary(function: &Function, parameter: &Parameter, declaration: &Declaratio
 
 fn communicator(call: &str, parameter: &Parameter) -> &'static str {
     let of = |part: &str| call.contains(part);
-    if parameter.way == "inout" {
+    if parameter.direction == "inout" {
         "fresh_communicator()"
     } else if of("eighbor") {
         if of("MPI_Graph") {

@@ -296,7 +296,7 @@ fn rule(
             },
         );
     }
-    if parameter.kind == "STATUS" && parameter.way != "in" {
+    if parameter.kind == "STATUS" && parameter.direction != "in" {
         return Ok(if declaration.array {
             let length = parameter.length.as_deref().unwrap_or("0");
             checked(format!("StatusesOut::new({name}, {length})"))
@@ -304,7 +304,7 @@ fn rule(
             checked(format!("StatusOut::new({name})"))
         });
     }
-    if parameter.kind == "STRING" && parameter.way == "in" {
+    if parameter.kind == "STRING" && parameter.direction == "in" {
         return Ok(by("text"));
     }
     if declaration.array && declaration.stars == 0 {
@@ -313,7 +313,7 @@ fn rule(
         let length = length.split('*').next().unwrap_or_default();
         return Ok(
             match (
-                parameter.way.as_str(),
+                parameter.direction.as_str(),
                 element_poly && parameter.kind != "DATATYPE",
             ) {
                 ("in", true) if length.is_empty() => by("counts"),
@@ -329,25 +329,27 @@ fn rule(
     if declaration.stars != 1 || declaration.array || parameter.kind == "ARGUMENT_COUNT" {
         return Ok(plain());
     }
-    Ok(match (declaration.base.as_str(), parameter.way.as_str()) {
-        ("char", _) if parameter.check.as_deref() == Some("optional") => plain(),
-        ("char", "in") => by("text"),
-        ("char", _) => by("text_out"),
-        // What an attribute points to: the address itself on the way in, where to store it on the way out.
-        ("void", _) => plain(),
-        ("MPI_Status", "in") => by("status"),
-        (_, "in") if declaration.constant => by("reference"),
-        (_, "out") if parameter.is_poly() => by("count_out"),
-        (_, "out") if parameter.only_large() => by("count_out"),
-        (_, "out") => by("out"),
-        (_, "inout" | "in") => by("in_out"),
-        _ => bail!(
-            "{}: no rule for `{}` of kind {}; add one to xtask/src/codegen/forms.rs",
-            function.name,
-            declaration.in_c(),
-            parameter.kind
-        ),
-    })
+    Ok(
+        match (declaration.base.as_str(), parameter.direction.as_str()) {
+            ("char", _) if parameter.check.as_deref() == Some("optional") => plain(),
+            ("char", "in") => by("text"),
+            ("char", _) => by("text_out"),
+            // What an attribute points to: the address itself on the way in, where to store it on the way out.
+            ("void", _) => plain(),
+            ("MPI_Status", "in") => by("status"),
+            (_, "in") if declaration.constant => by("reference"),
+            (_, "out") if parameter.is_poly() => by("count_out"),
+            (_, "out") if parameter.only_large() => by("count_out"),
+            (_, "out") => by("out"),
+            (_, "inout" | "in") => by("in_out"),
+            _ => bail!(
+                "{}: no rule for `{}` of kind {}; add one to xtask/src/codegen/forms.rs",
+                function.name,
+                declaration.in_c(),
+                parameter.kind
+            ),
+        },
+    )
 }
 
 /// Whether an array of the function is as long as this parameter says.

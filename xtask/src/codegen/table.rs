@@ -54,7 +54,7 @@ pub struct Parameter {
     large: Option<String>,
     only: Option<String>,
     pub kind: String,
-    pub way: String,
+    pub direction: String,
     pub length: Option<String>,
     pub check: Option<String>,
 }
@@ -200,8 +200,8 @@ impl Function {
         ensure!(self.name.starts_with("MPI_"), "names begin with MPI_");
         for parameter in &self.parameters {
             ensure!(
-                ["in", "out", "inout"].contains(&parameter.way.as_str()),
-                "`way` is in, out or inout"
+                ["in", "out", "inout"].contains(&parameter.direction.as_str()),
+                "`direction` is in, out or inout"
             );
             for form in self.forms() {
                 if let Some(text) = parameter.text(form).filter(|text| *text != "...") {
@@ -289,13 +289,13 @@ impl Function {
 
 impl Parameter {
     /// A parameter that both forms have alike.
-    pub fn new(c: &str, kind: &str, way: &str) -> Self {
+    pub fn new(c: &str, kind: &str, direction: &str) -> Self {
         Self {
             c: c.to_owned(),
             large: None,
             only: None,
             kind: kind.to_owned(),
-            way: way.to_owned(),
+            direction: direction.to_owned(),
             length: None,
             check: None,
         }

@@ -13,7 +13,7 @@ use crate::{c, handle};
 
 /// Values of Fortran's logicals as a Fortran layer has told them, and the bytes of one.
 static BOOLEANS: Mutex<Option<(c_int, u64, u64)>> = Mutex::new(None);
-/// What a Fortran layer has told about its types.
+/// Facts that a Fortran layer has told about its types.
 static FORTRAN: Mutex<Option<Info>> = Mutex::new(None);
 
 pub fn abi_get_version(mut abi_major: Out<c_int>, mut abi_minor: Out<c_int>) -> Checked<()> {

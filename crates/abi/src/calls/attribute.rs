@@ -26,7 +26,7 @@ pub(crate) enum Holder {
     Datatype(c::Datatype),
 }
 
-/// What a key is for.
+/// Kind of object that a key is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Subject {
     Comm,
@@ -127,7 +127,7 @@ fn free(subject: Subject, name: &'static str, mut key: InOut<c_int>) -> Checked<
     Ok(())
 }
 
-/// What a function of the program has returned.
+/// Outcome of a function of the program, from the code that it returned.
 fn answer(code: c_int, what: &str) -> Checked<()> {
     if code == k::MPI_SUCCESS {
         return Ok(());
@@ -278,7 +278,7 @@ pub(crate) fn delete_all(holder: Holder, extras: &Extras) -> Checked<()> {
     Ok(())
 }
 
-/// Where the integer of a predefined key stands; `None` for other keys.
+/// Address of the integer of a predefined key; `None` for other keys.
 fn predefined(key: c_int) -> Option<*const c_int> {
     static TAG_UB: c_int = check::TAG_MAX;
     static ANY: c_int = k::MPI_ANY_SOURCE;

@@ -17,7 +17,7 @@ use crate::generated::constants as k;
 use crate::handle::request::pack;
 use crate::state::{self, SessionObject};
 
-/// What a buffer is attached to.
+/// The object that a buffer is attached to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
     Process,

@@ -79,7 +79,7 @@ pub fn bcast(buffer: BufferArgument, root: Root, comm: CommRef) -> Checked<Sched
     )?)
 }
 
-/// What a call looks at on this process only if it is significant here.
+/// An argument that is looked at only where it is significant: `look` if `here`.
 fn significant<T>(here: bool, look: impl FnOnce() -> Checked<T>) -> Checked<Option<T>> {
     if here { look().map(Some) } else { Ok(None) }
 }
@@ -90,7 +90,7 @@ fn contribution(send: &BufferArgument) -> Checked<Option<Buffer>> {
 }
 
 /// Whether this process is of the group that the root talks to.
-fn is_asked(root: Root) -> bool {
+fn is_across_from_root(root: Root) -> bool {
     matches!(root, Root::Rank(_))
 }
 
@@ -98,7 +98,7 @@ fn is_asked(root: Root) -> bool {
 type Rooted<A, B> = fn(&Members, Option<&A>, Option<&B>, usize) -> weft_mpi::Result<Schedule>;
 
 /// Gather and its form with counts: `blocks` makes the blocks at the root.
-fn collect(
+fn gather_blocks(
     name: &'static str,
     within: Rooted<Buffer, Blocks>,
     send: &BufferArgument,
@@ -107,7 +107,7 @@ fn collect(
     comm: CommRef,
 ) -> Checked<Schedule> {
     if let Some(sides) = Sides::of(comm) {
-        let out = significant(is_asked(root), || send.buffer())?;
+        let out = significant(is_across_from_root(root), || send.buffer())?;
         let into = significant(root == Root::Here, || blocks(sides.remote))?;
         return Ok(inter::gather(
             name,
@@ -131,7 +131,7 @@ pub fn gather(
     comm: CommRef,
 ) -> Checked<Schedule> {
     let blocks = |ranks| receive.blocks(ranks);
-    collect("MPI_Gather", coll::gather, &send, blocks, root, comm)
+    gather_blocks("MPI_Gather", coll::gather, &send, blocks, root, comm)
 }
 
 /// `MPI_Gatherv`.
@@ -142,11 +142,11 @@ pub fn gatherv(
     comm: CommRef,
 ) -> Checked<Schedule> {
     let blocks = |ranks| receive.blocks(ranks);
-    collect("MPI_Gatherv", coll::gatherv, &send, blocks, root, comm)
+    gather_blocks("MPI_Gatherv", coll::gatherv, &send, blocks, root, comm)
 }
 
 /// Scatter and its form with counts: `blocks` makes the blocks at the root.
-fn deal(
+fn scatter_blocks(
     name: &'static str,
     within: Rooted<Blocks, Buffer>,
     blocks: impl FnOnce(usize) -> Checked<Blocks>,
@@ -155,7 +155,7 @@ fn deal(
     comm: CommRef,
 ) -> Checked<Schedule> {
     if let Some(sides) = Sides::of(comm) {
-        let into = significant(is_asked(root), || receive.buffer())?;
+        let into = significant(is_across_from_root(root), || receive.buffer())?;
         let out = significant(root == Root::Here, || blocks(sides.remote))?;
         return Ok(inter::scatter(
             name,
@@ -179,7 +179,7 @@ pub fn scatter(
     comm: CommRef,
 ) -> Checked<Schedule> {
     let blocks = |ranks| send.blocks(ranks);
-    deal("MPI_Scatter", coll::scatter, blocks, &receive, root, comm)
+    scatter_blocks("MPI_Scatter", coll::scatter, blocks, &receive, root, comm)
 }
 
 /// `MPI_Scatterv`.
@@ -190,7 +190,7 @@ pub fn scatterv(
     comm: CommRef,
 ) -> Checked<Schedule> {
     let blocks = |ranks| send.blocks(ranks);
-    deal("MPI_Scatterv", coll::scatterv, blocks, &receive, root, comm)
+    scatter_blocks("MPI_Scatterv", coll::scatterv, blocks, &receive, root, comm)
 }
 
 /// `MPI_Allgather`.
@@ -257,7 +257,7 @@ pub fn alltoall(send: BufferArgument, receive: BufferArgument, comm: CommRef) ->
 }
 
 /// The forms of alltoall with blocks of any size.
-fn exchange(
+fn alltoall_blocks(
     name: &'static str,
     in_place: bool,
     out: impl FnOnce(usize) -> Checked<Blocks>,
@@ -285,7 +285,7 @@ pub fn alltoallv(
     comm: CommRef,
 ) -> Checked<Schedule> {
     let (out, into) = (|ranks| send.blocks(ranks), |ranks| receive.blocks(ranks));
-    exchange("MPI_Alltoallv", send.is_in_place(), out, into, comm)
+    alltoall_blocks("MPI_Alltoallv", send.is_in_place(), out, into, comm)
 }
 
 /// `MPI_Alltoallw`.
@@ -295,5 +295,5 @@ pub fn alltoallw(
     comm: CommRef,
 ) -> Checked<Schedule> {
     let (out, into) = (|ranks| send.blocks(ranks), |ranks| receive.blocks(ranks));
-    exchange("MPI_Alltoallw", send.is_in_place(), out, into, comm)
+    alltoall_blocks("MPI_Alltoallw", send.is_in_place(), out, into, comm)
 }

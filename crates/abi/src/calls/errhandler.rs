@@ -133,7 +133,7 @@ impl Added {
     }
 }
 
-/// Where the largest code in use stands (`MPI_LASTUSEDCODE`): programs keep the address.
+/// Address of the largest code in use (`MPI_LASTUSEDCODE`): programs keep it.
 pub(crate) fn last_used_code() -> *const c_int {
     static LAST: AtomicI32 = AtomicI32::new(k::MPI_ERR_LASTCODE);
     let added = Added::open();

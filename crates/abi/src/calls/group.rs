@@ -48,7 +48,7 @@ pub fn group_from_session_pset(
 pub(crate) fn session_members(pset_name: &CStr) -> Checked<Arc<Group>> {
     let comm = match pset_name.to_bytes() {
         b"mpi://WORLD" => state::world(),
-        b"mpi://SELF" => state::itself(),
+        b"mpi://SELF" => state::comm_self(),
         _ => None,
     };
     comm.map(|comm| Arc::clone(comm.group())).ok_or_else(|| {

@@ -71,7 +71,7 @@ pub fn is_thread_main(mut flag: Out<c_int>) -> Checked<()> {
 /// ends on them.
 pub fn finalize() -> Checked<()> {
     for (comm, handle) in [
-        (state::itself(), k::MPI_COMM_SELF),
+        (state::comm_self(), k::MPI_COMM_SELF),
         (state::world(), k::MPI_COMM_WORLD),
     ] {
         if let Some(comm) = comm {

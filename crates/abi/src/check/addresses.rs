@@ -64,7 +64,7 @@ fn bad_buffer(address: *mut c_void, name: &'static str) -> Fault {
     )
 }
 
-/// Where a result goes.
+/// The address of a result (OUT parameter).
 ///
 /// # Safety
 /// As the head of the module says.
@@ -78,7 +78,7 @@ pub unsafe fn out<T>(address: *mut T, name: &'static str) -> Checked<Out<T>> {
     Ok(unsafe { Out::new(address) })
 }
 
-/// A variable that is read and written.
+/// The address of a variable that is read and written (INOUT parameter).
 ///
 /// # Safety
 /// As the head of the module says.
@@ -135,7 +135,7 @@ impl CountAddress for *mut isize {
     }
 }
 
-/// Where a count goes.
+/// The address of a count that is a result.
 ///
 /// # Safety
 /// As the head of the module says.
@@ -257,7 +257,7 @@ pub unsafe fn text<'a>(address: *const c_char, name: &'static str) -> Checked<&'
     Ok(unsafe { CStr::from_ptr(address) })
 }
 
-/// Where a text goes.
+/// The address of room for a text.
 ///
 /// # Safety
 /// As the head of the module says.

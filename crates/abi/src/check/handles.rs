@@ -17,7 +17,7 @@ use crate::{c, handle};
 pub fn find_communicator(handle: c::Comm) -> Option<&'static Arc<Comm>> {
     match handle {
         k::MPI_COMM_WORLD => state::world(),
-        k::MPI_COMM_SELF => state::itself(),
+        k::MPI_COMM_SELF => state::comm_self(),
         other => handle::find(other.0),
     }
 }

@@ -27,7 +27,7 @@ const HIGH_BITS: u32 = u32::BITS - INDEX_BITS;
 const HIGH_SHIFT: u32 = 32;
 const _: () = assert!(INDEX_BITS + RequestId::GENERATION_BITS == 29);
 
-/// What a handle of a request says.
+/// Meaning of a handle of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Named {
     /// `MPI_REQUEST_NULL`.
@@ -56,7 +56,7 @@ const fn handle(id: RequestId, persistent: bool) -> c::Request {
     c::Request(high | MARK | persistent | (id.generation() as usize) << INDEX_BITS | index)
 }
 
-/// What a handle says.
+/// The meaning of a handle.
 #[inline]
 pub const fn unpack(handle: c::Request) -> Named {
     let word = handle.0;

@@ -60,7 +60,7 @@ pub fn handle_of_comm(comm: &Comm) -> c::Comm {
         .unwrap_or(k::MPI_COMM_NULL)
 }
 
-/// What is known of the handle of a datatype.
+/// Handle of a datatype, and whether it was freed.
 struct Known {
     handle: c::Datatype,
     /// Operations under way that tell it to a function of the program.

@@ -2,7 +2,7 @@
 
 use super::scaling::{collectives_ranks, collectives_small, growth, matching_depth};
 use super::sources::bare_copy;
-use super::{budget, over_tcp, per_implementation, powers, raw_stream, sealed, timed};
+use super::{budget, encrypted, over_tcp, per_implementation, powers, raw_stream, timed};
 use crate::device::Device;
 use crate::experiment::{
     Budget, Convert, Effort, Experiment, JobKey, Origin, Participants, Plan, Repeat, SeriesPlan,
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Messages in one window of the bandwidth test.
 const WINDOW: usize = 64;
 
-/// What all of them share; each changes what differs.
+/// An experiment with the fields that all of them share.
 fn base(
     id: &'static str,
     title: &'static str,
@@ -188,7 +188,7 @@ fn bandwidth(participants: &Participants, effort: Effort) -> Plan {
     };
     let mut series = per_implementation(participants, "", "", cells);
     series.extend(over_tcp(participants, "TCP", cells));
-    series.extend(sealed(participants, cells));
+    series.extend(encrypted(participants, cells));
     series.extend(raw_stream(
         participants,
         &format!("window window={WINDOW}"),

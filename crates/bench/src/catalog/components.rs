@@ -38,7 +38,7 @@ struct Contender {
     stem: &'static str,
     /// Name in the legend.
     name: &'static str,
-    /// What its program is asked for.
+    /// Verb of the request to its program.
     verb: &'static str,
     /// What varies beside x and the library.
     variant: &'static str,
@@ -57,7 +57,7 @@ const fn contender(stem: &'static str, name: &'static str, verb: &'static str) -
 struct Scheduler {
     stem: &'static str,
     name: &'static str,
-    /// What its program is asked for in the two experiments.
+    /// Verbs of the requests to its program in the two experiments.
     yields: &'static str,
     signals: &'static str,
     /// The most threads with `--quick`, and else.
@@ -65,7 +65,7 @@ struct Scheduler {
     full: usize,
 }
 
-/// What all of them share; each changes what differs.
+/// An experiment with the fields that all of them share.
 fn base() -> Experiment {
     Experiment {
         id: "hash-insert",

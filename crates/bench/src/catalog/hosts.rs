@@ -8,14 +8,14 @@ use crate::experiment::{
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
 
-/// What is compared with: the same strangers at a port of their own, or none.
+/// The two controls: the same intruders at a port of their own, or none.
 pub(crate) const ELSEWHERE: &str = "against the same strangers elsewhere";
 pub(crate) const NOBODY: &str = "against no strangers";
 /// The panel of small messages, and that of large ones.
 pub(crate) const SMALL: &str = "8 B back and forth";
 pub(crate) const LARGE: &str = "windows of 8 × 1 MiB one way";
 
-/// What Hydra's own time is taken off.
+/// The variant less Hydra's own time.
 pub(crate) const OWN: &str = "under Hydra, its own part";
 
 /// The experiments, in the order of the page.
@@ -77,7 +77,7 @@ fn intruders(participants: &Participants, effort: Effort) -> Plan {
         .iter()
         .find(|one| one.role == Role::Ours);
     let mut series = Vec::new();
-    if let Some((ours, implementation)) = ours.and_then(|one| Some((one, one.network?))) {
+    if let Some((ours, implementation)) = ours.and_then(|one| Some((one, one.over_tcp?))) {
         let job = JobKey {
             implementation,
             ranks: 2,

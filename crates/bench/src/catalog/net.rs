@@ -259,7 +259,7 @@ static ROWS: [Row; 16] = [
     },
 ];
 
-/// What every reader of these must know.
+/// Notes on all of these.
 const NOTES: [&str; 4] = [
     "x is what is asked of each client, y the payload of what came back or was sent unasked.",
     "virtual: a wire of 1 Gbit/s in the driver's thread, so the generator at its far end is part of the processor time; \

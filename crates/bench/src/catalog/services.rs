@@ -155,7 +155,7 @@ fn series_of(
             line("services, counter", here, "via=services metric=counter");
             line(
                 "services over TCP",
-                implementation.network,
+                implementation.over_tcp,
                 "via=services metric=wall",
             );
         }
@@ -163,7 +163,7 @@ fn series_of(
         if effort.pick(ours, true) {
             line(
                 "MPI over TCP",
-                implementation.network,
+                implementation.over_tcp,
                 "via=mpi metric=wall",
             );
         }

@@ -1,6 +1,6 @@
 //! Experiments of the source documents that run today: parts B and D, and `latency-single` of C.
 
-use super::{budget, over_tcp, per_implementation, powers, raw_stream, sealed, timed};
+use super::{budget, encrypted, over_tcp, per_implementation, powers, raw_stream, timed};
 use crate::device::Device;
 use crate::experiment::{
     Budget, Convert, Effort, Experiment, JobKey, Origin, Participants, Plan, Repeat, SeriesPlan,
@@ -9,11 +9,11 @@ use crate::experiment::{
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
 
-/// What the series with TCP in their name are.
+/// Note on the series with TCP in their name.
 const TCP: &str = "TCP: both ranks on this host, told to talk over TCP (loopback): Weft by --fabric tcp, MPICH by \
                    MPIR_CVAR_NOLOCAL=1 with the tcp provider, Open MPI by --mca pml ob1 --mca btl tcp,self.";
 
-/// What the device is.
+/// Note on the device.
 const RAW_STREAM: &str = "Device: the same back and forth by write and read on one TCP connection between two \
                           processes that spin, each reading into a buffer of a message, with a send buffer of 512 KiB.";
 
@@ -181,7 +181,7 @@ fn latency_single(participants: &Participants, effort: Effort) -> Plan {
             .collect()
     };
     series.extend(over_tcp(participants, "TCP", plain));
-    series.extend(sealed(participants, plain));
+    series.extend(encrypted(participants, plain));
     // The peers' thread-multiple latency is only part of the full picture.
     series.retain(|line| {
         line.variant != "MPI_THREAD_MULTIPLE" || line.role == Role::Ours || effort == Effort::Full

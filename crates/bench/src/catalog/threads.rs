@@ -8,7 +8,7 @@ use crate::experiment::{
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
 
-/// What both say on the page.
+/// Note on both.
 const HOW: &str = "Two ranks; each thread of one plays ping-pong with its like at the other, known by its tag. The \
      time of a message is that of the whole run over all messages of all threads, both ways, so it does not \
      grow with the number of threads by itself. Threads are made outside of the time that is taken.";

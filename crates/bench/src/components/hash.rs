@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 use weft_matching::concurrent::{Insertion, Key, Side, Table, Value};
 
-/// What a run does with its table.
+/// Operations of a run on its table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Insert,

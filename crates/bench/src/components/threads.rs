@@ -50,7 +50,7 @@ fn join(fibers: Vec<JoinHandle<()>>) -> Result<()> {
     Ok(())
 }
 
-/// What the fibers that yield have in common. They share a worker, so nothing is contended.
+/// State that the fibers that yield share. They share a worker, so nothing is contended.
 #[derive(Default)]
 struct Yielding {
     running: AtomicU64,

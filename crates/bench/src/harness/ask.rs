@@ -1,7 +1,7 @@
 //! Questions: what a turn does for each kind of [`Task`].
 
 use super::{Cell, Harness};
-use crate::experiment::{Budget, Convert, Formation, JobKey, Repeat, Task};
+use crate::experiment::{Budget, Convert, Effort, Formation, JobKey, Repeat, Task};
 use crate::hosts::Hosts;
 use crate::job::{Job, JobPool};
 use crate::process::timed;
@@ -133,10 +133,7 @@ impl<'a> Harness<'a> {
 
     /// Requests to the resident jobs.
     pub(super) fn requests(&mut self) -> Requests<'_, 'a> {
-        Requests {
-            jobs: &mut self.jobs,
-            limit: Duration::from_secs(self.effort.pick(10, 600)),
-        }
+        Requests::new(&mut self.jobs, self.effort)
     }
 
     /// Two jobs of one rank compute at the same time; the smaller share of a core.
@@ -174,12 +171,18 @@ fn converted(samples: impl IntoIterator<Item = f64>, convert: Convert) -> Vec<f6
 
 /// Requests to resident jobs, each a number of iterations that fills a sample.
 pub(super) struct Requests<'h, 'a> {
-    pub jobs: &'h mut JobPool<'a>,
+    jobs: &'h mut JobPool<'a>,
     /// How long an answer may take.
-    pub limit: Duration,
+    limit: Duration,
 }
 
-impl Requests<'_, '_> {
+impl<'h, 'a> Requests<'h, 'a> {
+    /// Requests to the jobs of this pool.
+    pub fn new(jobs: &'h mut JobPool<'a>, effort: Effort) -> Self {
+        let limit = Duration::from_secs(effort.pick(10, 600));
+        Self { jobs, limit }
+    }
+
     /// Samples of one turn, in nanoseconds per operation. A job that fails is killed.
     pub fn ask(
         &mut self,

@@ -11,13 +11,13 @@ use crate::program::Program;
 use anyhow::{Result, bail};
 use std::time::Duration;
 
-/// How long the intruders may take to answer.
+/// Longest time that the intruders may take to answer.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Which part of the rate that was asked for must have been reached.
 const REACHED: f64 = 0.9;
 
-/// How often that is tried.
+/// Number of attempts to reach it.
 const ATTEMPTS: usize = 4;
 
 /// The process that attacks a job (`crate::intruders`), and the job that it knows.
@@ -27,7 +27,7 @@ pub(super) struct Intruders {
     overheard: Option<(JobKey, String)>,
 }
 
-/// Where intruders connect to, and how often each second.
+/// An attack: where intruders connect to, and how often each second.
 #[derive(Clone, Copy)]
 struct Attack<'a> {
     rate: u32,
@@ -104,7 +104,7 @@ impl Intruders {
 }
 
 impl Harness<'_> {
-    /// How many times as long it takes when the ranks' ports are attacked.
+    /// Time under attack over time without: how many times as long an operation takes.
     pub(super) fn under_attack(
         &mut self,
         cell: &mut Cell<'_>,
@@ -121,12 +121,11 @@ impl Harness<'_> {
             Control::Nobody => None,
         };
         let once = Budget { turn: 1, ..*budget };
-        let limit = self.requests().limit;
         // The time of one operation meanwhile.
         let mut time = |cell: &mut Cell<'_>, attack: Option<Attack<'_>>| {
             let jobs = &mut self.jobs;
             let mut measure = || {
-                let mut requests = Requests { jobs, limit };
+                let mut requests = Requests::new(jobs, self.effort);
                 requests.ask(cell, &once, job, request, Repeat::Timed)
             };
             let samples = match attack {

@@ -15,7 +15,7 @@ const HELD: usize = 200;
 const SLOW: usize = 32;
 /// Connections that the intruders' own port holds: as many as a rank does at most.
 const CROWD: usize = 64;
-/// How long one connection may take to be made.
+/// Longest time that one connection may take to be made.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An attack that is under way.
@@ -24,7 +24,7 @@ pub(super) struct Attack {
     thread: JoinHandle<Tally>,
 }
 
-/// What was done.
+/// Tally of an attack.
 #[derive(Default)]
 pub(super) struct Tally {
     pub made: u64,
@@ -91,10 +91,10 @@ struct Callers {
     own: Option<TcpListener>,
     guests: VecDeque<TcpStream>,
     recorded: Vec<u8>,
-    /// What somebody with another key says first.
+    /// First message of a handshake with another key.
     wrong: Vec<u8>,
     held: VecDeque<TcpStream>,
-    /// Those who say a byte at a time, and how many they have said.
+    /// Connections on which a byte is said at a time, and how many were.
     slow: VecDeque<(TcpStream, usize)>,
     tally: Tally,
 }

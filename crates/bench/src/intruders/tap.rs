@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weft_atomic::{AtomicBool, Ordering};
 
-/// What the kernel calls packets of IP version 4.
+/// The kernel's number of IP version 4.
 const IP: u16 = 0x0800;
 /// TCP, as a packet names it.
 const TCP: u8 = 6;
@@ -29,7 +29,7 @@ pub(super) struct Tap {
     thread: JoinHandle<Flows>,
 }
 
-/// What each caller said first.
+/// The first bytes of each caller.
 #[derive(Default)]
 struct Flows(HashMap<(SocketAddrV4, SocketAddrV4), Flow>);
 

@@ -4,7 +4,7 @@ use crate::catalog::RAW;
 use crate::catalog::datapath::SOCKETS;
 use crate::catalog::hosts::{ELSEWHERE, LARGE, NOBODY, OWN, SMALL};
 
-/// What Weft is compared with.
+/// The figure that Weft is compared with.
 #[derive(Clone, Copy)]
 pub(super) enum Reference {
     /// The peer with the better median at the same place.

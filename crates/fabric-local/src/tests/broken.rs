@@ -1,5 +1,5 @@
 //! The conformance suite can fail: each way of breaking a fabric is found by the property that is for
-//! it. What would be found by waiting in vain is left out, since that takes its time.
+//! it. What would be found by waiting for what never comes is left out, since that takes its time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -206,7 +206,7 @@ impl Fabric for Broken {
         source: Region,
         operation: Operation,
     ) -> Result<Posted> {
-        // The place of a grant without its generation.
+        // The slot of a grant without its generation.
         if self.is(Breach::TokensComeAgain) {
             for generation in (0..200).rev() {
                 let token = Token((token.0 & 0xFFFF_FFFF) | generation << 32);

@@ -1,4 +1,4 @@
-//! The machine: processes that are fibers of one thread, of which one runs at a time.
+//! Machine: the processes of a history, which are fibers of one thread, of which one runs at a time.
 //!
 //! ```text
 //!   process  ── reads, writes ──► perhaps another goes on here      (drawn)
@@ -40,14 +40,14 @@ impl Random {
     }
 }
 
-/// A point of the source.
-pub(super) type Place = &'static Location<'static>;
+/// Point of the source at which a process writes.
+pub(super) type SourceLocation = &'static Location<'static>;
 
-/// What a process does.
+/// State of a process for the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Standing {
+enum Scheduling {
     /// Runs, or would if it had the thread.
-    Ready,
+    Runnable,
     /// Sleeps at the word with this address.
     Asleep(usize),
     /// Waits for a death to tell of: the launcher.
@@ -58,13 +58,13 @@ enum Standing {
 
 struct Process {
     fiber: Option<JoinHandle<()>>,
-    standing: Standing,
+    scheduling: Scheduling,
     /// Writes so far.
     writes: u64,
     /// It ends after so many.
     last: Option<u64>,
     /// Where it was ended.
-    killed: Option<Place>,
+    killed: Option<SourceLocation>,
     /// Stopped until so many steps of the machine are done.
     stopped: u64,
 }
@@ -99,7 +99,7 @@ struct State {
 pub(super) enum Sleep {
     /// They would for ever, and wait for something.
     Fails,
-    /// The history has come to its end: the verdict is the caller's.
+    /// The history has come to its end: what that is worth the caller says.
     Ends,
 }
 
@@ -122,15 +122,15 @@ pub(super) struct Outcome {
     /// What went wrong.
     pub failure: Option<String>,
     /// By process: where it was killed, if it was.
-    pub killed: Vec<Option<Place>>,
+    pub killed: Vec<Option<SourceLocation>>,
     /// By process: how many writes it made.
     pub writes: Vec<u64>,
     pub steps: u64,
     pub trace: Vec<String>,
 }
 
-/// A process to be: what it does, and after how many writes it is killed.
-pub(super) struct Part {
+/// Plan of a process: what it does, and after how many writes it is killed.
+pub(super) struct ProcessPlan {
     pub body: Box<dyn FnOnce()>,
     pub last: Option<u64>,
 }
@@ -169,7 +169,13 @@ impl Simulated {
     }
 
     /// Runs one history. To be called by a fiber. The last of the parts is the launcher's.
-    pub fn run(&'static self, seed: u64, parts: Vec<Part>, sleep: Sleep, traced: bool) -> Outcome {
+    pub fn run(
+        &'static self,
+        seed: u64,
+        parts: Vec<ProcessPlan>,
+        sleep: Sleep,
+        traced: bool,
+    ) -> Outcome {
         {
             let mut state = self.state.borrow_mut();
             state.sleep = sleep;
@@ -189,7 +195,7 @@ impl Simulated {
         self.state.borrow_mut().over = true;
         let mut index = 0;
         while index < self.state.borrow().processes.len() {
-            if self.state.borrow().processes[index].standing != Standing::Ended {
+            if self.state.borrow().processes[index].scheduling != Scheduling::Ended {
                 self.hand_to(Turn::Process(index), Turn::Host);
             }
             index += 1;
@@ -215,14 +221,14 @@ impl Simulated {
     }
 
     /// Starts one more process; answers its number.
-    pub fn start(&'static self, part: Part) -> usize {
+    pub fn start(&'static self, part: ProcessPlan) -> usize {
         // Whoever starts one may itself be a process: starting is no access of its own.
         let machine = install(None);
         let index = {
             let mut state = self.state.borrow_mut();
             state.processes.push(Process {
                 fiber: None,
-                standing: Standing::Ready,
+                scheduling: Scheduling::Runnable,
                 writes: 0,
                 last: part.last,
                 killed: None,
@@ -260,13 +266,13 @@ impl Simulated {
         }
         let next = {
             let mut state = self.state.borrow_mut();
-            state.processes[me].standing = Standing::Ended;
+            state.processes[me].scheduling = Scheduling::Ended;
             if !state.over && me != state.launcher {
                 let status = state.processes[me].killed.map_or(0, |_| KILLED);
                 state.ended.push((me, status));
                 let launcher = state.launcher;
-                if state.processes[launcher].standing == Standing::Idle {
-                    state.processes[launcher].standing = Standing::Ready;
+                if state.processes[launcher].scheduling == Scheduling::Idle {
+                    state.processes[launcher].scheduling = Scheduling::Runnable;
                 }
             }
             state.next()
@@ -304,7 +310,7 @@ impl Simulated {
                     return state.ended.remove(0);
                 }
                 let launcher = state.launcher;
-                state.processes[launcher].standing = Standing::Idle;
+                state.processes[launcher].scheduling = Scheduling::Idle;
                 state.next()
             };
             self.pause(next);
@@ -386,7 +392,7 @@ impl State {
         let mut ready = 0u64;
         let mut running = 0u64;
         for (index, process) in self.processes.iter().enumerate() {
-            if process.standing == Standing::Ready {
+            if process.scheduling == Scheduling::Runnable {
                 ready |= 1 << index;
                 running |= u64::from(process.stopped <= self.steps) << index;
             }
@@ -402,7 +408,7 @@ impl State {
             }
             return Turn::Process(rest.trailing_zeros() as usize);
         }
-        let asleep = |process: &Process| matches!(process.standing, Standing::Asleep(_));
+        let asleep = |process: &Process| matches!(process.scheduling, Scheduling::Asleep(_));
         let asleep: Vec<usize> = (0..self.processes.len())
             .filter(|&index| asleep(&self.processes[index]))
             .collect();
@@ -415,17 +421,17 @@ impl State {
 }
 
 impl Machine for Simulated {
-    fn before_read(&'static self, _: Place) {
+    fn before_read(&'static self, _: SourceLocation) {
         if !std::thread::panicking() && !self.has_ended() {
             self.step(16);
         }
     }
 
-    fn before_write(&'static self, _: Place) -> bool {
+    fn before_write(&'static self, _: SourceLocation) -> bool {
         !self.has_ended()
     }
 
-    fn after_write(&'static self, place: Place) {
+    fn after_write(&'static self, place: SourceLocation) {
         let ends = {
             let mut state = self.state.borrow_mut();
             let Turn::Process(me) = state.turn else {
@@ -465,7 +471,7 @@ impl Machine for Simulated {
             let Turn::Process(me) = state.turn else {
                 return Woken::Woken;
             };
-            state.processes[me].standing = Standing::Asleep(word.as_ptr().addr());
+            state.processes[me].scheduling = Scheduling::Asleep(word.as_ptr().addr());
             state.next()
         };
         self.pause(next);
@@ -475,8 +481,8 @@ impl Machine for Simulated {
     fn wake(&'static self, word: &AtomicU32) {
         let mut state = self.state.borrow_mut();
         for process in &mut state.processes {
-            if process.standing == Standing::Asleep(word.as_ptr().addr()) {
-                process.standing = Standing::Ready;
+            if process.scheduling == Scheduling::Asleep(word.as_ptr().addr()) {
+                process.scheduling = Scheduling::Runnable;
             }
         }
     }

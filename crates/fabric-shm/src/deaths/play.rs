@@ -1,25 +1,24 @@
-//! What the ranks of a history do, and the launcher: their parts, as processes of the machine.
+//! Play: the ranks and the launcher of a history, as processes of the machine, and what is checked of them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use weft_atomic::Ordering;
 use weft_fabric::{
-    Bell, Fabric, FabricError, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes,
-    Sink, SyncKey, Uses,
+    Fabric, FabricError, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink,
+    SyncKey, Uses,
 };
 use weft_sys::Mapping;
 
-use super::machine::{Outcome, Part, Random, Simulated, Sleep};
-use super::truth::{Act, Item, LENT, Truth, byte};
+use super::machine::{Outcome, ProcessPlan, Random, Simulated, Sleep};
+use super::reference::{Act, Item, LENT, Reference, byte};
 use crate::bell::ShmBell;
 use crate::endpoint::Shm;
-use crate::layout::{Segment, initialise};
+use crate::lane::{head, words};
 use crate::options::{Options, Use};
-use crate::receive::{head, words};
+use crate::segment::{Segment, initialise};
 use crate::watch::Watch;
-use crate::{news, segment_size};
+use crate::{poll_set, segment_size};
 use weft_atomic::FenceMode;
 
 /// What the launcher does when a rank has died.
@@ -56,8 +55,8 @@ impl History {
     /// Lets it happen.
     pub fn run(self, machine: &'static Simulated) -> Outcome {
         let mut random = Random::new(self.seed);
-        let truth = Truth::new(&mut random);
-        let ranks = truth.ranks;
+        let reference = Reference::new(&mut random);
+        let ranks = reference.ranks;
         let mut last: Vec<Option<u64>> = vec![None; ranks];
         for _ in 0..random.below(3) {
             // Each magnitude as likely: many die early, some late.
@@ -74,25 +73,25 @@ impl History {
         let scene = Rc::new(Scene {
             machine,
             segment: Segment::open(mapping).expect("initialised"),
-            truth: RefCell::new(truth),
+            reference: RefCell::new(reference),
         });
-        let mut parts: Vec<Part> = last
+        let mut parts: Vec<ProcessPlan> = last
             .into_iter()
             .enumerate()
             .map(|(rank, last)| {
                 let scene = scene.clone();
                 let body = Box::new(move || scene.rank(rank));
-                Part { body, last }
+                ProcessPlan { body, last }
             })
             .collect();
         let launching = scene.clone();
-        parts.push(Part {
+        parts.push(ProcessPlan {
             body: Box::new(move || launching.launcher(self.telling)),
             last: None,
         });
         let mut outcome = machine.run(self.seed, parts, Sleep::Fails, self.traced);
         if outcome.failure.is_none() {
-            outcome.failure = scene.verdict().err();
+            outcome.failure = scene.check_end().err();
         }
         outcome
     }
@@ -102,22 +101,22 @@ impl History {
 struct Scene {
     machine: &'static Simulated,
     segment: Arc<Segment>,
-    truth: RefCell<Truth>,
+    reference: RefCell<Reference>,
 }
 
-/// What one rank is told.
-struct Ear<'a> {
+/// Sink of one rank, which compares what it is told with the reference.
+struct CheckingSink<'a> {
     scene: &'a Scene,
     me: usize,
 }
 
-impl Ear<'_> {
+impl CheckingSink<'_> {
     fn arrives(&self, from: Peer, item: Item) -> usize {
         self.scene
             .machine
             .tell(|| format!("gets {item:?} of {from}"));
-        let mut truth = self.scene.truth.borrow_mut();
-        let stream = &mut truth.streams[from.index()][self.me];
+        let mut reference = self.scene.reference.borrow_mut();
+        let stream = &mut reference.streams[from.index()][self.me];
         assert!(!stream.lost, "{item:?} of {from} after its loss");
         let expected = stream.planned.get(stream.arrived);
         assert_eq!(expected, Some(&item), "of {from} to {}", self.me);
@@ -127,7 +126,7 @@ impl Ear<'_> {
     }
 }
 
-impl Sink for Ear<'_> {
+impl Sink for CheckingSink<'_> {
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
         let number = self.arrives(from, Item::Message(data.len()));
         let [sender, receiver, counted, _] = words(head);
@@ -143,15 +142,15 @@ impl Sink for Ear<'_> {
             .machine
             .tell(|| format!("{operation:?} has ended: {result:?}"));
         let number = operation.0 as usize;
-        let mut truth = self.scene.truth.borrow_mut();
-        let moving = truth.moving[number];
+        let mut reference = self.scene.reference.borrow_mut();
+        let moving = reference.moving[number];
         assert!(moving.asker == self.me && !moving.ended, "{operation:?}");
-        truth.moving[number].ended = true;
+        reference.moving[number].ended = true;
         match result {
-            Ok(()) => truth.check(number),
+            Ok(()) => reference.check(number),
             Err(FabricError::PeerLost { peer, .. }) => {
                 assert_eq!(peer.index(), moving.owner);
-                assert!(truth.ended[moving.owner], "{peer} lives");
+                assert!(reference.ended[moving.owner], "{peer} lives");
             }
             Err(error) => panic!("{operation:?}: {error}"),
         }
@@ -161,9 +160,9 @@ impl Sink for Ear<'_> {
         self.scene
             .machine
             .tell(|| format!("hears that {peer} is lost: {reason}"));
-        let mut truth = self.scene.truth.borrow_mut();
-        assert!(truth.ended[peer.index()], "{peer} lives: {reason}");
-        let stream = &mut truth.streams[peer.index()][self.me];
+        let mut reference = self.scene.reference.borrow_mut();
+        assert!(reference.ended[peer.index()], "{peer} lives: {reason}");
+        let stream = &mut reference.streams[peer.index()][self.me];
         assert!(!stream.lost, "said twice of {peer}");
         stream.lost = true;
         let (arrived, done, begun) = (stream.arrived, stream.done, stream.begun);
@@ -192,36 +191,38 @@ impl Scene {
         let segment = self.segment.clone();
         let mut endpoint = Shm::join(segment, me as u32, &options).expect("joins");
         let plan = {
-            let mut truth = self.truth.borrow_mut();
-            let lent = truth.lent[me].as_mut_ptr();
+            let mut reference = self.reference.borrow_mut();
+            let lent = reference.lent[me].as_mut_ptr();
             // SAFETY: kept by the record until the history has ended.
-            (truth.plans[me].clone(), unsafe { Region::new(lent, LENT) })
+            (reference.plans[me].clone(), unsafe {
+                Region::new(lent, LENT)
+            })
         };
         let token = endpoint.grant(plan.1, None, Rights::ReadWrite, Uses::Many);
-        self.truth.borrow_mut().tokens[me] = Some(token.expect("a grant"));
+        self.reference.borrow_mut().tokens[me] = Some(token.expect("a grant"));
         for act in plan.0 {
             match act {
                 Act::Send(to) => self.send(&mut endpoint, me, to),
                 Act::Get(..) | Act::Put(..) => self.transfer(&mut endpoint, me, act),
                 Act::Look(budget) => {
-                    endpoint.poll(&mut Ear { scene: self, me }, budget);
+                    endpoint.poll(&mut CheckingSink { scene: self, me }, budget);
                 }
                 Act::Nap => {
                     // Called off: nobody may have anything for it. The announcement stands.
-                    let ticket = endpoint.bell.prepare();
-                    endpoint.poll(&mut Ear { scene: self, me }, 8);
-                    endpoint.bell.cancel(ticket);
+                    let ticket = endpoint.bell().prepare();
+                    endpoint.poll(&mut CheckingSink { scene: self, me }, 8);
+                    endpoint.bell().cancel(ticket);
                 }
             }
         }
-        while self.truth.borrow().is_moving(me) {
+        while self.reference.borrow().is_moving(me) {
             self.look(&mut endpoint, me);
         }
-        let ranks = self.truth.borrow().ranks;
+        let ranks = self.reference.borrow().ranks;
         for to in 0..ranks {
             self.send(&mut endpoint, me, to);
         }
-        while !self.truth.borrow().is_done(me) {
+        while !self.reference.borrow().is_done(me) {
             self.look(&mut endpoint, me);
         }
         self.machine.tell(|| "leaves".into());
@@ -229,16 +230,16 @@ impl Scene {
 
     /// Looks, and sleeps if there is nothing.
     fn look(&self, endpoint: &mut Shm, me: usize) {
-        if endpoint.poll(&mut Ear { scene: self, me }, 8) == 0 {
+        if endpoint.poll(&mut CheckingSink { scene: self, me }, 8) == 0 {
             self.sleep(endpoint, me);
         }
     }
 
     fn sleep(&self, endpoint: &mut Shm, me: usize) {
-        let bell = endpoint.bell.clone();
+        let bell = endpoint.bell();
         let ticket = bell.prepare();
-        let found = endpoint.poll(&mut Ear { scene: self, me }, 8);
-        if found > 0 || self.truth.borrow().is_done(me) {
+        let found = endpoint.poll(&mut CheckingSink { scene: self, me }, 8);
+        if found > 0 || self.reference.borrow().is_done(me) {
             bell.cancel(ticket);
         } else {
             bell.wait(ticket, None);
@@ -248,8 +249,8 @@ impl Scene {
     /// Sends the next item to a rank, however long it takes.
     fn send(&self, endpoint: &mut Shm, me: usize, to: usize) {
         let (number, item) = {
-            let mut truth = self.truth.borrow_mut();
-            let stream = &mut truth.streams[me][to];
+            let mut reference = self.reference.borrow_mut();
+            let stream = &mut reference.streams[me][to];
             stream.begun += 1;
             (stream.begun - 1, stream.planned[stream.begun - 1])
         };
@@ -265,7 +266,7 @@ impl Scene {
         match posted {
             Ok(Posted::Done) => {
                 self.machine.tell(|| format!("sent {item:?} to {to}"));
-                self.truth.borrow_mut().streams[me][to].done += 1;
+                self.reference.borrow_mut().streams[me][to].done += 1;
             }
             Ok(other) => panic!("{item:?} is {other:?}"),
             Err(error) => self.refused(to, &error),
@@ -279,13 +280,13 @@ impl Scene {
         me: usize,
         mut post: impl FnMut(&mut Shm) -> Result<Posted>,
     ) -> Result<Posted> {
-        let bell = endpoint.bell.clone();
+        let bell = endpoint.bell();
         loop {
             let posted = post(endpoint)?;
             if posted != Posted::Retry {
                 return Ok(posted);
             }
-            if endpoint.poll(&mut Ear { scene: self, me }, 8) > 0 {
+            if endpoint.poll(&mut CheckingSink { scene: self, me }, 8) > 0 {
                 continue;
             }
             let ticket = bell.prepare();
@@ -294,7 +295,7 @@ impl Scene {
                 bell.cancel(ticket);
                 return Ok(posted);
             }
-            if endpoint.poll(&mut Ear { scene: self, me }, 8) == 0 {
+            if endpoint.poll(&mut CheckingSink { scene: self, me }, 8) == 0 {
                 bell.wait(ticket, None);
             }
         }
@@ -302,17 +303,17 @@ impl Scene {
 
     fn refused(&self, by: usize, error: &FabricError) {
         let lost = matches!(error, FabricError::PeerLost { peer, .. } if peer.index() == by);
-        assert!(lost && self.truth.borrow().ended[by], "{error}");
+        assert!(lost && self.reference.borrow().ended[by], "{error}");
     }
 
     fn transfer(&self, endpoint: &mut Shm, me: usize, act: Act) {
         let (Act::Get(owner, at, _) | Act::Put(owner, at, _)) = act else {
             return;
         };
-        let Some(token) = self.truth.borrow().tokens[owner] else {
+        let Some(token) = self.reference.borrow().tokens[owner] else {
             return;
         };
-        let (number, own) = self.truth.borrow_mut().begin(me, act);
+        let (number, own) = self.reference.borrow_mut().begin(me, act);
         let operation = Operation(number as u64);
         let peer = Peer(owner as u32);
         let posted = self.insist(endpoint, me, |endpoint| match act {
@@ -322,18 +323,16 @@ impl Scene {
         if posted == Ok(Posted::Pending) {
             return;
         }
-        self.truth.borrow_mut().forget(number);
+        self.reference.borrow_mut().forget(number);
         match posted {
-            Ok(_) => self.truth.borrow().check(number),
+            Ok(_) => self.reference.borrow().check(number),
             Err(error) => self.refused(owner, &error),
         }
     }
 
     /// The launcher: fetches whoever has ended, and tells the others.
     fn launcher(&self, telling: Telling) {
-        let watch = Watch {
-            segment: self.segment.clone(),
-        };
+        let watch = Watch::over(self.segment.clone());
         loop {
             let (rank, status) = self.machine.next_end();
             self.machine.tell(|| format!("tells of the end of {rank}"));
@@ -346,43 +345,44 @@ impl Scene {
 
     /// As `Watch::tell_of_death`, with a part of it left out.
     fn tell_partly(&self, telling: Telling, rank: u32) {
-        let header = self.segment.header();
-        let seats = self.segment.shape().ranks;
-        header.run_states.leave(rank);
+        let slots = self.segment.shape().process_slots;
+        self.segment.header().run_states.leave(rank);
         if telling != Telling::WithoutMarking {
-            for seat in 0..seats {
-                news::recover(self.segment.control(seat), seats as usize);
+            for slot in 0..slots {
+                poll_set::mark_all(self.segment.control(slot), slots as usize);
             }
         }
-        let identity = &self.segment.control(rank).identity;
-        identity.fate.store(1 << 31 | 9, Ordering::Relaxed);
-        header.changes.fetch_add(1, Ordering::AcqRel);
+        self.segment.record_death(rank, 9);
+        self.segment.publish_changes();
         let bell = ShmBell::new(self.segment.clone(), 0, FenceMode::Symmetric);
-        for seat in 0..seats {
-            if telling == Telling::WithoutWaking {
-                bell.wake(seat);
-            } else {
-                bell.wake_regardless(seat);
-            }
+        if telling != Telling::WithoutWaking {
+            return bell.wake_all_regardless();
+        }
+        for slot in 0..slots {
+            bell.wake(slot);
         }
     }
 
     /// What must be true at the end.
-    fn verdict(&self) -> std::result::Result<(), String> {
-        let truth = self.truth.borrow();
-        for me in (0..truth.ranks).filter(|&me| !truth.killed[me]) {
-            for from in (0..truth.ranks).filter(|&from| !truth.killed[from]) {
-                let stream = &truth.streams[from][me];
+    fn check_end(&self) -> std::result::Result<(), String> {
+        let reference = self.reference.borrow();
+        for me in (0..reference.ranks).filter(|&me| !reference.killed[me]) {
+            for from in (0..reference.ranks).filter(|&from| !reference.killed[from]) {
+                let stream = &reference.streams[from][me];
                 let (arrived, planned) = (stream.arrived, stream.planned.len());
                 if arrived != planned {
                     return Err(format!("{arrived} of {planned} from {from} to {me}"));
                 }
             }
-            if truth.is_moving(me) {
+            if reference.is_moving(me) {
                 return Err(format!("rank {me} left before its transfers had ended"));
             }
         }
-        let awake = self.segment.header().run_states.awake(truth.ranks as u32);
+        let awake = self
+            .segment
+            .header()
+            .run_states
+            .awake(reference.ranks as u32);
         if awake != 0 {
             return Err(format!("{awake} are counted as awake, all have ended"));
         }
@@ -398,8 +398,8 @@ struct Ended<'a> {
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        let mut truth = self.scene.truth.borrow_mut();
-        truth.ended[self.me] = true;
-        truth.killed[self.me] = self.scene.machine.is_killed(self.me);
+        let mut reference = self.scene.reference.borrow_mut();
+        reference.ended[self.me] = true;
+        reference.killed[self.me] = self.scene.machine.is_killed(self.me);
     }
 }

@@ -1,4 +1,4 @@
-//! A lane alone: counters that wrap, and peers that write what they want.
+//! Lanes alone: counters that wrap, and peers that write what they want.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ fn segment(ranks: u32) -> Arc<Segment> {
 fn take(lane: &mut InLane) -> Option<(Head, Vec<u8>)> {
     // SAFETY: the tests keep the segment longer than the lane, and the item ends with this function.
     match unsafe { lane.peek() } {
-        Found::Item(item) => {
-            let taken = (item.head, item.data.to_vec());
-            lane.consume(item.mark());
+        Found::Packet(packet) => {
+            let taken = (packet.head, packet.data.to_vec());
+            lane.consume(packet.mark());
             Some(taken)
         }
         Found::Nothing => None,
@@ -32,13 +32,13 @@ fn counters_may_wrap_round() {
     // As if this many had passed; a slot of an honest lane never holds the number that comes next.
     let many = u32::MAX - 700;
     let progress = u64::from(many) | u64::from(many) << 32;
-    lane.parts
+    lane.memory
         .head()
         .progress
         .store(progress, Ordering::Relaxed);
-    for position in 0..lane.parts.slots {
+    for position in 0..lane.memory.slots {
         // SAFETY: a slot of the lane.
-        let (word, _) = unsafe { atomics(lane.parts.slot(position)) };
+        let (word, _) = unsafe { atomics(lane.memory.slot(position)) };
         word.store(u64::from(many) << 32, Ordering::Relaxed);
     }
     (out.sent, out.seen, out.bulk_sent, out.bulk_seen) = (many, many, many, many);
@@ -48,7 +48,7 @@ fn counters_may_wrap_round() {
         let length = [8, 200, 16 << 10][number as usize % 3];
         let data = vec![number as u8; length];
         let head = [number as u8; HEAD];
-        assert!(out.push(Kind::Message, &head, SharedBytes::of(&data)));
+        assert!(out.push(PacketKind::Message, &head, SharedBytes::of(&data)));
         assert_eq!(take(&mut lane), Some((head, data)));
         assert_eq!(take(&mut lane), None);
     }
@@ -66,12 +66,16 @@ fn a_lying_receiver_gets_no_more_than_its_lane() {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
-        out.parts.head().progress.store(state, Ordering::Relaxed);
+        out.memory.head().progress.store(state, Ordering::Relaxed);
         let length = [0, 88, 89, 5000, 16 << 10][round as usize % 5];
-        out.push(Kind::Message, &head, SharedBytes::of(&vec![1; length]));
-        assert!(out.sent.wrapping_sub(out.seen) <= out.parts.slots);
-        assert!(out.bulk_sent.wrapping_sub(out.bulk_seen) <= out.parts.bulk);
-        assert!(out.bulk_next <= out.parts.bulk);
+        out.push(
+            PacketKind::Message,
+            &head,
+            SharedBytes::of(&vec![1; length]),
+        );
+        assert!(out.sent.wrapping_sub(out.seen) <= out.memory.slots);
+        assert!(out.bulk_sent.wrapping_sub(out.bulk_seen) <= out.memory.bulk);
+        assert!(out.bulk_next <= out.memory.bulk);
     }
 }
 
@@ -81,7 +85,7 @@ fn a_lying_sender_is_found_out_or_harmless() {
     let shape = *segment.shape();
     for round in 0..50_000u32 {
         let lane = InLane::new(&segment, 0, 1);
-        let slot = lane.parts.slot(0);
+        let slot = lane.memory.slot(0);
         // SAFETY: a slot of the lane.
         let (word, _) = unsafe { atomics(slot) };
         let noise = u64::from_ne_bytes(random::bytes().expect("random bytes"));
@@ -93,23 +97,23 @@ fn a_lying_sender_is_found_out_or_harmless() {
             _ => noise & 0x7f,
         };
         word.store(1 << 32 | bits, Ordering::Relaxed);
-        let place = match round % 3 {
+        let span = match round % 3 {
             0 => noise,
             1 => u64::from(shape.bulk - shape.data) + u64::from(round & 1),
             _ => u64::from(noise as u32 % shape.bulk),
         };
         // SAFETY: the first eight bytes of the slot's data, aligned.
         unsafe { &*slot.cast::<u8>().add(DATA_AT).cast::<AtomicU64>() }
-            .store(place, Ordering::Relaxed);
-        // SAFETY: the segment outlives the item.
+            .store(span, Ordering::Relaxed);
+        // SAFETY: the segment outlives the packet.
         match unsafe { lane.peek() } {
-            Found::Item(item) => {
-                let start = item.data.as_ptr().addr();
+            Found::Packet(packet) => {
+                let start = packet.data.as_ptr().addr();
                 let first = segment.lane(0, 1).addr();
-                let last = lane.parts.bulk(shape.bulk).addr();
-                assert!(start >= first && start + item.data.len() <= last);
-                assert!(item.data.len() <= shape.data as usize);
-                let _ = item.data.to_vec();
+                let last = lane.memory.bulk(shape.bulk).addr();
+                assert!(start >= first && start + packet.data.len() <= last);
+                assert!(packet.data.len() <= shape.data as usize);
+                let _ = packet.data.to_vec();
             }
             Found::Malformed => {}
             Found::Nothing => panic!("the number was right"),
@@ -121,8 +125,8 @@ fn a_lying_sender_is_found_out_or_harmless() {
 fn what_an_earlier_lap_left_is_not_taken_again() {
     let segment = segment(2);
     let (mut out, mut lane) = (OutLane::new(&segment, 0, 1), InLane::new(&segment, 0, 1));
-    for _ in 0..5 * out.parts.slots {
-        assert!(out.push(Kind::Message, &[1; HEAD], SharedBytes::of(&[1; 8])));
+    for _ in 0..5 * out.memory.slots {
+        assert!(out.push(PacketKind::Message, &[1; HEAD], SharedBytes::of(&[1; 8])));
         assert!(take(&mut lane).is_some());
         assert!(take(&mut lane).is_none());
     }

@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Common parts of the tests: a sink that keeps everything, and endpoints with options.
 #![allow(dead_code)]
 
 use weft_fabric::{
@@ -10,7 +10,7 @@ use weft_fabric_shm::{Options, Shm, Use};
 #[derive(Default, Debug)]
 pub struct Inbox {
     pub messages: Vec<(Peer, u64, Vec<u8>)>,
-    pub moved: Vec<(Operation, Result<()>)>,
+    pub completed: Vec<(Operation, Result<()>)>,
     pub lost: Vec<(Peer, String)>,
     pub signalled: Vec<(Peer, SyncKey)>,
 }
@@ -21,7 +21,7 @@ impl Sink for Inbox {
         self.messages.push((from, number, data.to_vec()));
     }
     fn transfer_completed(&mut self, operation: Operation, result: Result<()>) {
-        self.moved.push((operation, result));
+        self.completed.push((operation, result));
     }
     fn lost(&mut self, peer: Peer, reason: &str) {
         self.lost.push((peer, reason.into()));

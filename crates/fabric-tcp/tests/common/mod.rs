@@ -7,7 +7,7 @@ pub mod proxy;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use weft_fabric::conformance::{Memory, Player, Way};
+use weft_fabric::conformance::{Memory, Player, TransferKind};
 use weft_fabric::{Fabric, Operation, Peer, Rights, SyncKey, Uses};
 use weft_fabric_tcp::{Card, Config, Listen, Offer, Opening, Tcp};
 use weft_secure::Key;
@@ -107,13 +107,19 @@ pub fn converse(fabric: Box<dyn Fabric>, messages: u64, transfers: u64, bytes: u
             let at = |which: usize| (weft_fabric::Token(tokens[2 * index + which]), 0);
             let mine = Memory::filled(bytes, 0);
             player
-                .transfer(Way::Get, other, at(0), mine.region(), Operation(2 * number))
+                .transfer(
+                    TransferKind::Get,
+                    other,
+                    at(0),
+                    mine.region(),
+                    Operation(2 * number),
+                )
                 .expect("granted");
             assert!(mine.bytes() == granted[index].0.bytes(), "what was read");
             let source = Memory::patterned(bytes, number + 1000 * (me as u64 + 1));
             player
                 .transfer(
-                    Way::Put,
+                    TransferKind::Put,
                     other,
                     at(1),
                     source.region(),

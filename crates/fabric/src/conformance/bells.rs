@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::memory::Memory;
 use super::player::{Player, dither};
-use super::scene::{Scene, Way, peer};
+use super::scene::{Scene, TransferKind, peer};
 use super::{PATIENCE, Stage};
 use crate::{Operation, Rights, SyncKey, Uses};
 
@@ -232,7 +232,13 @@ pub fn a_transfer_wakes_whom_it_ends_for(stage: &dyn Stage) {
                 let token = player.last_token(0);
                 let target = Memory::filled(LENGTH, 0);
                 player
-                    .transfer(Way::Get, 0, (token, 0), target.region(), Operation(round))
+                    .transfer(
+                        TransferKind::Get,
+                        0,
+                        (token, 0),
+                        target.region(),
+                        Operation(round),
+                    )
                     .expect("granted");
                 assert!(target.bytes() == super::memory::pattern(LENGTH, round));
                 player.send(0, round, 0);

@@ -3,7 +3,7 @@
 use super::Stage;
 use super::memory::{Memory, pattern};
 use super::player::Player;
-use super::scene::{Scene, Way, peer};
+use super::scene::{Scene, TransferKind, peer};
 use crate::{Operation, Rights, SyncKey, Token, Uses};
 
 const CROWD: usize = 17;
@@ -122,7 +122,7 @@ pub fn all_services_at_once(stage: &dyn Stage) {
             let target = Memory::filled(LENGTH, 0);
             player
                 .transfer(
-                    Way::Get,
+                    TransferKind::Get,
                     left,
                     (token, 0),
                     target.region(),

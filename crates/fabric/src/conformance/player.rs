@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::PATIENCE;
 use super::inbox::{Inbox, number_of};
-use super::scene::{BUDGET, Way, peer, post, sent, start};
+use super::scene::{BUDGET, TransferKind, peer, post, sent, start};
 use crate::{Fabric, HEAD, Operation, Posted, Region, Result, SyncKey, Token};
 
 /// One endpoint in the hands of its thread.
@@ -132,7 +132,7 @@ impl Player {
     /// What the fabric answered, at once or later.
     pub fn transfer(
         &mut self,
-        way: Way,
+        kind: TransferKind,
         of: usize,
         at: (Token, u64),
         region: Region,
@@ -140,7 +140,7 @@ impl Player {
     ) -> Result<()> {
         let mut answer = None;
         self.repeat("room for a transfer", |player| {
-            let posted = start(&mut *player.fabric, way, peer(of), at, region, operation);
+            let posted = start(&mut *player.fabric, kind, peer(of), at, region, operation);
             let refused = posted == Ok(Posted::Retry);
             answer = Some(posted);
             !refused

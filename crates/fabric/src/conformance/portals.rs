@@ -4,7 +4,7 @@ use super::Stage;
 use super::inbox::difference;
 use super::memory::{Memory, pattern};
 use super::player::Player;
-use super::scene::{Scene, Way, peer, refused};
+use super::scene::{Scene, TransferKind, peer, refused};
 use crate::{FabricError, Operation, Peer, Rights, SyncKey, Token, Uses};
 
 const STARTED: SyncKey = SyncKey(0x5A);
@@ -60,7 +60,7 @@ pub fn every_length_can_be_read(stage: &dyn Stage) {
             (Rights::Read, Uses::Once),
         );
         scene
-            .transfer(1, Way::Get, 0, (token, 0), target.region())
+            .transfer(1, TransferKind::Get, 0, (token, 0), target.region())
             .expect("granted");
         assert_same(&target.bytes(), &source.bytes(), "read");
     }
@@ -80,7 +80,7 @@ pub fn every_length_can_be_written(stage: &dyn Stage) {
             (Rights::Write, Uses::Once),
         );
         scene
-            .transfer(1, Way::Put, 0, (token, 0), source.region())
+            .transfer(1, TransferKind::Put, 0, (token, 0), source.region())
             .expect("granted");
         assert_same(&target.bytes(), &source.bytes(), "written");
     }
@@ -104,7 +104,7 @@ pub fn parts_are_moved_and_the_rest_is_untouched(stage: &dyn Stage) {
         let token = grant(&mut scene, 0, &owner, Rights::ReadWrite, Uses::Many);
         let at = (token, offset as u64);
         scene
-            .transfer(1, Way::Get, 0, at, mine.part(7, length))
+            .transfer(1, TransferKind::Get, 0, at, mine.part(7, length))
             .expect("granted");
         let mut expected = pattern(ALL + 14, 2);
         expected[7..7 + length].copy_from_slice(&pattern(ALL, 1)[offset..offset + length]);
@@ -114,7 +114,7 @@ pub fn parts_are_moved_and_the_rest_is_untouched(stage: &dyn Stage) {
         // Put.
         let mine = Memory::patterned(ALL + 14, 3);
         scene
-            .transfer(1, Way::Put, 0, at, mine.part(7, length))
+            .transfer(1, TransferKind::Put, 0, at, mine.part(7, length))
             .expect("granted");
         let mut expected = pattern(ALL, 1);
         expected[offset..offset + length].copy_from_slice(&pattern(ALL + 14, 3)[7..7 + length]);
@@ -146,7 +146,13 @@ pub fn many_grants_live_at_once(stage: &dyn Stage) {
         let (index, token) = grants[step * 77 % COUNT];
         let target = Memory::filled(64, 0);
         scene
-            .transfer(1 + step % 2, Way::Get, 0, (token, 0), target.region())
+            .transfer(
+                1 + step % 2,
+                TransferKind::Get,
+                0,
+                (token, 0),
+                target.region(),
+            )
             .expect("granted");
         assert_same(&target.bytes(), &whole[index * 16..index * 16 + 64], "part");
     }
@@ -193,7 +199,7 @@ pub fn as_many_grants_live_as_memory_holds(stage: &dyn Stage) {
             let index = (USED - 1 - step) * (COUNT - 1) / (USED - 1);
             let target = Memory::filled(64, 0);
             scene
-                .transfer(1, Way::Get, 0, (tokens[index], 0), target.region())
+                .transfer(1, TransferKind::Get, 0, (tokens[index], 0), target.region())
                 .expect("granted");
             let expected = &whole[index..index + 64];
             assert_same(&target.bytes(), expected, &format!("{index} in {round}"));
@@ -217,11 +223,11 @@ pub fn one_grant_serves_many(stage: &dyn Stage) {
         let writer = 1 + round % 2;
         let at = (token, (round * 10) as u64);
         scene
-            .transfer(writer, Way::Put, 0, at, source.region())
+            .transfer(writer, TransferKind::Put, 0, at, source.region())
             .expect("granted");
         let back = Memory::filled(10, 0);
         scene
-            .transfer(3 - writer, Way::Get, 0, at, back.region())
+            .transfer(3 - writer, TransferKind::Get, 0, at, back.region())
             .expect("granted");
         assert_same(&back.bytes(), &source.bytes(), "what the other wrote");
     }
@@ -236,10 +242,10 @@ pub fn a_grant_for_once_serves_once(stage: &dyn Stage) {
         let target = Memory::filled(length, 0);
         let token = grant(&mut scene, 0, &source, Rights::Read, Uses::Once);
         scene
-            .transfer(1, Way::Get, 0, (token, 0), target.region())
+            .transfer(1, TransferKind::Get, 0, (token, 0), target.region())
             .expect("the first use is granted");
         let again = Memory::filled(length, 7);
-        let second = scene.transfer(1, Way::Get, 0, (token, 0), again.region());
+        let second = scene.transfer(1, TransferKind::Get, 0, (token, 0), again.region());
         refused(
             &second,
             &FabricError::NotGranted { peer: peer(0) },
@@ -287,7 +293,7 @@ pub fn offered_bytes_arrive_as_others(stage: &dyn Stage) {
             let target = Memory::filled(wanted + 2, 0xEE);
             let at = (token, offset as u64);
             scene
-                .transfer(1, Way::Get, 0, at, target.part(1, wanted))
+                .transfer(1, TransferKind::Get, 0, at, target.part(1, wanted))
                 .expect("granted");
             let mut expected = vec![0xEE; wanted + 2];
             expected[1..=wanted].copy_from_slice(&source.bytes()[offset..offset + wanted]);
@@ -331,7 +337,7 @@ pub fn offers_are_told_apart_and_taken_back(stage: &dyn Stage) {
                 source.region().copy_from_slice(&[0xAA; LENGTH]);
                 scene.settle();
             }
-            let result = scene.transfer(1, Way::Get, 0, (*token, 0), target.region());
+            let result = scene.transfer(1, TransferKind::Get, 0, (*token, 0), target.region());
             if back {
                 let refusal = FabricError::NotGranted { peer: peer(0) };
                 refused(&result, &refusal, "taken back");
@@ -358,8 +364,8 @@ pub fn a_revoked_token_is_dead(stage: &dyn Stage) {
         let token = grant(&mut scene, 0, &window, Rights::ReadWrite, uses);
         assert!(scene.endpoints[0].revoke(token), "it was live");
         assert!(!scene.endpoints[0].revoke(token), "it is not any more");
-        for way in [Way::Get, Way::Put] {
-            let result = scene.transfer(1, way, 0, (token, 0), mine.region());
+        for kind in [TransferKind::Get, TransferKind::Put] {
+            let result = scene.transfer(1, kind, 0, (token, 0), mine.region());
             refused(
                 &result,
                 &FabricError::NotGranted { peer: peer(0) },
@@ -405,7 +411,7 @@ pub fn nothing_moves_after_revoke_returns(stage: &dyn Stage) {
                 let mut ended = Ok(());
                 while ended.is_ok() {
                     let source = sources[operation.0 as usize % 2].region();
-                    ended = player.transfer(Way::Put, 0, (token, 0), source, operation);
+                    ended = player.transfer(TransferKind::Put, 0, (token, 0), source, operation);
                     operation.0 += 1;
                     if operation.0 & 0xFFFF_FFFF == 1 {
                         player.signal(0, STARTED);
@@ -421,37 +427,37 @@ pub fn nothing_moves_after_revoke_returns(stage: &dyn Stage) {
 
 /// Who writes is waited for, whatever has become of another who wrote: nothing changes after revoking.
 pub fn revoke_waits_for_who_lives_beside_who_dies(stage: &dyn Stage) {
-    taken_back_beside_a_death(stage, Way::Put);
+    taken_back_beside_a_death(stage, TransferKind::Put);
 }
 
 /// What is read while the owner takes its grant back and uses its memory anew is what was granted, or the
 /// transfer is refused, whatever has become of another who read.
 pub fn what_is_read_is_what_was_granted_or_refused(stage: &dyn Stage) {
-    taken_back_beside_a_death(stage, Way::Get);
+    taken_back_beside_a_death(stage, TransferKind::Get);
 }
 
 /// Bytes of the transfers that a grant is taken back under: long enough to be in the middle of one.
 const UNDER_WAY: usize = 1 << 20;
 
-fn taken_back_beside_a_death(stage: &dyn Stage, way: Way) {
+fn taken_back_beside_a_death(stage: &dyn Stage, kind: TransferKind) {
     for delay in 0..6u32 {
         stage.run(3, &|fabric| {
             let player = Player::new(fabric);
             if player.me() == 0 {
-                take_back(stage, player, way, delay);
+                take_back(stage, player, kind, delay);
             } else {
-                use_until_refused(stage, player, way);
+                use_until_refused(stage, player, kind);
             }
         });
     }
 }
 
 /// Grants, revokes while peer 1 is at it and peer 2 has died at it, and sees what becomes of its memory.
-fn take_back(stage: &dyn Stage, mut player: Player, way: Way, delay: u32) {
+fn take_back(stage: &dyn Stage, mut player: Player, kind: TransferKind, delay: u32) {
     let window = Memory::filled(UNDER_WAY, 1);
-    let rights = match way {
-        Way::Get => Rights::Read,
-        Way::Put => Rights::Write,
+    let rights = match kind {
+        TransferKind::Get => Rights::Read,
+        TransferKind::Put => Rights::Write,
     };
     let granted = player
         .fabric
@@ -470,7 +476,7 @@ fn take_back(stage: &dyn Stage, mut player: Player, way: Way, delay: u32) {
         std::hint::spin_loop();
     }
     assert!(player.fabric.revoke(token), "it was live");
-    if way == Way::Get {
+    if kind == TransferKind::Get {
         window.region().copy_from_slice(&vec![0xEE; UNDER_WAY]);
     }
     let then = window.bytes();
@@ -481,14 +487,14 @@ fn take_back(stage: &dyn Stage, mut player: Player, way: Way, delay: u32) {
 }
 
 /// Moves bytes by the grant of peer 0: peer 1 until that is refused, peer 2 until it dies.
-fn use_until_refused(stage: &dyn Stage, mut player: Player, way: Way) {
+fn use_until_refused(stage: &dyn Stage, mut player: Player, kind: TransferKind) {
     player.await_messages(1);
     let (me, token) = (player.me(), player.last_token(0));
     let (mut ended, mut round) = (Ok(()), 0);
     while ended.is_ok() && (me == 1 || round < 3) {
         let mine = Memory::filled(UNDER_WAY, 10 * me as u8 + round as u8 % 2);
-        ended = player.transfer(way, 0, (token, 0), mine.region(), Operation(round));
-        if ended.is_ok() && way == Way::Get {
+        ended = player.transfer(kind, 0, (token, 0), mine.region(), Operation(round));
+        if ended.is_ok() && kind == TransferKind::Get {
             assert!(mine.bytes().iter().all(|byte| *byte == 1), "as granted");
         }
         round += 1;
@@ -516,17 +522,17 @@ pub fn a_stale_token_stays_dead(stage: &dyn Stage) {
     for _ in 0..100 {
         let fresh = grant(&mut scene, 0, &window, Rights::ReadWrite, Uses::Many);
         assert_ne!(fresh, stale);
-        let result = scene.transfer(1, Way::Put, 0, (stale, 0), mine.region());
+        let result = scene.transfer(1, TransferKind::Put, 0, (stale, 0), mine.region());
         refused(&result, &not_granted, "stale");
         assert!(scene.endpoints[0].revoke(fresh));
     }
     for made_up in [0, 1, 2, 1 << 16, 1 << 32, (1 << 32) + 1, u64::MAX] {
-        let result = scene.transfer(1, Way::Put, 0, (Token(made_up), 0), mine.region());
+        let result = scene.transfer(1, TransferKind::Put, 0, (Token(made_up), 0), mine.region());
         refused(&result, &not_granted, "made up");
     }
     // A token names a grant of its owner, not of anybody else.
     let token = grant(&mut scene, 0, &window, Rights::ReadWrite, Uses::Many);
-    let result = scene.transfer(1, Way::Put, 1, (token, 0), mine.region());
+    let result = scene.transfer(1, TransferKind::Put, 1, (token, 0), mine.region());
     refused(
         &result,
         &FabricError::NotGranted { peer: peer(1) },
@@ -543,8 +549,8 @@ pub fn only_the_named_peer_may_move(stage: &dyn Stage) {
     let mine = Memory::filled(64, 2);
     let how = (Rights::ReadWrite, Uses::Many);
     let token = grant_to(&mut scene, 0, &window, Some(peer(1)), how);
-    for way in [Way::Get, Way::Put] {
-        let result = scene.transfer(2, way, 0, (token, 0), mine.region());
+    for kind in [TransferKind::Get, TransferKind::Put] {
+        let result = scene.transfer(2, kind, 0, (token, 0), mine.region());
         refused(
             &result,
             &FabricError::NotGranted { peer: peer(0) },
@@ -554,7 +560,7 @@ pub fn only_the_named_peer_may_move(stage: &dyn Stage) {
     assert_eq!(window.bytes(), [1; 64]);
     assert_eq!(mine.bytes(), [2; 64]);
     scene
-        .transfer(1, Way::Put, 0, (token, 0), mine.region())
+        .transfer(1, TransferKind::Put, 0, (token, 0), mine.region())
         .expect("granted to this one");
     assert_eq!(window.bytes(), [2; 64]);
     assert!(scene.endpoints[0].revoke(token));
@@ -572,14 +578,14 @@ pub fn nothing_moves_outside_of_a_grant(stage: &dyn Stage) {
         (u64::MAX, 1),
         (u64::MAX, 100),
     ];
-    for way in [Way::Get, Way::Put] {
+    for kind in [TransferKind::Get, TransferKind::Put] {
         for (offset, length) in spans {
             let mine = Memory::filled(length, 2);
             let region = window.part(100, 100);
             let token = scene.endpoints[0]
                 .grant(region, None, Rights::ReadWrite, Uses::Many)
                 .expect("fits");
-            let result = scene.transfer(1, way, 0, (token, offset), mine.region());
+            let result = scene.transfer(1, kind, 0, (token, offset), mine.region());
             let outside = FabricError::OutsideGrant {
                 peer: peer(0),
                 offset,
@@ -588,7 +594,7 @@ pub fn nothing_moves_outside_of_a_grant(stage: &dyn Stage) {
             refused(
                 &result,
                 &outside,
-                &format!("{way:?} of {length} at {offset}"),
+                &format!("{kind:?} of {length} at {offset}"),
             );
             assert_eq!(mine.bytes(), vec![2; length]);
             assert!(scene.endpoints[0].revoke(token));
@@ -600,18 +606,21 @@ pub fn nothing_moves_outside_of_a_grant(stage: &dyn Stage) {
 /// What may be read may not be written by that, and the reverse.
 pub fn nothing_moves_without_the_right(stage: &dyn Stage) {
     let mut scene = Scene::new(stage, 2);
-    for (rights, way) in [(Rights::Read, Way::Put), (Rights::Write, Way::Get)] {
+    for (rights, kind) in [
+        (Rights::Read, TransferKind::Put),
+        (Rights::Write, TransferKind::Get),
+    ] {
         for length in [64, 50_000] {
             let window = Memory::filled(length, 1);
             let mine = Memory::filled(length, 2);
             let token = grant(&mut scene, 0, &window, rights, Uses::Many);
-            let result = scene.transfer(1, way, 0, (token, 0), mine.region());
+            let result = scene.transfer(1, kind, 0, (token, 0), mine.region());
             let outside = FabricError::OutsideGrant {
                 peer: peer(0),
                 offset: 0,
                 length: length as u64,
             };
-            refused(&result, &outside, &format!("{way:?} with {rights:?}"));
+            refused(&result, &outside, &format!("{kind:?} with {rights:?}"));
             assert_eq!(window.bytes(), vec![1; length]);
             assert_eq!(mine.bytes(), vec![2; length]);
             assert!(scene.endpoints[0].revoke(token));
@@ -627,7 +636,7 @@ pub fn a_rank_moves_from_itself(stage: &dyn Stage) {
         let target = Memory::filled(length, 0);
         let token = grant(&mut scene, 0, &source, Rights::Read, Uses::Once);
         scene
-            .transfer(0, Way::Get, 0, (token, 0), target.region())
+            .transfer(0, TransferKind::Get, 0, (token, 0), target.region())
             .expect("granted");
         assert_same(&target.bytes(), &source.bytes(), "from oneself");
     }
@@ -644,17 +653,17 @@ pub fn many_transfers_are_under_way_at_once(stage: &dyn Stage) {
             let other = (rank + 1 + round as usize % 2) % RANKS;
             let owned = Memory::patterned(LENGTH, round * 10 + rank as u64);
             let target = Memory::filled(LENGTH, 0);
-            let (way, rights) = if round % 2 == 0 {
-                (Way::Get, Rights::Read)
+            let (kind, rights) = if round % 2 == 0 {
+                (TransferKind::Get, Rights::Read)
             } else {
-                (Way::Put, Rights::Write)
+                (TransferKind::Put, Rights::Write)
             };
-            let (granted, lent) = match way {
-                Way::Get => (&owned, &target),
-                Way::Put => (&target, &owned),
+            let (granted, lent) = match kind {
+                TransferKind::Get => (&owned, &target),
+                TransferKind::Put => (&target, &owned),
             };
             let token = grant(&mut scene, other, granted, rights, Uses::Once);
-            let (operation, answer) = scene.start(rank, way, other, (token, 0), lent.region());
+            let (operation, answer) = scene.start(rank, kind, other, (token, 0), lent.region());
             running.push((rank, operation, answer, owned, target));
         }
     }
@@ -674,7 +683,7 @@ pub fn many_transfers_are_under_way_at_once(stage: &dyn Stage) {
         assert_eq!(
             told,
             answer.is_none(),
-            "told of exactly those that were under way"
+            "told of exactly those that were under kind"
         );
     }
 }

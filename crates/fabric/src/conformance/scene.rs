@@ -10,9 +10,9 @@ use crate::{Fabric, FabricError, Operation, Peer, Posted, Region, Result, SyncKe
 /// How many items one look may find, unless a property is about that.
 pub(super) const BUDGET: usize = 32;
 
-/// Which way a transfer goes.
+/// Whether a transfer reads or writes the memory of the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum TransferKind {
     /// [`Fabric::get`].
     Get,
     /// [`Fabric::put`].
@@ -22,15 +22,15 @@ pub enum Way {
 /// Starts a transfer of this endpoint.
 pub(super) fn start(
     fabric: &mut dyn Fabric,
-    way: Way,
+    kind: TransferKind,
     peer: Peer,
     (token, offset): (Token, u64),
     region: Region,
     operation: Operation,
 ) -> Result<Posted> {
-    match way {
-        Way::Get => fabric.get(peer, token, offset, region, operation),
-        Way::Put => fabric.put(peer, token, offset, region, operation),
+    match kind {
+        TransferKind::Get => fabric.get(peer, token, offset, region, operation),
+        TransferKind::Put => fabric.put(peer, token, offset, region, operation),
     }
 }
 
@@ -152,7 +152,7 @@ impl Scene {
     pub fn start(
         &mut self,
         rank: usize,
-        way: Way,
+        kind: TransferKind,
         of: usize,
         at: (Token, u64),
         region: Region,
@@ -162,7 +162,7 @@ impl Scene {
         let mut answer = None;
         self.repeat("room for a transfer", |scene| {
             let fabric = &mut *scene.endpoints[rank];
-            answer = match start(fabric, way, peer(of), at, region, operation) {
+            answer = match start(fabric, kind, peer(of), at, region, operation) {
                 Ok(Posted::Done) => Some(Ok(())),
                 Ok(Posted::Pending) => None,
                 Ok(Posted::Retry) => {
@@ -186,12 +186,12 @@ impl Scene {
     pub fn transfer(
         &mut self,
         rank: usize,
-        way: Way,
+        kind: TransferKind,
         of: usize,
         at: (Token, u64),
         region: Region,
     ) -> Result<()> {
-        let (operation, answer) = self.start(rank, way, of, at, region);
+        let (operation, answer) = self.start(rank, kind, of, at, region);
         let Some(answer) = answer else {
             return self.ended(rank, operation);
         };

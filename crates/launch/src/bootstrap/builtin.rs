@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weft_sys::{MemoryFile, descriptor, lifeline, passing};
 
-use super::environment::Place;
+use super::environment::RankEnvironment;
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher};
 use crate::control::{ANSWER, Answer, Message, Told};
@@ -16,7 +16,7 @@ use weft_secure::Key;
 /// A rank that our own launcher started.
 #[derive(Debug)]
 pub struct Builtin {
-    place: Place,
+    environment: RankEnvironment,
     hosts: HostMap,
     /// `None` if all ranks are on one host.
     key: Option<Key>,
@@ -30,24 +30,24 @@ pub struct Builtin {
 
 impl Builtin {
     /// Takes over the descriptors that the launcher has left open.
-    pub fn join(place: Place) -> Result<Self, BootstrapError> {
+    pub fn join(environment: RankEnvironment) -> Result<Self, BootstrapError> {
         let take = |number: RawFd| {
-            descriptor::inherited(number).map_err(|error| gone(&place, &error.to_string()))
+            descriptor::inherited(number).map_err(|error| gone(&environment, &error.to_string()))
         };
-        let segment = take(place.job)?;
+        let segment = take(environment.job)?;
         // Not just open: the very thing. A program in between may have closed it and opened another.
         let segment = MemoryFile::adopt(segment)
-            .map_err(|error| gone(&place, &error.to_string()))?
+            .map_err(|error| gone(&environment, &error.to_string()))?
             .into_descriptor();
-        let control = take(place.control)?;
-        let lifeline = take(place.lifeline)?;
+        let control = take(environment.control)?;
+        let lifeline = take(environment.lifeline)?;
         lifeline::tie(&lifeline).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => taken(&place, &error),
-            _ => gone(&place, &error.to_string()),
+            ErrorKind::AlreadyExists => taken(&environment, &error),
+            _ => gone(&environment, &error.to_string()),
         })?;
         let mut rank = Self {
-            place,
-            hosts: HostMap::single(place.size, &name_of_this_host()),
+            environment,
+            hosts: HostMap::single(environment.size, &name_of_this_host()),
             key: None,
             segment: Mutex::new(Some(segment)),
             control,
@@ -55,8 +55,8 @@ impl Builtin {
             _lifeline: lifeline,
         };
         // Ranks of a job on one host have nothing to ask.
-        if place.local_size != place.size {
-            let (key, hosts) = ask_hosts(place.size, |question| rank.ask(question))?;
+        if environment.local_size != environment.size {
+            let (key, hosts) = ask_hosts(environment.size, |question| rank.ask(question))?;
             (rank.hosts, rank.key) = (hosts, Some(key));
         }
         Ok(rank)
@@ -67,7 +67,7 @@ impl Builtin {
     /// Asks the launcher, and waits for the answer.
     fn ask(&self, question: &Message) -> Result<Answer, BootstrapError> {
         let _turn = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        let lost = |error: std::io::Error| gone(&self.place, &error.to_string());
+        let lost = |error: std::io::Error| gone(&self.environment, &error.to_string());
         question.send(&self.control).map_err(lost)?;
         let mut bytes = vec![0; ANSWER];
         let (count, _) = passing::receive(&self.control, &mut bytes).map_err(lost)?;
@@ -75,7 +75,7 @@ impl Builtin {
             BootstrapError::new(format!(
                 "the launcher's answer to rank {} cannot be understood ({count} bytes): mpiexec and the \
                  library must be of the same release of Weft",
-                self.place.rank
+                self.environment.rank
             ))
         })
     }
@@ -124,32 +124,32 @@ fn unexpected(asked: &str, answer: &Answer) -> BootstrapError {
 }
 
 /// The variables are there, the launcher is not.
-fn gone(place: &Place, reason: &str) -> BootstrapError {
+fn gone(environment: &RankEnvironment, reason: &str) -> BootstrapError {
     BootstrapError::new(format!(
         "the environment says that this process is rank {} of {} of a Weft job, but the way to its \
          launcher is gone: {reason}. A program between mpiexec and this one has closed the \
          descriptors (in Python: subprocess with close_fds=False keeps them), or the variables were \
          kept from an earlier job; remove all variables named WEFT_… to run the program alone",
-        place.rank, place.size
+        environment.rank, environment.size
     ))
 }
 
 /// Another process is this rank.
-fn taken(place: &Place, reason: &std::io::Error) -> BootstrapError {
+fn taken(environment: &RankEnvironment, reason: &std::io::Error) -> BootstrapError {
     BootstrapError::new(format!(
         "a second process claims to be rank {} of {}: {reason}. One process of each rank may \
          initialise MPI; start further ones with mpiexec -n",
-        place.rank, place.size
+        environment.rank, environment.size
     ))
 }
 
 impl Launcher for Builtin {
     fn rank(&self) -> u32 {
-        self.place.rank
+        self.environment.rank
     }
 
     fn appnum(&self) -> u32 {
-        self.place.appnum
+        self.environment.appnum
     }
 
     fn hosts(&self) -> &HostMap {

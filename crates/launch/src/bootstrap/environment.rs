@@ -1,4 +1,4 @@
-//! The variables that the launcher sets and a rank reads.
+//! Environment variables that the launcher sets and a rank reads.
 
 use std::os::fd::RawFd;
 use std::str::FromStr;
@@ -52,7 +52,7 @@ pub(crate) fn foreign_variables(name: &str) -> bool {
 
 /// What the variables say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct RankEnvironment {
     pub rank: u32,
     pub size: u32,
     pub local_rank: u32,
@@ -63,7 +63,7 @@ pub struct Place {
     pub lifeline: RawFd,
 }
 
-impl Place {
+impl RankEnvironment {
     /// `None` if the variables are not there at all.
     pub fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, BootstrapError> {
         if variable(Names::RANK).is_none() && variable(Names::JOB_DESCRIPTOR).is_none() {
@@ -85,7 +85,7 @@ impl Place {
                  start the program with mpiexec, or remove all variables named WEFT_… to run it alone"
             )))
         }
-        let place = Self {
+        let environment = Self {
             rank: number(variable, Names::RANK)?,
             size: number(variable, Names::SIZE)?,
             local_rank: number(variable, Names::LOCAL_RANK)?,
@@ -95,14 +95,14 @@ impl Place {
             control: number(variable, Names::CONTROL_DESCRIPTOR)?,
             lifeline: number(variable, Names::LIFELINE_DESCRIPTOR)?,
         };
-        if place.rank >= place.size {
+        if environment.rank >= environment.size {
             return Err(BootstrapError::new(format!(
                 "the environment says that this process is rank {} of {} ranks, counted from 0; \
                  start the program with mpiexec, or remove all variables named WEFT_… to run it alone",
-                place.rank, place.size
+                environment.rank, environment.size
             )));
         }
-        Ok(Some(place))
+        Ok(Some(environment))
     }
 }
 
@@ -110,8 +110,8 @@ impl Place {
 mod tests {
     use super::*;
 
-    fn read(changes: &[(&str, Option<&str>)]) -> Result<Option<Place>, BootstrapError> {
-        Place::read(&|name| {
+    fn read(changes: &[(&str, Option<&str>)]) -> Result<Option<RankEnvironment>, BootstrapError> {
+        RankEnvironment::read(&|name| {
             if let Some((_, value)) = changes.iter().find(|(changed, _)| *changed == name) {
                 return value.map(str::to_owned);
             }
@@ -122,10 +122,16 @@ mod tests {
 
     #[test]
     fn the_variables_are_read() {
-        let place = read(&[]).expect("complete").expect("there");
-        assert_eq!((place.rank, place.size, place.appnum), (3, 8, 2));
-        assert_eq!((place.job, place.control, place.lifeline), (10, 11, 12));
-        assert_eq!(Place::read(&|_| None), Ok(None));
+        let environment = read(&[]).expect("complete").expect("there");
+        assert_eq!(
+            (environment.rank, environment.size, environment.appnum),
+            (3, 8, 2)
+        );
+        assert_eq!(
+            (environment.job, environment.control, environment.lifeline),
+            (10, 11, 12)
+        );
+        assert_eq!(RankEnvironment::read(&|_| None), Ok(None));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which host each rank of a job runs on.
+//! Map of a job's ranks to hosts.
 //!
 //! A *host* is what ranks share memory on and reach each other without a network: one boot of one
 //! kernel, one network namespace. Two containers on one machine are therefore two hosts.
@@ -82,7 +82,7 @@ impl HostMap {
     /// The ranks of a host, ascending.
     pub fn ranks_of(&self, host: u32) -> impl Iterator<Item = u32> + '_ {
         let ranks = self.ranks.iter().enumerate();
-        ranks.filter_map(move |(rank, place)| (place.0 == host).then_some(rank as u32))
+        ranks.filter_map(move |(rank, (of, _))| (*of == host).then_some(rank as u32))
     }
 
     /// The name of a host, for people.

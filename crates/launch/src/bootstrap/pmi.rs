@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   mpiexec.hydra ── PMI_FD (a socket), PMI_RANK, PMI_SIZE ──▶ this process
-//!      put    card-R: which host, the name of our door      (rank 0 also: the job's key)
+//!      put    card-R: which host, the name of our listener      (rank 0 also: the job's key)
 //!      fence
 //!      get    card-0 … card-N-1                              ⇒ HostMap; memory from the lowest rank
 //! ```
@@ -29,7 +29,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_sys::{descriptor, lifeline, process};
 
 use self::client::{Client, Limits};
-use self::line::Line;
+use self::line::PmiLine;
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher, NAME_LIMIT, VALUE_LIMIT};
 use weft_secure::Key;
@@ -123,7 +123,7 @@ impl Connection {
                 value.len()
             )));
         }
-        let line = Line::new("put")
+        let line = PmiLine::new("put")
             .with("kvsname", &self.store)
             .with("key", key)
             .with("value", value);
@@ -132,7 +132,7 @@ impl Connection {
 
     fn fence(&mut self) -> Result<(), BootstrapError> {
         self.client
-            .request(&Line::new("barrier_in"), "barrier_out")
+            .request(&PmiLine::new("barrier_in"), "barrier_out")
             .map(drop)
     }
 
@@ -165,7 +165,7 @@ impl Connection {
     }
 
     fn get_text(&mut self, key: &str) -> Result<Option<String>, BootstrapError> {
-        let line = Line::new("get")
+        let line = PmiLine::new("get")
             .with("kvsname", &self.store)
             .with("key", key);
         let answer = self.client.ask(&line, "get_result")?;
@@ -238,9 +238,9 @@ impl Pmi {
         descriptor::set_nonblocking(&socket, false).map_err(gone)?;
         let mut client = Client::new(UnixStream::from(socket));
         let limits = client.begin()?;
-        let answer = client.request(&Line::new("get_appnum"), "appnum")?;
+        let answer = client.request(&PmiLine::new("get_appnum"), "appnum")?;
         let appnum = answer.number("appnum").unwrap_or(0);
-        let answer = client.request(&Line::new("get_my_kvsname"), "my_kvsname")?;
+        let answer = client.request(&PmiLine::new("get_my_kvsname"), "my_kvsname")?;
         let store = answer.get("kvsname").unwrap_or("").to_owned();
         let mut connection = Connection {
             client,
@@ -249,7 +249,7 @@ impl Pmi {
             tied: false,
             over: false,
         };
-        let (hosts, key, memory) = meet(&mut connection, rank, size)?;
+        let (hosts, key, memory) = find_others(&mut connection, rank, size)?;
         Ok(Some(Self {
             rank,
             appnum,
@@ -285,15 +285,15 @@ impl Pmi {
 }
 
 /// Finds out who is where, and gets the memory of this host.
-fn meet(
+fn find_others(
     connection: &mut Connection,
     rank: u32,
     size: u32,
 ) -> Result<(HostMap, Key, OwnedFd), BootstrapError> {
     let system = |error: std::io::Error| BootstrapError::new(error.to_string());
-    let door = share::Door::open().map_err(system)?;
+    let listener = share::SegmentListener::open().map_err(system)?;
     let here = identity_of_this_host()?;
-    let card = format!("{here} {} {}", door.name, name_of_this_host());
+    let card = format!("{here} {} {}", listener.name(), name_of_this_host());
     connection.put(rank, "card", card.as_bytes())?;
     let mut key = None;
     if rank == 0 {
@@ -311,31 +311,31 @@ fn meet(
         }
     };
     let mut cards = Vec::new();
-    let mut doors = Vec::new();
+    let mut listeners = Vec::new();
     for other in 0..size {
         let found = connection
             .get(other, "card")?
             .ok_or_else(|| missing(other))?;
         let found = String::from_utf8_lossy(&found).into_owned();
         let mut words = found.split(' ').map(str::to_owned);
-        let (Some(identity), Some(door), Some(name), None) =
+        let (Some(identity), Some(listener), Some(name), None) =
             (words.next(), words.next(), words.next(), words.next())
         else {
             return Err(missing(other));
         };
         cards.push((identity, name));
-        doors.push(door);
+        listeners.push(listener);
     }
     let hosts = HostMap::group(cards);
     let lowest = hosts.ranks_of(hosts.host(rank)).next().unwrap_or(rank);
     let memory = if lowest == rank {
         let local = hosts.local_size(hosts.host(rank));
         let memory = segment::create(local, 0).map_err(system)?.descriptor;
-        door.hand_out(&memory, &key, local - 1, &connection.client)?;
+        listener.hand_out(&memory, &key, local - 1, &connection.client)?;
         memory
     } else {
-        drop(door);
-        share::fetch(&doors[lowest as usize], &key, &connection.client)?
+        drop(listener);
+        share::fetch(&listeners[lowest as usize], &key, &connection.client)?
     };
     Ok((hosts, key, memory))
 }
@@ -403,7 +403,7 @@ impl Launcher for Pmi {
         // A failure here means that the launcher is gone, and us with it.
         let _ = self.talk(|connection| {
             connection.over = true;
-            let line = Line::new("finalize");
+            let line = PmiLine::new("finalize");
             connection.client.request(&line, "finalize_ack").map(drop)
         });
     }
@@ -416,7 +416,7 @@ impl Launcher for Pmi {
         );
         let _ = self.talk(|connection| {
             connection.over = true;
-            let line = Line::new("abort").with("exitcode", code);
+            let line = PmiLine::new("abort").with("exitcode", code);
             connection.client.say(&line)
         });
     }

@@ -40,7 +40,7 @@ const SILENCE: Duration = Duration::from_secs(86_400);
 
 /// How an agent ends.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum AgentExit {
     /// The job is over, with this code.
     Over(u8),
     /// The head is gone.
@@ -61,7 +61,7 @@ enum Stop {
 }
 
 /// The way to the head, and what else tells an agent to end.
-struct Ties {
+struct Supervision {
     link: Link,
     signals: Signals,
     /// The liveness pipe of our guard.
@@ -70,7 +70,7 @@ struct Ties {
 
 /// An agent with its ranks.
 struct Agent {
-    ties: Ties,
+    supervision: Supervision,
     ranks: RankProcesses,
     outputs: RankOutputs,
     input: RankInput,
@@ -86,42 +86,44 @@ pub fn run(
     liveness: OwnedFd,
     hello: Hello,
     own: Option<Program>,
-) -> io::Result<Outcome> {
+) -> io::Result<AgentExit> {
     // Out of the process group of whoever started us. Fails only if we are that far.
     let _ = rustix::process::setsid();
     process::adopt_orphans()?;
     let signals = Signals::new(&HANDLED)?;
     link.say(&FromAgent::Hello(hello));
-    let mut ties = Ties {
+    let mut supervision = Supervision {
         link,
         signals,
         liveness,
     };
-    let assignment = match ties.await_assignment()? {
+    let assignment = match supervision.await_assignment()? {
         Ok(assignment) => assignment,
-        Err(outcome) => return Ok(outcome),
+        Err(exit) => return Ok(exit),
     };
     let silence = Duration::from_millis(assignment.silence.max(1));
-    ties.link.set_silence(silence.min(SILENCE));
+    supervision.link.set_silence(silence.min(SILENCE));
     let ranks = match prepare(&assignment) {
         Ok(ranks) => ranks,
         Err(error) => {
             let rank = assignment.ranks[0].0;
             let reason = error.to_string();
-            ties.link.say(&FromAgent::NotStarted { rank, reason });
-            ties.link.drain(LAST_WORD);
-            return Ok(Outcome::Ended(None));
+            supervision
+                .link
+                .say(&FromAgent::NotStarted { rank, reason });
+            supervision.link.drain(LAST_WORD);
+            return Ok(AgentExit::Ended(None));
         }
     };
     let mut agent = Agent {
-        ties,
+        supervision,
         ranks,
         outputs: RankOutputs::default(),
         input: RankInput::default(),
     };
     agent.start(assignment, own);
-    let outcome = agent.attend();
-    Ok(agent.finish(outcome))
+    let exit = agent.attend();
+    Ok(agent.finish(exit))
 }
 
 /// Prepares the ranks of an assignment. The assignment must be one.
@@ -148,25 +150,25 @@ fn prepare(assignment: &Assignment) -> io::Result<RankProcesses> {
     RankProcesses::prepare(share, Some(others), false)
 }
 
-impl Ties {
+impl Supervision {
     /// Waits until the head says which ranks we get; or answers why it never will.
-    fn await_assignment(&mut self) -> io::Result<Result<Assignment, Outcome>> {
+    fn await_assignment(&mut self) -> io::Result<Result<Assignment, AgentExit>> {
         loop {
             match self.link.next() {
                 Ok(Some(ToAgent::Start(assignment))) if !assignment.ranks.is_empty() => {
                     return Ok(Ok(*assignment));
                 }
-                Ok(Some(ToAgent::Over { code })) => return Ok(Err(Outcome::Over(code))),
+                Ok(Some(ToAgent::Over { code })) => return Ok(Err(AgentExit::Over(code))),
                 Ok(Some(ToAgent::End)) => {
                     self.link.say(&FromAgent::Ended { clean: true });
                     continue;
                 }
                 Ok(Some(_)) => continue,
                 Ok(None) => {}
-                Err(error) => return Ok(Err(Outcome::HeadLost(error))),
+                Err(error) => return Ok(Err(AgentExit::HeadLost(error))),
             }
-            if let Err(outcome) = self.idle()? {
-                return Ok(Err(outcome));
+            if let Err(exit) = self.idle()? {
+                return Ok(Err(exit));
             }
         }
     }
@@ -181,9 +183,9 @@ impl Ties {
     }
 
     /// Waits for the head to say something.
-    fn idle(&mut self) -> io::Result<Result<(), Outcome>> {
+    fn idle(&mut self) -> io::Result<Result<(), AgentExit>> {
         if let Err(error) = self.keep_up(Instant::now()) {
-            return Ok(Err(Outcome::HeadLost(error)));
+            return Ok(Err(AgentExit::HeadLost(error)));
         }
         let mut entries = self.entries();
         if self.link.is_waiting() {
@@ -197,14 +199,14 @@ impl Ties {
         let (orphaned, reading) = (entries[1].ended(), entries[2].is_ready());
         drop(entries);
         if orphaned {
-            return Ok(Err(Outcome::Ended(None)));
+            return Ok(Err(AgentExit::Ended(None)));
         }
         if let (Some(signal), _) = self.take_signals() {
             self.take_leave(signal);
-            return Ok(Err(Outcome::Ended(Some(signal))));
+            return Ok(Err(AgentExit::Ended(Some(signal))));
         }
         if reading && let Err(error) = self.link.fill() {
-            return Ok(Err(Outcome::HeadLost(error)));
+            return Ok(Err(AgentExit::HeadLost(error)));
         }
         Ok(Ok(()))
     }
@@ -240,7 +242,7 @@ impl Ties {
 
 impl Agent {
     fn say(&mut self, message: &FromAgent) {
-        self.ties.link.say(message);
+        self.supervision.link.say(message);
     }
 
     /// Starts all ranks of this host; tells if one cannot be.
@@ -281,7 +283,7 @@ impl Agent {
     }
 
     /// Until all ranks have ended, or all must.
-    fn attend(&mut self) -> Option<Outcome> {
+    fn attend(&mut self) -> Option<AgentExit> {
         loop {
             if self.ranks.have_ended() {
                 return None;
@@ -289,16 +291,16 @@ impl Agent {
             match self.turn() {
                 Ok(None) => {}
                 Ok(Some(Stop::End)) => return None,
-                Ok(Some(Stop::Leave(signal))) => return Some(Outcome::Ended(signal)),
-                Ok(Some(Stop::Over(code))) => return Some(Outcome::Over(code)),
-                Err(error) => return Some(Outcome::HeadLost(error)),
+                Ok(Some(Stop::Leave(signal))) => return Some(AgentExit::Ended(signal)),
+                Ok(Some(Stop::Over(code))) => return Some(AgentExit::Over(code)),
+                Err(error) => return Some(AgentExit::HeadLost(error)),
             }
         }
     }
 
     /// Does what the head has said and is here, until it wants an end.
     fn obey_all(&mut self) -> Result<Option<Stop>, LinkError> {
-        while let Some(message) = self.ties.link.next()? {
+        while let Some(message) = self.supervision.link.next()? {
             if let Some(stop) = self.obey(message)? {
                 return Ok(Some(stop));
             }
@@ -308,17 +310,17 @@ impl Agent {
 
     /// Waits for something to happen, and attends to it.
     fn turn(&mut self) -> Result<Option<Stop>, LinkError> {
-        let until = self.ties.link.next_look();
+        let until = self.supervision.link.next_look();
         let now = Instant::now();
         // What came together with something else is waited for by nobody.
         if let Some(stop) = self.obey_all()? {
             return Ok(Some(stop));
         }
-        self.ties.keep_up(now)?;
-        let mut entries = self.ties.entries();
+        self.supervision.keep_up(now)?;
+        let mut entries = self.supervision.entries();
         let outputs_at = entries.len();
         // What ranks write goes over the link, and so does what they tell.
-        let full = self.ties.link.is_full();
+        let full = self.supervision.link.is_full();
         if !full {
             entries.extend(self.outputs.entries());
         }
@@ -329,8 +331,8 @@ impl Agent {
             entries.push(Entry::new(control, Interest::Read));
         }
         let rest_at = entries.len();
-        if self.ties.link.is_waiting() {
-            entries.push(self.ties.link.writing());
+        if self.supervision.link.is_waiting() {
+            entries.push(self.supervision.link.writing());
         }
         entries.extend(self.input.entry());
         poll::wait(&mut entries, Some(until.saturating_duration_since(now)))?;
@@ -352,7 +354,7 @@ impl Agent {
         }
         if hearing {
             // What came before an end still counts.
-            let filled = self.ties.link.fill();
+            let filled = self.supervision.link.fill();
             if let Some(stop) = self.obey_all()? {
                 return Ok(Some(stop));
             }
@@ -362,23 +364,23 @@ impl Agent {
         if taken > 0 {
             self.say(&FromAgent::InputTaken { bytes: taken });
         }
-        self.outputs.pass_on(&outputs, &mut self.ties.link);
+        self.outputs.pass_on(&outputs, &mut self.supervision.link);
         for local in controls {
             let events = self.ranks.listen(local);
             self.tell(events);
         }
         if signalled {
-            let (end, children) = self.ties.take_signals();
+            let (end, children) = self.supervision.take_signals();
             if children {
                 let events = self.ranks.reap();
                 self.tell(events);
             }
             if let Some(signal) = end {
-                self.ties.take_leave(signal);
+                self.supervision.take_leave(signal);
                 return Ok(Some(Stop::Leave(Some(signal))));
             }
         }
-        self.ties.link.flush()?;
+        self.supervision.link.flush()?;
         Ok(None)
     }
 
@@ -400,7 +402,7 @@ impl Agent {
                 .input
                 .push(bytes)
                 .map_err(|_| wrong("it sends more input than rank 0 takes"))?,
-            ToAgent::Deaf { rank, error } => self.outputs.close(rank, error),
+            ToAgent::CloseOutput { rank, error } => self.outputs.close(rank, error),
             ToAgent::Start(_) | ToAgent::Alive => {}
         }
         Ok(None)
@@ -428,22 +430,24 @@ impl Agent {
     }
 
     /// Ends what is left, says what is left to say, and waits for the last word of the head.
-    fn finish(mut self, outcome: Option<Outcome>) -> Outcome {
+    fn finish(mut self, exit: Option<AgentExit>) -> AgentExit {
         let (events, clean) = self.ranks.end(END);
         self.tell(events);
-        if let Some(outcome) = outcome {
-            return outcome;
+        if let Some(exit) = exit {
+            return exit;
         }
-        self.outputs.pass_on_rest(&mut self.ties.link, LAST_WORD);
+        self.outputs
+            .pass_on_rest(&mut self.supervision.link, LAST_WORD);
+        self.input.close();
         self.say(&FromAgent::Ended { clean });
         // The others may run on for long: until the head says that the job is over, or is gone.
         loop {
             match self.turn() {
-                Ok(Some(Stop::Over(code))) => return Outcome::Over(code),
-                Ok(Some(Stop::Leave(signal))) => return Outcome::Ended(signal),
+                Ok(Some(Stop::Over(code))) => return AgentExit::Over(code),
+                Ok(Some(Stop::Leave(signal))) => return AgentExit::Ended(signal),
                 // The head ends agents that it started by closing their streams.
-                Err(LinkError::Closed) => return Outcome::Ended(None),
-                Err(error) => return Outcome::HeadLost(error),
+                Err(LinkError::Closed) => return AgentExit::Ended(None),
+                Err(error) => return AgentExit::HeadLost(error),
                 Ok(_) => {}
             }
         }

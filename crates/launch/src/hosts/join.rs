@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weft_secure::Key;
 use weft_sys::poll;
 
-use super::agent::{self, Outcome};
+use super::agent::{self, AgentExit};
 use super::handshake::LinkHandshake;
 use super::link::{Link, LinkError, Streams};
 use super::message::{Hello, MARK, RELEASE};
@@ -119,14 +119,14 @@ fn finish(
         }
     };
     match served {
-        Ok(Outcome::Over(code)) => code,
-        Ok(Outcome::Ended(None)) => 1,
-        Ok(Outcome::Ended(Some(signal))) => {
+        Ok(AgentExit::Over(code)) => code,
+        Ok(AgentExit::Ended(None)) => 1,
+        Ok(AgentExit::Ended(Some(signal))) => {
             let name = signals::name(signal);
             eprintln!("weft: ended by signal {signal} ({name}); the ranks here were ended");
             u8::try_from(128 + signal).unwrap_or(1)
         }
-        Ok(Outcome::HeadLost(error)) => {
+        Ok(AgentExit::HeadLost(error)) => {
             eprintln!("weft: {head} is lost, and all ranks here were ended: {error}");
             1
         }

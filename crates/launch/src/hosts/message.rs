@@ -40,7 +40,7 @@ pub enum ToAgent {
         bytes: Vec<u8>,
     },
     /// Nobody listens any more to what a rank writes there.
-    Deaf {
+    CloseOutput {
         /// Whose.
         rank: u32,
         /// Standard error, not standard output.

@@ -392,7 +392,8 @@ impl RankHosts for RemoteHosts<'_> {
     fn close_output(&mut self, rank: u32, kind: OutputKind) {
         if let Some(agent) = self.distribution.agent(rank) {
             let error = kind == OutputKind::Error;
-            self.agents.say(agent, &ToAgent::Deaf { rank, error });
+            self.agents
+                .say(agent, &ToAgent::CloseOutput { rank, error });
         }
     }
 

@@ -1,4 +1,5 @@
-//! What is off the common path: buckets that are full, and keys under which several values wait.
+//! Chains: lines that continue full buckets, and queues of keys under which several values wait. Both are off
+//! the common path.
 //!
 //! ```text
 //!  bucket ─► line ─► line             entries that do not fit, in no order: each key stands once
@@ -103,15 +104,31 @@ impl Behind {
 /// A bucket that the caller has locked, with the lines behind it. What its control word became is
 /// [`control`](Self::control), for the caller to unlock with.
 pub(super) struct Chain<'a> {
-    pub(super) behind: &'a Behind,
-    pub(super) bucket: &'a BucketLine,
-    pub(super) control: Control,
+    behind: &'a Behind,
+    bucket: &'a BucketLine,
+    control: Control,
 }
 
 /// Where an entry stands: line (0 is the bucket itself), place.
 type EntryPosition = (u32, usize);
 
 impl<'a> Chain<'a> {
+    /// The chain of a bucket that the caller has locked, whose control word was this.
+    #[inline]
+    pub(super) fn new(behind: &'a Behind, bucket: &'a BucketLine, control: Control) -> Self {
+        Self {
+            behind,
+            bucket,
+            control,
+        }
+    }
+
+    /// What the control word has become.
+    #[inline]
+    pub(super) fn control(&self) -> Control {
+        self.control
+    }
+
     fn line(&self, number: u32) -> &'a BucketLine {
         match number {
             0 => self.bucket,

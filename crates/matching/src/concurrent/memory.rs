@@ -21,7 +21,7 @@ pub(super) struct Lines {
 
 // SAFETY: lines are atomics all through, which any thread may use; the memory is owned by `self`.
 unsafe impl Send for Lines {}
-// SAFETY: as above.
+// SAFETY: a shared reference gives out shared references to lines, which are atomics all through.
 unsafe impl Sync for Lines {}
 
 impl Lines {

@@ -1,4 +1,4 @@
-//! Every interleaving (up to a number of preemptions) of what threads can do to one small table.
+//! Loom models: every interleaving (up to a number of preemptions) of what threads can do to one small table.
 
 use super::*;
 use weft_atomic::{Arc, UnsafeCell};

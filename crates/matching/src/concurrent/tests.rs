@@ -19,11 +19,7 @@ impl Table {
             let bucket = self.line(index);
             let control = bucket.control();
             let behind = &self.behind;
-            let chain = Chain {
-                behind,
-                bucket,
-                control,
-            };
+            let chain = Chain::new(behind, bucket, control);
             let mut here: BTreeMap<u64, (bool, VecDeque<u64>)> = BTreeMap::new();
             chain.each(|key, receive, value| {
                 let (side, values) = here.entry(key).or_insert((receive, VecDeque::new()));

@@ -3,7 +3,7 @@
 use super::Members;
 use super::choice::Bcast;
 use super::plan::{Cut, Plan};
-use super::tree::Place;
+use super::tree::TreePosition;
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::schedule::{Schedule, Span};
@@ -45,14 +45,14 @@ pub(super) fn flat(members: &Members, plan: &mut Plan, data: Span, root: usize) 
 }
 
 fn binomial(members: &Members, plan: &mut Plan, data: Span, root: usize) {
-    let place = Place::of(members.rank, root, members.size);
+    let position = TreePosition::of(members.rank, root, members.size);
     let rank = |number: usize| (number + root) % members.size;
-    if let Some(parent) = place.parent() {
+    if let Some(parent) = position.parent() {
         plan.receive(rank(parent), data);
         plan.fence();
     }
     // The largest subtree first: it has the longest way.
-    place
+    position
         .children()
         .rev()
         .for_each(|child| plan.send(rank(child), data));
@@ -62,7 +62,7 @@ fn binomial(members: &Members, plan: &mut Plan, data: Span, root: usize) {
 /// sends more than twice the data (van de Geijn).
 fn scatter_allgather(members: &Members, plan: &mut Plan, data: Span, root: usize) {
     let size = members.size;
-    let place = Place::of(members.rank, root, size);
+    let position = TreePosition::of(members.rank, root, size);
     let rank = |number: usize| (number + root) % size;
     let chunk = data.len().div_ceil(size);
     let parts = |first: usize, count: usize| {
@@ -70,21 +70,21 @@ fn scatter_allgather(members: &Members, plan: &mut Plan, data: Span, root: usize
         let end = ((first + count) * chunk).min(data.len());
         data.part(start, end - start)
     };
-    if let Some(parent) = place.parent() {
+    if let Some(parent) = position.parent() {
         plan.receive(
             rank(parent),
-            parts(place.number, place.subtree(place.number)),
+            parts(position.number, position.subtree(position.number)),
         );
         plan.fence();
     }
-    for child in place.children().rev() {
-        plan.send(rank(child), parts(child, place.subtree(child)));
+    for child in position.children().rev() {
+        plan.send(rank(child), parts(child, position.subtree(child)));
     }
     plan.fence();
-    let (next, previous) = (rank(place.number + 1), rank(place.number + size - 1));
+    let (next, previous) = (rank(position.number + 1), rank(position.number + size - 1));
     for step in 0..size - 1 {
-        let ours = (place.number + size - step) % size;
-        let theirs = (place.number + 2 * size - step - 1) % size;
+        let ours = (position.number + size - step) % size;
+        let theirs = (position.number + 2 * size - step - 1) % size;
         plan.exchange(next, parts(ours, 1), previous, parts(theirs, 1));
     }
 }

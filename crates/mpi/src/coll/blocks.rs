@@ -38,7 +38,7 @@ impl Blocks {
             .checked_mul(datatype.extent())
             .ok_or_else(|| too_far(count))?;
         let whole = match datatype.flat(all) {
-            // SAFETY: the maker's promise covers all blocks.
+            // SAFETY: the maker promises that the elements of all blocks stay valid until the operation has ended.
             Some(_) => match unsafe { Buffer::checked(address, all, datatype) }? {
                 Buffer::Flat(region) => Some(region),
                 Buffer::Typed(_) => None,
@@ -50,7 +50,8 @@ impl Blocks {
         };
         let block = |rank: usize| {
             let address = address.wrapping_offset(stride.wrapping_mul(rank.cast_signed()));
-            // SAFETY: the maker's promise covers this block, too.
+            // SAFETY: the maker promises that the elements of all blocks stay valid until the operation has
+            // ended; this is one of them.
             unsafe { Buffer::checked(address, count, datatype) }
         };
         Ok(Self {
@@ -97,7 +98,7 @@ impl Blocks {
             let count = usize::try_from(count).map_err(|_| negative(rank, count))?;
             datatype.bytes(count)?;
             let address = address.wrapping_offset(displacement as isize);
-            // SAFETY: the maker's promise covers this block.
+            // SAFETY: the maker promises that the elements of each block stay valid until the operation has ended.
             unsafe { Buffer::checked(address, count, datatype) }
         };
         let blocks = entries.into_iter().enumerate().map(block);

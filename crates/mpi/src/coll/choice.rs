@@ -1,4 +1,4 @@
-//! Which algorithm: the one place that decides.
+//! Choice of algorithms: the one place that decides, by size, count and load.
 //!
 //! Two cases are told apart first. On a *crowded* host (more ranks than cores) each message to a rank
 //! that sleeps costs a switch of context, some microseconds; what counts is how many ranks must run

@@ -3,7 +3,7 @@
 use super::blocks::Blocks;
 use super::choice::Rooted;
 use super::plan::{Cut, Plan};
-use super::tree::Place;
+use super::tree::TreePosition;
 use super::{Members, mismatch, missing};
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -102,20 +102,20 @@ fn binomial(
     root: usize,
     block: usize,
 ) {
-    let place = Place::of(members.rank, root, members.size);
+    let position = TreePosition::of(members.rank, root, members.size);
     let rank = |number: usize| (number + root) % members.size;
     // Blocks of the subtree in order of the tree, our own first.
-    let all = plan.scratch(place.subtree(place.number) * block);
+    let all = plan.scratch(position.subtree(position.number) * block);
     let part =
-        |number: usize, count: usize| all.part((number - place.number) * block, count * block);
-    for child in place.children() {
-        plan.receive(rank(child), part(child, place.subtree(child)));
+        |number: usize, count: usize| all.part((number - position.number) * block, count * block);
+    for child in position.children() {
+        plan.receive(rank(child), part(child, position.subtree(child)));
     }
     if let Some(send) = send {
-        plan.take(send, part(place.number, 1));
+        plan.take(send, part(position.number, 1));
     }
     plan.fence();
-    if let Some(parent) = place.parent() {
+    if let Some(parent) = position.parent() {
         plan.send(rank(parent), all);
     } else if let Some(receive) = receive {
         let first = usize::from(send.is_none());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::choice::Reduce;
 use super::plan::{Cut, Elements, Plan, Side};
-use super::tree::Place;
+use super::tree::TreePosition;
 use super::{Members, missing};
 use crate::buffer::Buffer;
 use crate::datatype::Datatype;
@@ -162,9 +162,9 @@ fn binomial(
     } else {
         0
     };
-    let place = Place::of(members.rank, top, members.size);
+    let position = TreePosition::of(members.rank, top, members.size);
     let rank = |number: usize| (number + top) % members.size;
-    let children: Vec<usize> = place.children().collect();
+    let children: Vec<usize> = position.children().collect();
     let mut result = own;
     if !children.is_empty() {
         let spans: Vec<Span> = children.iter().map(|_| plan.scratch(own.len())).collect();
@@ -178,7 +178,7 @@ fn binomial(
         }
         plan.reduce(elements, own, Side::Before, result);
     }
-    match (place.parent(), out) {
+    match (position.parent(), out) {
         (Some(parent), _) => plan.send(rank(parent), result),
         (None, Some(out)) => plan.copy(result, out),
         (None, None) => plan.send(root, result),

@@ -3,7 +3,7 @@
 use super::blocks::Blocks;
 use super::choice::Rooted;
 use super::plan::{Cut, Plan};
-use super::tree::Place;
+use super::tree::TreePosition;
 use super::{Members, mismatch, missing};
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -102,13 +102,13 @@ fn binomial(
     root: usize,
     block: usize,
 ) {
-    let place = Place::of(members.rank, root, members.size);
+    let position = TreePosition::of(members.rank, root, members.size);
     let rank = |number: usize| (number + root) % members.size;
     // Blocks of the subtree in order of the tree, our own first.
-    let all = plan.scratch(place.subtree(place.number) * block);
+    let all = plan.scratch(position.subtree(position.number) * block);
     let part =
-        |number: usize, count: usize| all.part((number - place.number) * block, count * block);
-    if let Some(parent) = place.parent() {
+        |number: usize, count: usize| all.part((number - position.number) * block, count * block);
+    if let Some(parent) = position.parent() {
         plan.receive(rank(parent), all);
         plan.fence();
     } else if let Some(send) = send {
@@ -116,10 +116,10 @@ fn binomial(
             plan.take(send.block(rank(number)), part(number, 1));
         }
     }
-    for child in place.children().rev() {
-        plan.send(rank(child), part(child, place.subtree(child)));
+    for child in position.children().rev() {
+        plan.send(rank(child), part(child, position.subtree(child)));
     }
     if let Some(receive) = receive {
-        plan.fill(part(place.number, 1), receive);
+        plan.fill(part(position.number, 1), receive);
     }
 }

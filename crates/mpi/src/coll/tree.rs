@@ -1,4 +1,4 @@
-//! The binomial tree. Members are numbered from the root, which is 0; the subtree of a member is the
+//! Binomial tree: members are numbered from the root, which is 0; the subtree of a member is the
 //! run of members from it on whose length is its lowest bit.
 //!
 //! ```text
@@ -10,13 +10,13 @@
 
 /// One member of a tree of `size`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct TreePosition {
     pub number: usize,
     pub size: usize,
 }
 
-impl Place {
-    /// The place of `rank` in a tree of which `root` is the root.
+impl TreePosition {
+    /// The position of `rank` in a tree of which `root` is the root.
     pub fn of(rank: usize, root: usize, size: usize) -> Self {
         let number = (rank + size - root) % size;
         Self { number, size }

@@ -1,4 +1,4 @@
-//! How the members of a new communicator come by its context.
+//! Agreement of the members of a new communicator on its context.
 //!
 //! A context is given out by one process, the *leader* of the creation, from a counter of its own, and
 //! carries the leader's number: no two leaders give out the same, and no agreement is needed beyond
@@ -131,9 +131,9 @@ impl Comm {
             into: whole.part(0, CONTEXT),
         }];
         if sides == 2 {
-            steps.append(&mut self.meeting(whole, CONTEXT));
+            steps.append(&mut self.meet_steps(whole, CONTEXT));
         } else {
-            steps.append(&mut self.tree(whole, 0));
+            steps.append(&mut self.tree_steps(whole, 0));
         }
         let place = if first { 0 } else { CONTEXT };
         steps.push(Step::Fence);
@@ -157,19 +157,19 @@ impl Comm {
 
     /// Bytes of a root to all of the local group.
     pub(super) fn spread(&self, name: &'static str, bytes: &mut [u8], root: u32) -> Result<()> {
-        let steps = self.tree(Span::User(buffer::region_of(bytes)), root);
+        let steps = self.tree_steps(Span::User(buffer::region_of(bytes)), root);
         self.run(Schedule::of(name, steps))
     }
 
     /// The leaders of the two sides exchange what they know, and each tells its side: the first `own`
     /// bytes are those of this side's rank 0, the others those of the remote one.
     pub(super) fn meet(&self, name: &'static str, bytes: &mut [u8], own: usize) -> Result<()> {
-        let steps = self.meeting(Span::User(buffer::region_of(bytes)), own);
+        let steps = self.meet_steps(Span::User(buffer::region_of(bytes)), own);
         self.run(Schedule::of(name, steps))
     }
 
     /// The steps of [`Self::meet`].
-    fn meeting(&self, whole: Span, own: usize) -> Vec<Step> {
+    fn meet_steps(&self, whole: Span, own: usize) -> Vec<Step> {
         let mut steps = Vec::new();
         if self.rank() == 0 {
             let there = self.size();
@@ -183,12 +183,12 @@ impl Comm {
             });
             steps.push(Step::Fence);
         }
-        steps.append(&mut self.tree(whole, 0));
+        steps.append(&mut self.tree_steps(whole, 0));
         steps
     }
 
     /// The steps of a binomial tree over the local group.
-    fn tree(&self, whole: Span, root: u32) -> Vec<Step> {
+    fn tree_steps(&self, whole: Span, root: u32) -> Vec<Step> {
         let size = self.size();
         let number = (self.rank() + size - root) % size;
         let rank = |number: u32| (number + root) % size;

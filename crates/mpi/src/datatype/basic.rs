@@ -47,7 +47,7 @@ impl Scalar {
 /// What the standard takes a predefined datatype for; decides which operations are allowed (MPI 5.0,
 /// section 6.9.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
+pub enum BasicKind {
     /// C integer.
     Integer(Scalar),
     /// Fortran integer.
@@ -70,7 +70,7 @@ pub enum Kind {
     Pair(Basic, Basic),
 }
 
-impl Kind {
+impl BasicKind {
     /// Bytes of data.
     #[must_use]
     pub const fn size(self) -> usize {
@@ -122,8 +122,8 @@ macro_rules! basics {
 
             /// What it is.
             #[must_use]
-            pub const fn kind(self) -> Kind {
-                use Kind::*;
+            pub const fn kind(self) -> BasicKind {
+                use BasicKind::*;
                 use Scalar::*;
                 match self { $(Self::$variant => $kind,)* }
             }
@@ -232,7 +232,7 @@ impl Basic {
     /// The basic elements that the standard counts in it: two for a pair, else itself.
     pub(super) fn elements(self) -> (Self, Option<Self>) {
         match self.kind() {
-            Kind::Pair(value, index) => (value, Some(index)),
+            BasicKind::Pair(value, index) => (value, Some(index)),
             _ => (self, None),
         }
     }

@@ -1,4 +1,4 @@
-//! Where a datatype begins and ends (MPI 5.0, sections 5.1.6 to 5.1.8).
+//! Bounds of a datatype: where it begins and ends (MPI 5.0, sections 5.1.6 to 5.1.8).
 //!
 //! Without markers the bounds follow from the data, the upper one rounded up so that the extent is a
 //! multiple of the strictest alignment. What a datatype was rounded up to belongs to it as a part of

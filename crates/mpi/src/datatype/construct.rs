@@ -7,7 +7,7 @@ use super::array;
 use super::bounds::{Bounds, too_large};
 use super::layout::Layout;
 use super::signature::Signature;
-use super::{Basic, Datatype, Kind, Recipe};
+use super::{Basic, BasicKind, Datatype, Recipe};
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
 
@@ -246,7 +246,7 @@ impl Parts {
             )
         };
         let (bounds, layout) = match basic.kind() {
-            Kind::Pair(value, index) => {
+            BasicKind::Pair(value, index) => {
                 let second = value.size().next_multiple_of(index.kind().alignment());
                 let (one, two) = (part(value, 0), part(index, second));
                 (one.0.joined(&two.0), Layout::sequence([one.1, two.1])?)

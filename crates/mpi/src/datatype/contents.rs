@@ -1,4 +1,5 @@
-//! What `MPI_Type_get_envelope` and `MPI_Type_get_contents` answer (MPI 5.0, section 5.1.13).
+//! Envelope and contents of a datatype: the answers of `MPI_Type_get_envelope` and `MPI_Type_get_contents`
+//! (MPI 5.0, section 5.1.13).
 
 use std::sync::Arc;
 

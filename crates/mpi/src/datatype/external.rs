@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use super::basic::{Basic, Kind, Scalar};
+use super::basic::{Basic, BasicKind, Scalar};
 use super::signature::Signature;
 use crate::error::{Error, ErrorClass, Result};
 
@@ -43,15 +43,15 @@ fn numbers(basic: Basic) -> (Width, usize) {
         _ => {}
     }
     match basic.kind() {
-        Kind::Complex(part) => (plain(part), 2),
-        Kind::Integer(scalar)
-        | Kind::FortranInteger(scalar)
-        | Kind::Address(scalar)
-        | Kind::Floating(scalar)
-        | Kind::Logical(scalar)
-        | Kind::Character(scalar) => (plain(scalar), 1),
+        BasicKind::Complex(part) => (plain(part), 2),
+        BasicKind::Integer(scalar)
+        | BasicKind::FortranInteger(scalar)
+        | BasicKind::Address(scalar)
+        | BasicKind::Floating(scalar)
+        | BasicKind::Logical(scalar)
+        | BasicKind::Character(scalar) => (plain(scalar), 1),
         // Signatures hold no pairs: they are two elements.
-        Kind::Byte | Kind::Packed | Kind::Pair(..) => (plain(Scalar::U8), 1),
+        BasicKind::Byte | BasicKind::Packed | BasicKind::Pair(..) => (plain(Scalar::U8), 1),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where the bytes of a datatype lie: a tree that stays small however many elements it stands for.
+//! Layout of a datatype: where its bytes lie, as a tree that stays small however many elements it stands for.
 //!
 //! ```text
 //!   Block            bytes in one piece
@@ -46,7 +46,7 @@ pub(super) enum Shape {
         body: Arc<Node>,
     },
     Blocks(Box<[Piece]>),
-    Sequence(Box<[Part]>),
+    Sequence(Box<[Subtree]>),
 }
 
 /// One piece of [`Shape::Blocks`].
@@ -59,9 +59,9 @@ pub(super) struct Piece {
     pub bytes: usize,
 }
 
-/// One part of [`Shape::Sequence`].
+/// One subtree of [`Shape::Sequence`].
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct Subtree {
     pub offset: isize,
     pub before: usize,
     pub node: Arc<Node>,
@@ -463,7 +463,7 @@ impl List {
             };
             Shape::Blocks(self.parts.into_iter().map(piece).collect())
         } else {
-            let part = |(offset, node): (isize, Arc<Node>)| Part {
+            let part = |(offset, node): (isize, Arc<Node>)| Subtree {
                 offset,
                 before: next(node.bytes),
                 node,

@@ -34,7 +34,7 @@ struct Naive {
 impl Naive {
     fn of(basic: Basic) -> Self {
         let mut map = vec![(0, basic)];
-        if let Kind::Pair(value, index) = basic.kind() {
+        if let BasicKind::Pair(value, index) = basic.kind() {
             let second = value.size().next_multiple_of(index.kind().alignment());
             map = vec![(0, value), (second as i64, index)];
         }
@@ -597,7 +597,7 @@ fn external_data_are_big_endian_with_widths_of_their_own() {
     );
     for &basic in Basic::ALL
         .iter()
-        .filter(|basic| !matches!(basic.kind(), Kind::Pair(..)))
+        .filter(|basic| !matches!(basic.kind(), BasicKind::Pair(..)))
     {
         // Zeros are a value of everything.
         around(basic, &mut vec![0; 3 * basic.size()]).unwrap();

@@ -57,7 +57,8 @@ impl Sink for Core {
 impl Core {
     #[cold]
     fn message_of_guest(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
-        self.guest.message(from, head, data);
+        let taken = self.guest.message(from, head, data);
+        self.refused += u64::from(!taken);
     }
 
     #[inline]
@@ -126,11 +127,9 @@ impl Core {
 
     /// A peer says that one of our sends is matched and its buffer free.
     fn sent(&mut self, from: Peer, id: RequestId, token: Token) {
-        let Some(slot) = self.requests.get_mut(id) else {
-            return;
-        };
-        match slot.answer(from, token) {
-            Answer::Undue => {}
+        let slot = self.requests.get_mut(id);
+        match slot.map_or(Answer::Undue, |slot| slot.answer(from, token)) {
+            Answer::Undue => self.refused += 1,
             Answer::EndsGrant => self.deferred.push(Deferred::Answered(id)),
             Answer::Ends => self.complete(id),
         }

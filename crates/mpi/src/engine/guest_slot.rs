@@ -49,11 +49,10 @@ impl GuestSlot {
         Some(&mut **guest)
     }
 
-    /// A head that is no envelope is the guest's; without a guest it is dropped.
-    pub(super) fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
-        if let Some(guest) = self.called() {
-            guest.message(from, head, data);
-        }
+    /// A head that is no envelope is the guest's. False if there is no guest.
+    pub(super) fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
+        let guest = self.called();
+        guest.map(|guest| guest.message(from, head, data)).is_some()
     }
 
     /// An operation that is none of the engine's has ended.

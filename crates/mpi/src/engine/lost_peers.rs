@@ -64,3 +64,27 @@ fn error_of((peer, reason): &(Peer, String)) -> Error {
         reason: reason.clone(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waits_for_anybody_is_told_of_members_alone() {
+        let mut lost = LostPeers::default();
+        let group = Group::of(vec![Peer(0), Peer(2), Peer(4)]);
+        assert!(lost.is_empty() && lost.error_of(Peer(1)).is_none());
+        lost.note(Peer(1), "killed");
+        assert!(lost.error_of(Peer(1)).is_some());
+        assert!(lost.since(0, None).is_some());
+        assert!(lost.since(0, Some(&group)).is_none(), "it is no member");
+        let known = lost.len();
+        lost.note(Peer(2), "killed");
+        assert!(lost.since(known, Some(&group)).is_some());
+        assert!(lost.error_of_all(Some(&group), 2).is_none(), "one is left");
+        lost.note(Peer(4), "killed");
+        assert!(lost.error_of_all(Some(&group), 2).is_some());
+        let found = lost.find(|peer| peer.0 > 1);
+        assert_eq!(found, Some((Peer(2), "killed")));
+    }
+}

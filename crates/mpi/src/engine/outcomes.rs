@@ -65,33 +65,6 @@ impl Engine {
         }
     }
 
-    /// Takes the outcome of an ended request.
-    #[inline]
-    fn take(&mut self, id: RequestId) -> Status {
-        let Some(slot) = self.core.requests.get_mut(id) else {
-            return Status::empty();
-        };
-        if slot.phase() == Phase::Inactive {
-            return Status::empty();
-        }
-        let status = slot.status();
-        self.settle_ended(id);
-        status
-    }
-
-    /// The outcome of an ended request has been taken, or nobody wants it.
-    #[inline]
-    fn settle_ended(&mut self, id: RequestId) {
-        let Some(slot) = self.core.requests.get_mut(id) else {
-            return;
-        };
-        if slot.is_persistent() {
-            slot.make_inactive();
-        } else {
-            self.core.requests.release(id);
-        }
-    }
-
     /// What an ended request failed with.
     #[inline]
     pub(crate) fn error_of(&self, id: RequestId) -> Option<&Error> {
@@ -111,11 +84,11 @@ impl Engine {
             match list.request(place) {
                 None => list.ended(place, None, failed),
                 Some(id) if wanted => {
-                    let status = self.take(id);
+                    let status = self.core.requests.take_status(id);
                     list.ended(place, Some(&status), failed);
                 }
                 Some(id) => {
-                    self.settle_ended(id);
+                    self.core.requests.retire(id);
                     list.ended(place, None, failed);
                 }
             }
@@ -155,7 +128,7 @@ impl Engine {
         for (place, id) in ids.iter().enumerate() {
             let Some(id) = *id else { continue };
             if self.phase(id).is_ok_and(|phase| phase == Phase::Complete) {
-                ended.push((place, self.take(id)));
+                ended.push((place, self.core.requests.take_status(id)));
                 if ended.len() == most {
                     break;
                 }
@@ -183,7 +156,7 @@ impl Guard<'_> {
         self.wait_for(WaitFor::Requests(&[id]), |engine| {
             engine.is_over(id).then_some(())
         });
-        outcome(self.take(id))
+        outcome(self.core.requests.take_status(id))
     }
 }
 
@@ -201,7 +174,7 @@ impl Engine {
 
     /// Takes the outcome of an ended request.
     pub(crate) fn take_outcome(&mut self, id: RequestId) -> Result<Status> {
-        outcome(self.take(id))
+        outcome(self.core.requests.take_status(id))
     }
 }
 

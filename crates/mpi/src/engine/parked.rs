@@ -1,5 +1,5 @@
-//! Those who wait while another drives progress: queues by where they run, taken out anywhere, a million in
-//! all.
+//! Parked waiters: those who wait while another drives progress, in queues by where they run, taken out
+//! anywhere, a million in all.
 //!
 //! ```text
 //!   threads    T1 ─ T2                 the kernel runs them: one that is called comes
@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 /// Lists in a table: each entry knows its neighbours.
 #[derive(Debug)]
 pub(crate) struct Parked {
-    entries: Vec<Entry>,
+    entries: Vec<ParkedWaiter>,
     free: u32,
     count: usize,
     /// Those that are not empty: at most one for each worker, and one of threads.
@@ -28,7 +28,7 @@ pub(crate) struct Parked {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ParkedWaiter {
     waiter: Option<Waiter>,
     worker: Option<WorkerId>,
     before: u32,
@@ -71,7 +71,7 @@ impl Parked {
                 called: false,
             }),
         };
-        let new = Entry {
+        let new = ParkedWaiter {
             waiter: Some(waiter),
             worker,
             before: queue.last,
@@ -97,7 +97,7 @@ impl Parked {
 
     /// Takes one out, by the answer of [`push`](Self::push).
     pub(crate) fn remove(&mut self, entry: u32) {
-        let Entry {
+        let ParkedWaiter {
             worker,
             before,
             after,
@@ -121,7 +121,7 @@ impl Parked {
         if queue.first == NONE {
             self.queues.swap_remove(place);
         }
-        self.entries[entry as usize] = Entry {
+        self.entries[entry as usize] = ParkedWaiter {
             waiter: None,
             worker: None,
             before: NONE,

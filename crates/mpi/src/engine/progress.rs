@@ -9,8 +9,9 @@
 //! meanwhile, or the task of an asynchronous executor. A fiber that drives lets the others of its worker
 //! run after each look. Nobody knows when they let it go on, so it *rests* meanwhile and does not drive: it
 //! calls those who wait elsewhere, any of whom may take over, as may whoever comes; and it goes on when it is
-//! back, unless another drives. Those of its own worker need not, as it runs whenever none of them does. Only when none of them can does it spin, and then its worker sleeps on the
-//! fabric's bell, which also ends when a fiber of it becomes runnable. A thread that drives lets go and lets others
+//! back, unless another drives. Those of its own worker need not, as it runs whenever none of them does. Only
+//! when none of them can does it spin, and then its worker sleeps on the fabric's bell, which also ends when a
+//! fiber of it becomes runnable. A thread that drives lets go and lets others
 //! run when it has woken a thread: there may be more of them than cores.
 //!
 //! The driver lets go of the lock whenever another thread asks for it, and while it sleeps.
@@ -304,7 +305,7 @@ impl Guard<'_> {
         self.parked.end_rest(worker);
     }
 
-    /// Sleeps on the bell, unless there is news after all.
+    /// Sleeps on the bell, unless something has come after all.
     #[cold]
     fn sleep<T>(&mut self, ready: &mut impl FnMut(&mut Engine) -> Option<T>) -> Option<T> {
         self.end_mismatched_collectives();

@@ -87,3 +87,34 @@ impl Pulls {
         std::mem::take(&mut self.refused)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pull_ends_once_and_a_refused_one_is_tried_once() {
+        let mut pulls = Pulls::default();
+        let reply = Envelope::eager(0, 0, 0).reply();
+        let request = |index| RequestId::new(index, 0);
+        for index in 0..3 {
+            let operation = Operation(pulls.next_number());
+            pulls.begin(operation, request(index), Peer(index), reply);
+        }
+        let ended = pulls.end(Operation(1)).expect("it is under way");
+        assert_eq!((ended.request, ended.from), (request(1), Peer(1)));
+        assert!(pulls.end(Operation(1)).is_none(), "it has ended");
+        assert_eq!(pulls.end(Operation(2)).expect("under way").from, Peer(2));
+        assert_eq!(pulls.next_number(), 3);
+
+        assert!(!pulls.has_refused());
+        pulls.refuse(Refused {
+            request: request(7),
+            from: Peer(0),
+            envelope: reply,
+        });
+        assert!(pulls.has_refused());
+        assert_eq!(pulls.take_refused()[0].request, request(7));
+        assert!(!pulls.has_refused());
+    }
+}

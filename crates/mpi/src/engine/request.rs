@@ -227,12 +227,11 @@ impl Request {
         self.next_free
     }
 
-    /// Gives the slot back, under the name that is not used yet.
+    /// Gives the slot up; its next name has this generation.
     #[inline]
-    pub(super) fn vacate(&mut self, generation: u32, next_free: u32) {
+    pub(super) fn vacate(&mut self, generation: u32) {
         self.generation = generation;
         self.phase = Phase::Free;
-        self.next_free = next_free;
         if self.has_on_complete
             || self.group.is_some()
             || self.outcome.error.is_some()
@@ -240,6 +239,12 @@ impl Request {
         {
             self.clear();
         }
+    }
+
+    /// Puts the free slot in front of another one.
+    #[inline]
+    pub(super) fn chain(&mut self, next_free: u32) {
+        self.next_free = next_free;
     }
 
     /// Drops what it owns.
@@ -349,7 +354,20 @@ impl Request {
     /// The outcome as the caller sees it, with the source as a rank.
     #[inline]
     pub(super) fn status(&self) -> Status {
-        self.outcome.status(self.group(), self.is_receive())
+        let outcome = &self.outcome;
+        let rank = |peer: Peer| match &self.group {
+            None => Some(peer.0),
+            Some(group) => group.rank_of(peer),
+        };
+        Status {
+            source: outcome.source.and_then(rank),
+            tag: outcome.tag,
+            bytes: outcome.bytes,
+            cancelled: outcome.cancelled,
+            error: outcome.error.clone(),
+            message: outcome.source.is_some(),
+            null: outcome.source.is_none() && !outcome.cancelled && self.is_receive(),
+        }
     }
 }
 

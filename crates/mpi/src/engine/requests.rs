@@ -1,9 +1,11 @@
 //! Table of requests: slots that are used again, each under a name that moves on when it is released.
 
+use std::mem::replace;
 use std::sync::Arc;
 
 use super::request::{Phase, Request, Work};
 use super::request_id::RequestId;
+use super::status::Status;
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 
@@ -114,11 +116,36 @@ impl Requests {
     /// Gives a slot back.
     #[inline]
     pub(super) fn release(&mut self, id: RequestId) {
-        let free = self.free;
-        if let Some(slot) = self.get_mut(id) {
-            slot.vacate(id.next().generation(), free);
-            self.free = id.index();
+        let Some(slot) = self.get_mut(id) else { return };
+        slot.vacate(id.next().generation());
+        let next = replace(&mut self.free, id.index());
+        self.slots[id.index() as usize].chain(next);
+    }
+
+    /// The outcome of an ended request has been taken, or nobody wants it: the slot is given back, or waits to be
+    /// started again.
+    #[inline]
+    pub(super) fn retire(&mut self, id: RequestId) {
+        let Some(slot) = self.get_mut(id) else { return };
+        if slot.is_persistent() {
+            slot.make_inactive();
+        } else {
+            self.release(id);
         }
+    }
+
+    /// Takes the outcome of an ended request; the empty status of one that is inactive, or that was taken before.
+    #[inline]
+    pub(super) fn take_status(&mut self, id: RequestId) -> Status {
+        let Some(slot) = self.get_mut(id) else {
+            return Status::empty();
+        };
+        if slot.phase() == Phase::Inactive {
+            return Status::empty();
+        }
+        let status = slot.status();
+        self.retire(id);
+        status
     }
 
     /// All live requests, for reports.

@@ -3,7 +3,6 @@
 use weft_fabric::Peer;
 
 use crate::error::Error;
-use crate::group::Group;
 
 /// What the end of an operation says. The source is a [`Peer`]; [`Status`] has it as a rank.
 #[derive(Clone, Debug, Default)]
@@ -24,24 +23,6 @@ impl Outcome {
         cancelled: false,
         error: None,
     };
-
-    /// The outcome as the caller sees it; `group` translates peers, where they differ from the ranks.
-    #[inline]
-    pub(super) fn status(&self, group: Option<&Group>, is_receive: bool) -> Status {
-        let rank = |peer: Peer| match group {
-            None => Some(peer.0),
-            Some(group) => group.rank_of(peer),
-        };
-        Status {
-            source: self.source.and_then(rank),
-            tag: self.tag,
-            bytes: self.bytes,
-            cancelled: self.cancelled,
-            error: self.error.clone(),
-            message: self.source.is_some(),
-            null: self.source.is_none() && !self.cancelled && is_receive,
-        }
-    }
 }
 
 /// The status of a completed operation (MPI 5.0, section 3.2.5).

@@ -35,6 +35,7 @@ pub(super) struct UnexpectedStore {
 
 impl UnexpectedStore {
     /// Keeps a message, with a copy of its data.
+    #[inline]
     pub(super) fn keep(
         &mut self,
         from: Peer,

@@ -15,7 +15,7 @@ use weft_fabric::Region;
 
 use super::Predefined;
 use super::extended::{self, Extended};
-use crate::datatype::{Basic, Kind, Scalar};
+use crate::datatype::{Basic, BasicKind, Scalar};
 
 /// A loop: `into = operand op into`. The last argument is the size of an element.
 type Loop = unsafe fn(*const u8, *mut u8, usize, usize);
@@ -243,7 +243,8 @@ unsafe fn locate<V: Value, I: Value, const WANTED: i8>(
 /// # Safety
 /// Both sides must be valid for `count` times `size` bytes.
 unsafe fn replace(operand: *const u8, into: *mut u8, count: usize, size: usize) {
-    // SAFETY: the caller's promise; `copy` allows both to be the same memory.
+    // SAFETY: both sides are valid for `count` times `size` bytes, as the caller of this function promises; `copy`
+    // allows both to be the same memory.
     unsafe { std::ptr::copy(operand, into, count * size) }
 }
 
@@ -294,15 +295,15 @@ pub(super) fn find(operation: Predefined, basic: Basic) -> Option<Kernel> {
         return None;
     }
     let scalar = match basic.kind() {
-        Kind::Integer(scalar)
-        | Kind::FortranInteger(scalar)
-        | Kind::Address(scalar)
-        | Kind::Floating(scalar)
-        | Kind::Logical(scalar)
-        | Kind::Character(scalar) => scalar,
-        Kind::Byte | Kind::Packed => Scalar::U8,
-        Kind::Complex(part) => return complex_loop(operation, part).map(Kernel),
-        Kind::Pair(value, index) => return pair_loop(operation, value, index).map(Kernel),
+        BasicKind::Integer(scalar)
+        | BasicKind::FortranInteger(scalar)
+        | BasicKind::Address(scalar)
+        | BasicKind::Floating(scalar)
+        | BasicKind::Logical(scalar)
+        | BasicKind::Character(scalar) => scalar,
+        BasicKind::Byte | BasicKind::Packed => Scalar::U8,
+        BasicKind::Complex(part) => return complex_loop(operation, part).map(Kernel),
+        BasicKind::Pair(value, index) => return pair_loop(operation, value, index).map(Kernel),
     };
     Some(Kernel(match operation {
         Predefined::Sum => ordered_loop!(scalar, sum),

@@ -1,6 +1,6 @@
 //! The predefined operations and the datatypes they are defined for (MPI 5.0, section 6.9.2).
 
-use crate::datatype::{Basic, Kind};
+use crate::datatype::{Basic, BasicKind};
 
 /// A predefined operation.
 #[allow(missing_docs)]
@@ -69,16 +69,16 @@ impl Predefined {
         let kind = basic.kind();
         let integer = matches!(
             kind,
-            Kind::Integer(_) | Kind::FortranInteger(_) | Kind::Address(_)
+            BasicKind::Integer(_) | BasicKind::FortranInteger(_) | BasicKind::Address(_)
         );
         match self {
-            Self::Max | Self::Min => integer || matches!(kind, Kind::Floating(_)),
+            Self::Max | Self::Min => integer || matches!(kind, BasicKind::Floating(_)),
             Self::Sum | Self::Prod => {
-                integer || matches!(kind, Kind::Floating(_) | Kind::Complex(_))
+                integer || matches!(kind, BasicKind::Floating(_) | BasicKind::Complex(_))
             }
-            Self::Land | Self::Lor | Self::Lxor => integer || matches!(kind, Kind::Logical(_)),
-            Self::Band | Self::Bor | Self::Bxor => integer || matches!(kind, Kind::Byte),
-            Self::Minloc | Self::Maxloc => matches!(kind, Kind::Pair(..)),
+            Self::Land | Self::Lor | Self::Lxor => integer || matches!(kind, BasicKind::Logical(_)),
+            Self::Band | Self::Bor | Self::Bxor => integer || matches!(kind, BasicKind::Byte),
+            Self::Minloc | Self::Maxloc => matches!(kind, BasicKind::Pair(..)),
             Self::Replace | Self::NoOp => true,
         }
     }

@@ -1,4 +1,4 @@
-//! Completion: wait and test of one, all, any and some; cancel, free, look (MPI 5.0, section 3.7).
+//! Completion calls: wait and test of one, all, any and some; cancel, free, look (MPI 5.0, section 3.7).
 //!
 //! A request that has ended is released when its outcome is taken; a persistent one becomes inactive
 //! instead and lives on. `None` in a list stands for `MPI_REQUEST_NULL`. Inactive requests count as

@@ -1,4 +1,4 @@
-//! Receiving.
+//! Receiving (MPI 5.0, sections 3.2 and 3.7): blocking and non-blocking.
 
 use super::{Source, TagPattern};
 use crate::Status;

@@ -1,4 +1,4 @@
-//! Sending.
+//! Sending (MPI 5.0, sections 3.2, 3.4 and 3.7): blocking, non-blocking, and with a receive in one call.
 
 use crate::buffer::Buffer;
 use crate::comm::Comm;

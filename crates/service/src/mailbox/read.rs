@@ -1,24 +1,25 @@
-//! Reading: the first message that the reader takes, or the news that none can come.
+//! Reading: the first message that the reader takes, or the error that none can come.
 
 use weft_fabric::{Fabric, Region, SharedBytes};
 
-use super::{End, Filter, MAX, Stage, WINDOW, check_size};
+use super::{End, Filter, MAX, Mailboxes, Stage, WINDOW, check_size};
+use crate::common::Common;
 use crate::error::{Code, Error, Result, busy, lost};
-use crate::frame::{Frame, Kind};
-use crate::state::Core;
+use crate::frame::{Frame, FrameKind};
 
-impl Core {
-    /// Begins to read into `into`, which must stay valid until [`Self::mailbox_poll_read`] answers.
+impl Mailboxes {
+    /// Begins to read into `into`, which must stay valid until [`Self::poll_read`] answers.
     #[inline]
-    pub(crate) fn mailbox_begin_read(
+    pub(crate) fn begin_read(
         &mut self,
+        common: &Common,
         fabric: &dyn Fabric,
         id: i32,
         into: Region,
         waited: bool,
         start: u64,
     ) -> Result<()> {
-        let input = self.mailboxes.input(id)?;
+        let input = self.input(id)?;
         check_size(into.len())?;
         if input.stage != Stage::Idle {
             return Err(busy(id));
@@ -26,32 +27,32 @@ impl Core {
         input.into = Some(into);
         input.stage = if waited { Stage::Waited } else { Stage::Begun };
         if !waited {
-            input.spent = self.clock.read(fabric).saturating_sub(start);
+            input.spent = common.clock.read(fabric).saturating_sub(start);
         }
         Ok(())
     }
 
     /// Whether a read under way has ended, and how: takes the first message that it may.
     #[inline]
-    pub(crate) fn mailbox_poll_read(
+    pub(crate) fn poll_read(
         &mut self,
+        common: &mut Common,
         fabric: &mut dyn Fabric,
         id: i32,
         start: u64,
     ) -> Option<Result<usize>> {
-        let mailboxes = &mut self.mailboxes;
-        let (number, filter, into) = match mailboxes.input(id) {
+        let (number, filter, into) = match self.input(id) {
             Ok(input) => (input.port, input.filter, input.into?),
             Err(error) => return Some(Err(error)),
         };
-        let port = mailboxes.port(number);
+        let port = self.port(number);
         let place = if filter.is_open() {
             (!port.letters.is_empty()).then_some(0)
         } else {
             port.letters.iter().position(|letter| filter.takes(letter))
         };
         let Some(place) = place else {
-            let error = self.nobody_writes(id, filter)?;
+            let error = self.nobody_writes(common, id, filter)?;
             self.end_read(id);
             return Some(Err(error));
         };
@@ -73,21 +74,21 @@ impl Core {
         } else {
             port.letters.remove(place);
         }
-        self.acknowledge(fabric, number, from);
-        let now = self.clock.read(fabric);
-        let input = self.mailboxes.input(id).ok()?;
+        self.acknowledge(common, fabric, number, from);
+        let now = common.clock.read(fabric);
+        let input = self.input(id).ok()?;
         input.source = Some((from, source));
         input.meter.volume += length as u64;
         input.meter.latency += input.spent + now.saturating_sub(start);
         self.end_read(id);
-        self.mailboxes.counts.reads += 1;
+        self.counts.reads += 1;
         Some(Ok(length))
     }
 
     /// One letter of `from` was read: tells it now and then.
     #[inline]
-    fn acknowledge(&mut self, fabric: &mut dyn Fabric, port: u8, from: u32) {
-        let kept = self.mailboxes.port(port);
+    fn acknowledge(&mut self, common: &mut Common, fabric: &mut dyn Fabric, port: u8, from: u32) {
+        let kept = self.port(port);
         let sender = from as usize;
         // Of a sender that has died since, nothing is counted.
         if kept.unread[sender] == 0 {
@@ -98,16 +99,16 @@ impl Core {
         if kept.read[sender] >= WINDOW / 2 {
             let frame = Frame {
                 number: std::mem::take(&mut kept.read[sender]),
-                ..Frame::new(Kind::Credit, port, 0)
+                ..Frame::new(FrameKind::Credit, port, 0)
             };
-            self.outbox.post(fabric, from, frame, &[]);
+            common.outbox.post(fabric, from, frame, &[]);
         }
     }
 
     /// A read has ended: the next one takes anything again.
     #[inline]
     fn end_read(&mut self, id: i32) {
-        if let Ok(input) = self.mailboxes.input(id) {
+        if let Ok(input) = self.input(id) {
             input.stage = Stage::Idle;
             input.into = None;
             input.filter = Filter::default();
@@ -118,24 +119,22 @@ impl Core {
     /// Whether a read would wait for somebody who is gone. Of each death a reader of any node is told
     /// once: whoever it waits for may be the one that died.
     #[cold]
-    fn nobody_writes(&mut self, id: i32, filter: Filter) -> Option<Error> {
+    fn nobody_writes(&mut self, common: &Common, id: i32, filter: Filter) -> Option<Error> {
         if let Some(node) = filter.node {
-            return self.check_there(node).err();
+            return common.nodes.check_there(node).err();
         }
-        let deaths = &self.deaths;
-        let Ok(input) = self.mailboxes.input(id) else {
+        let Ok(input) = self.input(id) else {
             return None;
         };
-        if let Some(&node) = deaths.get(input.told) {
+        if let Some(node) = common.nodes.death(input.told) {
             input.told += 1;
-            return Some(lost(node, &self.why_lost(node)));
+            return Some(lost(node, &common.nodes.why_lost(node)));
         }
-        if !self.is_last() {
+        if !common.nodes.is_last() {
             return None;
         }
-        let me = self.me;
+        let me = common.nodes.me();
         let own = self
-            .mailboxes
             .ends
             .all()
             .any(|(_, end)| matches!(end, End::Out(output) if output.node == me));
@@ -148,7 +147,7 @@ impl Core {
     }
 
     /// The operation of an id will not be waited for: its caller is being unwound.
-    pub(crate) fn mailbox_abandon(&mut self, id: i32) {
+    pub(crate) fn abandon(&mut self, id: i32) {
         self.end_read(id);
     }
 }

@@ -2,23 +2,24 @@
 
 use weft_fabric::{Fabric, Peer, Posted};
 
-use super::{MAX, Stage, WINDOW, check_size};
+use super::{MAX, Mailboxes, Stage, WINDOW, check_size};
+use crate::common::Common;
 use crate::error::{Result, busy};
-use crate::frame::{Frame, Kind};
-use crate::state::Core;
+use crate::frame::{Frame, FrameKind};
 
-impl Core {
+impl Mailboxes {
     /// Begins to write `body`. `waited`: the caller will stay until it has ended.
     #[inline]
-    pub(crate) fn mailbox_begin_write(
+    pub(crate) fn begin_write(
         &mut self,
+        common: &mut Common,
         fabric: &mut dyn Fabric,
         id: i32,
         body: &[u8],
         waited: bool,
         start: u64,
     ) -> Result<()> {
-        let output = self.mailboxes.output(id)?;
+        let output = self.output(id)?;
         check_size(body.len())?;
         if output.stage != Stage::Idle {
             return Err(busy(id));
@@ -28,38 +29,44 @@ impl Core {
         if let Some(lost) = output.broken.take() {
             return Err(lost);
         }
-        if !self.inject(fabric, id, body)? {
-            let output = self.mailboxes.output(id)?;
+        if !self.inject(common, fabric, id, body)? {
+            let output = self.output(id)?;
             let mut copy = [0; MAX];
             copy[..body.len()].copy_from_slice(body);
             output.stalled = Some((copy, body.len() as u8));
-            self.mailboxes.stalled.push(id);
+            self.stalled.push(id);
         }
-        let output = self.mailboxes.output(id)?;
+        let output = self.output(id)?;
         output.stage = if waited { Stage::Waited } else { Stage::Begun };
         if !waited {
-            output.spent = self.clock.read(fabric).saturating_sub(start);
+            output.spent = common.clock.read(fabric).saturating_sub(start);
         }
         Ok(())
     }
 
     /// Sends a message if there is credit and room.
     #[inline]
-    fn inject(&mut self, fabric: &mut dyn Fabric, id: i32, body: &[u8]) -> Result<bool> {
-        let output = self.mailboxes.output(id)?;
+    fn inject(
+        &mut self,
+        common: &mut Common,
+        fabric: &mut dyn Fabric,
+        id: i32,
+        body: &[u8],
+    ) -> Result<bool> {
+        let output = self.output(id)?;
         let (node, window) = (output.node, output.window);
-        let head = Frame::new(Kind::Mail, output.port, output.source).to_head();
-        if !self.gone.is_empty() {
-            self.check_reachable(node)?;
+        let head = Frame::new(FrameKind::Mail, output.port, output.source).to_head();
+        if common.nodes.any_gone() {
+            common.nodes.check_reachable(node)?;
         }
-        if self.mailboxes.windows[window].used >= WINDOW || !self.outbox.is_clear(node) {
+        if self.windows[window].used >= WINDOW || !common.outbox.is_clear(node) {
             return Ok(false);
         }
         match fabric.try_send(Peer(node), &head, body) {
             Ok(Posted::Retry) => Ok(false),
             Ok(_) => {
-                self.mailboxes.windows[window].used += 1;
-                self.is_back(node);
+                self.windows[window].used += 1;
+                common.nodes.is_back(node);
                 Ok(true)
             }
             Err(error) => Err(error.into()),
@@ -68,13 +75,14 @@ impl Core {
 
     /// Whether a write under way has ended, and how.
     #[inline]
-    pub(crate) fn mailbox_poll_write(
+    pub(crate) fn poll_write(
         &mut self,
+        common: &Common,
         fabric: &dyn Fabric,
         id: i32,
         start: u64,
     ) -> Option<Result<usize>> {
-        let output = match self.mailboxes.output(id) {
+        let output = match self.output(id) {
             Ok(output) => output,
             Err(error) => return Some(Err(error)),
         };
@@ -83,50 +91,50 @@ impl Core {
         }
         output.stage = Stage::Idle;
         let spent =
-            std::mem::take(&mut output.spent) + self.clock.read(fabric).saturating_sub(start);
+            std::mem::take(&mut output.spent) + common.clock.read(fabric).saturating_sub(start);
         if let Some(error) = output.error.take() {
             return Some(Err(error));
         }
         let size = output.size;
         output.meter.volume += size as u64;
         output.meter.latency += spent;
-        self.mailboxes.counts.writes += 1;
+        self.counts.writes += 1;
         Some(Ok(size))
     }
 
     /// Tries again to send what is stalled.
-    pub(crate) fn settle_mail(&mut self, fabric: &mut dyn Fabric) -> bool {
-        if self.mailboxes.stalled.is_empty() {
+    pub(crate) fn settle(&mut self, common: &mut Common, fabric: &mut dyn Fabric) -> bool {
+        if self.stalled.is_empty() {
             return false;
         }
         let mut moved = false;
         let mut still = Vec::new();
-        for id in std::mem::take(&mut self.mailboxes.stalled) {
-            let Ok(output) = self.mailboxes.output(id) else {
+        for id in std::mem::take(&mut self.stalled) {
+            let Ok(output) = self.output(id) else {
                 continue;
             };
             let Some((body, length)) = output.stalled else {
                 moved = true;
                 continue;
             };
-            match self.inject(fabric, id, &body[..usize::from(length)]) {
+            match self.inject(common, fabric, id, &body[..usize::from(length)]) {
                 Ok(false) => {
                     still.push(id);
                     continue;
                 }
                 Ok(true) => {}
                 Err(error) => {
-                    if let Ok(output) = self.mailboxes.output(id) {
+                    if let Ok(output) = self.output(id) {
                         output.error = Some(error);
                     }
                 }
             }
-            if let Ok(output) = self.mailboxes.output(id) {
+            if let Ok(output) = self.output(id) {
                 output.stalled = None;
             }
             moved = true;
         }
-        self.mailboxes.stalled = still;
+        self.stalled = still;
         moved
     }
 }

@@ -1,4 +1,4 @@
-//! What frames of others change in transfers.
+//! Arrivals: changes of transfers by frames of other nodes, and by the fabric.
 
 use weft_fabric::{Operation, SharedBytes};
 

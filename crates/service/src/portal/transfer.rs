@@ -1,19 +1,20 @@
-//! A transfer from its beginning to its end.
+//! Transfers: one transfer from its beginning to its end.
 
 use weft_fabric::{
     Fabric, FabricError, GUEST_OPERATION, Operation, Peer, Posted, Region, Rights, Uses,
 };
 
-use super::{Pair, Side, Step, Transfer, check_size, too_long};
+use super::{Pair, Portals, Side, Step, Transfer, check_size, too_long};
+use crate::common::Common;
 use crate::error::{Code, Error, Result, busy, nothing_begun, wrong_end};
-use crate::frame::{DONE, Frame, Kind, REFUSED, TOO_LONG};
-use crate::state::Core;
+use crate::frame::{DONE, Frame, FrameKind, REFUSED, TOO_LONG};
 
-impl Core {
+impl Portals {
     /// Begins a transfer: a read if `input`, else a write. The region must stay valid, for a read
-    /// writable, until [`Self::portal_poll`] answers.
-    pub(crate) fn portal_begin(
+    /// writable, until [`Self::poll`] answers.
+    pub(crate) fn begin(
         &mut self,
+        common: &mut Common,
         fabric: &mut dyn Fabric,
         id: i32,
         input: bool,
@@ -21,7 +22,7 @@ impl Core {
         waited: bool,
         start: u64,
     ) -> Result<()> {
-        let end = self.portals.ends.get(id)?;
+        let end = self.ends.get(id)?;
         match (&end.side, input) {
             (Side::In(_), false) => return Err(wrong_end(id, "input", "create", "output")),
             (Side::Out(_), true) => return Err(wrong_end(id, "output", "open", "input")),
@@ -42,30 +43,30 @@ impl Core {
             ));
         };
         if input {
-            if let Err(lost) = self.check_there(pair.0) {
+            if let Err(lost) = common.nodes.check_there(pair.0) {
                 // The permission ends with the read that it was for.
-                if let Side::In(reader) = &mut self.portals.ends.get(id)?.side {
+                if let Side::In(reader) = &mut self.ends.get(id)?.side {
                     reader.allowed = None;
                 }
                 return Err(lost);
             }
         } else {
-            self.check_reachable(pair.0)?;
+            common.nodes.check_reachable(pair.0)?;
         }
         let mut transfer = Transfer::new(region, waited);
         if input {
-            self.begin_read(fabric, pair, &mut transfer)?;
+            self.begin_read(common, fabric, pair, &mut transfer)?;
         } else {
-            self.begin_write(fabric, pair, &mut transfer)?;
+            self.begin_write(common, fabric, pair, &mut transfer)?;
         }
-        self.portals.ends.get(id)?.transfer = Some(transfer);
-        self.advance_portal(fabric, id);
+        self.ends.get(id)?.transfer = Some(transfer);
+        self.advance(common, fabric, id);
         let now = if waited {
             start
         } else {
-            self.clock.read(fabric)
+            common.clock.read(fabric)
         };
-        if let Some(transfer) = &mut self.portals.ends.get(id)?.transfer {
+        if let Some(transfer) = &mut self.ends.get(id)?.transfer {
             transfer.spent = now.saturating_sub(start);
         }
         Ok(())
@@ -73,11 +74,12 @@ impl Core {
 
     fn begin_read(
         &mut self,
+        common: &mut Common,
         fabric: &mut dyn Fabric,
         pair: Pair,
         transfer: &mut Transfer,
     ) -> Result<()> {
-        if let Some(offer) = self.portals.offers.remove(&pair) {
+        if let Some(offer) = self.offers.remove(&pair) {
             transfer.accept(offer);
             return Ok(());
         }
@@ -88,31 +90,32 @@ impl Core {
         let frame = Frame {
             token,
             size: region.len() as u64,
-            ..Frame::new(Kind::Permit, port, source)
+            ..Frame::new(FrameKind::Permit, port, source)
         };
-        self.outbox.post(fabric, node, frame, &[]);
+        common.outbox.post(fabric, node, frame, &[]);
         Ok(())
     }
 
     fn begin_write(
         &mut self,
+        common: &mut Common,
         fabric: &mut dyn Fabric,
         pair: Pair,
         transfer: &mut Transfer,
     ) -> Result<()> {
         let (node, port, source) = pair;
         let size = transfer.region.len();
-        if let Some(permit) = self.portals.permits.remove(&pair) {
+        if let Some(permit) = self.permits.remove(&pair) {
             if size as u64 > permit.size {
                 let frame = Frame {
                     number: TOO_LONG,
                     size: size as u64,
-                    ..Frame::new(Kind::Placed, port, source)
+                    ..Frame::new(FrameKind::Placed, port, source)
                 };
-                self.outbox.post(fabric, node, frame, &[]);
+                common.outbox.post(fabric, node, frame, &[]);
                 return Err(too_long(node, size as u64, permit.size as usize));
             }
-            transfer.step = if size < self.limits.bulk && size <= self.limits.data {
+            transfer.step = if size < common.limits.bulk && size <= common.limits.data {
                 Step::Send
             } else {
                 Step::Move {
@@ -125,28 +128,28 @@ impl Core {
         let frame = Frame {
             token,
             size: size as u64,
-            ..Frame::new(Kind::Offer, port, source)
+            ..Frame::new(FrameKind::Offer, port, source)
         };
         // The fabric alone knows whether a node that died is back.
-        if self.outbox.is_clear(node) {
+        if common.outbox.is_clear(node) {
             match fabric.try_send(Peer(node), &frame.to_head(), &[]) {
-                Ok(Posted::Retry) => self.outbox.post(fabric, node, frame, &[]),
-                Ok(_) => self.is_back(node),
+                Ok(Posted::Retry) => common.outbox.post(fabric, node, frame, &[]),
+                Ok(_) => common.nodes.is_back(node),
                 Err(error) => {
                     fabric.revoke(token);
                     return Err(error.into());
                 }
             }
         } else {
-            self.outbox.post(fabric, node, frame, &[]);
+            common.outbox.post(fabric, node, frame, &[]);
         }
         transfer.step = Step::Granted(token);
         Ok(())
     }
 
     /// Does what can be done for a transfer now. True if it got on.
-    fn advance_portal(&mut self, fabric: &mut dyn Fabric, id: i32) -> bool {
-        let Ok(end) = self.portals.ends.get(id) else {
+    fn advance(&mut self, common: &mut Common, fabric: &mut dyn Fabric, id: i32) -> bool {
+        let Ok(end) = self.ends.get(id) else {
             return false;
         };
         let (Some((node, port, source)), input) = (end.pair(), end.is_input()) else {
@@ -159,7 +162,11 @@ impl Core {
             fabric.revoke(token);
         }
         let region = transfer.region;
-        let answer = if input { Kind::Taken } else { Kind::Placed };
+        let answer = if input {
+            FrameKind::Taken
+        } else {
+            FrameKind::Placed
+        };
         let told = Frame {
             size: transfer.size as u64,
             ..Frame::new(answer, port, source)
@@ -168,14 +175,14 @@ impl Core {
             Step::Granted(_) => false,
             Step::Ended => true,
             Step::Send => {
-                let head = Frame::new(Kind::Data, port, source).to_head();
-                if !self.outbox.is_clear(node) {
-                    self.portals.work.push(id);
+                let head = Frame::new(FrameKind::Data, port, source).to_head();
+                if !common.outbox.is_clear(node) {
+                    self.work.push(id);
                     return false;
                 }
                 match crate::memory::send(fabric, Peer(node), &head, region) {
                     Ok(Posted::Retry) => {
-                        self.portals.work.push(id);
+                        self.work.push(id);
                         return false;
                     }
                     Ok(_) => transfer.end(Ok(region.len())),
@@ -190,12 +197,12 @@ impl Core {
                     size: region.len() as u64,
                     ..told
                 };
-                self.outbox.post(fabric, node, frame, &[]);
+                common.outbox.post(fabric, node, frame, &[]);
                 true
             }
             Step::Move { token } => {
-                self.portals.operations += 1;
-                let operation = Operation(GUEST_OPERATION | self.portals.operations);
+                self.operations += 1;
+                let operation = Operation(GUEST_OPERATION | self.operations);
                 let moved = if input {
                     let into = region.prefix(transfer.size);
                     fabric.get(Peer(node), token, 0, into, operation)
@@ -204,14 +211,14 @@ impl Core {
                 };
                 match moved {
                     Ok(Posted::Retry) => {
-                        self.portals.work.push(id);
+                        self.work.push(id);
                         return false;
                     }
                     Ok(Posted::Pending) => transfer.step = Step::Moving(operation),
                     Ok(Posted::Done) => {
                         let size = transfer.size;
                         transfer.end(Ok(size));
-                        self.outbox.post(fabric, node, told, &[]);
+                        common.outbox.post(fabric, node, told, &[]);
                     }
                     Err(error) => {
                         transfer.end(Err(error.clone().into()));
@@ -220,7 +227,7 @@ impl Core {
                                 number: REFUSED,
                                 ..told
                             };
-                            self.outbox.post(fabric, node, frame, &[]);
+                            common.outbox.post(fabric, node, frame, &[]);
                         }
                     }
                 }
@@ -232,7 +239,8 @@ impl Core {
                     Some(Ok(_)) => DONE,
                     _ => REFUSED,
                 };
-                self.outbox
+                common
+                    .outbox
                     .post(fabric, node, Frame { number, ..told }, &[]);
                 true
             }
@@ -241,17 +249,17 @@ impl Core {
     }
 
     /// Does what arrivals have made possible, and tries again what the fabric had no room for.
-    pub(crate) fn settle_portals(&mut self, fabric: &mut dyn Fabric) -> bool {
+    pub(crate) fn settle(&mut self, common: &mut Common, fabric: &mut dyn Fabric) -> bool {
         let mut moved = false;
-        for id in std::mem::take(&mut self.portals.work) {
-            moved |= self.advance_portal(fabric, id);
+        for id in std::mem::take(&mut self.work) {
+            moved |= self.advance(common, fabric, id);
         }
         moved
     }
 
     /// Begins to wait for what `aread` or `awrite` began.
-    pub(crate) fn portal_begin_wait(&mut self, id: i32) -> Result<()> {
-        match &mut self.portals.ends.get(id)?.transfer {
+    pub(crate) fn begin_wait(&mut self, id: i32) -> Result<()> {
+        match &mut self.ends.get(id)?.transfer {
             None => Err(nothing_begun(id)),
             Some(transfer) if transfer.waited => Err(busy(id)),
             Some(transfer) => {
@@ -263,13 +271,14 @@ impl Core {
 
     /// Whether the transfer under way has ended, and how.
     #[inline]
-    pub(crate) fn portal_poll(
+    pub(crate) fn poll(
         &mut self,
+        common: &Common,
         fabric: &dyn Fabric,
         id: i32,
         start: u64,
     ) -> Option<Result<usize>> {
-        let end = match self.portals.ends.get(id) {
+        let end = match self.ends.get(id) {
             Ok(end) => end,
             Err(error) => return Some(Err(error)),
         };
@@ -278,7 +287,7 @@ impl Core {
             return None;
         }
         let result = transfer.result.take()?;
-        let spent = transfer.spent + self.clock.read(fabric).saturating_sub(start);
+        let spent = transfer.spent + common.clock.read(fabric).saturating_sub(start);
         end.transfer = None;
         if let Side::In(reader) = &mut end.side {
             reader.allowed = None;
@@ -287,7 +296,7 @@ impl Core {
             end.meter.volume += size as u64;
             end.meter.latency += spent;
             let input = end.is_input();
-            let counts = &mut self.portals.counts;
+            let counts = &mut self.counts;
             *(if input {
                 &mut counts.reads
             } else {
@@ -300,8 +309,8 @@ impl Core {
     /// The operation of an id will not be waited for: nothing may reach its memory any more. False if the fabric
     /// moves its bytes already, which cannot be taken back: it has to be waited for all the same.
     #[must_use = "memory that the fabric still moves must not be given up"]
-    pub(crate) fn portal_abandon(&mut self, fabric: &mut dyn Fabric, id: i32) -> bool {
-        if let Ok(end) = self.portals.ends.get(id)
+    pub(crate) fn abandon(&mut self, fabric: &mut dyn Fabric, id: i32) -> bool {
+        if let Ok(end) = self.ends.get(id)
             && let Some(transfer) = end
                 .transfer
                 .take_if(|transfer| !matches!(transfer.step, Step::Moving(_)))
@@ -317,7 +326,7 @@ impl Core {
                 reader.allowed = None;
             }
         }
-        let end = self.portals.ends.get(id);
+        let end = self.ends.get(id);
         end.is_ok_and(|end| end.transfer.is_none())
     }
 }

@@ -102,34 +102,37 @@ pub fn of_portals(stage: &dyn Stage) {
 
 pub fn of_syncs(stage: &dyn Stage) {
     play(stage, 3, |node| {
-        let kind = Kind::AllToOne;
+        let kind = SyncKind::AllToOne;
         let bad: [&[i32]; 6] = [&[], &[0], &[0, 1, 2, 1], &[0, 0, 1], &[0, 1, 1], &[0, 3]];
         for list in bad {
             assert_eq!(code(node.sync_create(list, kind)), Code::Invalid);
             assert_eq!(code(node.sync_open(list, kind)), Code::Invalid);
         }
-        assert_eq!(code(Kind::of(2)), Code::Invalid);
+        assert_eq!(code(SyncKind::of(2)), Code::Invalid);
         let me = node.me() as i32;
         let without = [(me + 1) % 3, (me + 2) % 3];
         assert_eq!(code(node.sync_create(&without, kind)), Code::Invalid);
         // The role must fit.
         let as_one = [me, (me + 1) % 3];
         let as_many = [(me + 1) % 3, me];
-        assert_eq!(code(node.sync_open(&as_one, Kind::AllToOne)), Code::Invalid);
         assert_eq!(
-            code(node.sync_create(&as_one, Kind::OneToAll)),
+            code(node.sync_open(&as_one, SyncKind::AllToOne)),
             Code::Invalid
         );
         assert_eq!(
-            code(node.sync_create(&as_many, Kind::AllToOne)),
+            code(node.sync_create(&as_one, SyncKind::OneToAll)),
             Code::Invalid
         );
         assert_eq!(
-            code(node.sync_open(&as_many, Kind::OneToAll)),
+            code(node.sync_create(&as_many, SyncKind::AllToOne)),
             Code::Invalid
         );
-        let waits = node.sync_create(&as_one, Kind::AllToOne).expect("fits");
-        let signals = node.sync_open(&as_one, Kind::OneToAll).expect("fits");
+        assert_eq!(
+            code(node.sync_open(&as_many, SyncKind::OneToAll)),
+            Code::Invalid
+        );
+        let waits = node.sync_create(&as_one, SyncKind::AllToOne).expect("fits");
+        let signals = node.sync_open(&as_one, SyncKind::OneToAll).expect("fits");
         assert_eq!(code(node.sync_signal(waits)), Code::BadId);
         assert_eq!(code(node.sync_wait(signals)), Code::BadId);
         assert_eq!(code(node.sync_close(waits)), Code::BadId);

@@ -27,7 +27,7 @@ pub fn who_waits_for_one_that_left_is_told(stage: &dyn Stage) {
         let inportal = node.inportal(0).expect("free");
         assert_eq!(code(inportal.read(2, 0, &mut [0; 8])), Code::NodeLost);
         let list = [node.me(), 2];
-        let waiter = node.waiter(Kind::AllToOne, &list).expect("the one");
+        let waiter = node.waiter(SyncKind::AllToOne, &list).expect("the one");
         assert_eq!(code(waiter.wait()), Code::NodeLost);
         // The rest goes on.
         let other = 1 - node.me();

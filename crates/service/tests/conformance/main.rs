@@ -10,12 +10,12 @@ mod syncs;
 mod threads;
 
 use weft_fabric::Fabric;
-use weft_fabric::conformance::{Part, Stage, boxed};
+use weft_fabric::conformance::{RankBody, Stage, boxed};
 use weft_fabric_local::Local;
 use weft_fabric_shm::{Options, Shm, Use};
 use weft_fabric_sim::{Config, World};
 use weft_fabric_tcp::Tcp;
-use weft_service::sync::Kind;
+use weft_service::sync::SyncKind;
 use weft_service::{Code, Node, Result};
 
 /// The simulation as a stage.
@@ -26,7 +26,7 @@ impl Stage for Simulated {
         boxed(World::new(self.0(count)).endpoints())
     }
 
-    fn run(&self, count: usize, part: Part<'_>) {
+    fn run(&self, count: usize, part: RankBody<'_>) {
         let world = World::new(self.0(count));
         if let Err(failure) = world.run(|endpoint| part(Box::new(endpoint))) {
             panic!("{failure}");
@@ -51,13 +51,15 @@ fn barrier(node: &Node) {
     }
     let all: Vec<u32> = (0..node.nodes()).collect();
     if node.me() == 0 {
-        let up = node.waiter(Kind::AllToOne, &all).expect("the one");
-        let down = node.signaller(Kind::OneToAll, &all).expect("the one");
+        let up = node.waiter(SyncKind::AllToOne, &all).expect("the one");
+        let down = node.signaller(SyncKind::OneToAll, &all).expect("the one");
         up.wait().expect("all are there");
         down.signal().expect("all are there");
     } else {
-        let up = node.signaller(Kind::AllToOne, &all).expect("one of many");
-        let down = node.waiter(Kind::OneToAll, &all).expect("one of many");
+        let up = node
+            .signaller(SyncKind::AllToOne, &all)
+            .expect("one of many");
+        let down = node.waiter(SyncKind::OneToAll, &all).expect("one of many");
         up.signal().expect("the one is there");
         down.wait().expect("the one is there");
     }

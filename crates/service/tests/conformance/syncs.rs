@@ -7,11 +7,13 @@ pub fn early_and_double_signals_count(stage: &dyn Stage) {
         let all = [2, 0, 1];
         if node.me() == 2 {
             barrier(node);
-            let waiter = node.waiter(Kind::AllToOne, &all).expect("the one");
+            let waiter = node.waiter(SyncKind::AllToOne, &all).expect("the one");
             waiter.wait().expect("signalled before the sync was made");
             waiter.wait().expect("twice");
         } else {
-            let signaller = node.signaller(Kind::AllToOne, &all).expect("one of many");
+            let signaller = node
+                .signaller(SyncKind::AllToOne, &all)
+                .expect("one of many");
             signaller.signal().expect("goes");
             signaller.signal().expect("goes");
             barrier(node);
@@ -23,16 +25,22 @@ pub fn early_and_double_signals_count(stage: &dyn Stage) {
 pub fn syncs_are_kept_apart(stage: &dyn Stage) {
     play(stage, 3, |node| {
         if node.me() == 0 {
-            let first = node.signaller(Kind::OneToAll, &[0, 1]).expect("the one");
-            let second = node.signaller(Kind::OneToAll, &[0, 1, 2]).expect("the one");
+            let first = node
+                .signaller(SyncKind::OneToAll, &[0, 1])
+                .expect("the one");
+            let second = node
+                .signaller(SyncKind::OneToAll, &[0, 1, 2])
+                .expect("the one");
             second.signal().expect("goes");
             first.signal().expect("goes");
         } else {
             let second = node
-                .waiter(Kind::OneToAll, &[0, 2, 1])
+                .waiter(SyncKind::OneToAll, &[0, 2, 1])
                 .expect("one of many");
             if node.me() == 1 {
-                let first = node.waiter(Kind::OneToAll, &[0, 1]).expect("one of many");
+                let first = node
+                    .waiter(SyncKind::OneToAll, &[0, 1])
+                    .expect("one of many");
                 first.wait().expect("comes");
             }
             second.wait().expect("comes, however the many are listed");
@@ -45,7 +53,7 @@ pub fn syncs_are_kept_apart(stage: &dyn Stage) {
 
 pub fn made_again_is_the_same(stage: &dyn Stage) {
     play(stage, 2, |node| {
-        let (kind, all) = (Kind::AllToOne, [0, 1]);
+        let (kind, all) = (SyncKind::AllToOne, [0, 1]);
         let make = || match node.me() {
             0 => node.sync_create(&all, kind).expect("the one"),
             _ => node.sync_open(&all, kind).expect("one of many"),

@@ -7,7 +7,7 @@ use weft_mpi::coll::{self, Members, Reduction};
 use weft_mpi::schedule::Schedule;
 use weft_mpi::{Buffer, Comm, Datatype, Op};
 
-use super::{CommRef, is_asked, rank, significant};
+use super::{CommRef, is_across_from_root, rank, significant};
 use crate::args::{AddressArgument, BufferArgument, Counts, check_lists};
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
@@ -70,7 +70,7 @@ pub fn reduce(
             return Ok(Schedule::of("MPI_Reduce", Vec::new()));
         }
         let (count, datatype) = receive.elements()?;
-        let out = significant(is_asked(root), || send.buffer(count, datatype))?;
+        let out = significant(is_across_from_root(root), || send.buffer(count, datatype))?;
         let into = significant(root == Root::Here, || receive.buffer())?;
         let reduction = reduction(count, datatype, op);
         return Ok(inter::reduce(

@@ -14,7 +14,7 @@ use crate::fault::Checked;
 use crate::generated::constants as k;
 use crate::{c, state};
 
-/// What was asked for.
+/// A request for a datatype: the numbers that it must hold.
 type Wish = (Combiner, Vec<i64>);
 
 /// Handles given out.

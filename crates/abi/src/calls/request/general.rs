@@ -20,7 +20,7 @@ use crate::generated::constants as k;
 use crate::handle::request::{Named, pack, unpack};
 use crate::state;
 
-/// What the program does for a request.
+/// The program's functions for a request.
 #[derive(Clone, Copy, Debug)]
 struct General {
     query: c::Callback,
@@ -31,7 +31,7 @@ struct General {
     detached: bool,
 }
 
-/// How many are live. Relaxed: a thread that completes or waits for a request has got its handle from
+/// Number of live ones. Relaxed: a thread that completes or waits for a request has got its handle from
 /// the thread that began it, which orders more than this.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 

@@ -1,10 +1,11 @@
-//! The conversation with a launcher that speaks PMI version 1: one question, one answer.
+//! Conversation with a launcher that speaks PMI version 1: one question, one answer.
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::super::BootstrapError;
-use super::line::{LONGEST, Line, shown};
+use super::line::{LONGEST, PmiLine, shown};
 
 /// A connection to the launcher.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl<S: Read + Write> Client<S> {
     ///
     /// # Errors
     /// If the launcher is gone.
-    pub fn say(&mut self, line: &Line) -> Result<(), BootstrapError> {
+    pub fn say(&mut self, line: &PmiLine) -> Result<(), BootstrapError> {
         self.stream
             .write_all(&line.encode())
             .map_err(|error| failed(format_args!("'{}' cannot be sent: {error}", line.command())))
@@ -55,7 +56,7 @@ impl<S: Read + Write> Client<S> {
     ///
     /// # Errors
     /// If the launcher is gone, or answers something else.
-    pub fn ask(&mut self, line: &Line, expected: &str) -> Result<Line, BootstrapError> {
+    pub fn ask(&mut self, line: &PmiLine, expected: &str) -> Result<PmiLine, BootstrapError> {
         self.say(line)?;
         let answer = self.hear()?;
         if answer.command() != expected {
@@ -72,7 +73,7 @@ impl<S: Read + Write> Client<S> {
     ///
     /// # Errors
     /// As [`ask`](Self::ask), and if it says otherwise.
-    pub fn request(&mut self, line: &Line, expected: &str) -> Result<Line, BootstrapError> {
+    pub fn request(&mut self, line: &PmiLine, expected: &str) -> Result<PmiLine, BootstrapError> {
         let answer = self.ask(line, expected)?;
         match answer.get("rc") {
             None | Some("0") => Ok(answer),
@@ -84,11 +85,11 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    fn hear(&mut self) -> Result<Line, BootstrapError> {
+    fn hear(&mut self) -> Result<PmiLine, BootstrapError> {
         loop {
             if let Some(end) = self.held.iter().position(|&byte| byte == b'\n') {
                 let line: Vec<u8> = self.held.drain(..=end).collect();
-                return Line::parse(&line).map_err(failed);
+                return PmiLine::parse(&line).map_err(failed);
             }
             if self.held.len() >= LONGEST {
                 return Err(failed(format_args!(
@@ -111,7 +112,7 @@ impl<S: Read + Write> Client<S> {
     /// # Errors
     /// If the launcher speaks another version, or is gone.
     pub fn begin(&mut self) -> Result<Limits, BootstrapError> {
-        let hello = Line::new("init")
+        let hello = PmiLine::new("init")
             .with("pmi_version", 1)
             .with("pmi_subversion", 1);
         let answer = self.request(&hello, "response_to_init")?;
@@ -121,7 +122,7 @@ impl<S: Read + Write> Client<S> {
                 shown(&answer.to_string())
             )));
         }
-        let maxes = self.request(&Line::new("get_maxes"), "maxes")?;
+        let maxes = self.request(&PmiLine::new("get_maxes"), "maxes")?;
         let limit = |name| maxes.number::<usize>(name).filter(|&most| most >= 32);
         match (limit("keylen_max"), limit("vallen_max")) {
             (Some(name), Some(value)) => Ok(Limits {
@@ -147,9 +148,19 @@ impl<S: AsFd> AsFd for Client<S> {
 #[derive(Debug, Default)]
 pub struct Scripted {
     /// What is left of the answers.
-    pub answers: std::collections::VecDeque<u8>,
-    /// What was asked.
-    pub asked: Vec<u8>,
+    answers: VecDeque<u8>,
+    asked: Vec<u8>,
+}
+
+impl Scripted {
+    /// Answers these bytes.
+    #[must_use]
+    pub fn new(answers: &[u8]) -> Self {
+        Self {
+            answers: answers.iter().copied().collect(),
+            asked: Vec::new(),
+        }
+    }
 }
 
 impl Read for Scripted {
@@ -174,10 +185,7 @@ mod tests {
     use super::*;
 
     fn answering(text: &str) -> Client<Scripted> {
-        Client::new(Scripted {
-            answers: text.bytes().collect(),
-            asked: Vec::new(),
-        })
+        Client::new(Scripted::new(text.as_bytes()))
     }
 
     #[test]
@@ -190,7 +198,7 @@ mod tests {
         let limits = client.begin().expect("version 1");
         assert_eq!((limits.name, limits.value), (63, 1023));
         client
-            .request(&Line::new("barrier_in"), "barrier_out")
+            .request(&PmiLine::new("barrier_in"), "barrier_out")
             .expect("no rc is no refusal");
         let asked = String::from_utf8_lossy(&client.stream.asked).into_owned();
         assert_eq!(

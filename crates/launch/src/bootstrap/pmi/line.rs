@@ -10,7 +10,7 @@ pub const LONGEST: usize = 64 << 10;
 
 /// A line: what it says, and the values it gives names to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Line {
+pub struct PmiLine {
     fields: Vec<(String, String)>,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for LineError {
 
 impl std::error::Error for LineError {}
 
-impl Line {
+impl PmiLine {
     /// A line that says this.
     #[must_use]
     pub fn new(command: &str) -> Self {
@@ -107,7 +107,7 @@ impl Line {
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for PmiLine {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (name, value)) in self.fields.iter().enumerate() {
             let blank = if index == 0 { "" } else { " " };
@@ -136,18 +136,19 @@ mod tests {
 
     #[test]
     fn lines_survive_the_way() {
-        let line = Line::new("put")
+        let line = PmiLine::new("put")
             .with("kvsname", "kvs_1")
             .with("key", "address-3")
             .with("value", "a=b=c");
         let bytes = line.encode();
         assert_eq!(bytes, b"cmd=put kvsname=kvs_1 key=address-3 value=a=b=c\n");
-        assert_eq!(Line::parse(&bytes), Ok(line));
+        assert_eq!(PmiLine::parse(&bytes), Ok(line));
     }
 
     #[test]
     fn values_are_asked_for_by_name() {
-        let line = Line::parse(b"cmd=maxes rc=0 vallen_max=1024 keylen_max=x\n").expect("a line");
+        let line =
+            PmiLine::parse(b"cmd=maxes rc=0 vallen_max=1024 keylen_max=x\n").expect("a line");
         assert_eq!(line.command(), "maxes");
         assert_eq!(line.number("vallen_max"), Some(1024));
         assert_eq!(line.number::<u32>("keylen_max"), None);
@@ -164,7 +165,7 @@ mod tests {
             (b"cmd=\xff", "no text"),
             (&[b'x'; LONGEST + 1], "at most"),
         ] {
-            let error = Line::parse(bytes).expect_err("no line").to_string();
+            let error = PmiLine::parse(bytes).expect_err("no line").to_string();
             assert!(error.contains(said), "{error}");
         }
     }

@@ -1,5 +1,5 @@
-//! Shared memory among ranks that inherited nothing: the lowest rank of a host makes it, the others
-//! fetch the descriptor.
+//! Shared memory of ranks that inherited none: the lowest rank of a host makes it, the others fetch its
+//! descriptor.
 //!
 //! ```text
 //!   each rank:  binds a socket with a random abstract name ── card ──▶ launcher
@@ -41,12 +41,12 @@ const BATCH: usize = 64;
 /// How long nobody is let in when no descriptor is left, and none that a stranger holds.
 const REST: Duration = Duration::from_millis(100);
 
-/// A socket where others of this host may ask.
+/// A socket over which the other ranks of this host fetch the memory.
 #[derive(Debug)]
-pub struct Door {
+pub struct SegmentListener {
     socket: OwnedFd,
     /// Its abstract name.
-    pub name: String,
+    name: String,
 }
 
 fn messages() -> io::Result<OwnedFd> {
@@ -63,7 +63,7 @@ fn address(name: &str) -> io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new_abstract_name(name.as_bytes())?)
 }
 
-impl Door {
+impl SegmentListener {
     /// Opens one under a name that cannot be guessed.
     ///
     /// # Errors
@@ -74,6 +74,11 @@ impl Door {
         bind(&socket, &address(&name)?)?;
         listen(&socket, 4096)?;
         Ok(Self { socket, name })
+    }
+
+    /// The name by which the other ranks find it.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Hands the memory to so many others, each of which knows the key. Meanwhile the launcher says nothing.
@@ -88,7 +93,7 @@ impl Door {
         launcher: &impl AsFd,
     ) -> Result<(), BootstrapError> {
         let deadline = Instant::now() + PATIENCE;
-        let mut guests = Guests {
+        let mut candidates = Candidates {
             memory: memory.as_fd(),
             key,
             waiting: Vec::new(),
@@ -97,20 +102,20 @@ impl Door {
             served: 0,
         };
         let mut rests_until: Option<Instant> = None;
-        while guests.served < others {
-            // Who waits keeps the door readable, also while nobody can be let in.
+        while candidates.served < others {
+            // Who waits keeps the listener readable, also while nobody can be let in.
             let now = Instant::now();
             rests_until = rests_until.filter(|until| now < *until);
-            let knocking = match rests_until {
+            let listening = match rests_until {
                 None => Interest::Read,
                 Some(_) => Interest::Nothing,
             };
             let mut entries = vec![
-                Entry::new(&self.socket, knocking),
+                Entry::new(&self.socket, listening),
                 Entry::new(launcher, Interest::Nothing),
             ];
-            let waiting = guests.waiting.iter();
-            entries.extend(waiting.map(|(_, guest)| Entry::new(guest, Interest::Read)));
+            let waiting = candidates.waiting.iter();
+            entries.extend(waiting.map(|(_, candidate)| Entry::new(candidate, Interest::Read)));
             let until = rests_until.map_or(deadline, |until| until.min(deadline));
             let left = until.saturating_duration_since(now);
             poll::wait(&mut entries, Some(left)).map_err(system)?;
@@ -118,24 +123,24 @@ impl Door {
                 return Err(BootstrapError::new(format!(
                     "only {} of {others} other ranks of this host came for the shared memory \
                      within {} s: the others have ended, or are stopped; look at their output",
-                    guests.served,
+                    candidates.served,
                     PATIENCE.as_secs()
                 )));
             }
             if entries[1].ended() {
                 return Err(launcher_gone());
             }
-            let knocks = entries[0].readable();
+            let connecting = entries[0].readable();
             let ready: Vec<bool> = entries[2..].iter().map(Entry::is_ready).collect();
             drop(entries);
-            let waiting = std::mem::take(&mut guests.waiting);
-            for ((number, guest), ready) in waiting.into_iter().zip(ready) {
+            let waiting = std::mem::take(&mut candidates.waiting);
+            for ((number, candidate), ready) in waiting.into_iter().zip(ready) {
                 match ready {
-                    true => guests.hear(number, guest),
-                    false => guests.waiting.push((number, guest)),
+                    true => candidates.hear(number, candidate),
+                    false => candidates.waiting.push((number, candidate)),
                 }
             }
-            if knocks && !self.admit(&mut guests, others as usize) {
+            if connecting && !self.admit(&mut candidates, others as usize) {
                 rests_until = Some(Instant::now() + REST);
             }
         }
@@ -143,34 +148,34 @@ impl Door {
     }
 
     /// Takes in those who run as our user. False: no descriptor is left for them.
-    fn admit(&self, guests: &mut Guests<'_>, others: usize) -> bool {
+    fn admit(&self, candidates: &mut Candidates<'_>, others: usize) -> bool {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         for _ in 0..BATCH {
-            let guest = match accept_with(&self.socket, flags) {
-                Ok(guest) => guest,
+            let candidate = match accept_with(&self.socket, flags) {
+                Ok(candidate) => candidate,
                 Err(error) => match NotAccepted::from_errno(error.raw_os_error()) {
                     NotAccepted::Nobody => return true,
                     NotAccepted::Lost => continue,
-                    NotAccepted::Exhausted if guests.drop_one() => continue,
+                    NotAccepted::Exhausted if candidates.drop_one() => continue,
                     NotAccepted::Exhausted => return false,
                 },
             };
-            if !runs_as_us(&guest) {
+            if !runs_as_us(&candidate) {
                 continue;
             }
-            if guests.waiting.len() >= SILENT.max(others) {
-                guests.drop_one();
+            if candidates.waiting.len() >= SILENT.max(others) {
+                candidates.drop_one();
             }
-            guests.next += 1;
+            candidates.next += 1;
             // The key is often here already.
-            guests.hear(guests.next, guest);
+            candidates.hear(candidates.next, candidate);
         }
         true
     }
 }
 
-/// Those who have come for the memory.
-struct Guests<'a> {
+/// Those who have connected, and may be ranks of this host.
+struct Candidates<'a> {
     memory: BorrowedFd<'a>,
     key: &'a Key,
     /// Who has not shown a key, in the order in which they came.
@@ -180,13 +185,13 @@ struct Guests<'a> {
     served: u32,
 }
 
-impl Guests<'_> {
+impl Candidates<'_> {
     /// Answers who has shown the key, drops who has shown another one, keeps who has shown none.
-    fn hear(&mut self, number: u64, guest: OwnedFd) {
-        match shown(&guest) {
-            None => self.waiting.push((number, guest)),
+    fn hear(&mut self, number: u64, candidate: OwnedFd) {
+        match shown(&candidate) {
+            None => self.waiting.push((number, candidate)),
             Some(key) if same(&key, self.key.as_bytes()) => {
-                if passing::send(&guest, b"m", &[self.memory]).is_ok() {
+                if passing::send(&candidate, b"m", &[self.memory]).is_ok() {
                     self.served += 1;
                 }
             }
@@ -202,15 +207,15 @@ impl Guests<'_> {
         let Some(victim) = self.eviction.victim(&all) else {
             return false;
         };
-        let place = |waiting: &[(u64, OwnedFd)]| {
+        let position = |waiting: &[(u64, OwnedFd)]| {
             let mut all = waiting.iter();
             all.position(|(number, _)| *number == victim)
         };
-        if let Some(found) = place(&self.waiting) {
-            let (number, guest) = self.waiting.remove(found);
-            self.hear(number, guest);
+        if let Some(found) = position(&self.waiting) {
+            let (number, candidate) = self.waiting.remove(found);
+            self.hear(number, candidate);
         }
-        if let Some(found) = place(&self.waiting) {
+        if let Some(found) = position(&self.waiting) {
             self.waiting.remove(found);
         }
         true
@@ -221,10 +226,10 @@ fn runs_as_us(socket: &OwnedFd) -> bool {
     passing::peer_credentials(socket).is_ok_and(|peer| peer.user == process::user())
 }
 
-/// What a guest has shown; `None`: nothing so far.
-fn shown(guest: &OwnedFd) -> Option<Vec<u8>> {
+/// What a candidate has shown; `None`: nothing so far.
+fn shown(candidate: &OwnedFd) -> Option<Vec<u8>> {
     let mut shown = [0; Key::BYTES + 1];
-    match recv(guest, &mut shown[..], RecvFlags::empty()) {
+    match recv(candidate, &mut shown[..], RecvFlags::empty()) {
         Ok((count, _)) => Some(shown[..count].to_vec()),
         Err(Errno::AGAIN | Errno::INTR) => None,
         // It is gone.
@@ -239,7 +244,7 @@ fn same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && std::hint::black_box(differing) == 0
 }
 
-/// Fetches the memory from the lowest rank of this host, whose door has this name.
+/// Fetches the memory from the lowest rank of this host, whose listener has this name.
 ///
 /// # Errors
 /// If it is not there, runs as another user, or does not answer, or the launcher is gone.
@@ -307,8 +312,8 @@ mod tests {
     fn who_knows_the_key_gets_the_memory_and_nobody_else() {
         let key = Key::random().expect("random");
         let other = Key::random().expect("random");
-        let door = Door::open().expect("sockets");
-        let name = door.name.clone();
+        let listener = SegmentListener::open().expect("sockets");
+        let name = listener.name().to_owned();
         let file = MemoryFile::create("weft-test", 4096).expect("memory files exist here");
         let (launcher, _other) = socket_pair(Carries::Bytes).expect("sockets");
         let launcher = &launcher;
@@ -316,7 +321,7 @@ mod tests {
             let idle = messages().expect("sockets");
             connect(&idle, &address(&name).expect("a name")).expect("listens");
             let (ours, theirs) = (key.clone(), file.as_fd());
-            let lowest = scope.spawn(move || door.hand_out(&theirs, &ours, 2, launcher));
+            let lowest = scope.spawn(move || listener.hand_out(&theirs, &ours, 2, launcher));
             let refused = fetch(&name, &other, launcher).expect_err("a wrong key");
             assert!(
                 refused.to_string().contains("without an answer"),
@@ -339,8 +344,8 @@ mod tests {
     fn ranks_do_not_push_each_other_out() {
         const RANKS: u32 = 300;
         let key = Key::random().expect("random");
-        let door = Door::open().expect("sockets");
-        let name = address(&door.name).expect("a name");
+        let listener = SegmentListener::open().expect("sockets");
+        let name = address(listener.name()).expect("a name");
         let (launcher, _other) = socket_pair(Carries::Bytes).expect("sockets");
         let file = MemoryFile::create("weft-test", 4096).expect("memory files exist here");
         let come = || {
@@ -354,7 +359,8 @@ mod tests {
         for socket in &ranks {
             passing::send(socket, key.as_bytes(), &[]).expect("there is room");
         }
-        door.hand_out(&file.as_fd(), &key, RANKS, &launcher)
+        listener
+            .hand_out(&file.as_fd(), &key, RANKS, &launcher)
             .expect("all have come");
         for socket in ranks {
             let (_, found) = passing::receive(&socket, &mut [0; 8]).expect("an answer");
@@ -365,15 +371,16 @@ mod tests {
     #[test]
     fn nobody_waits_for_others_without_a_launcher() {
         let key = Key::random().expect("random");
-        let door = Door::open().expect("sockets");
-        let name = door.name.clone();
+        let listener = SegmentListener::open().expect("sockets");
+        let name = listener.name().to_owned();
         let file = MemoryFile::create("weft-test", 4096).expect("memory files exist here");
         let (launcher, other) = socket_pair(Carries::Bytes).expect("sockets");
         drop(other);
         let begun = Instant::now();
         for error in [
             fetch(&name, &key, &launcher).expect_err("nobody answers"),
-            door.hand_out(&file.as_fd(), &key, 1, &launcher)
+            listener
+                .hand_out(&file.as_fd(), &key, 1, &launcher)
                 .expect_err("nobody comes"),
         ] {
             assert!(error.to_string().contains("launcher has ended"), "{error}");

@@ -21,6 +21,8 @@ pub struct RankInput {
     held: VecDeque<u8>,
     /// Nothing more will come.
     ended: bool,
+    /// Nothing more is told to the head.
+    over: bool,
 }
 
 /// The head sends more than it may.
@@ -44,12 +46,23 @@ impl RankInput {
     /// # Errors
     /// If that is more than it may send.
     pub fn push(&mut self, bytes: Vec<u8>) -> Result<(), TooMuch> {
+        if self.over {
+            return Ok(());
+        }
         self.ended |= bytes.is_empty();
         self.held.extend(bytes);
         match self.held.len() > MOST {
             true => Err(TooMuch),
             false => Ok(()),
         }
+    }
+
+    /// Rank 0 has ended: what is held, and what is still on its way here, is dropped and counted for nothing.
+    /// The head has heard the last word about ranks.
+    pub fn close(&mut self) {
+        self.pipe = None;
+        self.held.clear();
+        self.over = true;
     }
 
     /// To wait for rank 0 to take something, if something is held.
@@ -80,5 +93,23 @@ impl RankInput {
             self.pipe = None;
         }
         taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_after_the_end_of_rank_0_is_told_to_nobody() {
+        let mut input = RankInput::default();
+        drop(input.open().expect("descriptors"));
+        input.push(vec![7; 100]).expect("little");
+        assert_eq!(input.feed(), 100, "nobody reads it: it is dropped");
+        input.push(vec![7; 100]).expect("little");
+        input.close();
+        input.push(vec![7; 100]).expect("little");
+        assert_eq!(input.feed(), 0);
+        assert!(input.entry().is_none());
     }
 }

@@ -1,0 +1,126 @@
+//! Delivery: what is done with each packet that arrives, and with peers that are lost.
+//!
+//! ```text
+//!   Message ───────────────────► sink
+//!   Signal  ───────────────────► signal table, sink
+//!   all others ────────────────► portal ──► sink, when a transfer has ended
+//!   nonsense, abort, death ────► lost: outbound lane closed, transfers ended, sink told
+//! ```
+
+use weft_fabric::{Peer, SignalTable, Sink, SyncKey};
+
+use crate::inbound::{After, Deliver, InboundLanes};
+use crate::lane::{Packet, PacketKind, words};
+use crate::membership::JobMembership;
+use crate::outbound::OutboundLanes;
+use crate::portal::Portal;
+
+/// Whatever changes when something arrives: the endpoint without its inbound lanes, and the sink.
+pub(crate) struct Delivery<'a> {
+    members: &'a mut JobMembership,
+    outbound: &'a mut OutboundLanes,
+    portal: &'a mut Portal,
+    signals: &'a mut SignalTable,
+    sink: &'a mut dyn Sink,
+}
+
+impl<'a> Delivery<'a> {
+    /// To these parts of one endpoint, and to this sink.
+    #[inline]
+    pub fn new(
+        members: &'a mut JobMembership,
+        outbound: &'a mut OutboundLanes,
+        portal: &'a mut Portal,
+        signals: &'a mut SignalTable,
+        sink: &'a mut dyn Sink,
+    ) -> Self {
+        Self {
+            members,
+            outbound,
+            portal,
+            signals,
+            sink,
+        }
+    }
+
+    /// Whether there is something for [`hear_of_others`](Self::hear_of_others).
+    #[inline]
+    pub fn has_untold(&self) -> bool {
+        self.members.has_untold()
+    }
+
+    /// A rank has aborted, or the launcher has told of changes: those who aborted are lost, and those who died, after
+    /// what they had sent. Answers how many items that were.
+    #[cold]
+    pub fn hear_of_others(&mut self, inbound: &mut InboundLanes) -> usize {
+        let mut done = 0;
+        if let Some((peer, reason)) = self.members.tell_abort() {
+            self.lose(peer, &reason);
+            inbound.close(peer);
+            done += 1;
+        }
+        if !self.members.tell_changes() {
+            return done;
+        }
+        done += 1;
+        for peer in (0..self.members.process_slots()).map(Peer) {
+            let Some(reason) = self.members.untold_death_of(peer) else {
+                continue;
+            };
+            done += inbound.drain_all(peer, self);
+            self.lose(peer, &reason);
+            inbound.close(peer);
+            done += 1;
+        }
+        done
+    }
+
+    /// A peer is lost: says so once, ends its transfers, and closes the lane to it. The caller closes the one from it.
+    #[cold]
+    pub fn lose(&mut self, peer: Peer, reason: &str) {
+        if !self.members.lose(peer, reason) {
+            return;
+        }
+        self.outbound.close(peer);
+        self.portal.end_transfers_with(peer, reason, self.sink);
+        self.sink.lost(peer, reason);
+    }
+
+    /// A packet about a transfer.
+    #[cold]
+    fn portal_packet(&mut self, from: Peer, packet: &Packet<'_>) -> After {
+        if self.portal.receive(from, packet, self.sink) {
+            return After::Open;
+        }
+        self.lose(from, "it sent bytes that belong to no transfer");
+        After::Closed
+    }
+}
+
+impl Deliver for Delivery<'_> {
+    #[inline]
+    fn packet(&mut self, from: Peer, packet: &Packet<'_>) -> After {
+        match packet.kind {
+            PacketKind::Message => self.sink.message(from, &packet.head, packet.data),
+            PacketKind::Signal => {
+                let [key, ..] = words(&packet.head);
+                self.signals.arrive(from, SyncKey(key));
+                self.sink.signalled(from, SyncKey(key));
+            }
+            PacketKind::Get
+            | PacketKind::Put
+            | PacketKind::Chunk
+            | PacketKind::End
+            | PacketKind::Assist => return self.portal_packet(from, packet),
+        }
+        After::Open
+    }
+
+    fn malformed(&mut self, from: Peer) {
+        self.lose(from, "it wrote something into its lane that is no message");
+    }
+
+    fn has_room(&mut self, from: Peer) {
+        self.outbound.tell_room(from);
+    }
+}

@@ -1,0 +1,226 @@
+//! Inbound lanes: what each peer sends to this rank, looked at in turn by a poll set.
+//!
+//! ```text
+//!   poll ─┬─ hot lanes, in turn, each a share at a time
+//!         └─ pending lanes, in turn, each a share at a time;
+//!            first, if the budget was used up before they had their turn
+//! ```
+//!
+//! A look that finds nothing reads one word per hot lane and the summary of the pending lanes: all of them in the
+//! reader's cache until somebody writes.
+//!
+//! # Invariant
+//! A lane is hot here (it is in the poll set's hot lanes) if and only if its sender is told so by
+//! [`LaneHead::hot`](crate::layout::LaneHead), except within [`InboundLanes::promote`].
+
+use std::sync::Arc;
+
+use weft_fabric::Peer;
+
+use crate::bell::ShmBell;
+use crate::lane::{Found, InLane, Packet};
+use crate::layout::Control;
+use crate::poll_set::{PollSet, Promotion};
+use crate::segment::Segment;
+
+/// So many packets are taken from one lane before the next has its turn.
+const SHARE: usize = 16;
+
+/// State of a lane after a packet of it was delivered.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum After {
+    /// Its next packet may be delivered.
+    Open,
+    /// Its sender is lost: nothing of it is looked at any more.
+    Closed,
+}
+
+/// Receiver of what is found in the lanes.
+pub(crate) trait Deliver {
+    /// The next packet of a peer. It is gone afterwards.
+    fn packet(&mut self, from: Peer, packet: &Packet<'_>) -> After;
+
+    /// A peer has written something that no honest sender writes: its lane is closed.
+    fn malformed(&mut self, from: Peer);
+
+    /// The lane from a peer has room again.
+    fn has_room(&mut self, from: Peer);
+}
+
+/// Lanes from all peers, by process slot. See the [module page](self).
+#[derive(Debug)]
+pub(crate) struct InboundLanes {
+    segment: Arc<Segment>,
+    me: u32,
+    /// Fences for a lane that becomes cold.
+    bell: Arc<ShmBell>,
+    lanes: Vec<InLane>,
+    poll_set: PollSet,
+    /// The next poll begins with the pending lanes.
+    pending_first: bool,
+    /// The hot lane with which the next poll begins, by its index in the poll set.
+    turn: usize,
+}
+
+impl InboundLanes {
+    /// The lanes to process slot `me`, whose bell this is.
+    pub fn new(segment: Arc<Segment>, me: u32, bell: Arc<ShmBell>) -> Self {
+        let slots = segment.shape().process_slots;
+        Self {
+            lanes: (0..slots)
+                .map(|peer| InLane::new(&segment, peer, me))
+                .collect(),
+            poll_set: PollSet::new(slots as usize),
+            segment,
+            me,
+            bell,
+            pending_first: false,
+            turn: 0,
+        }
+    }
+
+    #[inline]
+    fn control(&self) -> &Control {
+        self.segment.control(self.me)
+    }
+
+    /// Whether a look would find nothing. Most looks of a waiter end here.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        let hot = self.poll_set.hot_lanes();
+        hot.iter().all(|&lane| self.lanes[lane as usize].is_empty())
+            && !PollSet::may_be_announced(self.control())
+            && self.poll_set.waiting() == 0
+            && !self.pending_first
+    }
+
+    /// One look at all lanes. Answers how many packets were delivered: as many as `budget` leaves after `before`, or a
+    /// few more.
+    #[inline]
+    pub fn poll(&mut self, deliver: &mut impl Deliver, budget: usize, before: usize) -> usize {
+        let mut done = before;
+        if self.pending_first {
+            done += self.poll_pending(deliver, budget);
+            self.pending_first = false;
+        }
+        done += self.poll_hot(deliver, budget.saturating_sub(done));
+        if done >= budget {
+            self.pending_first = true;
+        } else if self.poll_set.waiting() > 0 || PollSet::may_be_announced(self.control()) {
+            done += self.poll_pending(deliver, budget - done);
+        }
+        done - before
+    }
+
+    /// The lanes that are polled directly.
+    #[inline]
+    fn poll_hot(&mut self, deliver: &mut impl Deliver, budget: usize) -> usize {
+        let hot = self.poll_set.hot();
+        let mut done = 0;
+        let mut idle = 0;
+        // Round and round, until all were empty once or the budget is used up.
+        while idle < hot && done < budget {
+            if self.turn >= hot {
+                self.turn = 0;
+            }
+            let index = self.turn;
+            self.turn += 1;
+            let share = SHARE.min(budget - done);
+            let found = self.drain(self.poll_set.hot_lane(index), deliver, share);
+            if found > 0 {
+                self.poll_set.hit(index);
+                done += found;
+            }
+            idle = if found == share { 0 } else { idle + 1 };
+        }
+        done
+    }
+
+    /// The lanes that were announced.
+    #[cold]
+    fn poll_pending(&mut self, deliver: &mut impl Deliver, budget: usize) -> usize {
+        let control = self.segment.control(self.me);
+        if PollSet::may_be_announced(control) {
+            self.poll_set.take_announced(control, self.lanes.len());
+        }
+        let mut done = 0;
+        while done < budget {
+            let Some(lane) = self.poll_set.next() else {
+                break;
+            };
+            let share = SHARE.min(budget - done);
+            let found = self.drain(lane, deliver, share);
+            done += found;
+            if found < share {
+                self.poll_set.done(lane);
+            }
+            if found > 0 && !self.lanes[lane].is_hot() {
+                self.promote(lane);
+            }
+        }
+        done
+    }
+
+    /// A lane that is not hot was productive: makes it hot if it should be.
+    fn promote(&mut self, lane: usize) {
+        match self.poll_set.cold_hit(lane) {
+            Promotion::None => {}
+            Promotion::Hot => self.lanes[lane].set_hot(true),
+            Promotion::InPlaceOf(other) => {
+                self.lanes[lane].set_hot(true);
+                self.lanes[other].set_hot(false);
+                self.bell.heavy_fence();
+                // Its sender may have published without announcing: look once more.
+                self.poll_set.note(other);
+            }
+        }
+    }
+
+    /// Delivers at most `share` packets of one lane. Answers how many.
+    #[inline]
+    fn drain(&mut self, from: usize, deliver: &mut impl Deliver, share: usize) -> usize {
+        let peer = Peer(from as u32);
+        let lane = &mut self.lanes[from];
+        let mut done = 0;
+        while done < share {
+            // SAFETY: `self` holds the segment, and the packet is not used after `consume` below.
+            let packet = match unsafe { lane.peek() } {
+                Found::Nothing => break,
+                Found::Packet(packet) => packet,
+                Found::Malformed => {
+                    lane.close();
+                    deliver.malformed(peer);
+                    break;
+                }
+            };
+            let after = deliver.packet(peer, &packet);
+            done += 1;
+            let freed = lane.consume(packet.mark());
+            if after == After::Closed {
+                lane.close();
+            }
+            if freed {
+                deliver.has_room(peer);
+            }
+        }
+        done
+    }
+
+    /// Delivers all packets of one peer, however many. Answers how many.
+    pub fn drain_all(&mut self, from: Peer, deliver: &mut impl Deliver) -> usize {
+        let mut done = 0;
+        loop {
+            let found = self.drain(from.index(), deliver, 64);
+            done += found;
+            if found == 0 {
+                return done;
+            }
+        }
+    }
+
+    /// A peer is lost: nothing of it is looked at any more.
+    pub fn close(&mut self, peer: Peer) {
+        self.lanes[peer.index()].close();
+    }
+}

@@ -1,0 +1,181 @@
+//! Outbound lanes: this rank's send queue to each peer, and what is done after each packet so that its receiver finds
+//! it: fence, announcement, doorbell.
+//!
+//! ```text
+//!   room in the lane? ─ write the slot ─ fence ─ hot? ─ announced? ─ somebody asleep?
+//!        no: retry                                no: add a bit      yes: ring
+//! ```
+//!
+//! Everything that is rare stands in `#[cold]` functions. Why nothing is overlooked, and which fences are needed,
+//! stands in `poll_set.rs`.
+
+use std::sync::Arc;
+
+use weft_atomic::{FenceMode, Ordering};
+use weft_fabric::{Head, Peer, Posted, Result, SharedBytes};
+
+use crate::bell::ShmBell;
+use crate::lane::{OutLane, PacketKind};
+use crate::layout::Control;
+use crate::membership::JobMembership;
+use crate::poll_set;
+use crate::segment::Segment;
+
+/// Lane to one peer.
+#[derive(Debug)]
+struct Outbound {
+    lane: OutLane,
+    /// The receiver fences for us: see [`Outbound::fence_mode`].
+    light: bool,
+    /// The peer is lost: nothing goes there any more.
+    closed: bool,
+}
+
+impl Outbound {
+    /// How to fence between publishing to the peer of `control` and looking whether it sleeps. `fences`: this process
+    /// fences when others ask for it.
+    #[inline]
+    fn fence_mode(&mut self, control: &Control, fences: bool) -> FenceMode {
+        if self.light {
+            return FenceMode::Asymmetric;
+        }
+        // SYNC rank.fences.
+        let theirs = control.fences.load(Ordering::Acquire);
+        self.light = fences && theirs == 1;
+        if self.light {
+            FenceMode::Asymmetric
+        } else {
+            FenceMode::Symmetric
+        }
+    }
+}
+
+/// Lanes to all peers, by process slot. See the [module page](self).
+#[derive(Debug)]
+pub(crate) struct OutboundLanes {
+    segment: Arc<Segment>,
+    me: u32,
+    bell: Arc<ShmBell>,
+    /// This process executes a full fence when another one asks the kernel for it.
+    fences: bool,
+    lanes: Vec<Outbound>,
+}
+
+impl OutboundLanes {
+    /// The lanes from process slot `me`. `fences`: as shown by [`JobMembership::join`].
+    pub fn new(segment: Arc<Segment>, me: u32, bell: Arc<ShmBell>, fences: bool) -> Self {
+        let lane = |peer| Outbound {
+            lane: OutLane::new(&segment, me, peer),
+            light: false,
+            closed: false,
+        };
+        Self {
+            lanes: (0..segment.shape().process_slots).map(lane).collect(),
+            segment,
+            me,
+            bell,
+            fences,
+        }
+    }
+
+    /// Sends one packet, which has to fit a slot: `data` has at most [`Shape::data`](crate::layout::Shape) bytes.
+    ///
+    /// # Errors
+    /// If there is no such peer, or it is lost, or has left and its lane is full.
+    #[inline]
+    pub fn post(
+        &mut self,
+        members: &JobMembership,
+        to: Peer,
+        kind: PacketKind,
+        head: &Head,
+        data: SharedBytes<'_>,
+    ) -> Result<Posted> {
+        let count = self.lanes.len();
+        let outbound = match self.lanes.get_mut(to.index()) {
+            Some(outbound) if !outbound.closed => outbound,
+            _ => {
+                members.check(to)?;
+                return Ok(Posted::Retry);
+            }
+        };
+        if !outbound.lane.push(kind, head, data) {
+            return members.lane_is_full(to);
+        }
+        let control = self.segment.control(to.0);
+        let mode = outbound.fence_mode(control, self.fences);
+        mode.light();
+        if !outbound.lane.is_hot() {
+            if mode == FenceMode::Asymmetric {
+                FenceMode::Symmetric.light();
+            }
+            poll_set::announce(control, count, self.me as usize);
+        }
+        if control.doorbell.somebody_sleeps() {
+            self.bell.wake(to.0);
+        }
+        Ok(Posted::Done)
+    }
+
+    /// Tells a peer that its lane to us has room again, in case it waits for that.
+    #[cold]
+    pub fn tell_room(&mut self, to: Peer) {
+        let control = self.segment.control(to.0);
+        let outbound = &mut self.lanes[to.index()];
+        outbound.fence_mode(control, self.fences).light();
+        if control.doorbell.somebody_sleeps() {
+            self.bell.wake(to.0);
+        }
+    }
+
+    /// Whether background traffic of so many bytes may use the lane to a peer now: it leaves half of it to messages.
+    pub fn has_spare_room(&mut self, to: Peer, data: usize) -> bool {
+        let outbound = self.lanes.get_mut(to.index());
+        outbound.is_some_and(|outbound| outbound.lane.has_spare_room(data as u32))
+    }
+
+    /// A peer is lost: nothing goes there any more.
+    pub fn close(&mut self, peer: Peer) {
+        self.lanes[peer.index()].closed = true;
+    }
+}
+
+/// Outbound lanes together with who is there to receive: what the portal sends through.
+pub(crate) struct Link<'a> {
+    members: &'a JobMembership,
+    outbound: &'a mut OutboundLanes,
+}
+
+impl<'a> Link<'a> {
+    /// The lanes to these members.
+    #[inline]
+    pub fn new(members: &'a JobMembership, outbound: &'a mut OutboundLanes) -> Self {
+        Self { members, outbound }
+    }
+
+    /// Whether a peer is lost.
+    pub fn is_lost(&self, peer: Peer) -> bool {
+        self.members.is_lost(peer)
+    }
+
+    /// Whether there is such a peer, which is not lost.
+    pub fn is_known(&self, peer: Peer) -> bool {
+        self.members.check(peer).is_ok()
+    }
+
+    /// Whether background traffic may use the lane to a peer: [`OutboundLanes::has_spare_room`].
+    pub fn has_spare_room(&mut self, to: Peer, data: usize) -> bool {
+        self.outbound.has_spare_room(to, data)
+    }
+
+    /// Sends one packet: [`OutboundLanes::post`].
+    pub fn post(
+        &mut self,
+        to: Peer,
+        kind: PacketKind,
+        head: &Head,
+        data: SharedBytes<'_>,
+    ) -> Result<Posted> {
+        self.outbound.post(self.members, to, kind, head, data)
+    }
+}

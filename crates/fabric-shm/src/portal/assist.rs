@@ -1,0 +1,306 @@
+//! Assistance: two cores for one large transfer. The owner of a grant, while it polls, moves a part of what a peer is
+//! getting or putting.
+//!
+//! ```text
+//!   origin                                         owner
+//!   counts itself in at the grant
+//!   opens its shared transfer
+//!   ── Assist{token, offset, address, length} ───►  remembers it; its next polls:
+//!   claim a block, move it                          claim a block, move it, complete it
+//!   claim a block, move it                          claim a block, move it, complete it
+//!   none left: closes the shared transfer
+//!   waits for the blocks that the owner claimed
+//!   counts itself out
+//! ```
+//!
+//! A rank that waits in a large send has nothing else to do, and one core alone moves large blocks at
+//! the speed of its own path to memory. An owner that does not poll is not missed: the origin moves
+//! all blocks itself. It is not asked when it sleeps, nor when ranks outnumber cores.
+//!
+//! # Who may touch what
+//! The [`SharedTransfer`](crate::shared_transfer::SharedTransfer) lies in the origin's control block; its page says how
+//! blocks are claimed. The origin stays until the helper has completed as many blocks as the origin did not claim itself,
+//! so a block that is claimed is always a block of a transfer under way. An owner that is stopped in the middle of a
+//! block would go on in the origin's memory, and cannot be told not to: it is waited for as long as it lives. That it
+//! has died the launcher says, after its process was fetched.
+//!
+//! # Safety
+//! The owner moves between its own private record of the grant and an address in the process that
+//! asked, through the kernel, by cross-memory attach that was proven. What a lying origin names is its
+//! own memory, or nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_fabric::{Peer, Region, SharedBytes, Token};
+
+use super::grants::{self, Access, GrantTable, TransferError};
+use super::method::{Method, Methods};
+use super::transfer::{TransferRequest, copy_by_attach};
+use crate::lane::{Packet, PacketKind, head, words};
+use crate::options::Use;
+use crate::outbound::Link;
+use crate::segment::Segment;
+use crate::shared_transfer::SharedTransfer;
+
+/// From this length on it is worth asking.
+const WORTH_IT: usize = 128 << 10;
+
+/// From this length on it is worth waking the owner for it, if it has a core to wake on: that takes
+/// 15–35 µs, and moving this alone 170.
+const WORTH_WAKING: usize = 2 << 20;
+
+/// Blocks of one turn of the owner and of one claim.
+const BLOCK: usize = 64 << 10;
+
+/// Requests that are remembered; further ones are not met.
+const MOST: usize = 64;
+
+/// Looks at a helper's progress before the waiting gets slower, and the pause between two looks then.
+const LONG: u32 = 1 << 20;
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// Transfer of a peer that this rank helps with.
+#[derive(Clone, Copy, Debug)]
+struct AssistRequest {
+    from: Peer,
+    token: Token,
+    offset: u64,
+    address: u64,
+    length: usize,
+    ticket: u32,
+    access: Access,
+}
+
+fn blocks_of(length: usize) -> u32 {
+    u32::try_from(length.div_ceil(BLOCK)).unwrap_or(u32::MAX - 1)
+}
+
+/// A block of a region.
+fn block_of(region: Region, block: u32) -> Option<(usize, Region)> {
+    let start = block as usize * BLOCK;
+    let length = BLOCK.min(region.len().checked_sub(start)?);
+    Some((start, region.part(start, length)?))
+}
+
+/// Assistance that this rank gives and asks for. See the [module page](self).
+#[derive(Debug)]
+pub(crate) struct Assistance {
+    segment: Arc<Segment>,
+    me: u32,
+    wish: Use,
+    /// Transfers of peers to help with, oldest first.
+    requests: VecDeque<AssistRequest>,
+    /// Names the latest transfer that we asked for help with.
+    ticket: u32,
+}
+
+impl Assistance {
+    /// None yet, of process slot `me`. `wish`: whether to ask for it.
+    pub fn new(segment: Arc<Segment>, me: u32, wish: Use) -> Self {
+        Self {
+            segment,
+            me,
+            wish,
+            requests: VecDeque::new(),
+            ticket: 0,
+        }
+    }
+
+    fn shared_transfer_of(&self, slot: u32) -> &SharedTransfer {
+        &self.segment.control(slot).origin.shared_transfer
+    }
+
+    /// Whether to ask the owner for help.
+    pub fn is_wanted(&self, request: &TransferRequest) -> bool {
+        if request.region.len() < WORTH_IT || self.wish == Use::Off {
+            return false;
+        }
+        let load = self.segment.load();
+        let free = if !self.segment.header().run_states.sleeps(request.peer.0) {
+            load.awake <= load.cores
+        } else {
+            request.region.len() >= WORTH_WAKING && load.awake < load.cores
+        };
+        free || self.wish == Use::On
+    }
+
+    /// Carries out a transfer to or from this process, with the owner's help if it has time.
+    pub fn transfer(
+        &mut self,
+        link: &mut Link<'_>,
+        request: TransferRequest,
+        process: u32,
+    ) -> std::result::Result<(), TransferError> {
+        let TransferRequest {
+            peer,
+            token,
+            offset,
+            region,
+            access,
+            ..
+        } = request;
+        let length = region.len() as u64;
+        let (visit, address) = request.enter(&self.segment, self.me)?;
+        self.ticket = self.ticket.wrapping_add(1);
+        let (ticket, blocks) = (self.ticket, blocks_of(region.len()));
+        let shared = self.shared_transfer_of(self.me);
+        shared.open(ticket);
+        let start = region.as_ptr().addr() as u64;
+        let more = u64::from(ticket) << 1 | u64::from(access == Access::Write);
+        // If the lane is full, or the peer is gone, we are alone: nothing is lost.
+        let _ = link.post(
+            peer,
+            PacketKind::Assist,
+            &head([token.0, offset, start, length]),
+            SharedBytes::of(&more.to_ne_bytes()),
+        );
+        let (mut own, mut result) = (0, Ok(()));
+        while result.is_ok()
+            && let Some(block) = shared.claim(ticket, blocks)
+        {
+            own += 1;
+            if let Some((at, part)) = block_of(region, block) {
+                result = copy_by_attach(process, address + at as u64, part, access);
+            }
+        }
+        let theirs = u64::from(shared.close(ticket, blocks).saturating_sub(own));
+        if !self.helper_ends(peer, theirs) {
+            // What it may have left undone nobody can do: the memory was in its process.
+            result = Err(std::io::Error::other("the owner died while it helped"));
+        } else if result.is_ok() && shared.has_failed() {
+            result = copy_by_attach(process, address, region, access);
+        }
+        grants::settle(peer, visit, result)
+    }
+
+    /// Waits until the helper has moved the blocks that it has claimed. False if it has died before.
+    fn helper_ends(&self, helper: Peer, blocks: u64) -> bool {
+        let shared = self.shared_transfer_of(self.me);
+        let mut looks = 0u32;
+        while !shared.has_completed(blocks) {
+            looks = looks.saturating_add(1);
+            if looks < LONG && !looks.is_multiple_of(1024) {
+                std::hint::spin_loop();
+                continue;
+            }
+            if self.segment.is_dead(helper.0) {
+                return shared.has_completed(blocks);
+            }
+            if looks < LONG {
+                // It has lost its core in the middle of a block: it may have ours.
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        true
+    }
+
+    /// Remembers that a peer asks for help.
+    pub fn receive(&mut self, from: Peer, packet: &Packet<'_>) {
+        let [token, offset, address, length] = words(&packet.head);
+        let Some(more) = packet.data.read::<8>().map(u64::from_ne_bytes) else {
+            return;
+        };
+        let Ok(length) = usize::try_from(length) else {
+            return;
+        };
+        if self.requests.len() < MOST {
+            self.requests.push_back(AssistRequest {
+                from,
+                token: Token(token),
+                offset,
+                address,
+                length,
+                ticket: (more >> 1) as u32,
+                access: if more & 1 == 0 {
+                    Access::Read
+                } else {
+                    Access::Write
+                },
+            });
+        }
+    }
+
+    /// How many transfers of peers there are to help with.
+    #[inline]
+    pub fn backlog(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Moves one block for a peer, if it is there. Answers how many that were.
+    #[cold]
+    pub fn advance(
+        &mut self,
+        grants: &GrantTable,
+        methods: &mut Methods,
+        link: &Link<'_>,
+    ) -> usize {
+        let Some(request) = self.requests.pop_front() else {
+            return 0;
+        };
+        if !link.is_known(request.from) || self.help_with(request, grants, methods).is_none() {
+            return 0;
+        }
+        self.requests.push_front(request);
+        1
+    }
+
+    /// `None` when there is nothing more to help with.
+    fn help_with(
+        &self,
+        request: AssistRequest,
+        grants: &GrantTable,
+        methods: &mut Methods,
+    ) -> Option<()> {
+        let AssistRequest {
+            from,
+            token,
+            offset,
+            address,
+            length,
+            ticket,
+            access,
+        } = request;
+        let &Method::Attach(process) = methods.towards(from) else {
+            return None;
+        };
+        let granted = grants.part(token, access, from, offset, length)?;
+        let shared = self.shared_transfer_of(from.0);
+        let block = shared.claim(ticket, blocks_of(length))?;
+        let result = block_of(granted, block).map(|(at, part)| {
+            let there = address.wrapping_add(at as u64);
+            // What they read we write, and the other way round.
+            match access {
+                Access::Read => copy_by_attach(process, there, part, Access::Write),
+                Access::Write => copy_by_attach(process, there, part, Access::Read),
+            }
+        });
+        shared.complete_block(matches!(result, Some(Ok(()))));
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_cover_a_region_exactly() {
+        for length in [1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 17] {
+            let mut memory = vec![0u8; length];
+            // SAFETY: the region is only measured.
+            let region = unsafe { Region::new(memory.as_mut_ptr(), length) };
+            let mut next = 0;
+            for block in 0..blocks_of(length) {
+                let (at, part) = block_of(region, block).expect("a block");
+                assert_eq!(at, next);
+                next += part.len();
+            }
+            assert_eq!(next, length);
+            assert!(block_of(region, blocks_of(length)).is_none_or(|(_, part)| part.is_empty()));
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Segment: the job's shared memory file as mapped by one process, prepared by the launcher, checked by each rank.
+//!
+//! All accesses to the file go through [`Segment`]: it hands out references to the structures of `layout.rs`, at places
+//! that it computed itself from a [`Shape`] which it compared with the size of the mapping.
+
+use std::sync::Arc;
+
+use weft_atomic::Ordering;
+use weft_fabric::{FabricError, Load, Result};
+use weft_sys::Mapping;
+
+use crate::layout::{
+    Control, GrantRecord, Header, MAGIC, MAX_RANKS, PAGE, Shape, VERSION, segment_size,
+};
+
+/// Prepares a fresh segment (all zeros) for a job of `ranks` ranks on `cores` cores. The launcher
+/// calls this once, before it starts the first rank.
+///
+/// # Errors
+/// If the mapping does not have the size that [`segment_size`] asks for.
+pub fn initialise(mapping: &Mapping, ranks: u32, cores: u32) -> Result<()> {
+    initialise_with_spares(mapping, ranks, 0, cores)
+}
+
+/// As [`initialise`], for a job of `members` ranks with `spares` process slots more, so that as many processes
+/// can be started in place of others that died. The segment has the size for `members + spares`.
+///
+/// # Errors
+/// As [`initialise`].
+pub fn initialise_with_spares(
+    mapping: &Mapping,
+    members: u32,
+    spares: u32,
+    cores: u32,
+) -> Result<()> {
+    let process_slots = members.saturating_add(spares);
+    let shape = Shape::of(process_slots).filter(|shape| shape.total == mapping.len());
+    let Some(shape) = shape else {
+        return Err(FabricError::System {
+            what: format!(
+                "a segment of {} bytes was offered for {process_slots} ranks; {} are needed (at most \
+                 {MAX_RANKS} ranks): ask segment_size for the size",
+                mapping.len(),
+                segment_size(process_slots).unwrap_or(0),
+            ),
+        });
+    };
+    let header = header_of(mapping)?;
+    header.version.store(VERSION, Ordering::Relaxed);
+    header.process_slots.store(process_slots, Ordering::Relaxed);
+    header.members.store(members, Ordering::Relaxed);
+    header.total.store(shape.total as u64, Ordering::Relaxed);
+    header.cores.store(cores.max(1), Ordering::Relaxed);
+    // SYNC segment.ready.
+    header.magic.store(MAGIC, Ordering::Release);
+    Ok(())
+}
+
+fn header_of(mapping: &Mapping) -> Result<&Header> {
+    let start = mapping
+        .place(0, PAGE, align_of::<Header>())
+        .ok_or_else(|| FabricError::System {
+            what: format!(
+                "the shared memory handed over has {} bytes, which is no segment of a job",
+                mapping.len()
+            ),
+        })?;
+    // SAFETY: within the mapping, which lives as long as the borrow; aligned; all atomics.
+    Ok(unsafe { start.cast::<Header>().as_ref() })
+}
+
+/// Segment as mapped by this process. Cheap to share: one per process and endpoint.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    mapping: Mapping,
+    shape: Shape,
+    members: u32,
+}
+
+impl Segment {
+    /// Checks a mapping that somebody else prepared.
+    pub fn open(mapping: Mapping) -> Result<Arc<Self>> {
+        let refuse = |what: String| Err(FabricError::System { what });
+        let header = header_of(&mapping)?;
+        // SYNC segment.ready.
+        let magic = header.magic.load(Ordering::Acquire);
+        if magic != MAGIC {
+            return refuse(format!(
+                "the shared memory handed over starts with {magic:#018x}, not with the mark of a \
+                 weft segment: was the program started by this launcher?"
+            ));
+        }
+        let version = header.version.load(Ordering::Relaxed);
+        let process_slots = header.process_slots.load(Ordering::Relaxed);
+        let total = header.total.load(Ordering::Relaxed);
+        let members = header.members.load(Ordering::Relaxed);
+        if version != VERSION {
+            return refuse(format!(
+                "the launcher made a segment of layout {version}, this library knows layout \
+                 {VERSION}: use the launcher and the library of one release"
+            ));
+        }
+        match Shape::of(process_slots) {
+            Some(shape)
+                if shape.total == mapping.len()
+                    && shape.total as u64 == total
+                    && (1..=process_slots).contains(&members) =>
+            {
+                Ok(Arc::new(Self {
+                    mapping,
+                    shape,
+                    members,
+                }))
+            }
+            _ => refuse(format!(
+                "the segment says that it holds {process_slots} ranks in {total} bytes, but has {} bytes: \
+                 use the launcher and the library of one release",
+                mapping.len()
+            )),
+        }
+    }
+
+    /// Its sizes.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// How many ranks the job has. More process slots than that are spare.
+    pub fn members(&self) -> u32 {
+        self.members
+    }
+
+    /// Its header.
+    pub fn header(&self) -> &Header {
+        // SAFETY: `open` found a page here, aligned; the mapping lives as long as `self`; all atomics.
+        unsafe { &*self.mapping.as_ptr().cast::<Header>() }
+    }
+
+    /// How many processes of the job are awake, as far as it knows, and of how many cores. The caller is
+    /// awake, and no more are than there are process slots: whatever stands there.
+    pub fn load(&self) -> Load {
+        let header = self.header();
+        let slots = self.shape.process_slots;
+        Load {
+            awake: header.run_states.awake(slots).clamp(1, slots),
+            cores: header.cores.load(Ordering::Relaxed).max(1),
+        }
+    }
+
+    /// The control block of a process slot. Panics if there is no such slot: callers check what they get
+    /// from outside.
+    #[inline]
+    pub fn control(&self, slot: u32) -> &Control {
+        assert!(slot < self.shape.process_slots);
+        // SAFETY: `Shape` places the block within `total`, which `open` compared with the mapping;
+        // aligned to 128 bytes from the page; all atomics; lives as long as `self`.
+        unsafe {
+            &*self
+                .mapping
+                .as_ptr()
+                .add(self.shape.control_at(slot))
+                .cast::<Control>()
+        }
+    }
+
+    /// A grant record of a process slot; `None` if there is no such record.
+    pub fn grant(&self, slot: u32, index: u32) -> Option<&GrantRecord> {
+        if slot >= self.shape.process_slots || index >= self.shape.grants {
+            return None;
+        }
+        // SAFETY: in bounds by the check and by `Shape`, aligned to 64; all atomics.
+        Some(unsafe {
+            &*self
+                .mapping
+                .as_ptr()
+                .add(self.shape.grant_at(slot, index))
+                .cast::<GrantRecord>()
+        })
+    }
+
+    /// Start of the lane from one process slot to another: a [`LaneHead`](crate::layout::LaneHead), the lane
+    /// slots, the bulk area.
+    pub fn lane(&self, from: u32, to: u32) -> *mut u8 {
+        assert!(from < self.shape.process_slots && to < self.shape.process_slots);
+        // SAFETY: `Shape` places the whole lane within the mapping.
+        unsafe { self.mapping.as_ptr().add(self.shape.lane_at(from, to)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::segment_size;
+
+    #[test]
+    fn a_wrong_segment_is_refused_with_a_reason() {
+        let small = Mapping::private(100).expect("maps");
+        assert!(initialise(&small, 2, 2).is_err());
+        assert!(Segment::open(small).is_err());
+        let zeros = Mapping::private(segment_size(2).expect("fits")).expect("maps");
+        let error = Segment::open(zeros).expect_err("not initialised");
+        assert!(error.to_string().contains("launcher"), "{error}");
+        let other = Mapping::private(segment_size(2).expect("fits")).expect("maps");
+        initialise(&other, 2, 2).expect("the right size");
+        header_of(&other)
+            .expect("a page")
+            .process_slots
+            .store(3, Ordering::Relaxed);
+        assert!(Segment::open(other).is_err(), "size and ranks disagree");
+    }
+}

@@ -1,0 +1,110 @@
+//! Links between ranks: how long what is sent takes on each, by the cost model and the faults.
+//!
+//! ```text
+//!   departs ── bytes·G·throttle on the wire ── L + delays + jitter ── partitions ──► arrives
+//! ```
+
+use weft_fabric::Peer;
+
+use crate::config::{Config, Cost, Fault, nanoseconds};
+use crate::partition::{Link, Partitions, concerns};
+use crate::random::Random;
+
+/// What a link takes for something that is sent over it, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crossing {
+    /// For which the sender's wire is taken.
+    pub wire: u64,
+    /// From the end of that until it has arrived.
+    pub latency: u64,
+}
+
+#[derive(Debug)]
+struct Delay {
+    from: Option<Peer>,
+    to: Option<Peer>,
+    extra: u64,
+}
+
+#[derive(Debug)]
+struct Throttle {
+    from: Option<Peer>,
+    to: Option<Peer>,
+    factor: u64,
+}
+
+/// All links of a run.
+#[derive(Debug)]
+pub(crate) struct Links {
+    cost: Cost,
+    /// Percent of the latency.
+    jitter: u64,
+    delays: Vec<Delay>,
+    throttles: Vec<Throttle>,
+    partitions: Partitions,
+}
+
+impl Links {
+    pub(crate) fn new(config: &Config) -> Self {
+        let delay = |fault: &Fault| match *fault {
+            Fault::Delay { from, to, extra } => {
+                let extra = nanoseconds(extra);
+                Some(Delay { from, to, extra })
+            }
+            _ => None,
+        };
+        let throttle = |fault: &Fault| match *fault {
+            Fault::Throttle { from, to, factor } => {
+                let factor = u64::from(factor).max(1);
+                Some(Throttle { from, to, factor })
+            }
+            _ => None,
+        };
+        Self {
+            cost: config.cost,
+            jitter: u64::from(config.jitter),
+            delays: config.faults.iter().filter_map(delay).collect(),
+            throttles: config.faults.iter().filter_map(throttle).collect(),
+            partitions: Partitions::new(config),
+        }
+    }
+
+    /// What `length` bytes cost now.
+    pub(crate) fn crossing(&self, link: Link, length: u64, random: &mut Random) -> Crossing {
+        if link.0 == link.1 {
+            return Crossing {
+                wire: 0,
+                latency: 0,
+            };
+        }
+        let delays = self.delays.iter();
+        let delays = delays.filter(|it| concerns(it.from, it.to, link));
+        let latency = nanoseconds(self.cost.latency) + delays.map(|it| it.extra).sum::<u64>();
+        let throttles = self.throttles.iter();
+        let throttles = throttles.filter(|it| concerns(it.from, it.to, link));
+        let factor: u64 = throttles.map(|it| it.factor).product();
+        let jitter = match latency * self.jitter / 100 {
+            0 => 0,
+            most => random.up_to(most),
+        };
+        Crossing {
+            wire: length * self.cost.byte * factor / 1000,
+            latency: latency + jitter,
+        }
+    }
+
+    /// When what takes `crossing` and departs then arrives. `None`: never.
+    pub(crate) fn arrival(&self, link: Link, departure: u64, crossing: u64) -> Option<u64> {
+        self.partitions.arrival(link, departure, crossing)
+    }
+
+    /// When these two are lost to each other, if they ever are.
+    pub(crate) fn severed(&self, link: Link) -> Option<u64> {
+        self.partitions.severed(link)
+    }
+
+    /// Whether any two are ever lost to each other.
+    pub(crate) fn sever_any(&self) -> bool {
+        self.partitions.sever_any()
+    }
+}

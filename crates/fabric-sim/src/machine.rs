@@ -1,0 +1,291 @@
+//! The simulated machine: its ranks, the network between them, and the order in which ranks go on. Knows nothing of
+//! threads.
+//!
+//! | owner | what |
+//! |---|---|
+//! | [`Rank`] | clock, run state, inbox, grants, death of one rank |
+//! | [`EventQueue`] | when each rank goes on |
+//! | [`Lanes`] | credits and order between two ranks |
+//! | [`Links`] | what the way between two ranks costs, and when it is down |
+//! | [`Random`] | all that the seed decides |
+//! | [`StallDetector`] | whether ranks poll for ever while nothing happens |
+//! | [`Trace`] | what happened, and the hash of it |
+//!
+//! What a message does is in `messages`, what a transfer does in `transfer`, how a run ends in `ending`. A rank goes on
+//! until it sleeps, polls idly, or another is behind its clock: here is decided which rank is next, and by whoever
+//! drives the machine, how that rank gets to run.
+
+mod ending;
+mod messages;
+mod transfer;
+
+use std::time::Duration;
+
+use weft_fabric::grants::Grant;
+use weft_fabric::{Limits, Peer, Token};
+
+use crate::config::{Config, nanoseconds};
+use crate::event_queue::EventQueue;
+use crate::inbox::{Arrival, Delivery};
+use crate::lanes::Lanes;
+use crate::links::Links;
+use crate::random::Random;
+use crate::rank::Rank;
+use crate::report::{Cause, Counts, Trace, TraceEvent};
+use crate::stall::StallDetector;
+
+/// How a rank is said to be lost that cannot be reached any more.
+const OUT_OF_REACH: &str = "the link to it was down for too long (a simulated fault)";
+
+/// How a rank is said to be lost that has died.
+const DIED: &str = "it died (a simulated fault)";
+
+/// What a rank does after a poll that found nothing.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum IdlePoll {
+    /// It goes on.
+    GoOn,
+    /// It is scheduled for later, and the next one runs.
+    Yield,
+    /// Nothing will ever come: the run is over.
+    Over,
+}
+
+/// All of a run but its threads.
+pub(crate) struct Machine {
+    config: Config,
+    ranks: Vec<Rank>,
+    queue: EventQueue,
+    lanes: Lanes,
+    links: Links,
+    random: Random,
+    stall: StallDetector,
+    trace: Trace,
+    counts: Counts,
+    /// Why the run is over before its end, and when: nothing moves any more, everybody unwinds.
+    over: Option<(Cause, u64)>,
+}
+
+impl Machine {
+    pub(crate) fn new(config: Config) -> Self {
+        let mut machine = Self {
+            ranks: (0..config.ranks)
+                .map(|rank| Rank::new(&config, rank))
+                .collect(),
+            queue: EventQueue::new(config.ranks),
+            lanes: Lanes::new(config.ranks, config.credits),
+            links: Links::new(&config),
+            random: Random::new(config.seed),
+            stall: StallDetector::new(config.ranks, config.patience),
+            trace: Trace::new(config.trace),
+            counts: Counts::default(),
+            over: None,
+            config,
+        };
+        machine.deliver_severances();
+        machine
+    }
+
+    /// Puts under way what partitions that do not end will have to tell.
+    fn deliver_severances(&mut self) {
+        if !self.links.sever_any() {
+            return;
+        }
+        for me in 0..self.peers() {
+            for other in 0..self.peers() {
+                if let Some(at) = self.links.severed((me, other)) {
+                    let (peer, reason) = (Peer(other), OUT_OF_REACH);
+                    self.deliver(me, at, Arrival::Loss { peer, reason });
+                }
+            }
+        }
+    }
+
+    pub(crate) fn peers(&self) -> u32 {
+        u32::try_from(self.ranks.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.config.limits
+    }
+
+    fn rank(&mut self, rank: u32) -> &mut Rank {
+        &mut self.ranks[rank as usize]
+    }
+
+    /// The clock of a rank.
+    pub(crate) fn clock(&self, rank: u32) -> u64 {
+        self.ranks[rank as usize].clock()
+    }
+
+    pub(crate) fn set_note(&mut self, rank: u32, note: String) {
+        self.rank(rank).set_note(note);
+    }
+
+    pub(crate) fn grant(&mut self, me: u32, grant: Grant) -> Option<Token> {
+        self.rank(me).grant(grant)
+    }
+
+    /// Ends a grant; true if it was live.
+    pub(crate) fn revoke(&mut self, me: u32, token: Token) -> bool {
+        self.rank(me).revoke(token)
+    }
+
+    /// Notes what happened to a rank.
+    fn note(&mut self, rank: u32, event: TraceEvent) {
+        self.trace.note(self.clock(rank), rank, event);
+        self.stall.progressed();
+    }
+
+    /// Puts something under way to `rank`, and has it wake for that if it sleeps for longer.
+    fn deliver(&mut self, rank: u32, at: u64, arrival: Arrival) {
+        if self.ranks[rank as usize].is_closed() {
+            return;
+        }
+        let draw = self.random.next();
+        self.rank(rank).push(at, draw, arrival);
+        self.reschedule(rank);
+    }
+
+    /// Schedules a sleeper for when it wakes up, or for never.
+    fn reschedule(&mut self, rank: u32) {
+        match self.ranks[rank as usize].wake_time() {
+            Some(Some(time)) => self.schedule(rank, time),
+            Some(None) => self.queue.cancel(rank),
+            None => {}
+        }
+    }
+
+    /// Has `rank` go on at `time`, not before its own clock.
+    pub(crate) fn schedule(&mut self, rank: u32, time: u64) {
+        let time = time.max(self.clock(rank));
+        // An event that stays where it is keeps its draw.
+        if self.queue.time_of(rank) != Some(time) {
+            let draw = self.random.next();
+            self.queue.schedule(rank, time, draw);
+        }
+    }
+
+    /// The rank that goes on next. If no rank is scheduled but some have not ended, they are in a deadlock: then the run
+    /// is over, and all go on to unwind. `None`: all have ended.
+    pub(crate) fn next(&mut self) -> Option<u32> {
+        let (time, rank) = match self.queue.pop() {
+            Some(event) => event,
+            None => {
+                self.end_in_deadlock();
+                self.queue.pop()?
+            }
+        };
+        self.counts.switches += 1;
+        self.rank(rank).resume(time);
+        Some(rank)
+    }
+
+    /// Lets others go first whose clocks are behind: true if `me` is scheduled for after them.
+    pub(crate) fn let_pass(&mut self, me: u32) -> bool {
+        let clock = self.clock(me);
+        let behind = self.queue.earliest().is_some_and(|time| time < clock);
+        if behind {
+            self.schedule(me, clock);
+        }
+        behind
+    }
+
+    /// What a poll costs that finds nothing. Never 0, so that polling passes time.
+    fn poll_cost(&self) -> u64 {
+        nanoseconds(self.config.cost.poll).max(1)
+    }
+
+    /// One poll of `me`: takes at most `budget` items into `found`. False if there was none.
+    pub(crate) fn poll(&mut self, me: u32, budget: usize, found: &mut Vec<Delivery>) -> bool {
+        while found.len() < budget {
+            let Some(delivery) = self.take(me) else {
+                break;
+            };
+            found.push(delivery);
+        }
+        if !found.is_empty() {
+            self.rank(me).polled();
+        }
+        !found.is_empty()
+    }
+
+    /// A poll of `me` found nothing, and nobody else runs meanwhile: jumps to what comes next for it.
+    pub(crate) fn skip_idle_poll(&mut self, me: u32) {
+        let cost = self.poll_cost();
+        let it = self.rank(me);
+        let _ = it.polled_idly();
+        match it.next_arrival() {
+            Some(at) => it.advance_to(at),
+            None => it.advance(cost),
+        }
+    }
+
+    /// A poll of `me` found nothing, and others may run meanwhile.
+    pub(crate) fn idle_poll(&mut self, me: u32) -> IdlePoll {
+        let cost = self.poll_cost();
+        let it = self.rank(me);
+        if !it.polled_idly() {
+            it.advance(cost);
+            return IdlePoll::GoOn;
+        }
+        let (clock, own) = (it.clock(), it.next_own_event());
+        let other = self.queue.earliest();
+        let step = self.stall.poll(cost);
+        if own.is_none() && self.stall.waited(step) {
+            self.end_in_deadlock();
+            return IdlePoll::Over;
+        }
+        // Not past what may bring something: what arrives at it, or another that goes on. It must not jump
+        // there either, since it may have something else to do sooner.
+        let bounds = [own, other.map(|other| other + cost)];
+        let later = bounds.into_iter().flatten().fold(clock + step, u64::min);
+        let later = later.max(clock + 1);
+        if other.is_none_or(|other| later < other) {
+            self.rank(me).advance_to(later);
+            return IdlePoll::GoOn;
+        }
+        self.schedule(me, later);
+        IdlePoll::Yield
+    }
+
+    /// `me` is about to sleep: what rings from now on wakes it.
+    pub(crate) fn prepare_sleep(&mut self, me: u32) {
+        self.rank(me).prepare_sleep();
+    }
+
+    /// `me` sleeps until something wakes it, or until the limit, and others run.
+    pub(crate) fn sleep(&mut self, me: u32, limit: Option<Duration>) {
+        let cost = self.poll_cost();
+        if self.rank(me).fall_asleep(cost, limit) {
+            self.note(me, TraceEvent::Slept);
+        }
+        self.reschedule(me);
+    }
+
+    /// `me` sleeps, and nobody else runs meanwhile.
+    pub(crate) fn skip_sleep(&mut self, me: u32, limit: Option<Duration>) {
+        let cost = self.poll_cost();
+        self.rank(me).skip_sleep(cost, limit);
+    }
+
+    /// Somebody of this rank rings its bell.
+    pub(crate) fn ring(&mut self, me: u32) {
+        self.rank(me).ring();
+        self.reschedule(me);
+    }
+
+    /// `me` computes for so long.
+    pub(crate) fn compute(&mut self, me: u32, time: Duration) {
+        let time = nanoseconds(time);
+        self.stall.computed(time);
+        self.rank(me).advance(time);
+    }
+
+    /// `me` has done something that others may see: true if it dies of it.
+    #[must_use]
+    pub(crate) fn acted(&mut self, me: u32) -> bool {
+        self.rank(me).acted()
+    }
+}

@@ -1,0 +1,28 @@
+//! Common to all services of a node: the nodes, frames that wait, the clock and the limits of the fabric.
+
+use weft_fabric::{Fabric, Limits};
+
+use crate::counters::Clock;
+use crate::nodes::Nodes;
+use crate::outbox::Outbox;
+
+/// What every operation of a service is given beside its own state.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub nodes: Nodes,
+    pub outbox: Outbox,
+    pub clock: Clock,
+    pub limits: Limits,
+}
+
+impl Common {
+    /// That of the node at this endpoint.
+    pub(crate) fn of(fabric: &dyn Fabric) -> Self {
+        Self {
+            nodes: Nodes::new(fabric.me().0, fabric.peers()),
+            outbox: Outbox::new(fabric.peers()),
+            clock: Clock::of(fabric),
+            limits: fabric.limits(),
+        }
+    }
+}

@@ -1,11 +1,11 @@
-//! Where a rank can be reached: what it tells the others through the launcher.
+//! Card: where a rank can be reached, as it tells the others through the launcher.
 //!
 //! ```text
 //!   host;interface=address:port;interface=[address]:port;…        no spaces, at most LONGEST bytes
 //! ```
 //!
-//! All usable addresses are offered. Which of them works between two is found out by an authenticated
-//! echo on each (`connect`), never by comparing names or networks.
+//! All usable addresses are offered. Which of them works between two is found out by a handshake
+//! on each ([`connect`](crate::connect)), never by comparing names or networks.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -1,259 +1,814 @@
-//! How two ranks come to share one connection: both may call, all addresses are tried at once, the key
+//! Connector: how two ranks come to share one connection. Both may call, all addresses are tried at once, the key
 //! is proved on each, and the *decider* of the pair (the lower rank) takes one.
 //!
 //! ```text
-//!   dial all offers ─► Connecting ─► Shaking ─► authenticated, the right rank answered
-//!   accept          ───────────────► Shaking ─►         │
-//!                                              decider: │ takes the first, sends Select, waits for
-//!                                                       │ Resume; others wait as spares
-//!                                              other:   │ waits for Select, answers Resume
+//!   dial all offers ─► Connecting ─► Authenticating ─► Waiting: the right rank answered
+//!   accept          ───────────────► Authenticating ─►         │
+//!                                                    decider: │ takes the first, sends Select, waits for
+//!                                                             │ Resume; others wait as spares
+//!                                                    other:   │ waits for Select, answers Resume
 //! ```
 //!
-//! The echo is the handshake: an address that leads to ourselves, to another rank, to a stranger or to
+//! The echo is the handshake: an address that leads to ourselves, to another rank, to somebody else or to
 //! nowhere never completes it with the rank that was wanted, and costs nothing but its socket, since
 //! all are tried side by side.
 //!
-//! Which connection of the pair is meant is told by a *generation*: 1 for the first. In its hello each
-//! side says which one it has last used. A decider that has a live connection and is called by a peer
-//! that has used this very one knows that the peer has lost it, and takes the new one; a peer that has
-//! not used it yet is about to, and its other calls are spares.
-//!
 //! Nothing is read from a connection but the handshake, of fixed size, before the key is proved.
 //! Connections that do not come to that within ten seconds are dropped, and some earlier when there are too
-//! many: [`weft_secure::EvictionPolicy`] says which. All are counted. When the process has no descriptor left, those
-//! of strangers go first, then nobody is accepted for a while.
+//! many: [`weft_secure::EvictionPolicy`] says which. All are counted. When the process has no descriptor left,
+//! unauthenticated ones go first, then nobody is accepted for a while.
 //!
 //! | file | what |
 //! |---|---|
-//! | `sockets` | sockets as connections need them |
-//! | `dial` | the one who calls: attempts, pauses, what is said when all fail |
-//! | `handshake` | the one who is called, and the handshake |
-//! | `select` | which connection is taken, and what follows when it breaks |
+//! | `addresses` | where ranks can be reached |
+//! | `candidates` | connections that are not chosen yet |
+//! | `listeners` | the sockets at which this rank is called |
+//! | `dial` | attempts to reach peers: when they are made, when they are over, what came of them |
+//! | `handshake` | who speaks for this rank, and one handshake |
+//! | `select` | which connection of a pair is taken |
+//! | here | what follows from what: what happens to a candidate, to a dial, to a connection that breaks |
+//!
+//! The connector knows the [peers](crate::peers), who do not know it: what they need of it they answer.
 
+mod addresses;
+mod candidates;
 mod dial;
 mod handshake;
+mod listeners;
 mod select;
-mod sockets;
 
-use weft_secure::{EvictionPolicy, Handshake, Heard, Source};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::endpoint::Tcp;
-use crate::link::Link;
-use crate::network::{EventSource, Network, Poller};
-use crate::wire::Hello;
+use rustix::io::Errno;
+use weft_secure::{Channel, EvictionPolicy, Refusal, Refusals, SILENT, Source};
+use weft_sys::socket::{NotAccepted, is_exhausted};
 
-pub(crate) use select::generation_of;
-pub(crate) use sockets::{fit, is_silence, listen, prepare, stream};
+use crate::card::{Card, Offer};
+use crate::config::Config;
+use crate::link::{Failure, Found, Link, Read};
+use crate::network::{EventSource, Network, Poller, Stream};
+use crate::peers::Peers;
+use crate::session::life::{Broke, Unreachable};
+use crate::session::{Sent, Session};
+use crate::wire::{self, FrameKind, Header};
+use addresses::Addresses;
+use candidates::{Call, Candidate, Candidates, Stage};
+use dial::Dials;
+use handshake::{Advance, Authenticating, Identity};
+use listeners::Listeners;
+use select::Present;
 
-/// A connection that is not chosen yet.
-pub(crate) struct Candidate<S> {
-    /// Whom it is to, once that is known.
-    peer: Option<u32>,
-    /// Which of the peer's offers was called; `None`: it has called us.
-    offer: Option<usize>,
-    /// Where it comes from, if it has called us.
-    source: Source,
-    /// What the other side said of itself.
-    generation: u32,
-    stage: Stage<S>,
-    since: u64,
-    until: u64,
-    place: String,
-}
+/// How long somebody who has connected may take to prove the key, while we look.
+const PROOF: Duration = Duration::from_secs(10);
 
-enum Stage<S> {
-    Connecting(S),
-    Shaking(S, Box<Handshake>, Vec<u8>),
-    /// Authenticated: waits for the decider, or is a spare of it.
-    Waiting(Box<Link<S>>),
-    /// Being moved.
-    Gone,
-}
+/// Connections accepted in one look: who has not proved the key must not keep the job from its work.
+const ACCEPTS: usize = 8;
 
-/// All of them, by number.
-pub(crate) struct Candidates<S> {
-    all: Vec<Option<Candidate<S>>>,
-    count: usize,
-    /// Of them those of whom it is known who they are, or who is called.
-    expected: usize,
-    /// When one of them, or of the attempts, is to be looked after.
+/// Most connections of one peer that wait to be taken, for each address at which it may call.
+const SPARES: usize = 16;
+
+/// After which time a call that nobody answers is made anew, in nanoseconds.
+const STALE: u64 = 1_000_000_000;
+
+/// Makes connections to peers, and takes those that they make.
+pub struct Connector<N: Network> {
+    network: N,
+    bell: Arc<N::Bell>,
+    config: Config,
+    addresses: Addresses,
+    identity: Identity,
+    listeners: Listeners<N>,
+    candidates: Candidates<N::Stream>,
+    dials: Dials,
+    refusals: Arc<Refusals>,
+    /// When a candidate or a dial is to be looked after.
     due: u64,
-    /// What members have said first: who says it again is a recording.
-    heard: Heard,
-    /// Draws who has to go when there are too many.
-    pub eviction: EvictionPolicy,
-    /// No descriptor was left: when to accept again.
-    rests_until: Option<u64>,
+    /// Things that happened although nothing was handed out.
+    progressed: usize,
 }
 
-impl<S> Default for Candidates<S> {
-    fn default() -> Self {
-        Self {
-            all: Vec::new(),
-            count: 0,
-            expected: 0,
+impl<N: Network> Connector<N> {
+    /// Listens with these sockets; `host` is that of this rank, `cards` are by rank.
+    ///
+    /// # Errors
+    /// If the system refuses to watch them.
+    pub fn new(
+        network: N,
+        bell: Arc<N::Bell>,
+        (config, host): (Config, String),
+        listeners: Vec<N::Stream>,
+        cards: Vec<Card>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            listeners: Listeners::new(listeners, bell.clone())?,
+            identity: Identity::new(config.me, config.peers, config.key.clone(), config.seal),
+            candidates: Candidates::new(EvictionPolicy::new()),
+            addresses: Addresses::new(config.me, host, cards),
+            dials: Dials::default(),
+            refusals: Arc::default(),
             due: u64::MAX,
-            heard: Heard::default(),
-            eviction: EvictionPolicy::new(),
-            rests_until: None,
-        }
-    }
-}
-
-impl<S> Candidates<S> {
-    /// Whether there is nothing that time could change.
-    pub fn is_quiet(&self) -> bool {
-        self.count == 0 && self.rests_until.is_none()
-    }
-
-    /// Whether one of them may become the connection to a peer. Others are strangers until they prove the
-    /// key: the job does not look more often, and so does not become slower, because they are there.
-    pub fn has_expected(&self) -> bool {
-        self.expected > 0
-    }
-
-    /// Those who have called and not proved the key: who were answered, or who were not.
-    fn waiting(&self, answered: bool) -> impl Iterator<Item = (u32, &Candidate<S>)> {
-        let all = self.all.iter().enumerate();
-        all.filter_map(move |(number, one)| {
-            let one = one.as_ref().filter(|one| one.peer.is_none())?;
-            let Stage::Shaking(_, handshake, _) = &one.stage else {
-                return None;
-            };
-            (handshake.is_answered() == answered).then_some((number as u32, one))
+            progressed: 0,
+            network,
+            bell,
+            config,
         })
     }
 
-    fn count(&mut self, candidate: &Candidate<S>, more: bool) {
-        let change = |count: &mut usize| *count = if more { *count + 1 } else { *count - 1 };
-        change(&mut self.count);
-        if candidate.peer.is_some() {
-            change(&mut self.expected);
-        }
+    /// The time in nanoseconds. It never goes back.
+    pub fn now(&self) -> u64 {
+        self.network.now()
     }
 
-    fn add(&mut self, candidate: Candidate<S>) -> u32 {
-        self.count(&candidate, true);
-        match self.all.iter().position(Option::is_none) {
-            Some(index) => {
-                self.all[index] = Some(candidate);
-                index as u32
-            }
-            None => {
-                self.all.push(Some(candidate));
-                self.all.len() as u32 - 1
-            }
-        }
+    /// When so much time has passed.
+    pub fn after(&self, time: Duration) -> u64 {
+        self.network.after(time)
     }
 
-    fn remove(&mut self, index: u32) -> Option<Candidate<S>> {
-        let found = self.all.get_mut(index as usize)?.take()?;
-        self.count(&found, false);
-        Some(found)
+    /// Where this rank can be reached.
+    pub fn offers(&self) -> &[Offer] {
+        self.addresses.own()
     }
 
-    fn numbers(&self, which: impl Fn(&Candidate<S>) -> bool) -> Vec<u32> {
-        let there = |(index, one): (usize, &Option<Candidate<S>>)| {
-            one.as_ref().filter(|one| which(one)).map(|_| index as u32)
-        };
-        self.all.iter().enumerate().filter_map(there).collect()
+    /// Whether connections are sealed.
+    pub fn is_sealed(&self) -> bool {
+        self.config.seal
     }
-}
 
-impl<N: Network> Tcp<N> {
-    fn decides(&self, peer: u32) -> bool {
+    /// Connections that were turned away.
+    pub fn refusals(&self) -> Arc<Refusals> {
+        self.refusals.clone()
+    }
+
+    /// Whether a connection to a peer is being made: other looks are to look at everything.
+    #[inline]
+    pub fn is_unsettled(&self) -> bool {
+        !self.dials.is_empty() || self.candidates.has_expected()
+    }
+
+    /// Whether there is nothing that time could change, but dials.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.candidates.is_empty() && self.listeners.rest_until().is_none()
+    }
+
+    /// Things that happened since this was last asked.
+    #[inline]
+    pub fn take_progress(&mut self) -> usize {
+        std::mem::take(&mut self.progressed)
+    }
+
+    /// Dials nobody any more.
+    pub fn stop_dialling(&mut self) {
+        self.dials.clear();
+    }
+
+    /// Lets a number decide which connection goes when too many have not proved the key.
+    #[cfg(test)]
+    pub fn draw_by(&mut self, seed: u64) {
+        self.candidates.draw_by(seed);
+    }
+
+    /// Whether this rank decides which connection with a peer is used.
+    pub fn decides(&self, peer: u32) -> bool {
         self.config.me < peer
     }
 
-    fn hello(&self, peer: u32) -> Hello {
-        let generation = match &self.sessions[peer as usize] {
-            Some(session) => session.generation,
-            None => 0,
+    // Dialling.
+
+    /// Begins to reach a peer: for the first time, or again since the connection broke.
+    pub fn dial(&mut self, peer: u32, broken: Option<String>, peers: &mut Peers<N>) {
+        let limit = match broken {
+            Some(_) => self.config.patience,
+            None => self.config.connect,
         };
-        Hello {
-            rank: self.config.me,
-            target: peer,
-            generation,
+        self.dials.begin(peer, self.network.now(), limit, broken);
+        self.call(peer, peers);
+        self.set_due();
+    }
+
+    /// Dials a peer that is not there and not dialled yet: its connection has ended after its goodbye, or it has
+    /// called us and that came to nothing. While a call of its own waits here, it is left to that.
+    #[cold]
+    pub fn reach(&mut self, peer: u32, peers: &mut Peers<N>) {
+        let Some(session) = peers.get(peer) else {
+            return;
+        };
+        let called = |one: &Candidate<N::Stream>| one.waits_for(peer);
+        if session.is_connected()
+            || session.has_left()
+            || self.dials.contains(peer)
+            || self.candidates.any(called)
+        {
+            return;
+        }
+        let ended = "the connection has ended after its goodbye";
+        let broken = (session.generation() > 0).then(|| ended.into());
+        self.dial(peer, broken, peers);
+    }
+
+    /// Sends to a peer what there is room for, and dials it if there is no connection and one is needed.
+    #[inline]
+    pub fn pump(&mut self, peer: u32, peers: &mut Peers<N>) {
+        if peers.pump(peer) == Sent::Unconnected {
+            self.reach(peer, peers);
+        }
+    }
+
+    /// Calls all addresses of a peer, but those where a call is under way.
+    fn call(&mut self, peer: u32, peers: &mut Peers<N>) {
+        let calls = self.candidates.iter().map(|one| &one.call);
+        let to_it = calls.filter(|call| call.peer == Some(peer));
+        let busy: Vec<usize> = to_it.filter_map(|call| call.offer).collect();
+        let offers = self.addresses.of(peer).to_vec();
+        for (index, offer) in offers.iter().enumerate() {
+            if busy.contains(&index) {
+                continue;
+            }
+            let address = format!("{} ({})", offer.address, offer.interface);
+            let mut called = self.network.connect(&offer.address, self.config.patience);
+            // No member lacks a descriptor that is held by who has not proved the key.
+            if let Err(error) = &called
+                && is_exhausted(weft_sys::error::errno(error).unwrap_or(0))
+                && self.make_room(peers)
+            {
+                called = self.network.connect(&offer.address, self.config.patience);
+            }
+            let socket = match called {
+                Ok(socket) => socket,
+                Err(error) => {
+                    self.failed((peer, index), &address, &error, peers);
+                    continue;
+                }
+            };
+            let call = Call::dialled(peer, index, address, self.network.now());
+            let number = self.candidates.add(call, Stage::Connecting(socket));
+            self.watch(number, true);
+        }
+    }
+
+    /// Keeps why an address of a peer did not work, for the case that none does.
+    fn note_failure(&mut self, (peer, offer): (u32, usize), text: String) {
+        if let Some(dial) = self.dials.get_mut(peer) {
+            dial.note_failure(offer, text, false);
+        }
+    }
+
+    /// An address of a peer did not work, this time.
+    fn failed(
+        &mut self,
+        (peer, offer): (u32, usize),
+        address: &str,
+        error: &io::Error,
+        peers: &mut Peers<N>,
+    ) {
+        let refused = error.kind() == io::ErrorKind::ConnectionRefused;
+        let Some(dial) = self.dials.get_mut(peer) else {
+            return;
+        };
+        dial.note_failure(offer, format!("{address}: {error}"), refused);
+        let Some(session) = peers.get(peer) else {
+            return;
+        };
+        let offers = self.addresses.of(peer).len();
+        if dial.shows_the_end(offer, session.agreed(), offers) {
+            let reason = match dial.broken() {
+                Some(broken) => self.addresses.ended(peer, broken, address),
+                None => self.unreachable(peer),
+            };
+            self.give_up(peer, reason, peers);
+        }
+    }
+
+    /// What was tried, as a sentence.
+    fn unreachable(&self, peer: u32) -> String {
+        let dial = self.dials.get(peer);
+        self.addresses.unreachable(peer, dial, self.network.now())
+    }
+
+    /// Attempts to reach the peer have come to their end.
+    fn give_up(&mut self, peer: u32, reason: String, peers: &mut Peers<N>) {
+        self.candidates
+            .drop_those(|one| one.call.peer == Some(peer));
+        match peers.unreachable(peer) {
+            Unreachable::Left => self.settle(peer),
+            Unreachable::Lost => self.lose(peer, reason, peers),
+        }
+    }
+
+    /// A peer is lost.
+    pub fn lose(&mut self, peer: u32, reason: String, peers: &mut Peers<N>) {
+        self.dials.end(peer);
+        peers.lose(peer, reason);
+    }
+
+    // Who calls.
+
+    /// Takes those who have connected, some at a time.
+    pub fn accept(&mut self, listener: u32, peers: &mut Peers<N>) {
+        for _ in 0..ACCEPTS {
+            let (socket, source) = match self.listeners.accept(&self.network, listener) {
+                Ok(came) => came,
+                Err(NotAccepted::Nobody) => break,
+                Err(NotAccepted::Lost) => continue,
+                Err(NotAccepted::Exhausted) => {
+                    self.progressed += 1;
+                    if self.make_room(peers) {
+                        continue;
+                    }
+                    self.listeners.rest(&self.network);
+                    break;
+                }
+            };
+            self.progressed += 1;
+            let callers = self.callers();
+            if self.candidates.unauthenticated(false) >= SILENT.max(callers) {
+                self.evict(false, peers);
+            }
+            self.admit(socket, source, peers);
+            if self.candidates.unauthenticated(true) > SILENT + callers {
+                self.evict(true, peers);
+            }
+        }
+        self.set_due();
+    }
+
+    /// How many connections members may make at the same moment: each calls every address.
+    fn callers(&self) -> usize {
+        self.config.peers as usize * self.listeners.count()
+    }
+
+    /// Somebody has connected.
+    fn admit(&mut self, socket: N::Stream, source: Source, peers: &mut Peers<N>) {
+        let call = Call::accepted(source, self.network.now(), self.network.after(PROOF));
+        let stage = Stage::Authenticating(self.identity.responder(socket));
+        let number = self.candidates.add(call, stage);
+        // Its first bytes are often here already; who is refused by them needs no watching.
+        self.attend(number, peers);
+        if let Some(candidate) = self.candidates.get(number) {
+            let room = matches!(&candidate.stage, Stage::Authenticating(it) if it.is_blocked());
+            self.watch(number, room);
+        }
+    }
+
+    /// Drops one of those who have not proved the key: of those who were answered, or of those who were not.
+    /// What it has said may be here and not read yet: then it is heard, and another one goes. False: all were
+    /// heard, and none is left.
+    fn evict(&mut self, answered: bool, peers: &mut Peers<N>) -> bool {
+        loop {
+            let Some(victim) = self.candidates.victim(answered) else {
+                return false;
+            };
+            self.attend(victim, peers);
+            if self.candidates.is_unauthenticated(victim, answered) {
+                self.candidates.take(victim);
+                self.refusals.count(Refusal::Crowded);
+                return true;
+            }
+            // It was refused and is gone, or has come further.
+            if self.candidates.get(victim).is_none() {
+                return true;
+            }
+        }
+    }
+
+    /// Drops a connection of somebody who has not proved the key, so that its descriptor is free. False: there
+    /// is none.
+    fn make_room(&mut self, peers: &mut Peers<N>) -> bool {
+        self.evict(false, peers) || self.evict(true, peers)
+    }
+
+    // What happens to a candidate.
+
+    fn watch(&mut self, number: u32, room: bool) {
+        let Some(candidate) = self.candidates.get(number) else {
+            return;
+        };
+        let source = EventSource::Candidate(number);
+        let watched = match &candidate.stage {
+            Stage::Connecting(socket) => self.bell.watch(socket, source, room),
+            Stage::Authenticating(it) => self.bell.watch(it.socket(), source, room),
+            Stage::Waiting(link) => link.watch(&*self.bell, source, room),
+        };
+        if watched.is_err() {
+            self.candidates.take(number);
         }
     }
 
     /// Something has happened to a candidate.
-    pub(crate) fn attend(&mut self, number: u32) {
-        let Some(mut candidate) = self.candidates.remove(number) else {
+    pub fn attend(&mut self, number: u32, peers: &mut Peers<N>) {
+        let Some(Candidate { call, stage }) = self.candidates.take(number) else {
             return;
         };
-        match std::mem::replace(&mut candidate.stage, Stage::Gone) {
-            Stage::Connecting(socket) => self.attend_connecting(number, candidate, socket),
-            Stage::Shaking(socket, handshake, out) => {
-                self.attend_shaking(number, candidate, socket, (handshake, out));
+        match stage {
+            Stage::Connecting(socket) => self.attend_connecting((number, call), socket, peers),
+            Stage::Authenticating(it) => self.attend_authenticating((number, call), it, peers),
+            Stage::Waiting(link) => self.attend_waiting((number, call), link, peers),
+        }
+    }
+
+    fn attend_connecting(
+        &mut self,
+        (number, call): (u32, Call),
+        socket: N::Stream,
+        peers: &mut Peers<N>,
+    ) {
+        let (Some(peer), Some(offer)) = (call.peer, call.offer) else {
+            return;
+        };
+        match socket.is_connected() {
+            Ok(true) => {}
+            Ok(false) => {
+                let stage = Stage::Connecting(socket);
+                self.candidates.put_back(number, call, stage);
+                return;
             }
-            Stage::Waiting(link) => self.attend_waiting(number, candidate, link),
-            Stage::Gone => {}
+            Err(error) => {
+                self.progressed += 1;
+                self.failed((peer, offer), &call.address, &error, peers);
+                return;
+            }
+        }
+        self.progressed += 1;
+        let generation = peers.get(peer).map_or(0, Session::generation);
+        let it = self.identity.initiator(socket, peer, generation);
+        self.attend_authenticating((number, call), it, peers);
+    }
+
+    fn attend_authenticating(
+        &mut self,
+        (number, call): (u32, Call),
+        mut it: Authenticating<N::Stream>,
+        peers: &mut Peers<N>,
+    ) {
+        match it.advance(&mut self.progressed) {
+            Advance::Done(channel) => {
+                self.authenticated((number, call), it.into_socket(), *channel, peers);
+            }
+            Advance::Pending { blocked, rewatch } => {
+                if rewatch {
+                    let source = EventSource::Candidate(number);
+                    let _ = self.bell.rewatch(it.socket(), source, blocked);
+                }
+                let stage = Stage::Authenticating(it);
+                self.candidates.put_back(number, call, stage);
+            }
+            Advance::Refused(refusal) => {
+                self.progressed += 1;
+                match call.peer.zip(call.offer) {
+                    Some(dialled) => {
+                        self.note_failure(dialled, format!("{}: {refusal}", call.address));
+                    }
+                    None => self.refusals.count(refusal),
+                }
+            }
         }
     }
 
-    /// Puts a candidate back under its number.
-    fn keep(&mut self, number: u32, candidate: Candidate<N::Stream>) {
-        if (number as usize) < self.candidates.all.len() {
-            self.candidates.count(&candidate, true);
-            let before = self.candidates.all[number as usize].replace(candidate);
-            debug_assert!(before.is_none());
-        }
-    }
-
-    fn watch_candidate(&mut self, number: u32, room: bool) {
-        let Some(Some(candidate)) = self.candidates.all.get(number as usize) else {
+    /// The other side has proved the key and said who it is.
+    fn authenticated(
+        &mut self,
+        (number, mut call): (u32, Call),
+        socket: N::Stream,
+        channel: Channel,
+        peers: &mut Peers<N>,
+    ) {
+        let dialled = call.peer.zip(call.offer);
+        let expected = dialled.map(|(peer, _)| peer);
+        let Some(hello) = self.identity.check(&channel.hello, expected) else {
+            // A member, but not the one: an address that means another process here.
+            match dialled {
+                None => self.refusals.count(Refusal::Malformed),
+                Some(dialled) => {
+                    let error = Errno::ADDRNOTAVAIL.into();
+                    self.failed(dialled, &call.address, &error, peers);
+                }
+            }
             return;
         };
-        let about = EventSource::Candidate(number);
-        let watched = match &candidate.stage {
-            Stage::Connecting(socket) => self.bell.watch(socket, about, room),
-            Stage::Shaking(socket, ..) => self.bell.watch(socket, about, room),
-            Stage::Waiting(link) => self.bell.rewatch(&link.socket, about, room),
-            Stage::Gone => Ok(()),
-        };
-        if watched.is_err() {
-            self.candidates.remove(number);
+        let peer = hello.rank;
+        if !peers.admits(peer) {
+            return;
         }
+        peers.begin(peer);
+        if dialled.is_none() {
+            self.limit_spares(peer);
+        }
+        call.peer = Some(peer);
+        call.until = u64::MAX;
+        // The called side says in a first frame which connection it has last used, if the decider has dialled it.
+        let is_said = dialled.is_none() || !self.decides(peer);
+        call.generation = is_said.then_some(hello.generation);
+        socket.fit();
+        let mut link = Box::new(Link::new(socket, channel, self.config.seal));
+        let _ = link.watch(&*self.bell, EventSource::Candidate(number), false);
+        if !self.decides(peer) {
+            if dialled.is_none() {
+                // Only we know which connection we have last used: the caller is told first of all.
+                let generation = peers.get(peer).map_or(0, Session::generation);
+                link.set_urgent(wire::uncounted(FrameKind::Resume, generation, 0));
+            }
+            self.candidates.put_back(number, call, Stage::Waiting(link));
+            self.flush(number, peers);
+            return;
+        }
+        self.candidates.put_back(number, call, Stage::Waiting(link));
+        self.decide(peer, peers);
+    }
+
+    /// A peer that calls without end has only so many connections here: the oldest that waits goes.
+    fn limit_spares(&mut self, peer: u32) {
+        let spares = self.candidates.numbers(|one| one.waits_for(peer));
+        if spares.len() >= SPARES * self.listeners.count() {
+            let since = |number: &u32| self.candidates.get(*number).map_or(0, |one| one.call.since);
+            if let Some(oldest) = spares.into_iter().min_by_key(since) {
+                self.candidates.take(oldest);
+            }
+        }
+    }
+
+    /// Sends what a waiting candidate has to say.
+    fn flush(&mut self, number: u32, peers: &mut Peers<N>) {
+        let Some(link) = self.candidates.link_mut(number) else {
+            return;
+        };
+        if link.flush_urgent().is_err()
+            && let Some(candidate) = self.candidates.take(number)
+        {
+            self.missed(candidate.call.peer, peers);
+        }
+    }
+
+    /// A connection that was waited for has come to nothing. Whoever needs one dials.
+    fn missed(&mut self, peer: Option<u32>, peers: &mut Peers<N>) {
+        if let Some(peer) = peer
+            && peers.get(peer).is_some_and(Session::is_needed)
+        {
+            self.reach(peer, peers);
+        }
+    }
+
+    /// Something has come on a connection that waits to be taken.
+    fn attend_waiting(
+        &mut self,
+        (number, mut call): (u32, Call),
+        mut link: Box<Link<N::Stream>>,
+        peers: &mut Peers<N>,
+    ) {
+        let Some(peer) = call.peer else {
+            return;
+        };
+        match link.read() {
+            Ok(Read::Nothing) => {}
+            Ok(Read::Some { .. }) => self.progressed += 1,
+            Ok(Read::Closed) | Err(_) => {
+                // The other side has taken another one, or is gone; whoever needs one calls again.
+                self.progressed += 1;
+                if let Some(offer) = call.offer {
+                    let text = format!("{}: closed by the other side", call.address);
+                    self.note_failure((peer, offer), text);
+                }
+                self.missed(Some(peer), peers);
+                return;
+            }
+        }
+        match link.next() {
+            Ok(Found::Nothing) => {
+                self.candidates.put_back(number, call, Stage::Waiting(link));
+            }
+            Ok(Found::Frame(header)) => {
+                let generation = wire::generation(link.body(&header));
+                link.consume(&header);
+                match header.kind {
+                    FrameKind::Resume if self.decides(peer) && call.generation.is_none() => {
+                        call.generation = Some(generation);
+                        self.candidates.put_back(number, call, Stage::Waiting(link));
+                        self.decide(peer, peers);
+                    }
+                    FrameKind::Select if !self.decides(peer) => {
+                        self.resume(peer, (link, call.offer), (generation, &header), peers);
+                    }
+                    _ => self.refusals.count(Refusal::Malformed),
+                }
+                self.missed(Some(peer), peers);
+            }
+            _ => {
+                self.refusals.count(Refusal::Malformed);
+                self.missed(Some(peer), peers);
+            }
+        }
+    }
+
+    // What happens to the connection with a peer.
+
+    /// The decider looks at its candidates for a peer and takes one if it needs one.
+    fn decide(&mut self, peer: u32, peers: &mut Peers<N>) {
+        let Some(session) = peers.get(peer).filter(|session| !session.has_left()) else {
+            return;
+        };
+        let present = Present {
+            generation: session.generation(),
+            connected: session.is_connected(),
+            live: session.is_live(),
+        };
+        let Some(number) = select::choose(&self.candidates, peer, present) else {
+            return;
+        };
+        if present.connected {
+            peers.disconnect(peer);
+        }
+        let Some(Candidate { call, stage }) = self.candidates.take(number) else {
+            return;
+        };
+        let Stage::Waiting(link) = stage else {
+            return;
+        };
+        match peers.select(peer, link, call.offer) {
+            true => self.pump(peer, peers),
+            false => self.unwatched(peer, peers),
+        }
+    }
+
+    /// The decider has taken this connection: goes on with it.
+    fn resume(
+        &mut self,
+        peer: u32,
+        (link, offer): (Box<Link<N::Stream>>, Option<usize>),
+        (generation, header): (u32, &Header),
+        peers: &mut Peers<N>,
+    ) {
+        peers.disconnect(peer);
+        let Some(session) = peers.get(peer) else {
+            return;
+        };
+        if session.has_left() || generation <= session.generation() {
+            return;
+        }
+        match peers.resume(peer, link, offer, (generation, header.processed)) {
+            Ok(true) => {
+                self.settle(peer);
+                self.pump(peer, peers);
+            }
+            Ok(false) => self.unwatched(peer, peers),
+            Err(wire::Malformed) => {
+                let reason = "it says that it has what was never sent";
+                self.lose(peer, reason.into(), peers);
+            }
+        }
+    }
+
+    /// A connection was taken, and the system refuses to watch it.
+    fn unwatched(&mut self, peer: u32, peers: &mut Peers<N>) {
+        self.broke(peer, &Failure::of("it cannot be watched"), peers);
+    }
+
+    /// Both sides have agreed, or the peer is gone: the other candidates go, attempts end.
+    fn settle(&mut self, peer: u32) {
+        self.dials.end(peer);
+        self.candidates
+            .drop_those(|one| one.call.peer == Some(peer));
+        self.progressed += 1;
+        self.set_due();
+    }
+
+    /// The peer goes on with a connection that this rank has selected, if it was dialled. True: from now on.
+    #[inline]
+    pub fn confirmed(&mut self, peer: u32) -> bool {
+        let dialled = self.dials.contains(peer);
+        if dialled {
+            self.settle(peer);
+        }
+        dialled
+    }
+
+    /// The connection to a peer is broken: reaches it anew, or finds out that it cannot.
+    #[cold]
+    pub fn broke(&mut self, peer: u32, failure: &Failure, peers: &mut Peers<N>) {
+        match peers.broke(peer, failure.silent) {
+            Broke::Over | Broke::Away => {}
+            Broke::Left => self.settle(peer),
+            Broke::Lost => {
+                let seconds = self.config.patience.as_secs();
+                let reason = self.addresses.silent(peer, seconds, &failure.what);
+                self.lose(peer, reason, peers);
+            }
+            Broke::Redial => {
+                if !self.dials.contains(peer) {
+                    self.dial(peer, Some(failure.what.clone()), peers);
+                }
+                if self.decides(peer) {
+                    self.decide(peer, peers);
+                }
+            }
+        }
+    }
+
+    // What happens by time.
+
+    /// Attends to what is due: attempts, patience that ends.
+    pub fn tick(&mut self, peers: &mut Peers<N>) {
+        let now = self.network.now();
+        if now < self.due {
+            return;
+        }
+        self.listeners.wake(&self.network, now);
+        for number in self.candidates.numbers(|one| one.call.until <= now) {
+            if let Some(candidate) = self.candidates.take(number)
+                && candidate.call.offer.is_none()
+            {
+                self.refusals.count(Refusal::Slow);
+            }
+        }
+        for peer in self.dials.peers() {
+            self.tick_dial(peer, now, peers);
+        }
+        self.set_due();
+    }
+
+    fn tick_dial(&mut self, peer: u32, now: u64, peers: &mut Peers<N>) {
+        let (Some(dial), Some(session)) = (self.dials.get_mut(peer), peers.get(peer)) else {
+            return;
+        };
+        dial.look(now);
+        // Somebody is there and has not proved the key: a peer that computes answers later. While its
+        // kernel answers for it, patience has no end; as somebody else may answer at one address, the
+        // others are called again.
+        let answers =
+            |one: &Candidate<N::Stream>| one.call.peer == Some(peer) && !one.is_connecting_to(peer);
+        if dial.is_over(now) && !session.is_connected() && !self.candidates.any(answers) {
+            let reason = self.unreachable(peer);
+            self.give_up(peer, reason, peers);
+            self.progressed += 1;
+            return;
+        }
+        if !dial.takes_turn(now) {
+            return;
+        }
+        let taken = session.is_connected();
+        // A call into nowhere is made anew after a while: the kernel's own repetitions become rare.
+        self.candidates
+            .drop_those(|one| one.is_connecting_to(peer) && now > one.call.since + STALE);
+        if !taken && !self.candidates.any(|one| one.waits_for(peer)) {
+            self.call(peer, peers);
+        }
+    }
+
+    /// Tells the bell when the next [`Self::tick`] is due.
+    fn set_due(&mut self) {
+        let now = self.network.now();
+        let dials = self.dials.due(now);
+        let candidates = self.candidates.iter().map(|one| one.call.until);
+        let rest = self.listeners.rest_until();
+        let due = candidates.chain(dials).chain(rest).min();
+        self.due = due.unwrap_or(u64::MAX);
+        self.bell.set_due(self.due);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::endpoint::Tcp;
     use weft_fabric::conformance::Inbox;
     use weft_fabric::{Fabric, HEAD, Peer, Posted};
 
+    fn unauthenticated(of: &Tcp) -> usize {
+        of.connector().candidates.unauthenticated(false)
+    }
+
     /// Somebody who connects and says nothing must not make each look of the job a look at everything.
     #[test]
-    fn a_stranger_is_not_expected_and_a_peer_is() {
+    fn an_unauthenticated_connection_is_not_expected_and_a_peer_is() {
         let mut pair = Tcp::group(2, |_| ()).expect("loopback is there");
         let mut sinks = [Inbox::default(), Inbox::default()];
-        let address = pair[0].cards[1].offers[0].address;
-        let stranger = std::net::TcpStream::connect(address).expect("rank 1 listens");
+        let address = pair[1].offers()[0].address;
+        let intruder = std::net::TcpStream::connect(address).expect("rank 1 listens");
         let listener = &mut pair[1];
-        while listener.candidates.is_quiet() {
+        while listener.connector().is_quiet() {
             listener.poll(&mut sinks[1], 16);
         }
-        assert!(!listener.candidates.has_expected());
-        assert_eq!(listener.candidates.waiting(false).count(), 1);
+        assert!(!listener.connector().candidates.has_expected());
+        assert_eq!(unauthenticated(listener), 1);
         assert!(!listener.is_busy());
         let sent = pair[0].try_send(Peer(1), &[7; HEAD], &[]);
         assert_eq!(sent, Ok(Posted::Done));
-        assert!(pair[0].candidates.has_expected(), "a call is under way");
+        assert!(
+            pair[0].connector().candidates.has_expected(),
+            "a call is under way"
+        );
         while sinks[1].messages() == 0 {
             for (one, sink) in pair.iter_mut().zip(&mut sinks) {
                 one.poll(sink, 16);
             }
         }
-        // The call has become the connection; the stranger is there yet, and counted when it goes.
+        // The call has become the connection; the intruder is there yet, and counted when it goes.
         let listener = &mut pair[1];
-        assert!(!listener.candidates.has_expected());
-        assert_eq!(listener.candidates.waiting(false).count(), 1);
-        drop(stranger);
-        while !listener.candidates.is_quiet() {
+        assert!(!listener.connector().candidates.has_expected());
+        assert_eq!(unauthenticated(listener), 1);
+        drop(intruder);
+        while !listener.connector().is_quiet() {
             listener.poll(&mut sinks[1], 16);
         }
-        assert_eq!(listener.refusals.all(), 1);
+        assert_eq!(listener.refusals().all(), 1);
     }
 }

@@ -1,295 +1,97 @@
-//! One rank's endpoint: what the layers above see. Sending is: room in the ring? — push — send what
-//! there is room for.
+//! Endpoint of one rank: composes the parts of this crate, and is the [`Fabric`] that the layers above see.
+//!
+//! ```text
+//!   Tcp ── Connector   how connections are made
+//!       ── Peers       sessions: what is shared with each peer
+//!       ── Portal      what this rank lends
+//!       ── Loopback    what it sends to itself
+//! ```
+//!
+//! Sending is: room in the ring? — push — send what there is room for.
+//!
+//! A look reads the connections straight away while there are few, and asks the descriptor of the bell
+//! when there are more, when something else is expected, when somebody slept, and now and then.
 
-use std::collections::{HashMap, VecDeque};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use weft_fabric::{
-    Bell, Fabric, FabricError, HEAD, Head, Limits, Load, Operation, Peer, Posted, Region, Result,
-    Rights, SignalTable, Sink, SyncKey, Token, Uses,
+    Bell, Fabric, FabricError, HEAD, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
+    SharedBytes, SignalTable, Sink, SyncKey, Token, Uses,
 };
-use weft_secure::{Key, Refusals};
+use weft_secure::Refusals;
 
 use crate::bell::TcpBell;
-use crate::card::{Card, Listen, Offer};
-use crate::connect::Candidates;
-use crate::grants::Grants;
+use crate::card::{Card, Offer};
+use crate::config::Config;
+use crate::connect::Connector;
+use crate::errors::system;
+use crate::loopback::Loopback;
 use crate::network::{EventSource, Kernel, Network, Poller};
-use crate::outgoing::Pumped;
-use crate::session::{Presence, Session};
-use crate::wire::{DATA, FrameKind};
+use crate::peers::Peers;
+use crate::portal::Portal;
+use crate::portal::transfers::Asking;
+use crate::session::{Ended, MALFORMED, Post, Receiving, Session};
+use crate::wire::{DATA, FrameKind, Malformed};
 
 /// From this size on a portal is quicker than a message, which is copied twice. Measured on loopback.
 const BULK: usize = 64 << 10;
 
-/// Messages to oneself that may wait.
-const OWN: usize = 256;
+/// Up to so many connections are read without asking which of them are ready.
+const FEW: usize = 2;
 
-/// How long a first connection may take.
-const CONNECT: Duration = Duration::from_millis(4500);
+/// Looks between two that ask for everything.
+const LOOKS_PER_FULL_LOOK: u32 = 16;
 
-/// How long a broken connection is tried to be mended, unless the job says otherwise.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What a rank must know to be reached and to reach the others.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Who this is.
-    pub me: u32,
-    /// How many there are.
-    pub peers: u32,
-    /// What all members know and nobody else.
-    pub key: Key,
-    /// Whether the data is protected too.
-    pub seal: bool,
-    /// Which addresses to listen at.
-    pub listen: Listen,
-    /// How long a peer may be out of reach before it is given up: a shorter break is survived.
-    pub patience: Duration,
-    /// How long the first connection to a peer may take before it is an error.
-    pub connect: Duration,
-    /// Ranks on this host, for deciding whether to spin.
-    pub neighbours: u32,
-}
-
-impl Config {
-    /// The usual values for this member of a job of so many.
-    #[must_use]
-    pub fn new(me: u32, peers: u32, key: Key) -> Self {
-        Self {
-            me,
-            peers,
-            key,
-            seal: false,
-            listen: Listen::default(),
-            patience: PATIENCE,
-            connect: CONNECT,
-            neighbours: 1,
-        }
-    }
-}
-
-pub(crate) struct Listener<S> {
-    pub socket: S,
-}
-
-/// An endpoint that listens already but does not know where the others are.
-pub struct Opening {
-    config: Config,
-    listeners: Vec<Listener<OwnedFd>>,
-    card: Card,
-}
-
-/// A message or signal to oneself.
-pub(crate) enum Own {
-    Message(Head, Vec<u8>),
-    Signal(SyncKey),
-}
+/// How long a rank that leaves tries to hand over what it has promised to send.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// One rank's endpoint of a job of several hosts.
 pub struct Tcp<N: Network = Kernel> {
-    pub(crate) network: N,
-    pub(crate) config: Config,
-    pub(crate) host: String,
-    pub(crate) cards: Vec<Card>,
-    pub(crate) purpose: &'static str,
-    pub(crate) listeners: Vec<Listener<N::Stream>>,
-    pub(crate) bell: Arc<N::Bell>,
-    pub(crate) sessions: Vec<Option<Box<Session<N::Stream>>>>,
-    pub(crate) candidates: Candidates<N::Stream>,
-    /// Peers with a connection, for looking at them directly.
-    pub(crate) live: Vec<u32>,
-    /// Peers to whom connections are being made.
-    pub(crate) dialing: Vec<u32>,
-    pub(crate) grants: Grants,
-    pub(crate) signals: SignalTable,
-    pub(crate) own: VecDeque<Own>,
-    pub(crate) refusals: Arc<Refusals>,
-    /// Peers that are gone, and why.
-    pub(crate) gone: HashMap<u32, String>,
-    /// Gone, and not said yet.
-    pub(crate) losses: Vec<u32>,
-    /// Requests for grants that the other fabric may have served: who, what, whether to write.
-    pub(crate) deferred: Vec<(u32, crate::wire::Ask, bool)>,
-    /// Transfers that ended outside of a poll.
-    pub(crate) ended: Vec<(Operation, Result<()>)>,
-    pub(crate) looks: u32,
-    pub(crate) turn: usize,
-    /// Things that moved although nothing was handed out.
-    pub(crate) progressed: usize,
-}
-
-pub(crate) fn system(what: &str, error: impl std::fmt::Display) -> FabricError {
-    FabricError::System {
-        what: format!("{what}: {error}"),
-    }
-}
-
-impl Opening {
-    /// Begins to listen, on a port that the system chooses at each address.
-    ///
-    /// # Errors
-    /// [`FabricError::System`] if there is no address to listen at, naming the host.
-    pub fn new(config: Config) -> Result<Self> {
-        let host = host_name();
-        let wanted = config
-            .listen
-            .addresses()
-            .map_err(|error| system("the network interfaces of this host are not known", error))?;
-        let mut listeners = Vec::new();
-        let mut offers = Vec::new();
-        let mut refused = String::new();
-        for (interface, address) in wanted {
-            match crate::connect::listen(address, config.patience) {
-                Ok((socket, address)) => {
-                    listeners.push(Listener { socket });
-                    offers.push(Offer { interface, address });
-                }
-                Err(error) => refused += &format!("; {interface} {address}: {error}"),
-            }
-        }
-        if listeners.is_empty() && config.peers > 1 {
-            return Err(FabricError::System {
-                what: format!(
-                    "rank {} on host {host} has no address at which others could reach it: an \
-                     interface that is up with an address was expected{refused}; look at `ip address`",
-                    config.me
-                ),
-            });
-        }
-        Ok(Self {
-            config,
-            listeners,
-            card: Card { host, offers },
-        })
-    }
-
-    /// Where this rank can be reached: to be told to all others.
-    #[must_use]
-    pub fn card(&self) -> &Card {
-        &self.card
-    }
-
-    /// The key of the job, if it was not known when this began to listen. Nobody is let in before
-    /// [`Self::join`].
-    pub fn set_key(&mut self, key: Key) {
-        self.config.key = key;
-    }
-
-    /// Joins the others, whose cards are given by rank. Waits for nobody: connections are made on
-    /// first use.
-    ///
-    /// # Errors
-    /// [`FabricError::System`] if there are not as many cards as peers, or the system refuses.
-    pub fn join(self, cards: Vec<Card>) -> Result<Tcp> {
-        let Self {
-            config,
-            listeners,
-            card,
-        } = self;
-        if cards.len() != config.peers as usize || config.me >= config.peers {
-            return Err(FabricError::System {
-                what: format!(
-                    "rank {} of {} was told where {} ranks are: the launcher is confused",
-                    config.me,
-                    config.peers,
-                    cards.len()
-                ),
-            });
-        }
-        let cores = u32::try_from(weft_sys::cores::cores_available()).unwrap_or(u32::MAX);
-        let load = Load {
-            awake: config.neighbours.max(1),
-            cores,
-        };
-        let bell =
-            TcpBell::new(load).map_err(|error| system("no descriptor to sleep on", error))?;
-        Tcp::over(Kernel, bell, (config, card.host), listeners, cards)
-    }
+    me: u32,
+    connector: Connector<N>,
+    peers: Peers<N>,
+    portal: Portal,
+    signals: SignalTable,
+    loopback: Loopback,
+    bell: Arc<N::Bell>,
+    looks: u32,
+    /// Things that happened here although nothing was handed out.
+    progressed: usize,
 }
 
 impl<N: Network> Tcp<N> {
-    /// An endpoint on this system.
+    /// An endpoint on this system. `listeners` listen at the addresses of its own card.
     pub(crate) fn over(
         network: N,
         bell: N::Bell,
         (config, host): (Config, String),
-        listeners: Vec<Listener<N::Stream>>,
+        listeners: Vec<N::Stream>,
         cards: Vec<Card>,
     ) -> Result<Self> {
-        for (index, listener) in listeners.iter().enumerate() {
-            bell.watch(&listener.socket, EventSource::Listener(index as u32), false)
-                .map_err(|error| system("a listening socket cannot be watched", error))?;
-        }
-        let purpose = if config.seal {
-            "fabric sealed"
-        } else {
-            "fabric plain"
-        };
+        let bell = Arc::new(bell);
+        let (me, count) = (config.me, config.peers);
+        let connector = Connector::new(network, bell.clone(), (config, host), listeners, cards)
+            .map_err(|error| system("a listening socket cannot be watched", error))?;
         Ok(Self {
-            network,
-            sessions: (0..config.peers).map(|_| None).collect(),
-            host,
-            purpose,
-            cards,
-            listeners,
-            bell: Arc::new(bell),
-            candidates: Candidates::default(),
-            live: Vec::new(),
-            dialing: Vec::new(),
-            grants: Grants::default(),
+            me,
+            connector,
+            peers: Peers::new(count, bell.clone()),
+            portal: Portal::default(),
             signals: SignalTable::default(),
-            own: VecDeque::new(),
-            refusals: Arc::new(Refusals::default()),
-            gone: HashMap::new(),
-            losses: Vec::new(),
-            deferred: Vec::new(),
-            ended: Vec::new(),
+            loopback: Loopback::default(),
+            bell,
             looks: 0,
-            turn: 0,
             progressed: 0,
-            config,
         })
     }
 }
 
-fn host_name() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
-}
-
 impl Tcp {
-    /// All endpoints of a job over loopback in this process, for threads and tests.
-    ///
-    /// # Errors
-    /// If the system refuses sockets.
-    pub fn group(count: u32, change: impl Fn(&mut Config)) -> Result<Vec<Self>> {
-        let key = Key::random().map_err(|error| system("no key", error))?;
-        let openings: Result<Vec<_>> = (0..count)
-            .map(|rank| {
-                let mut config = Config::new(rank, count, key.clone());
-                config.listen = Listen::Loopback;
-                config.neighbours = count;
-                change(&mut config);
-                Opening::new(config)
-            })
-            .collect();
-        let openings = openings?;
-        let cards: Vec<_> = openings.iter().map(|one| one.card().clone()).collect();
-        openings
-            .into_iter()
-            .map(|one| one.join(cards.clone()))
-            .collect()
-    }
-
     /// Where this rank can be reached.
     #[must_use]
     pub fn offers(&self) -> &[Offer] {
-        &self.cards[self.config.me as usize].offers
+        self.connector.offers()
     }
 
     /// The bell with its descriptor, for whoever sleeps elsewhere.
@@ -303,153 +105,82 @@ impl<N: Network> Tcp<N> {
     /// Grants under a token of another fabric, so that one token serves the peers of both. Tokens of
     /// this fabric have their highest bit set; that of others must not.
     pub(crate) fn grant_as(&mut self, token: Token, region: Region, rights: Rights, uses: Uses) {
-        self.grants.add_as(token, region, rights, uses);
+        self.portal.grant_as(token, region, rights, uses);
     }
 
     /// Whether requests wait for the other fabric to be asked.
     #[inline]
     pub(crate) fn has_deferred(&self) -> bool {
-        !self.deferred.is_empty()
+        self.portal.has_deferred()
+    }
+
+    /// Serves what was deferred, unless `live` answers that the other fabric has served it.
+    pub(crate) fn serve_deferred(&mut self, mut live: impl FnMut(Token) -> bool) {
+        for request in self.portal.take_deferred() {
+            let is_live = live(Token(request.ask.token));
+            let opened = self.portal.open_deferred(&request, is_live);
+            let peer = request.from.0;
+            let Some(session) = self.peers.get_mut(peer) else {
+                continue;
+            };
+            match session.serve(request.ask, request.writes, opened) {
+                Ok(()) => self.pump(peer),
+                Err(Malformed) => self.lose(peer, MALFORMED.into()),
+            }
+            self.progressed += 1;
+        }
     }
 
     /// Whether anything but listening is going on.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.live.is_empty() || !self.dialing.is_empty() || self.candidates.has_expected()
+        !self.peers.connected().is_empty() || self.connector.is_unsettled()
     }
 
     /// Ends without a word, as a process does that is killed. For tests.
     pub fn die(mut self) {
-        self.sessions.clear();
-        self.live.clear();
-        self.dialing.clear();
+        self.peers.forget_all();
+        self.connector.stop_dialling();
     }
 
-    /// Lets a number decide who has to go when too many have not proved the key.
-    #[cfg(test)]
-    pub(crate) fn draw_by(&mut self, seed: u64) {
-        self.candidates.eviction = weft_secure::EvictionPolicy::seeded(seed);
-    }
-
-    /// Who was turned away so far.
+    /// Connections that were turned away so far, by reason.
     #[must_use]
     pub fn refusals(&self) -> Arc<Refusals> {
-        self.refusals.clone()
+        self.connector.refusals()
     }
 
     /// The session with a peer other than oneself, begun if need be. Refuses peers that do not exist
     /// or are gone.
     #[inline]
-    pub(crate) fn session(&mut self, peer: Peer) -> Result<&mut Session<N::Stream>> {
-        if !matches!(self.sessions.get(peer.index()), Some(Some(_))) {
+    fn session(&mut self, peer: Peer) -> Result<&mut Session<N::Stream>> {
+        if self.peers.get(peer.0).is_none() {
             self.begin(peer)?;
         }
-        match &mut self.sessions[peer.index()] {
+        let peers = self.peers.count();
+        match self.peers.get_mut(peer.0) {
             Some(session) => Ok(session),
-            None => Err(FabricError::NoSuchPeer {
-                peer,
-                peers: self.config.peers,
-            }),
+            None => Err(FabricError::NoSuchPeer { peer, peers }),
         }
     }
 
     #[cold]
     fn begin(&mut self, peer: Peer) -> Result<()> {
-        self.known(peer)?;
-        self.sessions[peer.index()] = Some(Box::new(Session::new()));
-        self.dial(peer.0, None);
-        Ok(())
-    }
-
-    pub(crate) fn known(&self, peer: Peer) -> Result<()> {
-        if peer.0 >= self.config.peers {
-            return Err(FabricError::NoSuchPeer {
-                peer,
-                peers: self.config.peers,
-            });
-        }
-        match self.gone.get(&peer.0) {
-            None => Ok(()),
-            Some(reason) => Err(FabricError::PeerLost {
-                peer,
-                reason: reason.clone(),
-            }),
-        }
-    }
-
-    fn departed(peer: Peer) -> FabricError {
-        FabricError::PeerLost {
-            peer,
-            reason: "it has left the job and takes no more messages".into(),
-        }
-    }
-
-    /// Keeps what this rank sends to itself until the next look. Another of its threads may sleep for it.
-    fn send_to_itself(&mut self, what: impl FnOnce() -> Own) -> Posted {
-        if self.own.len() >= OWN {
-            return Posted::Retry;
-        }
-        self.own.push_back(what());
-        self.bell.ring();
-        Posted::Done
+        self.peers.check(peer)?;
+        self.peers.begin(peer.0);
+        self.connector.dial(peer.0, None, &mut self.peers);
+        // A refusal may be known at once.
+        self.peers.check(peer)
     }
 
     /// Appends a frame, if there is credit, and sends.
     #[inline]
     fn post(&mut self, to: Peer, kind: FrameKind, parts: &[&[u8]]) -> Result<Posted> {
-        let session = self.session(to)?;
-        let length = parts.iter().map(|part| part.len()).sum();
-        if session.presence != Presence::Here {
-            return self.post_to_absent(to);
-        }
-        if !session.out.has_room(length) {
-            return Ok(Posted::Retry);
-        }
-        session.out.push(kind, session.processed, parts);
-        session.unacked_bytes = 0;
-        session.goodbye_sent = false;
-        self.pump(to.0);
-        Ok(Posted::Done)
-    }
-
-    /// Appends a request, if there is credit and not too many are under way.
-    pub(crate) fn request(&mut self, peer: Peer, kind: FrameKind, body: &[u8]) -> Result<Posted> {
-        self.post(peer, kind, &[body])
-    }
-
-    /// Sends to a peer what there is room for.
-    #[inline]
-    pub(crate) fn pump(&mut self, peer: u32) {
-        let Some(session) = self
-            .sessions
-            .get_mut(peer as usize)
-            .and_then(Option::as_mut)
-        else {
-            return;
-        };
-        let Some(link) = &mut session.link else {
-            if session.is_needed() {
-                self.reach(peer);
+        match self.session(to)?.post(kind, parts) {
+            Post::Taken => {
+                self.pump(to.0);
+                Ok(Posted::Done)
             }
-            return;
-        };
-        if link.blocked || link.failed.is_some() {
-            return;
-        }
-        match session.out.pump(link, session.processed) {
-            Ok(Pumped::Empty) => {}
-            Ok(Pumped::Full) => {
-                link.blocked = true;
-                let _ = self
-                    .bell
-                    .rewatch(&link.socket, EventSource::Peer(peer), true);
-            }
-            Err(error) => {
-                // What the peer said before it went is there yet, and may be a goodbye: the next look
-                // reads it.
-                let silent = crate::connect::is_silence(&error);
-                link.failed = Some((error.to_string(), silent));
-                self.progressed += 1;
-            }
+            Post::Full => Ok(Posted::Retry),
+            Post::Absent => self.post_to_absent(to),
         }
     }
 
@@ -457,54 +188,146 @@ impl<N: Network> Tcp<N> {
     /// peer has.
     #[cold]
     fn post_to_absent(&mut self, to: Peer) -> Result<Posted> {
-        self.reach(to.0);
+        self.connector.reach(to.0, &mut self.peers);
         // A refusal may be known at once.
-        self.known(to)?;
-        match &self.sessions[to.index()] {
-            Some(session) if session.presence == Presence::Left => Err(Self::departed(to)),
+        self.peers.check(to)?;
+        match self.peers.get(to.0) {
+            Some(session) if session.has_left() => Err(FabricError::PeerLost {
+                peer: to,
+                reason: "it has left the job and takes no more messages".into(),
+            }),
             _ => Ok(Posted::Retry),
         }
     }
 
-    /// Calls a peer that is not there and not called yet: its connection has ended after its goodbye, or it has
-    /// called us and that came to nothing. While a call of its own waits here, it is left to that.
-    #[cold]
-    pub(crate) fn reach(&mut self, peer: u32) {
-        if let Some(session) = &self.sessions[peer as usize]
-            && session.link.is_none()
-            && session.dialing.is_none()
-            && session.presence != Presence::Left
-            && !self.is_called_by(peer)
-        {
-            let ended = "the connection has ended after its goodbye";
-            let broken = (session.generation > 0).then(|| ended.into());
-            self.dial(peer, broken);
+    /// Asks a peer for a transfer.
+    fn ask(&mut self, peer: Peer, asking: Asking) -> Result<Posted> {
+        if peer.0 == self.me {
+            let grant = (asking.token, asking.offset);
+            self.portal
+                .copy_own(peer, grant, asking.region, asking.put)?;
+            return Ok(Posted::Done);
+        }
+        match self.session(peer)?.ask(asking) {
+            Ok(posted) => {
+                self.pump(peer.0);
+                Ok(posted)
+            }
+            Err(Post::Absent) => self.post_to_absent(peer),
+            Err(Post::Full | Post::Taken) => Ok(Posted::Retry),
         }
     }
 
-    /// The connection has room again.
-    pub(crate) fn unblock(&mut self, peer: u32) {
-        if let Some(session) = &mut self.sessions[peer as usize]
-            && let Some(link) = &mut session.link
-            && link.blocked
-        {
-            link.blocked = false;
-            let _ = self
-                .bell
-                .rewatch(&link.socket, EventSource::Peer(peer), false);
-            self.progressed += 1;
-            self.pump(peer);
+    /// Sends to a peer what there is room for.
+    #[inline]
+    fn pump(&mut self, peer: u32) {
+        self.connector.pump(peer, &mut self.peers);
+    }
+
+    fn lose(&mut self, peer: u32, reason: String) {
+        self.connector.lose(peer, reason, &mut self.peers);
+    }
+
+    /// See [`Fabric::poll`].
+    fn look(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+        let me = Peer(self.me);
+        let mut found = self.loopback.deliver(me, &mut self.signals, sink, budget);
+        found += self.peers.report(sink);
+        let unsettled = self.connector.is_unsettled();
+        self.looks = self.looks.wrapping_add(1);
+        let ask = unsettled
+            || self.peers.connected().len() > FEW
+            || self.looks.is_multiple_of(LOOKS_PER_FULL_LOOK)
+            || self.peers.is_blocked()
+            || self.bell.slept();
+        let share = (budget / self.peers.connected().len().max(1)).max(1);
+        if ask {
+            found += self.look_at_ready(sink, share);
         }
+        if unsettled || (ask && !self.connector.is_quiet()) {
+            self.connector.tick(&mut self.peers);
+        }
+        // Also those that are not ready: their frames may stand in a buffer.
+        self.peers.next_turn();
+        let count = self.peers.connected().len();
+        for step in 0..count {
+            let Some(peer) = self.peers.in_turn(step, count) else {
+                break;
+            };
+            let backlog = |session: &Session<N::Stream>| session.has_backlog();
+            if !ask || self.peers.get(peer).is_some_and(backlog) {
+                found += self.receive(peer, sink, share);
+            }
+        }
+        found += self.peers.report(sink);
+        found + self.take_progress()
+    }
+
+    fn take_progress(&mut self) -> usize {
+        std::mem::take(&mut self.progressed)
+            + self.connector.take_progress()
+            + self.peers.take_progress()
+    }
+
+    fn look_at_ready(&mut self, sink: &mut dyn Sink, share: usize) -> usize {
+        let bell = self.bell.clone();
+        let mut found = 0;
+        bell.poll(|ready| match ready.source {
+            EventSource::Bell => {}
+            EventSource::Listener(index) => self.connector.accept(index, &mut self.peers),
+            EventSource::Candidate(number) => self.connector.attend(number, &mut self.peers),
+            EventSource::Peer(peer) => {
+                if ready.writable && self.peers.unblock(peer) {
+                    self.pump(peer);
+                }
+                found += self.receive(peer, sink, share);
+            }
+        });
+        found
+    }
+
+    /// Reads the connection with a peer and handles at most about `share` frames.
+    fn receive(&mut self, peer: u32, sink: &mut dyn Sink, share: usize) -> usize {
+        if self.portal.has_deferred() {
+            return 0;
+        }
+        let Some(session) = self.peers.get_mut(peer) else {
+            return 0;
+        };
+        if !session.is_connected() {
+            return 0;
+        }
+        let mut to = Receiving {
+            from: Peer(peer),
+            decides: self.connector.decides(peer),
+            portal: &mut self.portal,
+            signals: &mut self.signals,
+            sink,
+        };
+        let received = session.receive(&mut to, share);
+        match received.ended {
+            None => {
+                let settled = session.is_live() && self.connector.confirmed(peer);
+                if received.answers || settled {
+                    self.pump(peer);
+                }
+            }
+            Some(Ended::Broke(failure)) => {
+                self.connector.broke(peer, &failure, &mut self.peers);
+            }
+            Some(Ended::Misbehaved(reason)) => self.lose(peer, reason),
+        }
+        received.found
     }
 }
 
 impl<N: Network> Fabric for Tcp<N> {
     fn me(&self) -> Peer {
-        Peer(self.config.me)
+        Peer(self.me)
     }
 
     fn peers(&self) -> u32 {
-        self.config.peers
+        self.peers.count()
     }
 
     fn limits(&self) -> Limits {
@@ -519,15 +342,17 @@ impl<N: Network> Fabric for Tcp<N> {
     }
 
     fn now(&self) -> Duration {
-        Duration::from_nanos(self.network.now())
+        Duration::from_nanos(self.connector.now())
     }
 
     fn route(&self, peer: Peer) -> &'static str {
-        match self.sessions.get(peer.index()) {
-            _ if peer.0 == self.config.me => "within one rank",
-            None => "nowhere",
-            Some(_) if self.config.seal => "tcp, encrypted",
-            Some(_) => "tcp",
+        if peer.0 == self.me {
+            return "within one rank";
+        }
+        match self.connector.is_sealed() {
+            _ if peer.0 >= self.peers.count() => "nowhere",
+            true => "tcp, encrypted",
+            false => "tcp",
         }
     }
 
@@ -539,8 +364,9 @@ impl<N: Network> Fabric for Tcp<N> {
                 limit: DATA,
             });
         }
-        if to.0 == self.config.me {
-            return Ok(self.send_to_itself(|| Own::Message(*head, data.to_vec())));
+        if to.0 == self.me {
+            let posted = self.loopback.send(head, data);
+            return Ok(self.ring_for_oneself(posted));
         }
         self.post(to, FrameKind::Message, &[head, data])
     }
@@ -558,26 +384,26 @@ impl<N: Network> Fabric for Tcp<N> {
         uses: Uses,
     ) -> Result<Token> {
         if let Some(peer) = to {
-            self.known(peer)?;
+            self.peers.check(peer)?;
         }
-        self.grants
-            .add(region, to, rights, uses)
-            .ok_or_else(|| FabricError::System {
-                what: "too many grants are live at a time; revoke some".into(),
-            })
+        self.portal.grant(region, to, rights, uses)
     }
 
     fn offer(&mut self, to: Peer, token: Token) {
-        if let Some(region) = self.grants.offerable(token, to)
-            && let Some(Some(session)) = self.sessions.get_mut(to.index())
+        if let Some(region) = self.portal.offerable(token, to)
+            && let Some(session) = self.peers.get_mut(to.0)
         {
             session.offer(token, region);
         }
     }
 
     fn revoke(&mut self, token: Token) -> bool {
-        let live = self.grants.remove(token);
-        self.withdraw(token);
+        let live = self.portal.remove(token);
+        for peer in 0..self.peers.count() {
+            if self.peers.withdraw(peer, token) {
+                self.pump(peer);
+            }
+        }
         live
     }
 
@@ -589,7 +415,14 @@ impl<N: Network> Fabric for Tcp<N> {
         into: Region,
         operation: Operation,
     ) -> Result<Posted> {
-        self.ask(from, (token, offset), into, operation, false)
+        let asking = Asking {
+            token,
+            offset,
+            region: into,
+            operation,
+            put: false,
+        };
+        self.ask(from, asking)
     }
 
     fn put(
@@ -600,12 +433,20 @@ impl<N: Network> Fabric for Tcp<N> {
         source: Region,
         operation: Operation,
     ) -> Result<Posted> {
-        self.ask(to, (token, offset), source, operation, true)
+        let asking = Asking {
+            token,
+            offset,
+            region: source,
+            operation,
+            put: true,
+        };
+        self.ask(to, asking)
     }
 
     fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
-        if to.0 == self.config.me {
-            return Ok(self.send_to_itself(|| Own::Signal(key)));
+        if to.0 == self.me {
+            let posted = self.loopback.signal(key);
+            return Ok(self.ring_for_oneself(posted));
         }
         self.post(to, FrameKind::Signal, &[&key.0.to_le_bytes()])
     }
@@ -624,11 +465,7 @@ impl<N: Network> Fabric for Tcp<N> {
 
     /// What the other kernels have acknowledged arrives also if this process is gone.
     fn is_flushed(&mut self) -> bool {
-        let handed = self
-            .sessions
-            .iter()
-            .flatten()
-            .all(|session| session.is_handed_over());
+        let handed = self.peers.are_handed_over();
         if !handed {
             self.bell.hurry();
         }
@@ -636,23 +473,72 @@ impl<N: Network> Fabric for Tcp<N> {
     }
 
     fn farewell(&mut self) {
-        for peer in 0..self.sessions.len() {
-            let Some(session) = &mut self.sessions[peer] else {
-                continue;
-            };
-            let spoken = session.generation > 0 || session.is_needed();
-            if !spoken || session.presence == Presence::Left || session.goodbye_sent {
-                continue;
-            }
-            session.goodbye_sent = true;
-            session
-                .out
-                .push_control(FrameKind::Goodbye, session.processed, &[]);
-            // Who is away is told if it comes back.
-            if session.presence == Presence::Here {
-                self.pump(peer as u32);
+        for peer in 0..self.peers.count() {
+            if self.peers.get_mut(peer).is_some_and(Session::say_goodbye) {
+                self.pump(peer);
             }
         }
+    }
+}
+
+impl<N: Network> Tcp<N> {
+    /// Another thread of this rank may sleep for what the rank sends to itself.
+    fn ring_for_oneself(&self, posted: Posted) -> Posted {
+        if posted == Posted::Done {
+            self.bell.ring();
+        }
+        posted
+    }
+}
+
+impl<N: Network> Drop for Tcp<N> {
+    /// Hands over what was taken for sending, says goodbye, and waits until the other kernels have it.
+    fn drop(&mut self) {
+        struct Nobody;
+        impl Sink for Nobody {
+            fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {}
+            fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
+            fn lost(&mut self, _: Peer, _: &str) {}
+            fn signalled(&mut self, _: Peer, _: SyncKey) {}
+        }
+        let end = self.connector.after(FAREWELL);
+        self.farewell();
+        loop {
+            // Transfers of peers from our memory end with us, as they do where a process ends.
+            self.peers.sessions().for_each(Session::stop_serving);
+            if self.is_flushed() || self.connector.now() >= end {
+                return;
+            }
+            if self.look(&mut Nobody, 64) == 0 {
+                let bell = self.bell.clone();
+                let ticket = bell.prepare();
+                // What the other kernels acknowledge makes nothing readable.
+                bell.wait(ticket, Some(Duration::from_millis(1)));
+            }
+        }
+    }
+}
+
+/// What the tests look at.
+#[cfg(test)]
+impl<N: Network> Tcp<N> {
+    pub(crate) fn connector(&self) -> &Connector<N> {
+        &self.connector
+    }
+
+    /// Lets a number decide which connection goes when too many have not proved the key.
+    pub(crate) fn draw_by(&mut self, seed: u64) {
+        self.connector.draw_by(seed);
+    }
+
+    /// What the session with a peer has come to, if there is one.
+    pub(crate) fn inspect(&self, peer: usize) -> Option<crate::session::Inspection> {
+        self.peers.get(peer as u32).map(Session::inspect)
+    }
+
+    /// As it is done when the endpoint ends.
+    pub(crate) fn stop_serving(&mut self) {
+        self.peers.sessions().for_each(Session::stop_serving);
     }
 }
 

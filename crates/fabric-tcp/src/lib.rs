@@ -1,4 +1,4 @@
-//! Processes of several hosts: framed streams, authenticated, one connection for each pair on first
+//! Fabric of processes of several hosts: framed streams, authenticated, one connection for each pair on first
 //! use.
 //!
 //! ```text
@@ -14,17 +14,20 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `wire` | frames, hello: bytes and their checks |
-//! | `card` | addresses, as they are told |
-//! | `connect` | how two ranks come to share a connection, and to the next one when it breaks |
-//! | `network` | what it needs of the system: streams, a clock, news |
+//! | `endpoint` | the [`Fabric`](weft_fabric::Fabric): composes the others |
+//! | `opening`, `config` | before that: it listens and does not know where the others are |
+//! | `connect` | connector: how two ranks come to share a connection, and to the next one when it breaks |
+//! | `peers` | sessions by rank, and who is gone |
+//! | `session` | what is shared with one peer whichever connection carries it; its life, as one enum |
+//! | `outgoing`, `ring` | what is to be sent, and kept until the peer has processed it |
+//! | `portal`, `grants` | bulk data: lent, asked for, and offered before that |
 //! | `link` | one connection: bytes in and out |
-//! | `ring`, `outgoing` | what is to be sent, and kept until the peer has processed it |
-//! | `session` | what is shared with one peer whichever connection carries it |
-//! | `grants`, `portal`, `offer` | bulk data: asked for, and before that |
+//! | `wire` | frames, hello: bytes and their checks |
+//! | `loopback` | what a rank sends to itself |
+//! | `card` | addresses, as they are told |
+//! | `network`, `sockets` | what it needs of the system: streams, a clock, readiness |
 //! | `bell` | sleeping, on one descriptor |
 //! | `union` | two fabrics as one: shared memory within a host, this one between hosts |
-//! | `endpoint`, `receive` | the [`Fabric`](weft_fabric::Fabric): sending and looking |
 //! | `simulated` | tests: all of this over a network that a seed decides |
 //!
 //! # What is guaranteed
@@ -51,27 +54,33 @@
 
 mod bell;
 mod card;
+mod config;
 mod connect;
 mod endpoint;
+mod errors;
 mod grants;
 mod link;
+mod loopback;
 mod network;
-mod offer;
+mod opening;
 mod outgoing;
+mod peers;
 mod portal;
-mod receive;
 mod ring;
 mod session;
 #[cfg(test)]
 mod simulated;
+mod sockets;
 mod union;
 pub mod wire;
 
 pub use bell::TcpBell;
 pub use card::{Card, CardError, LONGEST, Listen, Offer};
-pub use endpoint::{Config, Opening, Tcp};
+pub use config::Config;
+pub use endpoint::Tcp;
 pub use network::Kernel;
-pub use union::{Places, Union};
+pub use opening::Opening;
+pub use union::{LocalRanks, Union};
 
 #[cfg(test)]
 mod tests {
@@ -91,7 +100,7 @@ mod tests {
                 .map(|rank| rank as u32)
                 .collect();
             for local in weft_fabric_local::Local::group(here.len()) {
-                locals.push((local, Places::new(count as u32, here.clone())));
+                locals.push((local, LocalRanks::new(count as u32, here.clone())));
             }
         }
         let joined = remote

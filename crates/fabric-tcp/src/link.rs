@@ -1,5 +1,5 @@
-//! One live connection: bytes in and out, frames recognised, sealed if the job wants it. What the
-//! frames mean is decided above; what must survive a broken connection is not here.
+//! Link: one authenticated connection. Bytes in and out, frames recognised, sealed if the job wants it. What
+//! the frames mean is decided above; what must survive a broken connection is not here.
 //!
 //! ```text
 //!   plain    socket ──────────────────────────────► buffer ─► frames
@@ -14,7 +14,8 @@ use weft_secure::{Channel, LENGTH, Opener, RECORD, Sealer, TAG};
 use weft_sys::Region;
 use weft_sys::socket::Part;
 
-use crate::network::Stream;
+use crate::network::{EventSource, Poller, Stream};
+use crate::sockets::is_silence;
 use crate::wire::{CHUNK_HEAD, ChunkHead, FrameKind, HEADER, Header, Malformed, TransferKind};
 
 /// Bytes that are read at once: more than the longest message.
@@ -71,6 +72,34 @@ pub enum Found {
     Landed(ChunkHead, usize),
 }
 
+/// What broke a connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// As the system says it.
+    pub what: String,
+    /// The other host has answered nothing for the set time.
+    pub silent: bool,
+}
+
+impl Failure {
+    /// The other side is there and broke it, or we did.
+    pub fn of(what: &str) -> Self {
+        Self {
+            what: what.to_owned(),
+            silent: false,
+        }
+    }
+}
+
+impl From<&io::Error> for Failure {
+    fn from(error: &io::Error) -> Self {
+        Self {
+            what: error.to_string(),
+            silent: is_silence(error),
+        }
+    }
+}
+
 struct Sealed {
     sealer: Sealer,
     opener: Opener,
@@ -108,15 +137,13 @@ impl Sealed {
 /// One connection.
 pub struct Link<S> {
     /// The socket, which does not wait.
-    pub socket: S,
-    /// The other side has agreed that this is the connection.
-    pub confirmed: bool,
+    socket: S,
     /// Waits for room to send, and is watched for it.
-    pub blocked: bool,
-    /// Sending failed: how, and whether the other host was silent. What came before that is read yet.
-    pub failed: Option<(String, bool)>,
+    blocked: bool,
+    /// Sending has failed. What came before that is read yet.
+    failed: Option<Failure>,
     /// Uncounted frames, before everything else.
-    pub urgent: Vec<u8>,
+    urgent: Vec<u8>,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -142,7 +169,6 @@ impl<S: Stream> Link<S> {
         });
         Self {
             socket,
-            confirmed: false,
             blocked: false,
             failed: None,
             urgent: Vec::new(),
@@ -153,6 +179,66 @@ impl<S: Stream> Link<S> {
             kept: Vec::new(),
             sealed,
         }
+    }
+
+    /// Watches it as this, for reading and perhaps for room.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn watch(&self, bell: &impl Poller<S>, source: EventSource, room: bool) -> io::Result<()> {
+        bell.rewatch(&self.socket, source, room)
+    }
+
+    /// There was no room to send: nothing is sent until the bell says that there is.
+    pub fn block(&mut self, bell: &impl Poller<S>, source: EventSource) {
+        self.blocked = true;
+        let _ = self.watch(bell, source, true);
+    }
+
+    /// There is room again. False: it was not waited for.
+    pub fn unblock(&mut self, bell: &impl Poller<S>, source: EventSource) -> bool {
+        let waited = std::mem::take(&mut self.blocked);
+        if waited {
+            let _ = self.watch(bell, source, false);
+        }
+        waited
+    }
+
+    /// Waits for room to send.
+    #[inline]
+    pub fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Sending makes sense: there may be room, and it has not failed.
+    #[inline]
+    pub fn can_send(&self) -> bool {
+        !self.blocked && self.failed.is_none()
+    }
+
+    /// Sending has failed, which the next [`Self::read`] that finds nothing says.
+    pub fn fail(&mut self, error: &io::Error) {
+        self.failed = Some(error.into());
+    }
+
+    /// Sends as much of these as there is room for; `None`: no room.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    #[inline]
+    pub fn send(&self, parts: &[Part<'_>]) -> io::Result<Option<usize>> {
+        self.socket.send(parts)
+    }
+
+    /// This uncounted frame goes before everything else.
+    pub fn set_urgent(&mut self, frame: Vec<u8>) {
+        self.urgent = frame;
+    }
+
+    /// Whether an uncounted frame is to be sent.
+    #[inline]
+    pub fn has_urgent(&self) -> bool {
+        !self.urgent.is_empty()
     }
 
     /// Whether bytes are sealed.
@@ -180,6 +266,17 @@ impl<S: Stream> Link<S> {
                 .socket
                 .unacknowledged()
                 .map_or(true, |count| count == 0)
+    }
+
+    /// What broke the connection, when it has nothing more to read: sending it, or the other side's end.
+    pub fn end(&mut self) -> Failure {
+        let closed = || Failure::of("the connection was closed");
+        self.failed.take().unwrap_or_else(closed)
+    }
+
+    /// Whether sending has failed.
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
     }
 
     /// Reads once.
@@ -397,6 +494,13 @@ impl<S: Stream> Link<S> {
         let sent = self.socket.send(&[Part::Bytes(&urgent)])?.unwrap_or(0);
         self.urgent = urgent[sent..].to_vec();
         Ok(self.urgent.is_empty())
+    }
+
+    /// Seals the uncounted frames. False: there are none.
+    pub fn seal_urgent(&mut self) -> bool {
+        let urgent = std::mem::take(&mut self.urgent);
+        self.seal(&[&urgent]);
+        !urgent.is_empty()
     }
 
     /// Seals these bytes for sending.

@@ -23,7 +23,7 @@ use weft_sys::clock;
 use weft_sys::socket::{self, NotAccepted, Part};
 
 use crate::bell::TcpBell;
-use crate::connect::{prepare, stream};
+use crate::sockets::{fit, prepare, stream};
 
 /// One end of a connection: bytes in order, both ways, until it breaks. Nothing here waits.
 pub trait Stream: Send {
@@ -158,7 +158,7 @@ impl Stream for OwnedFd {
     }
 
     fn fit(&self) {
-        crate::connect::fit(self);
+        fit(self);
     }
 
     fn is_connected(&self) -> io::Result<bool> {

@@ -1,5 +1,5 @@
-//! What is to be sent to one peer, and what must be kept until the peer has processed it. Survives a
-//! broken connection.
+//! Outgoing frames of one peer: what is to be sent, what is kept until the peer has processed it, and what
+//! our frames acknowledge. Survives a broken connection.
 //!
 //! ```text
 //!   ring   frames of mailbox, sync and control, in order: before everything else
@@ -15,7 +15,9 @@
 //! come in another order among frames of the ring, which nobody relies upon: they carry their place.
 //!
 //! The ring is the credit: a message finds room in it or is refused. What it holds is freed by
-//! acknowledgements, which the peer sends for what it has handed out.
+//! acknowledgements, which the peer sends for what it has handed out. In the other direction each frame says
+//! how many frames of the peer were processed; if no frame does for [`ACKNOWLEDGE`] bytes, an acknowledgement
+//! is sent alone.
 
 use std::collections::VecDeque;
 use std::io;
@@ -34,6 +36,12 @@ use crate::wire::{
 
 /// Bytes of the ring.
 pub const RING: usize = 1 << 20;
+
+/// Bytes of the peer's counted frames after which an acknowledgement is due, if nothing carries it before.
+pub const ACKNOWLEDGE: usize = RING / 4;
+
+/// What a chunk counts for that: its bytes take no room in the sender's ring, but it remembers the chunk.
+pub const CHUNK_UNACKED: usize = ACKNOWLEDGE / 16;
 
 /// Bytes of the ring that messages leave to control frames.
 const RESERVE: usize = 16 << 10;
@@ -105,7 +113,7 @@ struct Current {
     at: usize,
 }
 
-/// See the page.
+/// Frames to one peer: to be sent, or sent and not acknowledged; and what they acknowledge.
 pub struct Outgoing {
     ring: Ring,
     bulk: VecDeque<Bulk>,
@@ -115,6 +123,10 @@ pub struct Outgoing {
     acknowledged: u64,
     /// Control frames that found no room in the ring.
     waiting: VecDeque<(FrameKind, Vec<u8>)>,
+    /// Counted frames of the peer that were processed: each frame of ours says so.
+    processed: u64,
+    /// Bytes of these that no message of ours has acknowledged.
+    unacked_bytes: usize,
 }
 
 /// How far sending went.
@@ -176,6 +188,8 @@ impl Outgoing {
             log: VecDeque::new(),
             acknowledged: 0,
             waiting: VecDeque::new(),
+            processed: 0,
+            unacked_bytes: 0,
         }
     }
 
@@ -185,15 +199,22 @@ impl Outgoing {
         self.ring.free() >= HEADER + body + RESERVE && self.waiting.is_empty()
     }
 
-    /// Appends a counted frame whose body is given in parts; the caller has asked for room.
+    /// Appends a counted frame of our own accord, which acknowledges what was processed; the body is given in
+    /// parts. The caller has asked for room.
     #[inline]
-    pub fn push(&mut self, kind: FrameKind, processed: u64, parts: &[&[u8]]) {
+    pub fn post(&mut self, kind: FrameKind, parts: &[&[u8]]) {
+        self.push(kind, parts);
+        self.unacked_bytes = 0;
+    }
+
+    #[inline]
+    fn push(&mut self, kind: FrameKind, parts: &[&[u8]]) {
         debug_assert!(kind.is_counted());
         let length = parts.iter().map(|part| part.len()).sum();
         let header = Header {
             kind,
             length,
-            processed,
+            processed: self.processed,
         };
         self.ring.push(&header.emit());
         for part in parts {
@@ -203,11 +224,33 @@ impl Outgoing {
     }
 
     /// Appends a control frame, which is never refused: it waits if there is no room.
-    pub fn push_control(&mut self, kind: FrameKind, processed: u64, body: &[u8]) {
+    pub fn push_control(&mut self, kind: FrameKind, body: &[u8]) {
         if self.waiting.is_empty() && self.ring.free() >= HEADER + body.len() {
-            self.push(kind, processed, &[body]);
+            self.push(kind, &[body]);
         } else {
             self.waiting.push_back((kind, body.to_vec()));
+        }
+    }
+
+    /// A counted frame of the peer of so many bytes has come whole: it is acknowledged by what we send from now
+    /// on. What is sent while a chunk arrives does not acknowledge it yet.
+    #[inline]
+    pub fn note_processed(&mut self, bytes: usize) {
+        self.processed += 1;
+        self.unacked_bytes += bytes;
+    }
+
+    /// Counted frames of the peer that were processed.
+    pub fn processed(&self) -> u64 {
+        self.processed
+    }
+
+    /// Appends an acknowledgement, if none was sent for [`ACKNOWLEDGE`] bytes.
+    #[inline]
+    pub fn acknowledge_if_due(&mut self) {
+        if self.unacked_bytes >= ACKNOWLEDGE {
+            self.unacked_bytes = 0;
+            self.push_control(FrameKind::Acknowledge, &[]);
         }
     }
 
@@ -229,9 +272,15 @@ impl Outgoing {
     pub fn held(&self) -> (u64, usize) {
         let bytes = self.log.iter().map(|sent| match sent {
             Sent::Control(length) => *length as usize,
-            Sent::Chunk(_) => crate::session::CHUNK_UNACKED,
+            Sent::Chunk(_) => CHUNK_UNACKED,
         });
         (self.acknowledged + self.log.len() as u64, bytes.sum())
+    }
+
+    /// Bytes of the peer's frames that no message of ours has acknowledged.
+    #[cfg(test)]
+    pub fn unacked_bytes(&self) -> usize {
+        self.unacked_bytes
     }
 
     /// Whether the peer has said of everything that it has processed it.
@@ -253,7 +302,7 @@ impl Outgoing {
     /// # Errors
     /// That is less than it had said, or more than were sent.
     #[inline]
-    pub fn acknowledge(&mut self, processed: u64, processed_own: u64) -> Result<(), Malformed> {
+    pub fn acknowledge(&mut self, processed: u64) -> Result<(), Malformed> {
         if processed == self.acknowledged {
             return Ok(());
         }
@@ -274,7 +323,7 @@ impl Outgoing {
             && self.ring.free() >= HEADER + body.len()
             && let Some((kind, body)) = self.waiting.pop_front()
         {
-            self.push(kind, processed_own, &[&body]);
+            self.push(kind, &[&body]);
         }
         Ok(())
     }
@@ -284,8 +333,8 @@ impl Outgoing {
     ///
     /// # Errors
     /// As for [`Self::acknowledge`].
-    pub fn resume(&mut self, processed: u64, processed_own: u64) -> Result<(), Malformed> {
-        self.acknowledge(processed, processed_own)?;
+    pub fn resume(&mut self, processed: u64) -> Result<(), Malformed> {
+        self.acknowledge(processed)?;
         self.rewind();
         Ok(())
     }
@@ -364,36 +413,37 @@ impl Outgoing {
         self.log.push_back(Sent::Chunk(chunk.clone()));
     }
 
-    /// Sends what there is room for.
+    /// Sends what there is room for: what is urgent on this connection, and once both sides have agreed on it
+    /// (`live`) the rest.
     ///
     /// # Errors
     /// The connection is broken.
-    pub fn pump<S: Stream>(&mut self, link: &mut Link<S>, processed: u64) -> io::Result<Pumped> {
+    pub fn pump<S: Stream>(&mut self, link: &mut Link<S>, live: bool) -> io::Result<Pumped> {
         if link.is_sealed() {
-            return self.pump_sealed(link, processed);
+            return self.pump_sealed(link, live);
         }
         loop {
-            if !link.urgent.is_empty() && !link.flush_urgent()? {
+            if link.has_urgent() && !link.flush_urgent()? {
                 return Ok(Pumped::Full);
             }
-            if !link.confirmed {
+            if !live {
                 return Ok(Pumped::Empty);
             }
             if self.current.is_none() && self.bulk.is_empty() && self.again.is_empty() {
-                // The way of nearly all messages.
+                // The path of nearly all messages.
                 if self.ring.unsent() == 0 {
                     return Ok(Pumped::Empty);
                 }
                 let (first, second) = self.ring.pieces();
                 let parts = [Part::Bytes(first), Part::Bytes(second)];
                 let used = 1 + usize::from(!second.is_empty());
-                let Some(count) = link.socket.send(&parts[..used])? else {
+                let Some(count) = link.send(&parts[..used])? else {
                     return Ok(Pumped::Full);
                 };
                 self.ring.advance(count);
                 continue;
             }
-            if !self.pump_bulk(link, processed)? {
+            if !self.pump_bulk(link)? {
                 return Ok(Pumped::Full);
             }
         }
@@ -401,11 +451,11 @@ impl Outgoing {
 
     /// One call with the rest of a chunk, the ring, and the next chunks: the larger a write is, the quicker
     /// the kernel is with it. False: no room.
-    fn pump_bulk<S: Stream>(&mut self, link: &mut Link<S>, processed: u64) -> io::Result<bool> {
+    fn pump_bulk<S: Stream>(&mut self, link: &mut Link<S>) -> io::Result<bool> {
         let next: Vec<_> = self
             .upcoming()
             .take(TOGETHER)
-            .map(|chunk| (chunk.header(processed), chunk))
+            .map(|chunk| (chunk.header(self.processed), chunk))
             .collect();
         let mut parts = [Part::Bytes(&[]); PARTS];
         let mut count = 0;
@@ -430,7 +480,7 @@ impl Outgoing {
         let total: usize = parts[..count].iter().map(Part::len).sum();
         let ring = first.len() + second.len();
         // Also when the connection is broken, nothing has begun: it is to be sent by the next one.
-        let Some(mut sent) = link.socket.send(&parts[..count])? else {
+        let Some(mut sent) = link.send(&parts[..count])? else {
             return Ok(false);
         };
         let all = sent == total;
@@ -464,15 +514,13 @@ impl Outgoing {
         Ok(all)
     }
 
-    fn pump_sealed<S: Stream>(&mut self, link: &mut Link<S>, processed: u64) -> io::Result<Pumped> {
+    fn pump_sealed<S: Stream>(&mut self, link: &mut Link<S>, live: bool) -> io::Result<Pumped> {
         loop {
             if !link.flush_sealed()? {
                 return Ok(Pumped::Full);
             }
-            let urgent = std::mem::take(&mut link.urgent);
-            let mut idle = urgent.is_empty();
-            link.seal(&[&urgent]);
-            if link.confirmed {
+            let mut idle = !link.seal_urgent();
+            if live {
                 let (first, second) = self.ring.pieces();
                 let count = first.len() + second.len();
                 if count > 0 {
@@ -484,7 +532,7 @@ impl Outgoing {
                 if let Some(chunk) = next {
                     // Begun before it is sent: if the connection breaks meanwhile, it is sent again.
                     self.begin(&chunk);
-                    link.seal(&[&chunk.header(processed)]);
+                    link.seal(&[&chunk.header(self.processed)]);
                     match chunk.rest(0) {
                         Part::Bytes(bytes) => link.seal(&[bytes]),
                         Part::Lent(region) => link.seal_lent(region)?,

@@ -1,5 +1,5 @@
-//! Bytes of frames that are not acknowledged yet: a ring, filled at one end, sent from the middle,
-//! freed at the other end when the peer has processed them.
+//! Ring of bytes: frames that are not acknowledged yet, filled at one end, sent from the middle, freed at the
+//! other end when the peer has processed them.
 //!
 //! ```text
 //!   start ≤ sent ≤ end ≤ start + capacity       counts since the beginning, place = count mod capacity

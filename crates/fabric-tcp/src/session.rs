@@ -1,169 +1,556 @@
-//! What this rank shares with one peer, whichever connection carries it.
+//! Session: what this rank shares with one peer, whichever connection carries it.
 //!
 //! ```text
-//!   Idle ──first use──► dialing ──chosen──► live ──broken──► dialing … ──set time over──► lost
-//!                                             └──Goodbye──► goodbye_received ──broken──► away
-//!                                                                                 │ called, or needed
-//!                                                                  live … ◄─ dialing ──refused──► left
+//!   Session ── Life        the connection, or what is known of the peer without one
+//!           ── Outgoing    frames to be sent, or kept until they are acknowledged
+//!           ── Transfers   gets and puts under way, in both directions, and offers
+//!           ── goodbyes    who has said that it may end, and nothing since
 //! ```
 //!
-//! A goodbye says that the peer may end from now on. It goes on all the same, and what it sends of its own
-//! accord takes the goodbye back. A connection that breaks after it says nothing yet: the peer may have ended,
-//! or may call again. Whoever has something for it calls and finds out.
+//! Frames of the peer are read and understood here ([`Session::receive`]), in the order in which they were sent;
+//! the bytes of messages are handed out where they arrived. What a session cannot do by itself is answered:
+//! that the peer is to be [dialled](Post::Absent), that its connection [has ended](Ended).
 
-use std::collections::HashMap;
+pub mod life;
 
-use weft_fabric::{Operation, Region, Token};
+use std::io;
 
-use crate::link::Link;
-use crate::network::Stream;
-use crate::offer::{Ours, Theirs};
-use crate::outgoing::Outgoing;
+use weft_fabric::{
+    Operation, Peer, Posted, Region, SharedBytes, SignalTable, Sink, SyncKey, Token,
+};
 
-/// Bytes of counted frames after which an acknowledgement is due, if nothing carries it before.
-pub const ACKNOWLEDGE: usize = crate::outgoing::RING / 4;
+use crate::link::{Failure, Found, Link, Read};
+use crate::network::{EventSource, Poller, Stream};
+use crate::outgoing::{CHUNK_UNACKED, Outgoing, Pumped};
+use crate::portal::transfers::{Asking, Transfers};
+use crate::portal::{Opened, Portal, Request};
+use crate::wire::{self, Ask, End, FrameKind, HEADER, Header, Malformed, Offer};
+use life::{Broke, Circumstances, Confirmed, Life, Unreachable};
 
-/// What a chunk counts for that: its bytes take no room in the sender's ring, but it remembers the chunk.
-pub const CHUNK_UNACKED: usize = ACKNOWLEDGE / 16;
-
-/// Most transfers that one peer may have under way with us.
-pub const TRANSFERS: usize = 1024;
-
-/// Our own get or put that is under way.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked {
-    pub operation: Operation,
-    pub region: Region,
-    pub offset: u64,
-    pub received: usize,
-}
-
-/// A put of the peer into our memory.
-#[derive(Clone, Copy, Debug)]
-pub struct Landing {
-    pub token: Token,
-    pub region: Region,
-    pub received: usize,
-}
-
-/// Attempts to reach the peer.
-#[derive(Debug)]
-pub struct Dialing {
-    /// When they began, in nanoseconds of the monotonic clock.
-    pub since: u64,
-    /// When they end. Time in which this rank did not look is added: nobody has tried anything then.
-    pub until: u64,
-    /// When this rank last looked.
-    pub looked: u64,
-    /// When the next ones are made.
-    pub next: u64,
-    /// Pause before the ones after.
-    pub pause: u64,
-    /// What came of each address, last time.
-    pub failures: Vec<(usize, String, bool)>,
-    /// What broke, if there was a connection.
-    pub broken: Option<String>,
-}
-
-/// Whether a peer is there, as far as that is known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Presence {
-    /// It is, or is being called.
-    Here,
-    /// Its connection has ended after its goodbye, when nothing was under way.
-    Away,
-    /// It has ended after its goodbye. What was taken for it is given up, and it is not let in again.
-    Left,
-}
-
-/// See the page.
+/// What is shared with one peer.
 pub struct Session<S> {
-    pub out: Outgoing,
-    pub link: Option<Box<Link<S>>>,
-    pub dialing: Option<Dialing>,
+    life: Life<S>,
     /// Number of the connection that was last used; 0: none yet.
-    pub generation: u32,
-    /// Counted frames of the peer that were processed.
-    pub processed: u64,
-    /// Bytes of these that no frame of ours has acknowledged.
-    pub unacked_bytes: usize,
-    /// The address at which the peer was reached, as a place in its card.
-    pub agreed: Option<usize>,
+    generation: u32,
+    /// The address at which the peer was reached, as an index in its card.
+    agreed: Option<usize>,
+    out: Outgoing,
+    transfers: Transfers,
     /// The peer has said goodbye, and nothing since.
-    pub goodbye_received: bool,
+    goodbye_received: bool,
     /// We have, and nothing since.
-    pub goodbye_sent: bool,
-    /// What is known of it since.
-    pub presence: Presence,
-    pub gets: HashMap<u32, Asked>,
-    pub puts: HashMap<u32, Asked>,
-    pub incoming_puts: HashMap<u32, Landing>,
-    pub next_transfer: u32,
-    /// What we have on offer, and what the peer has: see `offer`.
-    pub ours: Vec<Ours>,
-    pub theirs: Vec<Theirs>,
-    pub next_offer: u32,
+    goodbye_sent: bool,
 }
+
+/// What became of a frame that was posted.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Post {
+    /// It was taken; the session is to be pumped.
+    Taken,
+    /// Only what is under way already has room: retry.
+    Full,
+    /// The connection has ended after the peer's goodbye: the peer is to be dialled, or has left.
+    Absent,
+}
+
+/// What a pump has come to.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sent {
+    /// What there is room for was sent.
+    Done,
+    /// Sending has failed, which the next look finds.
+    Failed,
+    /// Something is to be sent, and there is no connection.
+    Unconnected,
+}
+
+/// Whom the frames of a peer are for.
+pub struct Receiving<'a> {
+    /// The peer.
+    pub from: Peer,
+    /// Whether this rank decides which connection of the two is used.
+    pub decides: bool,
+    pub portal: &'a mut Portal,
+    pub signals: &'a mut SignalTable,
+    pub sink: &'a mut dyn Sink,
+}
+
+/// How much a look at a session has found.
+#[must_use]
+pub struct Received {
+    /// Frames.
+    pub found: usize,
+    /// Whether answers are to be sent.
+    pub answers: bool,
+    /// Why the connection, or the peer, is at its end.
+    pub ended: Option<Ended>,
+}
+
+/// The end of a connection.
+#[derive(Debug)]
+pub enum Ended {
+    /// It has broken.
+    Broke(Failure),
+    /// The peer does not keep to the protocol: it is lost.
+    Misbehaved(String),
+}
+
+/// What follows a frame.
+enum Next {
+    /// The next one.
+    More,
+    /// A later look: the other fabric must be asked first, or whoever was told of an offer may take it.
+    Later,
+}
+
+/// What is said of a peer that sends other bytes.
+pub const MALFORMED: &str =
+    "it sent bytes that are no frame, or a frame that does not fit what was asked";
 
 impl<S: Stream> Session<S> {
-    /// Whether all that was taken for this peer is with its kernel, or need not be any more.
-    pub fn is_handed_over(&self) -> bool {
-        match &self.link {
-            _ if self.presence != Presence::Here => true,
-            Some(link) if link.confirmed => self.out.is_flushed() && link.is_delivered(),
-            // What the last connection carried may be lost; who has said goodbye may have ended.
-            _ => self.goodbye_received || self.out.is_flushed() && self.out.is_acknowledged(),
-        }
-    }
-}
-
-impl<S> Session<S> {
+    /// Nothing is shared yet.
     pub fn new() -> Self {
         Self {
-            out: Outgoing::new(),
-            link: None,
-            dialing: None,
+            life: Life::Unconnected,
             generation: 0,
-            processed: 0,
-            unacked_bytes: 0,
             agreed: None,
+            out: Outgoing::new(),
+            transfers: Transfers::default(),
             goodbye_received: false,
             goodbye_sent: false,
-            presence: Presence::Here,
-            gets: HashMap::new(),
-            puts: HashMap::new(),
-            incoming_puts: HashMap::new(),
-            next_transfer: 0,
-            ours: Vec::new(),
-            theirs: Vec::new(),
-            next_offer: 0,
         }
     }
 
-    /// Whether a connection is there that both sides have agreed on.
+    /// Number of the connection that was last used; 0: none yet.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// The address at which the peer was reached, as an index in its card.
+    pub fn agreed(&self) -> Option<usize> {
+        self.agreed
+    }
+
+    /// Whether there is a connection, agreed or not.
+    #[inline]
+    pub fn is_connected(&self) -> bool {
+        self.life.link().is_some()
+    }
+
+    /// Whether there is a connection that both sides have agreed on.
     #[inline]
     pub fn is_live(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| link.confirmed)
+        self.life.is_live()
     }
 
-    /// A number for a transfer of ours.
-    pub fn transfer(&mut self) -> u32 {
-        loop {
-            self.next_transfer = self.next_transfer.wrapping_add(1);
-            let number = self.next_transfer;
-            if !self.gets.contains_key(&number) && !self.puts.contains_key(&number) {
-                return number;
-            }
-        }
-    }
-
-    /// Whether nothing is under way to this peer, as far as it has said.
-    pub fn is_at_rest(&self) -> bool {
-        !self.is_needed() && self.out.is_acknowledged()
+    /// Whether the peer has ended after its goodbye.
+    pub fn has_left(&self) -> bool {
+        self.life.has_left()
     }
 
     /// Whether anything waits for this peer.
     pub fn is_needed(&self) -> bool {
-        !self.out.is_flushed() || !self.gets.is_empty() || !self.puts.is_empty()
+        !self.out.is_flushed() || self.transfers.is_waiting()
+    }
+
+    /// Whether the connection waits for room to send.
+    #[inline]
+    pub fn is_blocked(&self) -> bool {
+        self.life.link().is_some_and(Link::is_blocked)
+    }
+
+    /// Appends a frame of our own accord, if there is credit. It takes a goodbye back.
+    #[inline]
+    pub fn post(&mut self, kind: FrameKind, parts: &[&[u8]]) -> Post {
+        let length = parts.iter().map(|part| part.len()).sum();
+        if !self.life.is_present() {
+            return Post::Absent;
+        }
+        if !self.out.has_room(length) {
+            return Post::Full;
+        }
+        self.out.post(kind, parts);
+        self.goodbye_sent = false;
+        Post::Taken
+    }
+
+    /// Asks for a transfer. The answer is that of the fabric if the request was taken.
+    pub fn ask(&mut self, asking: Asking) -> Result<Posted, Post> {
+        if !self.transfers.has_room(&self.out) {
+            return Err(Post::Full);
+        }
+        if !self.life.is_present() {
+            return Err(Post::Absent);
+        }
+        self.goodbye_sent = false;
+        Ok(self.transfers.ask(&mut self.out, asking))
+    }
+
+    /// Answers a request of the peer.
+    ///
+    /// # Errors
+    /// It has too many under way.
+    pub fn serve(&mut self, ask: Ask, writes: bool, opened: Opened) -> Result<(), Malformed> {
+        self.transfers.serve(&mut self.out, ask, writes, opened)
+    }
+
+    /// Says goodbye, if anything was ever said, or is to be, and no goodbye since. True: the session is to be
+    /// pumped. Who is away is told if it comes back.
+    pub fn say_goodbye(&mut self) -> bool {
+        let spoken = self.generation > 0 || self.is_needed();
+        if !spoken || self.life.has_left() || self.goodbye_sent {
+            return false;
+        }
+        self.goodbye_sent = true;
+        self.out.push_control(FrameKind::Goodbye, &[]);
+        self.life.is_present()
+    }
+
+    /// Sends no more of what the peer has asked for: our memory ends with us.
+    pub fn stop_serving(&mut self) {
+        self.out.cancel(|_| true);
+    }
+
+    /// Lets go of the connection; the next one sends again what it carried.
+    pub fn disconnect(&mut self) {
+        self.life.disconnect();
+    }
+
+    /// The connection has broken.
+    pub fn broke(&mut self, silent: bool) -> Broke {
+        let peer = Circumstances {
+            goodbye_received: self.goodbye_received,
+            at_rest: !self.is_needed() && self.out.is_acknowledged(),
+            silent,
+        };
+        self.life.broke(peer)
+    }
+
+    /// Nobody can be reached where the peer was.
+    pub fn unreachable(&mut self) -> Unreachable {
+        self.life.unreachable(self.goodbye_received)
+    }
+
+    /// The peer has left: what was taken for it is given up. The operations of ours that were under way.
+    pub fn leave(&mut self) -> impl Iterator<Item = Operation> + use<S> {
+        self.out = Outgoing::new();
+        self.abandon()
+    }
+
+    /// The operations of ours that were under way and come to nothing.
+    pub fn abandon(&mut self) -> impl Iterator<Item = Operation> + use<S> {
+        self.transfers.abandon()
+    }
+
+    /// Takes a connection: the next of the pair. Its other side is told first of all.
+    pub fn select(&mut self, mut link: Box<Link<S>>, offer: Option<usize>) {
+        self.generation += 1;
+        self.agreed = offer.or(self.agreed);
+        link.set_urgent(self.uncounted(FrameKind::Select));
+        self.life.select(link);
+    }
+
+    /// Goes on with the connection that the decider has taken, which says that it has processed so many frames.
+    ///
+    /// # Errors
+    /// So many were never sent; the connection is let go of.
+    pub fn resume(
+        &mut self,
+        mut link: Box<Link<S>>,
+        offer: Option<usize>,
+        (generation, processed): (u32, u64),
+    ) -> Result<(), Malformed> {
+        self.out.resume(processed)?;
+        self.generation = generation;
+        self.agreed = offer.or(self.agreed);
+        link.set_urgent(self.uncounted(FrameKind::Resume));
+        self.life.resume(link);
+        Ok(())
+    }
+
+    /// A frame that says which connection this is, and what was processed.
+    fn uncounted(&self, kind: FrameKind) -> Vec<u8> {
+        wire::uncounted(kind, self.generation, self.out.processed())
+    }
+
+    /// Watches the connection as that of a peer, for reading.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn watch(&self, bell: &impl Poller<S>, peer: u32) -> io::Result<()> {
+        match self.life.link() {
+            Some(link) => link.watch(bell, EventSource::Peer(peer), false),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends what there is room for.
+    #[inline]
+    pub fn pump(&mut self, bell: &impl Poller<S>, peer: u32) -> Sent {
+        let (link, live) = match &mut self.life {
+            Life::Live(link) => (link, true),
+            Life::Selected(link) => (link, false),
+            Life::Unconnected | Life::Away | Life::Left => {
+                return match self.is_needed() {
+                    true => Sent::Unconnected,
+                    false => Sent::Done,
+                };
+            }
+        };
+        if !link.can_send() {
+            return Sent::Done;
+        }
+        match self.out.pump(link, live) {
+            Ok(Pumped::Empty) => {}
+            Ok(Pumped::Full) => link.block(bell, EventSource::Peer(peer)),
+            Err(error) => {
+                // What the peer said before it went is there yet, and may be a goodbye: the next look
+                // reads it.
+                link.fail(&error);
+                return Sent::Failed;
+            }
+        }
+        Sent::Done
+    }
+
+    /// There is room to send again. True: it was waited for, and the session is to be pumped.
+    pub fn unblock(&mut self, bell: &impl Poller<S>, peer: u32) -> bool {
+        self.life
+            .link_mut()
+            .is_some_and(|link| link.unblock(bell, EventSource::Peer(peer)))
+    }
+
+    /// Whether a look finds something although nothing comes.
+    #[inline]
+    pub fn has_backlog(&self) -> bool {
+        self.life.link().is_some_and(Link::has_backlog)
+    }
+
+    /// Whether all that was taken for this peer is with its kernel, or need not be any more.
+    pub fn is_handed_over(&self) -> bool {
+        match &self.life {
+            Life::Away | Life::Left => true,
+            Life::Live(link) => self.out.is_flushed() && link.is_delivered(),
+            // What the last connection carried may be lost; who has said goodbye may have ended.
+            Life::Unconnected | Life::Selected(_) => {
+                self.goodbye_received || self.out.is_flushed() && self.out.is_acknowledged()
+            }
+        }
+    }
+
+    /// Puts a grant on offer, if it is not too long and the connection has time for it. As any post, it takes a
+    /// goodbye back.
+    pub fn offer(&mut self, token: Token, region: Region) {
+        if self.is_live()
+            && self.out.is_flushed()
+            && self.transfers.offer(&mut self.out, token, region)
+        {
+            self.goodbye_sent = false;
+        }
+    }
+
+    /// A grant ends: nothing is read or written by it after this. True: the session is to be pumped, since the
+    /// peer is told.
+    pub fn withdraw(&mut self, token: Token) -> bool {
+        let link = self.life.link_mut();
+        self.transfers.withdraw(token, link, &mut self.out)
+    }
+
+    /// Reads the connection and handles at most about `share` frames.
+    pub fn receive(&mut self, to: &mut Receiving<'_>, share: usize) -> Received {
+        let mut found = 0;
+        let mut ended = None;
+        let mut dry = false;
+        while found < share {
+            let Some(link) = self.life.link_mut() else {
+                break;
+            };
+            match link.next() {
+                Ok(Found::Nothing) if dry => break,
+                Ok(Found::Nothing) => match link.read() {
+                    Ok(Read::Nothing) if !link.has_failed() => break,
+                    Ok(Read::Some { more }) => dry = !more,
+                    Ok(Read::Nothing | Read::Closed) => {
+                        ended = Some(Ended::Broke(link.end()));
+                        break;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                        ended = Some(Ended::Misbehaved(error.to_string()));
+                        break;
+                    }
+                    Err(error) => {
+                        ended = Some(Ended::Broke((&error).into()));
+                        break;
+                    }
+                },
+                Ok(item) => {
+                    found += 1;
+                    match self.handle(item, to) {
+                        Ok(Next::More) => {}
+                        Ok(Next::Later) => break,
+                        Err(Malformed) => {
+                            ended = Some(Ended::Misbehaved(MALFORMED.into()));
+                            break;
+                        }
+                    }
+                }
+                Err(Malformed) => {
+                    ended = Some(Ended::Misbehaved(MALFORMED.into()));
+                    break;
+                }
+            }
+        }
+        self.out.acknowledge_if_due();
+        Received {
+            found,
+            answers: found > 0 && !self.out.is_flushed(),
+            ended,
+        }
+    }
+
+    fn handle(&mut self, item: Found, to: &mut Receiving<'_>) -> Result<Next, Malformed> {
+        let live = self.life.is_live();
+        let Some(link) = self.life.link_mut() else {
+            return Ok(Next::More);
+        };
+        let (out, transfers) = (&mut self.out, &mut self.transfers);
+        let header = match item {
+            Found::Nothing => return Ok(Next::More),
+            Found::Landed(head, length) => {
+                out.note_processed(CHUNK_UNACKED);
+                transfers.landed(head, length, (link, out), to.sink);
+                return Ok(Next::More);
+            }
+            Found::Chunk(_, head, _) if transfers.waits_for_taker(head) => {
+                return Ok(Next::Later);
+            }
+            Found::Chunk(header, head, length) => {
+                accept(out, &header, live)?;
+                let target = transfers.target(head, length)?;
+                link.land(head, length, target);
+                return Ok(Next::More);
+            }
+            Found::Frame(header) => header,
+        };
+        if !header.kind.is_counted() {
+            let generation = wire::generation(link.body(&header));
+            link.consume(&header);
+            return self.confirm(&header, generation, to.decides);
+        }
+        accept(out, &header, live)?;
+        out.note_processed(HEADER + header.length);
+        match header.kind {
+            FrameKind::Goodbye => self.goodbye_received = true,
+            // Answers, which a rank gives also after its goodbye.
+            FrameKind::Acknowledge | FrameKind::End => {}
+            _ => self.goodbye_received = false,
+        }
+        let mut next = Next::More;
+        match header.kind {
+            FrameKind::Message => {
+                let (head, data) = wire::message(link.body(&header))?;
+                to.sink.message(to.from, head, SharedBytes::of(data));
+            }
+            FrameKind::Signal => {
+                let key = SyncKey(wire::u64_at(link.body(&header), 0));
+                to.signals.arrive(to.from, key);
+                to.sink.signalled(to.from, key);
+            }
+            FrameKind::Get | FrameKind::Put => {
+                let request = Request {
+                    from: to.from,
+                    ask: Ask::parse(link.body(&header))?,
+                    writes: header.kind == FrameKind::Put,
+                };
+                match to.portal.open(request) {
+                    Some(opened) => transfers.serve(out, request.ask, request.writes, opened)?,
+                    None => next = Next::Later,
+                }
+            }
+            FrameKind::Offer => transfers.offered(Offer::parse(link.body(&header))?)?,
+            FrameKind::End => {
+                let end = End::parse(link.body(&header))?;
+                transfers.ended(to.from, end, (link, out), to.sink)?;
+            }
+            FrameKind::Goodbye
+            | FrameKind::Acknowledge
+            | FrameKind::Select
+            | FrameKind::Resume
+            | FrameKind::Chunk => {}
+        }
+        link.consume(&header);
+        Ok(next)
+    }
+
+    /// An uncounted frame on a connection that was taken. The decider is answered: the other side goes on with
+    /// the connection. Nothing else is to be said there.
+    fn confirm(
+        &mut self,
+        header: &Header,
+        generation: u32,
+        decides: bool,
+    ) -> Result<Next, Malformed> {
+        let is_it = header.kind == FrameKind::Resume && generation == self.generation;
+        if self.life.is_live() || !decides || !is_it {
+            return Err(Malformed);
+        }
+        self.out.resume(header.processed)?;
+        match self.life.confirm() {
+            Confirmed::Now => Ok(Next::More),
+            Confirmed::Unexpected => Err(Malformed),
+        }
+    }
+}
+
+/// A counted frame begins: takes its acknowledgement.
+#[inline]
+fn accept(out: &mut Outgoing, header: &Header, live: bool) -> Result<(), Malformed> {
+    if !live {
+        return Err(Malformed);
+    }
+    out.acknowledge(header.processed)
+}
+
+/// What the tests look at.
+#[cfg(test)]
+#[derive(Debug)]
+#[allow(dead_code, reason = "all is shown when a test fails")]
+pub struct Inspection {
+    pub generation: u32,
+    pub live: bool,
+    pub connected: bool,
+    pub present: bool,
+    pub left: bool,
+    pub goodbye_received: bool,
+    pub goodbye_sent: bool,
+    pub processed: u64,
+    pub unacked_bytes: usize,
+    /// Counted frames that were begun, and bytes of those that are kept.
+    pub held: (u64, usize),
+    pub flushed: bool,
+    /// Gets, puts, puts of the peer.
+    pub transfers: [usize; 3],
+}
+
+#[cfg(test)]
+impl<S: Stream> Session<S> {
+    /// What it has come to.
+    pub fn inspect(&self) -> Inspection {
+        Inspection {
+            generation: self.generation,
+            live: self.life.is_live(),
+            connected: self.life.link().is_some(),
+            present: self.life.is_present(),
+            left: self.life.has_left(),
+            goodbye_received: self.goodbye_received,
+            goodbye_sent: self.goodbye_sent,
+            processed: self.out.processed(),
+            unacked_bytes: self.out.unacked_bytes(),
+            held: self.out.held(),
+            flushed: self.out.is_flushed(),
+            transfers: self.transfers.counts(),
+        }
     }
 }

@@ -1,17 +1,20 @@
-//! The whole protocol over a simulated network, decided by a seed: what is tested is the endpoint as it runs, from
-//! the call to the goodbye.
+//! Simulated network: the whole protocol over a network that a seed decides. What is tested is the endpoint as it
+//! runs, from the dial to the goodbye.
 //!
 //! ```text
-//!   play   one hand drives all endpoints: sends, signals, grants, gets, puts, revokes, looks, lets time pass
-//!   model  what was taken for sending, and what must come of it
-//!   world  streams under virtual time: pieces, delay, slowness, stalls, cuts at any byte
-//!   decoys what addresses cost that do not work
-//!   crowd  many who call one rank at once, members and strangers; no descriptors left
+//!   explore     many plays, one for each seed; the shortest that fails
+//!   play        one thread drives all endpoints: sends, signals, grants, gets, puts, revokes, looks, lets time pass
+//!   notices     what messages of a play say of grants
+//!   model       what was taken for sending, and what must come of it
+//!   world       streams under virtual time: pieces, delay, slowness, stalls, cuts at any byte
+//!   conditions  where addresses lead, how quick and how reliable the network is
+//!   decoys      what addresses cost that do not work
+//!   crowd       many who call one rank at once, members and others; no descriptors left
 //! ```
 //!
 //! # What is replaced
 //! The kernel and the wire alone: streams, listening, the events of the descriptor, the clock. Real are the
-//! connect with its handshakes, the records of encryption, select, acknowledging, resending and portals.
+//! connector with its handshakes, the records of encryption, selection, acknowledging, resending and portals.
 //! Simulated streams do what TCP does, not how: bytes arrive in order or not at all; those that were handed over
 //! and not delivered are lost with the connection; what has been delivered can be read also after a reset; a side
 //! may learn late that its connection is gone; and what the other host has not got counts as unacknowledged.
@@ -20,9 +23,12 @@
 //! names its seed, is made as short as it goes, and shows what happened. It is played again by
 //! `WEFT_SEED=… cargo test -p weft-fabric-tcp simulated`, with `WEFT_STEPS=…` for a shorter part.
 
+mod conditions;
 mod crowd;
 mod decoys;
+mod explore;
 mod model;
+mod notices;
 mod play;
 mod world;
 
@@ -142,7 +148,7 @@ impl Poller<SimulatedStream> for Simulated {
 
     /// Looks are the more different, the more often the seed decides which kind they are.
     fn slept(&self) -> bool {
-        self.world().lot(3)
+        self.world().one_in(3)
     }
 }
 

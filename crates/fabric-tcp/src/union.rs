@@ -1,7 +1,7 @@
-//! Two fabrics as one: ranks of this host by the fabric of the host, all others by [`Tcp`].
+//! Union: two fabrics as one. Ranks of this host by the fabric of the host, all others by [`Tcp`].
 //!
 //! ```text
-//!   peer of the job ──Places──► number on this host ──► local fabric
+//!   peer of the job ──LocalRanks─► number on this host ──► local fabric
 //!                          └──► not here ─────────────► Tcp
 //! ```
 //!
@@ -16,7 +16,7 @@
 //!
 //! A rank sleeps on the doorbell of the local fabric, a futex, at which neighbours ring. A *watcher*, a
 //! thread that is started with the first sleep, sleeps on the descriptor of [`Tcp`] and rings that
-//! doorbell once when the descriptor has news; it is armed before each sleep (one shot), so that it
+//! doorbell once when the descriptor is ready; it is armed before each sleep (one shot), so that it
 //! sleeps on while the rank is awake and looks itself.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,8 @@ use weft_sys::event::EventFd;
 use weft_sys::readiness::{ReadinessSet, Trigger};
 
 use crate::bell::TcpBell;
-use crate::endpoint::{Tcp, system};
+use crate::endpoint::Tcp;
+use crate::errors::system;
 
 /// Looks at shared memory between two at sockets, at most, while nothing comes from these.
 const RARELY: u32 = 32;
@@ -39,14 +40,14 @@ const RARELY: u32 = 32;
 /// Marks the tokens of [`Tcp`].
 const REMOTE: u64 = 1 << 63;
 
-/// Who is on this host, and under which number.
+/// The ranks on this host, and their numbers in the fabric of the host.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct LocalRanks {
     local: Vec<Option<u32>>,
     ranks: Vec<u32>,
 }
 
-impl Places {
+impl LocalRanks {
     /// From the ranks of this host in the order of their numbers there, of so many ranks in all.
     #[must_use]
     pub fn new(size: u32, here: Vec<u32>) -> Self {
@@ -94,11 +95,11 @@ impl Places {
     }
 }
 
-/// See the page.
+/// The fabric of this host and [`Tcp`] as one fabric.
 pub struct Union<L> {
     local: L,
     remote: Tcp,
-    places: Arc<Places>,
+    ranks: Arc<LocalRanks>,
     bell: Arc<UnionBell>,
     limits: Limits,
     /// Looks until the next one at sockets, and how many there were between the last two.
@@ -107,11 +108,11 @@ pub struct Union<L> {
 }
 
 impl<L: Fabric> Union<L> {
-    /// Joins the two. `local` has as members the ranks that `places` names, `remote` all.
+    /// Joins the two. `local` has as members the ranks that `ranks` names, `remote` all.
     ///
     /// # Errors
     /// If the system refuses a descriptor to watch.
-    pub fn new(local: L, remote: Tcp, places: Places) -> Result<Self> {
+    pub fn new(local: L, remote: Tcp, ranks: LocalRanks) -> Result<Self> {
         let (here, there) = (local.limits(), remote.limits());
         let bell = UnionBell::new(local.bell(), remote.tcp_bell())
             .map_err(|error| system("nothing to watch the network with", error))?;
@@ -123,7 +124,7 @@ impl<L: Fabric> Union<L> {
             bell: Arc::new(bell),
             local,
             remote,
-            places: Arc::new(places),
+            ranks: Arc::new(ranks),
             next: 0,
             pause: 1,
         })
@@ -139,26 +140,26 @@ impl<L: Fabric> Union<L> {
 /// Gives peers of the local fabric their numbers in the job.
 struct Renamed<'a> {
     sink: &'a mut dyn Sink,
-    places: &'a Places,
+    ranks: &'a LocalRanks,
 }
 
 impl Sink for Renamed<'_> {
     #[inline]
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
-        self.sink.message(self.places.global(from), head, data);
+        self.sink.message(self.ranks.global(from), head, data);
     }
 
     fn transfer_completed(&mut self, operation: Operation, result: Result<()>) {
         self.sink
-            .transfer_completed(operation, result.map_err(|error| self.places.error(error)));
+            .transfer_completed(operation, result.map_err(|error| self.ranks.error(error)));
     }
 
     fn lost(&mut self, peer: Peer, reason: &str) {
-        self.sink.lost(self.places.global(peer), reason);
+        self.sink.lost(self.ranks.global(peer), reason);
     }
 
     fn signalled(&mut self, from: Peer, key: SyncKey) {
-        self.sink.signalled(self.places.global(from), key);
+        self.sink.signalled(self.ranks.global(from), key);
     }
 }
 
@@ -184,7 +185,7 @@ impl<L: Fabric> Fabric for Union<L> {
     }
 
     fn route(&self, peer: Peer) -> &'static str {
-        match self.places.local(peer) {
+        match self.ranks.local(peer) {
             Some(local) => self.local.route(local),
             None => self.remote.route(peer),
         }
@@ -198,11 +199,11 @@ impl<L: Fabric> Fabric for Union<L> {
                 limit: self.limits.data,
             });
         }
-        match self.places.local(to) {
+        match self.ranks.local(to) {
             Some(local) => self
                 .local
                 .try_send(local, head, data)
-                .map_err(|error| self.places.error(error)),
+                .map_err(|error| self.ranks.error(error)),
             None => self.remote.try_send(to, head, data),
         }
     }
@@ -211,7 +212,7 @@ impl<L: Fabric> Fabric for Union<L> {
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         let mut renamed = Renamed {
             sink: &mut *sink,
-            places: &self.places,
+            ranks: &self.ranks,
         };
         let found = self.local.poll(&mut renamed, budget);
         if self.next > 0 && !self.bell.remote.has_slept() {
@@ -244,13 +245,13 @@ impl<L: Fabric> Fabric for Union<L> {
         rights: Rights,
         uses: Uses,
     ) -> Result<Token> {
-        let places = self.places.clone();
-        match to.map(|peer| (peer, places.local(peer))) {
+        let ranks = self.ranks.clone();
+        match to.map(|peer| (peer, ranks.local(peer))) {
             Some((peer, None)) => self.remote.grant(region, Some(peer), rights, uses),
             Some((_, Some(local))) => self
                 .local
                 .grant(region, Some(local), rights, uses)
-                .map_err(|error| places.error(error)),
+                .map_err(|error| ranks.error(error)),
             None => {
                 let token = self.local.grant(region, None, rights, uses)?;
                 if token.0 & REMOTE != 0 {
@@ -266,7 +267,7 @@ impl<L: Fabric> Fabric for Union<L> {
     }
 
     fn offer(&mut self, to: Peer, token: Token) {
-        match self.places.local(to) {
+        match self.ranks.local(to) {
             Some(local) => self.local.offer(local, token),
             None => self.remote.offer(to, token),
         }
@@ -288,11 +289,11 @@ impl<L: Fabric> Fabric for Union<L> {
         into: Region,
         operation: Operation,
     ) -> Result<Posted> {
-        match self.places.local(from) {
+        match self.ranks.local(from) {
             Some(local) => self
                 .local
                 .get(local, token, offset, into, operation)
-                .map_err(|error| self.places.error(error)),
+                .map_err(|error| self.ranks.error(error)),
             None => self.remote.get(from, token, offset, into, operation),
         }
     }
@@ -305,34 +306,34 @@ impl<L: Fabric> Fabric for Union<L> {
         source: Region,
         operation: Operation,
     ) -> Result<Posted> {
-        match self.places.local(to) {
+        match self.ranks.local(to) {
             Some(local) => self
                 .local
                 .put(local, token, offset, source, operation)
-                .map_err(|error| self.places.error(error)),
+                .map_err(|error| self.ranks.error(error)),
             None => self.remote.put(to, token, offset, source, operation),
         }
     }
 
     fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {
-        match self.places.local(to) {
+        match self.ranks.local(to) {
             Some(local) => self
                 .local
                 .signal(local, key)
-                .map_err(|error| self.places.error(error)),
+                .map_err(|error| self.ranks.error(error)),
             None => self.remote.signal(to, key),
         }
     }
 
     fn signals(&self, from: Peer, key: SyncKey) -> u64 {
-        match self.places.local(from) {
+        match self.ranks.local(from) {
             Some(local) => self.local.signals(local, key),
             None => self.remote.signals(from, key),
         }
     }
 
     fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
-        match self.places.local(from) {
+        match self.ranks.local(from) {
             Some(local) => self.local.take_signals(local, key, count),
             None => self.remote.take_signals(from, key, count),
         }

@@ -186,6 +186,9 @@ pub struct Ask {
 }
 
 impl Ask {
+    /// Bytes of the body.
+    pub const BYTES: usize = 32;
+
     /// The bytes of the body.
     pub fn emit(&self) -> [u8; 32] {
         let mut bytes = [0; 32];
@@ -362,6 +365,25 @@ impl Hello {
             generation: u32_at(bytes, 8),
         })
     }
+}
+
+/// The bytes of a `Select` or `Resume` frame.
+pub(crate) fn uncounted(kind: FrameKind, generation: u32, processed: u64) -> Vec<u8> {
+    let header = Header {
+        kind,
+        length: 4,
+        processed,
+    };
+    let mut bytes = Vec::with_capacity(HEADER + 4);
+    bytes.extend(header.emit());
+    bytes.extend(generation.to_le_bytes());
+    bytes
+}
+
+/// The generation in the body of a `Select` or `Resume`; 0 of others.
+pub(crate) fn generation(body: &[u8]) -> u32 {
+    body.first_chunk()
+        .map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
 /// A message split into head and data; the body has a length that its header allowed.

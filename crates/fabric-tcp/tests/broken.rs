@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use common::proxy::{Harm, Proxy};
-use common::{Ear, both, converse, join, offer, openings, with_offers};
+use common::{Recorder, both, converse, join, offer, openings, with_offers};
 use weft_fabric::{Fabric, HEAD, Peer, Posted};
 
 /// Both ways through proxies that cut at random places: in the handshake, in frames, in chunks.
@@ -52,13 +52,13 @@ fn what_drips_arrives_whole() {
 
 fn poll_until(
     pair: &mut [weft_fabric_tcp::Tcp; 2],
-    ears: &mut [Ear; 2],
-    mut done: impl FnMut(&[Ear; 2]) -> bool,
+    recorders: &mut [Recorder; 2],
+    mut done: impl FnMut(&[Recorder; 2]) -> bool,
 ) {
     let start = std::time::Instant::now();
-    while !done(ears) {
-        for (one, ear) in pair.iter_mut().zip(ears.iter_mut()) {
-            one.poll(ear, 16);
+    while !done(recorders) {
+        for (one, recorder) in pair.iter_mut().zip(recorders.iter_mut()) {
+            one.poll(recorder, 16);
         }
         assert!(start.elapsed() < Duration::from_secs(30), "waited in vain");
         std::thread::yield_now();
@@ -81,30 +81,33 @@ fn a_flipped_bit_is_found_under_encryption() {
             vec![with_offers(&cards[0], vec![]), cards[1].clone()],
         ];
         let mut pair = join(openings, views);
-        let mut ears = [Ear::default(), Ear::default()];
+        let mut recorders = [Recorder::default(), Recorder::default()];
         let mut sent = 0u64;
         let start = std::time::Instant::now();
-        while ears.iter().all(|ear| ear.lost.is_none()) {
+        while recorders.iter().all(|recorder| recorder.lost.is_none()) {
             let head = weft_fabric::conformance::numbered(0, sent);
             let data = weft_fabric::conformance::message_data(0, sent, 500);
             if let Ok(Posted::Done) = pair[0].try_send(Peer(1), &head, &data) {
                 sent += 1;
             }
-            for (one, ear) in pair.iter_mut().zip(ears.iter_mut()) {
-                one.poll(ear, 16);
+            for (one, recorder) in pair.iter_mut().zip(recorders.iter_mut()) {
+                one.poll(recorder, 16);
             }
             assert!(
                 start.elapsed() < Duration::from_secs(30),
                 "not found: {after}"
             );
         }
-        let reasons: Vec<_> = ears.iter().filter_map(|ear| ear.lost.clone()).collect();
+        let reasons: Vec<_> = recorders
+            .iter()
+            .filter_map(|recorder| recorder.lost.clone())
+            .collect();
         assert!(
             reasons.iter().any(|reason| reason.contains("changed")),
             "{reasons:?}"
         );
-        let came = ears[1].inbox.messages() as u64;
-        ears[1].inbox.check(0, came, |_| 500);
+        let came = recorders[1].inbox.messages() as u64;
+        recorders[1].inbox.check(0, came, |_| 500);
         // The one who was not told would wait for the other, which one thread cannot let answer meanwhile.
         pair.into_iter().for_each(weft_fabric_tcp::Tcp::die);
     }
@@ -157,13 +160,15 @@ fn what_cannot_be_reached_is_named() {
             vec![cards[0].clone(), cards[1].clone()],
         ];
         let mut pair = join(openings, views);
-        let mut ears = [Ear::default(), Ear::default()];
+        let mut recorders = [Recorder::default(), Recorder::default()];
         assert_eq!(
             pair[0].try_send(Peer(1), &[0; HEAD], b"lost"),
             Ok(Posted::Done)
         );
-        poll_until(&mut pair, &mut ears, |ears| ears[0].lost.is_some());
-        let reason = ears[0].lost.clone().expect("just seen");
+        poll_until(&mut pair, &mut recorders, |recorders| {
+            recorders[0].lost.is_some()
+        });
+        let reason = recorders[0].lost.clone().expect("just seen");
         for part in ["rank 1", &cards[1].host, "eth7", &address.to_string()] {
             assert!(reason.contains(part), "'{part}' is not in: {reason}");
         }
@@ -177,17 +182,19 @@ fn what_cannot_be_reached_is_named() {
 fn who_does_not_know_the_key_is_named() {
     let openings = openings(|config| config.connect = Duration::from_millis(300));
     let cards = openings.each_ref().map(|one| one.card().clone());
-    let stranger = Proxy::new(cards[1].offers[0].address, Harm::Slam);
-    let wrong = with_offers(&cards[1], vec![offer("eth7", stranger.address)]);
+    let intruder = Proxy::new(cards[1].offers[0].address, Harm::Slam);
+    let wrong = with_offers(&cards[1], vec![offer("eth7", intruder.address)]);
     let mut pair = join(openings, [vec![cards[0].clone(), wrong], cards.to_vec()]);
-    let mut ears = [Ear::default(), Ear::default()];
+    let mut recorders = [Recorder::default(), Recorder::default()];
     let sent = pair[0].try_send(Peer(1), &[0; HEAD], b"lost");
     assert_eq!(sent, Ok(Posted::Done));
-    poll_until(&mut pair, &mut ears, |ears| ears[0].lost.is_some());
-    let reason = ears[0].lost.clone().expect("just seen");
+    poll_until(&mut pair, &mut recorders, |recorders| {
+        recorders[0].lost.is_some()
+    });
+    let reason = recorders[0].lost.clone().expect("just seen");
     let said = format!(
         "{} (eth7): it left before it had proved the key",
-        stranger.address
+        intruder.address
     );
     assert!(reason.contains(&said), "'{said}' is not in: {reason}");
 }
@@ -209,24 +216,28 @@ fn beside_somebody_silent_other_addresses_are_called_again() {
         cards.to_vec(),
     ];
     let mut pair = join(openings, views);
-    let mut ears = [Ear::default(), Ear::default()];
+    let mut recorders = [Recorder::default(), Recorder::default()];
     let sent = pair[0].try_send(Peer(1), &[0; HEAD], b"found");
     assert_eq!(sent, Ok(Posted::Done));
     let start = std::time::Instant::now();
-    poll_until(&mut pair, &mut ears, |_| start.elapsed() > 2 * patience);
+    poll_until(&mut pair, &mut recorders, |_| {
+        start.elapsed() > 2 * patience
+    });
     // Half of the pauses between calls would do.
     let slept = std::time::Instant::now();
     for _ in 0..10 {
         let bell = pair[0].bell();
         let ticket = bell.prepare();
         bell.wait(ticket, Some(Duration::from_millis(20)));
-        pair[0].poll(&mut ears[0], 16);
+        pair[0].poll(&mut recorders[0], 16);
     }
     assert!(slept.elapsed() > Duration::from_millis(60), "nobody slept");
     let listener = TcpListener::bind(later).expect("it is free still");
     let _opened = Proxy::at(listener, cards[1].offers[0].address, Harm::Drip { seed: 1 });
-    poll_until(&mut pair, &mut ears, |ears| ears[1].inbox.messages() == 1);
-    assert_eq!(ears[0].lost, None);
+    poll_until(&mut pair, &mut recorders, |recorders| {
+        recorders[1].inbox.messages() == 1
+    });
+    assert_eq!(recorders[0].lost, None);
 }
 
 /// A peer whose process has ended without a word is lost at once, and what waited for it ends.
@@ -237,12 +248,12 @@ fn a_peer_that_is_gone_is_lost_with_its_transfers() {
     let openings = openings(|_| ());
     let cards = openings.each_ref().map(|one| one.card().clone());
     let [mut left, right] = join(openings, [cards.to_vec(), cards.to_vec()]);
-    let mut ear = Ear::default();
+    let mut recorder = Recorder::default();
     let stays = std::thread::spawn(move || {
         let mut right = right;
-        let mut ear = Ear::default();
-        while ear.inbox.messages() == 0 {
-            right.poll(&mut ear, 8);
+        let mut recorder = Recorder::default();
+        while recorder.inbox.messages() == 0 {
+            right.poll(&mut recorder, 8);
         }
         right.die();
     });
@@ -251,21 +262,21 @@ fn a_peer_that_is_gone_is_lost_with_its_transfers() {
         Ok(Posted::Done)
     );
     while !stays.is_finished() {
-        left.poll(&mut ear, 8);
+        left.poll(&mut recorder, 8);
     }
     stays.join().expect("it only listened");
     let mine = Memory::filled(100, 0);
     let asked = left.get(Peer(1), Token(1), 0, mine.region(), Operation(7));
     let start = std::time::Instant::now();
-    while ear.lost.is_none() {
-        left.poll(&mut ear, 8);
+    while recorder.lost.is_none() {
+        left.poll(&mut recorder, 8);
         assert!(start.elapsed() < Duration::from_secs(30), "never lost");
     }
-    let reason = ear.lost.clone().expect("just seen");
+    let reason = recorder.lost.clone().expect("just seen");
     assert!(reason.contains(&cards[1].host), "{reason}");
     if asked == Ok(Posted::Pending) {
-        left.poll(&mut ear, 8);
-        let ended = ear
+        left.poll(&mut recorder, 8);
+        let ended = recorder
             .inbox
             .transfer_completed(Operation(7))
             .expect("it has ended");

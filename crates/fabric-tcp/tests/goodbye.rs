@@ -6,7 +6,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Ear, join, openings};
+use common::{Recorder, join, openings};
 use weft_fabric::{Fabric, HEAD, Peer, Posted};
 use weft_fabric_tcp::Tcp;
 
@@ -21,13 +21,15 @@ fn post(from: &mut Tcp, to: u32) {
 }
 
 /// Polls both until each has what the other sent and all is handed over.
-fn exchange(pair: &mut [Tcp; 2], ears: &mut [Ear; 2], messages: usize) {
+fn exchange(pair: &mut [Tcp; 2], recorders: &mut [Recorder; 2], messages: usize) {
     let start = Instant::now();
     loop {
-        for (one, ear) in pair.iter_mut().zip(ears.iter_mut()) {
-            one.poll(ear, 16);
+        for (one, recorder) in pair.iter_mut().zip(recorders.iter_mut()) {
+            one.poll(recorder, 16);
         }
-        let come = ears.iter().all(|ear| ear.inbox.messages() == messages);
+        let come = recorders
+            .iter()
+            .all(|recorder| recorder.inbox.messages() == messages);
         if come && pair.iter_mut().all(|one| one.is_flushed()) {
             return;
         }
@@ -37,19 +39,19 @@ fn exchange(pair: &mut [Tcp; 2], ears: &mut [Ear; 2], messages: usize) {
 }
 
 /// Looks until something has been heard.
-fn watch(one: &mut Tcp, ear: &mut Ear, until: impl Fn(&Ear) -> bool) {
+fn watch(one: &mut Tcp, recorder: &mut Recorder, until: impl Fn(&Recorder) -> bool) {
     let start = Instant::now();
-    while !until(ear) && start.elapsed() < Duration::from_secs(20) {
-        one.poll(ear, 16);
+    while !until(recorder) && start.elapsed() < Duration::from_secs(20) {
+        one.poll(recorder, 16);
         std::thread::yield_now();
     }
 }
 
 /// Looks as often as suffices for a refused connection to be noticed.
-fn look_on(one: &mut Tcp, ear: &mut Ear) {
+fn look_on(one: &mut Tcp, recorder: &mut Recorder) {
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(200) {
-        one.poll(ear, 16);
+        one.poll(recorder, 16);
         std::thread::yield_now();
     }
 }
@@ -57,16 +59,16 @@ fn look_on(one: &mut Tcp, ear: &mut Ear) {
 #[test]
 fn who_has_said_goodbye_may_end_in_any_way() {
     for seal in [false, true] {
-        let (mut pair, mut ears) = (pair(seal), <[Ear; 2]>::default());
+        let (mut pair, mut recorders) = (pair(seal), <[Recorder; 2]>::default());
         post(&mut pair[0], 1);
         post(&mut pair[1], 0);
-        exchange(&mut pair, &mut ears, 1);
+        exchange(&mut pair, &mut recorders, 1);
         pair[1].farewell();
-        exchange(&mut pair, &mut ears, 1);
+        exchange(&mut pair, &mut recorders, 1);
         let [mut stays, goes] = pair;
         goes.die();
-        look_on(&mut stays, &mut ears[0]);
-        assert_eq!(ears[0].lost, None);
+        look_on(&mut stays, &mut recorders[0]);
+        assert_eq!(recorders[0].lost, None);
         // Its messages would go nowhere: none is taken, and it is told so when it is found to have ended.
         let told = |stays: &mut Tcp| match stays.try_send(Peer(1), &[0; HEAD], b"x") {
             Ok(posted) => {
@@ -78,20 +80,20 @@ fn who_has_said_goodbye_may_end_in_any_way() {
         let start = Instant::now();
         while !told(&mut stays) {
             assert!(start.elapsed() < Duration::from_secs(20), "never told");
-            stays.poll(&mut ears[0], 16);
+            stays.poll(&mut recorders[0], 16);
             std::thread::yield_now();
         }
-        assert_eq!(ears[0].lost, None);
+        assert_eq!(recorders[0].lost, None);
         assert!(stays.is_flushed());
     }
 }
 
 #[test]
 fn a_goodbye_is_read_also_if_sending_fails_first() {
-    let (mut pair, mut ears) = (pair(false), <[Ear; 2]>::default());
+    let (mut pair, mut recorders) = (pair(false), <[Recorder; 2]>::default());
     post(&mut pair[0], 1);
     post(&mut pair[1], 0);
-    exchange(&mut pair, &mut ears, 1);
+    exchange(&mut pair, &mut recorders, 1);
     let [mut stays, mut goes] = pair;
     post(&mut goes, 0);
     goes.farewell();
@@ -104,22 +106,27 @@ fn a_goodbye_is_read_also_if_sending_fails_first() {
         let _ = stays.try_send(Peer(1), &[0; HEAD], b"x");
         std::thread::sleep(common::MOMENT);
     }
-    look_on(&mut stays, &mut ears[0]);
-    assert_eq!((ears[0].inbox.messages(), &ears[0].lost), (2, &None));
+    look_on(&mut stays, &mut recorders[0]);
+    assert_eq!(
+        (recorders[0].inbox.messages(), &recorders[0].lost),
+        (2, &None)
+    );
 }
 
 #[test]
 fn what_is_sent_later_takes_a_goodbye_back() {
-    let (mut pair, mut ears) = (pair(false), <[Ear; 2]>::default());
+    let (mut pair, mut recorders) = (pair(false), <[Recorder; 2]>::default());
     post(&mut pair[0], 1);
     post(&mut pair[1], 0);
-    exchange(&mut pair, &mut ears, 1);
+    exchange(&mut pair, &mut recorders, 1);
     pair[1].farewell();
     post(&mut pair[1], 0);
     post(&mut pair[0], 1);
-    exchange(&mut pair, &mut ears, 2);
+    exchange(&mut pair, &mut recorders, 2);
     let [mut stays, goes] = pair;
     goes.die();
-    watch(&mut stays, &mut ears[0], |ear| ear.lost.is_some());
-    assert!(ears[0].lost.is_some(), "it ended without a word");
+    watch(&mut stays, &mut recorders[0], |recorder| {
+        recorder.lost.is_some()
+    });
+    assert!(recorders[0].lost.is_some(), "it ended without a word");
 }

@@ -167,18 +167,18 @@ fn a_link_that_stays_down_is_an_error() {
     on_two_hosts(
         |config| config.patience = Duration::from_secs(2),
         |mut tcp, rank, run| {
-            let mut ear = common::Ear::default();
+            let mut recorder = common::Recorder::default();
             let other = Peer(1 - rank);
             let start = Instant::now();
             assert!(tcp.try_send(other, &[0; HEAD], b"hello").is_ok());
-            while ear.inbox.messages() == 0 {
-                tcp.poll(&mut ear, 8);
+            while recorder.inbox.messages() == 0 {
+                tcp.poll(&mut recorder, 8);
                 assert!(start.elapsed() < Duration::from_secs(20), "never connected");
             }
             // Both have heard of each other before the link goes.
             assert!(tcp.try_send(other, &[0; HEAD], b"again").is_ok());
-            while ear.inbox.messages() == 1 {
-                tcp.poll(&mut ear, 8);
+            while recorder.inbox.messages() == 1 {
+                tcp.poll(&mut recorder, 8);
                 assert!(
                     start.elapsed() < Duration::from_secs(20),
                     "never heard again"
@@ -189,8 +189,8 @@ fn a_link_that_stays_down_is_an_error() {
             }
             let down = Instant::now();
             let lost = loop {
-                tcp.poll(&mut ear, 8);
-                if let Some(reason) = ear.lost.clone() {
+                tcp.poll(&mut recorder, 8);
+                if let Some(reason) = recorder.lost.clone() {
                     break reason;
                 }
                 let ticket = tcp.bell().prepare();

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use weft_fabric::Fabric;
 use weft_fabric_shm::{ProcessState, Shm};
-use weft_fabric_tcp::{Card, Config, Listen, Opening, Places, Tcp, Union};
+use weft_fabric_tcp::{Card, Config, Listen, LocalRanks, Opening, Tcp, Union};
 use weft_secure::Key;
 
 use crate::bootstrap::{BootstrapError, Launcher};
@@ -91,7 +91,7 @@ fn choose(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
         return Ok(weft_fabric_shm::respawnable(local));
     }
     let here = hosts.host(launcher.rank());
-    let places = Places::new(launcher.size(), hosts.ranks_of(here).collect());
+    let places = LocalRanks::new(launcher.size(), hosts.ranks_of(here).collect());
     let within = launcher.local_size() > 1 && !wishes.everywhere;
     let remote = network(launcher, &wishes, within)?;
     if within {

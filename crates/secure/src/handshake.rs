@@ -1,5 +1,5 @@
-//! The handshake: a value that is fed with bytes and gives bytes; who has descriptors and clocks
-//! stands above. Messages of fixed size, so nothing that a stranger sends is a number to us.
+//! Handshake: a value that is fed with bytes and gives bytes; whoever has descriptors and clocks drives it.
+//! Messages have a fixed size, so nothing is read as a number before the key is proved.
 //!
 //! ```text
 //!   role        sends              expects            sends             is done
@@ -54,7 +54,7 @@ pub struct Handshake {
 /// The first messages that came from members: whoever says one of them again is a recording, and is refused
 /// before it costs the arithmetic of an answer. Shared by all handshakes of one process.
 ///
-/// Only who knows the key adds to it, so strangers cannot fill it.
+/// Only who knows the key adds to it, so others cannot fill it.
 #[derive(Clone, Debug, Default)]
 pub struct Heard(Arc<Mutex<HashSet<[u8; EPHEMERAL]>>>);
 
@@ -214,7 +214,7 @@ impl Handshake {
     /// Responder: the first message is here.
     fn answer(&mut self, mut noise: HandshakeState, first: &[u8]) -> Result<State, Refusal> {
         let hello = read_hello(&mut noise, first)?;
-        // After the key was proved: what a stranger makes up is not remembered.
+        // After the key was proved: what others make up is not remembered.
         if self
             .heard
             .as_ref()
@@ -364,7 +364,10 @@ mod tests {
             let refused = feed(&mut right, &left.take_outgoing(), 1000);
             assert_eq!(refused.unwrap_err(), Refusal::WrongKey);
             assert_eq!(right.wanted(), 0);
-            assert!(right.take_outgoing().is_empty(), "a stranger gets no byte");
+            assert!(
+                right.take_outgoing().is_empty(),
+                "without the key nobody gets a byte"
+            );
         }
     }
 

@@ -1,5 +1,5 @@
-//! The key of a job: 256 bits that its launcher draws and that every member gets by a way of its own
-//! (a descriptor, a pipe, a token that a person carries). Never by a command line that others can see.
+//! Key of a job: 256 random bits of its launcher. Every member gets them by a private path of its own (a
+//! descriptor, a pipe, a token that a person carries), never by a command line that others can see.
 
 use std::fmt;
 use std::str::FromStr;

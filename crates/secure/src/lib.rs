@@ -1,4 +1,4 @@
-//! Who may join a job: both sides of a connection prove the job's [`Key`] before any byte of either is
+//! Authentication of connections: both sides prove the job's [`Key`] before any byte of either is
 //! interpreted; afterwards the bytes go plain or sealed, as the job wants it.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Sealed bytes: a stream of records, each of which opens only in its place.
+//! Sealed records: a stream of them, each of which opens only in its place.
 //!
 //! ```text
 //!   u16 big endian   sealed bytes              tag

@@ -1,5 +1,5 @@
-//! Handshake and records over a blocking stream: whole messages, each way, with deadlines. For the
-//! control connections of a launcher; the fabric drives the parts itself.
+//! Session: handshake and records over a blocking stream, as whole messages, each way, with deadlines. For
+//! the control connections of a launcher; the fabric drives the parts itself.
 //!
 //! ```text
 //!   u32 big endian   message            inside of the records: always sealed
@@ -46,7 +46,7 @@ timed!(TcpStream, UnixStream);
 /// Why a session could not begin or go on.
 #[derive(Debug)]
 pub enum SessionError {
-    /// The other side is a stranger.
+    /// The other side has not proved the key.
     Refused(Refusal),
     /// Bytes were changed, repeated or reordered on the way.
     Broken,
@@ -136,9 +136,9 @@ impl<S: Stream> Session<S> {
         Self::begin(stream, Handshake::initiator(key, purpose, hello), patience)
     }
 
-    /// Accepts: lets the other side prove the key, within `patience` for all of it. A stranger gets no
+    /// Accepts: lets the other side prove the key, within `patience` for all of it. Without the key nobody gets a
     /// byte that depends on anything but random numbers. Count what fails with
-    /// [`Strangers`](crate::Strangers) by [`SessionError::refusal`].
+    /// [`Refusals`](crate::Refusals) by [`SessionError::refusal`].
     ///
     /// # Errors
     /// As for [`Self::connect`].
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_and_the_slow_are_refused_with_a_reason() {
+    fn those_without_the_key_and_the_slow_are_refused_with_a_reason() {
         let cases: [(&[u8], bool, Refusal); 3] = [
             (&[5; 1000], false, Refusal::WrongKey),
             (&[5; 10], true, Refusal::Gone),

@@ -1,273 +1,191 @@
-//! The one who calls: all addresses of a peer at once, again after pauses, until the set time is over.
+//! Dials: attempts to reach peers, each for a set time, all addresses of a peer at once, again after pauses.
+//!
+//! ```text
+//!   since ──────── attempts, pauses of 20, 40, 80 … 400 ms ────────► until       looked: when this rank was there
+//! ```
+//!
+//! Time in which this rank did not look is added to the end: nobody has tried anything then.
 
-use std::io;
+use std::time::Duration;
 
-use weft_secure::{Refusal, Source};
-use weft_sys::socket::is_exhausted;
-
-use super::{Candidate, Stage};
-use crate::endpoint::Tcp;
-use crate::network::{Network, Poller};
-use crate::session::Dialing;
-
-/// Pauses between attempts to reach a peer, in nanoseconds.
+/// Pauses between attempts to reach a peer, in nanoseconds: the first, and the longest.
 const PAUSES: (u64, u64) = (20_000_000, 400_000_000);
 
-/// After which time a call that nobody answers is made anew, in nanoseconds.
-const STALE: u64 = 1_000_000_000;
+/// Attempts to reach one peer. Times are nanoseconds of the clock of the network.
+#[derive(Debug)]
+pub struct Dial {
+    since: u64,
+    until: u64,
+    looked: u64,
+    /// When the next attempts are made.
+    next: u64,
+    /// Pause before the ones after.
+    pause: u64,
+    /// What came of each address, last time.
+    failures: Vec<Failure>,
+    /// What broke, if there was a connection.
+    broken: Option<String>,
+}
 
-impl<N: Network> Tcp<N> {
-    /// Begins to reach a peer: for the first time, or again since the connection broke.
-    pub(crate) fn dial(&mut self, peer: u32, broken: Option<String>) {
-        let now = self.network.now();
-        let limit = if broken.is_some() {
-            self.config.patience
-        } else {
-            self.config.connect
-        };
-        if let Some(session) = &mut self.sessions[peer as usize] {
-            session.dialing = Some(Dialing {
-                since: now,
-                until: self.network.after(limit),
-                looked: now,
-                next: now,
-                pause: PAUSES.0,
-                failures: Vec::new(),
-                broken,
-            });
-        }
-        if !self.dialing.contains(&peer) {
-            self.dialing.push(peer);
-        }
-        self.call(peer);
-        self.set_due();
-    }
+/// Why an address did not work.
+#[derive(Debug)]
+struct Failure {
+    /// The address, as an index in the card of the peer.
+    offer: usize,
+    text: String,
+    /// Nobody listens there.
+    refused: bool,
+}
 
-    /// Calls all addresses of a peer, but those where a call is under way.
-    pub(super) fn call(&mut self, peer: u32) {
-        let busy: Vec<usize> = self
-            .candidates
-            .all
-            .iter()
-            .flatten()
-            .filter(|one| one.peer == Some(peer))
-            .filter_map(|one| one.offer)
-            .collect();
-        let offers = self.cards[peer as usize].offers.clone();
-        for (index, offer) in offers.iter().enumerate() {
-            if busy.contains(&index) {
-                continue;
-            }
-            let place = format!("{} ({})", offer.address, offer.interface);
-            let mut called = self.network.connect(&offer.address, self.config.patience);
-            // No stranger has a descriptor that a member needs.
-            if let Err(error) = &called
-                && is_exhausted(weft_sys::error::errno(error).unwrap_or(0))
-                && self.make_room()
-            {
-                called = self.network.connect(&offer.address, self.config.patience);
-            }
-            let socket = match called {
-                Ok(socket) => socket,
-                Err(error) => {
-                    self.failed(peer, index, place, &error);
-                    continue;
-                }
-            };
-            let number = self.candidates.add(Candidate {
-                peer: Some(peer),
-                offer: Some(index),
-                source: Source::LOCAL,
-                generation: 0,
-                stage: Stage::Connecting(socket),
-                since: self.network.now(),
-                until: u64::MAX,
-                place,
-            });
-            self.watch_candidate(number, true);
-        }
-    }
-
-    /// Keeps why an address of a peer did not work, for the case that none does.
-    pub(super) fn note_failure(&mut self, peer: u32, offer: usize, text: String, refused: bool) {
-        let session = self.sessions[peer as usize].as_mut();
-        if let Some(dialing) = session.and_then(|session| session.dialing.as_mut()) {
-            dialing.failures.retain(|(other, ..)| *other != offer);
-            dialing.failures.push((offer, text, refused));
-        }
-    }
-
-    /// An address of a peer did not work, this time.
-    pub(super) fn failed(&mut self, peer: u32, offer: usize, place: String, error: &io::Error) {
-        let refused = error.kind() == io::ErrorKind::ConnectionRefused;
-        let text = format!("{place}: {error}");
-        self.note_failure(peer, offer, text, refused);
-        let Some(session) = &mut self.sessions[peer as usize] else {
-            return;
-        };
-        let Some(dialing) = &mut session.dialing else {
-            return;
-        };
-        // Where it has listened nobody listens any more: its process is gone. Elsewhere a refusal means
-        // that only if all refuse: the address may also be one of our own.
-        let offers = self.cards[peer as usize].offers.len();
-        let gone = match session.agreed {
-            Some(agreed) => agreed == offer && refused,
-            None => {
-                dialing.failures.len() == offers
-                    && dialing.failures.iter().all(|(.., refused)| *refused)
-            }
-        };
-        if gone {
-            let reason = match &dialing.broken {
-                Some(broken) => format!(
-                    "its process on host {} has ended ({broken}; then {place}: connection refused)",
-                    self.cards[peer as usize].host
-                ),
-                None => self.unreachable(peer),
-            };
-            self.give_up(peer, &reason);
-        }
-    }
-
-    /// What was tried, as a sentence.
-    pub(super) fn unreachable(&self, peer: u32) -> String {
-        let card = &self.cards[peer as usize];
-        let mut text = format!(
-            "rank {peer} on host {} cannot be reached from rank {} on host {}",
-            card.host, self.config.me, self.host
-        );
-        let dialing = self.sessions[peer as usize]
-            .as_ref()
-            .and_then(|session| session.dialing.as_ref());
-        if let Some(dialing) = dialing {
-            if let Some(broken) = &dialing.broken {
-                text += &format!(" any more ({broken})");
-            }
-            let waited = (self.network.now() - dialing.since) as f64 / 1e9;
-            text += &format!(", tried for {waited:.1} s");
-            for (index, offer) in card.offers.iter().enumerate() {
-                let failure = dialing.failures.iter().find(|(other, ..)| *other == index);
-                match failure {
-                    Some((_, failure, _)) => text += &format!("; {failure}"),
-                    None => {
-                        text += &format!("; {} ({}): no answer", offer.address, offer.interface);
-                    }
-                }
-            }
-        }
-        if card.offers.is_empty() {
-            text += "; it has no address that others could use";
-        }
-        text + "; check that the hosts reach each other there (ping, firewall)"
-    }
-
-    /// Attempts to reach the peer have come to their end.
-    pub(super) fn give_up(&mut self, peer: u32, reason: &str) {
-        for number in self.candidates.numbers(|one| one.peer == Some(peer)) {
-            self.candidates.remove(number);
-        }
-        match &self.sessions[peer as usize] {
-            Some(session) if session.goodbye_received => self.leave(peer),
-            _ => self.mark_lost(peer, reason.to_owned()),
-        }
-    }
-
-    /// Attends to what happens by time: attempts that are due, patience that ends.
-    pub(crate) fn tick(&mut self) {
-        let now = self.network.now();
-        if now < self.candidates.due {
-            return;
-        }
-        self.listen_again(now);
-        for number in self.candidates.numbers(|one| one.until <= now) {
-            if let Some(candidate) = self.candidates.remove(number)
-                && candidate.offer.is_none()
-            {
-                self.refusals.count(Refusal::Slow);
-            }
-        }
-        for peer in self.dialing.clone() {
-            let Some(session) = &mut self.sessions[peer as usize] else {
-                continue;
-            };
-            let Some(dialing) = &mut session.dialing else {
-                continue;
-            };
-            let away = now - dialing.looked;
-            dialing.looked = now;
-            if away > 2 * PAUSES.1 {
-                dialing.until = dialing.until.saturating_add(away);
-            }
-            // Somebody is there and has not proved the key: a peer that computes answers later. While its
-            // kernel answers for it, patience has no end; as somebody else may answer at one address, the
-            // others are called again.
-            if now >= dialing.until {
-                let answers = |one: &Candidate<N::Stream>| {
-                    one.peer == Some(peer) && !matches!(one.stage, Stage::Connecting(_))
-                };
-                if session.link.is_none() && self.candidates.numbers(answers).is_empty() {
-                    let reason = self.unreachable(peer);
-                    self.give_up(peer, &reason);
-                    self.progressed += 1;
-                    continue;
-                }
-            }
-            if now >= dialing.next {
-                dialing.next = now + dialing.pause;
-                dialing.pause = (dialing.pause * 2).min(PAUSES.1);
-                let taken = session.link.is_some();
-                // A call into nowhere is made anew after a while: the kernel's own repetitions become
-                // rare.
-                for number in self.candidates.numbers(|one| {
-                    one.peer == Some(peer)
-                        && matches!(one.stage, Stage::Connecting(_))
-                        && now > one.since + STALE
-                }) {
-                    self.candidates.remove(number);
-                }
-                let waits = |one: &Candidate<N::Stream>| {
-                    one.peer == Some(peer) && matches!(one.stage, Stage::Waiting(_))
-                };
-                if taken || !self.candidates.numbers(waits).is_empty() {
-                    continue;
-                }
-                self.call(peer);
-            }
-        }
-        self.set_due();
-    }
-
-    /// Tells the bell when the next [`Self::tick`] is due.
-    pub(crate) fn set_due(&mut self) {
-        let sessions = &self.sessions;
-        self.dialing.retain(
-            |peer| matches!(&sessions[*peer as usize], Some(session) if session.dialing.is_some()),
-        );
-        let now = self.network.now();
-        let dialing = self.dialing.iter().filter_map(|peer| {
-            let dialing = self.sessions[*peer as usize].as_ref()?.dialing.as_ref()?;
-            // Once patience has ended it has no end while the peer's kernel answers.
-            let end = if dialing.until > now {
-                dialing.until
-            } else {
-                now + PAUSES.1
-            };
-            Some(dialing.next.min(end))
+impl Dial {
+    /// Keeps why an address did not work, for the case that none does.
+    pub fn note_failure(&mut self, offer: usize, text: String, refused: bool) {
+        self.failures.retain(|other| other.offer != offer);
+        self.failures.push(Failure {
+            offer,
+            text,
+            refused,
         });
-        let candidates = self.candidates.all.iter().flatten().map(|one| one.until);
-        let rest = self.candidates.rests_until;
-        let due = dialing.chain(candidates).chain(rest).min();
-        let due = due.unwrap_or(u64::MAX);
-        self.candidates.due = due;
-        self.bell.set_due(due);
+    }
+
+    /// Whether the peer's process is gone, after an attempt at this address of so many failed. Where it has
+    /// listened nobody listens any more. Elsewhere a refusal means that only if all refuse: the address may
+    /// also be one of our own.
+    pub fn shows_the_end(&self, offer: usize, agreed: Option<usize>, offers: usize) -> bool {
+        let refused = |failure: &Failure| failure.refused;
+        match agreed {
+            Some(agreed) => {
+                let last = self.failures.iter().find(|failure| failure.offer == offer);
+                agreed == offer && last.is_some_and(refused)
+            }
+            None => self.failures.len() == offers && self.failures.iter().all(refused),
+        }
+    }
+
+    /// What broke, if there was a connection.
+    pub fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    /// Why an address did not work; `None`: there was no answer.
+    pub fn failure(&self, offer: usize) -> Option<&str> {
+        let failed = self.failures.iter().find(|failure| failure.offer == offer);
+        failed.map(|failure| failure.text.as_str())
+    }
+
+    /// Nanoseconds since it began.
+    pub fn lasts(&self, now: u64) -> u64 {
+        now - self.since
+    }
+
+    /// This rank looks.
+    pub fn look(&mut self, now: u64) {
+        let away = now - self.looked;
+        self.looked = now;
+        if away > 2 * PAUSES.1 {
+            self.until = self.until.saturating_add(away);
+        }
+    }
+
+    /// The set time is over.
+    pub fn is_over(&self, now: u64) -> bool {
+        now >= self.until
+    }
+
+    /// Whether the next attempts are due; then the ones after are due a pause later.
+    #[must_use]
+    pub fn takes_turn(&mut self, now: u64) -> bool {
+        if now < self.next {
+            return false;
+        }
+        self.next = now + self.pause;
+        self.pause = (self.pause * 2).min(PAUSES.1);
+        true
+    }
+
+    /// When it is to be looked after.
+    fn due(&self, now: u64) -> u64 {
+        // Once patience has ended it has no end while the peer's kernel answers.
+        let end = match self.until > now {
+            true => self.until,
+            false => now + PAUSES.1,
+        };
+        self.next.min(end)
+    }
+}
+
+/// The peers that are being dialled, in the order in which that began.
+#[derive(Default, Debug)]
+pub struct Dials {
+    under_way: Vec<(u32, Dial)>,
+}
+
+impl Dials {
+    /// Whether nobody is dialled.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// Whether this peer is.
+    #[inline]
+    pub fn contains(&self, peer: u32) -> bool {
+        self.under_way.iter().any(|(other, _)| *other == peer)
+    }
+
+    /// The attempts to reach a peer.
+    pub fn get(&self, peer: u32) -> Option<&Dial> {
+        let mut all = self.under_way.iter();
+        all.find(|(other, _)| *other == peer).map(|(_, dial)| dial)
+    }
+
+    /// As [`Self::get`].
+    pub fn get_mut(&mut self, peer: u32) -> Option<&mut Dial> {
+        let mut all = self.under_way.iter_mut();
+        all.find(|(other, _)| *other == peer).map(|(_, dial)| dial)
+    }
+
+    /// Begins to reach a peer: for so long; `broken`: what broke, if there was a connection.
+    pub fn begin(&mut self, peer: u32, now: u64, limit: Duration, broken: Option<String>) {
+        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        let dial = Dial {
+            since: now,
+            until: now.saturating_add(limit),
+            looked: now,
+            next: now,
+            pause: PAUSES.0,
+            failures: Vec::new(),
+            broken,
+        };
+        match self.get_mut(peer) {
+            Some(before) => *before = dial,
+            None => self.under_way.push((peer, dial)),
+        }
+    }
+
+    /// The peer is reached, or given up.
+    pub fn end(&mut self, peer: u32) {
+        self.under_way.retain(|(other, _)| *other != peer);
+    }
+
+    /// Who is being dialled.
+    pub fn peers(&self) -> Vec<u32> {
+        self.under_way.iter().map(|(peer, _)| *peer).collect()
+    }
+
+    /// When one of them is to be looked after.
+    pub fn due(&self, now: u64) -> Option<u64> {
+        self.under_way.iter().map(|(_, dial)| dial.due(now)).min()
+    }
+
+    /// Nobody is dialled any more.
+    pub fn clear(&mut self) {
+        self.under_way.clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     /// What cannot work is an error within five seconds: the last look comes a pause after the set time.
@@ -276,5 +194,36 @@ mod tests {
         let config = crate::Config::new(0, 2, weft_secure::Key::from_bytes([0; 32]));
         let last = config.connect + Duration::from_nanos(PAUSES.1);
         assert!(last < Duration::from_secs(5), "{last:?}");
+    }
+
+    #[test]
+    fn refusals_show_the_end_of_a_process_where_it_was_reached_or_everywhere() {
+        let mut dials = Dials::default();
+        dials.begin(1, 0, Duration::from_secs(1), None);
+        let dial = dials.get_mut(1).expect("it has begun");
+        dial.note_failure(0, "refused".into(), true);
+        assert!(dial.shows_the_end(0, Some(0), 2), "it was reached there");
+        assert!(
+            !dial.shows_the_end(0, Some(1), 2),
+            "it was reached elsewhere"
+        );
+        assert!(!dial.shows_the_end(0, None, 2), "one of two");
+        dial.note_failure(1, "no way".into(), false);
+        assert!(!dial.shows_the_end(1, None, 2), "no refusal");
+        dial.note_failure(1, "refused".into(), true);
+        assert!(dial.shows_the_end(1, None, 2), "all");
+    }
+
+    #[test]
+    fn time_without_a_look_is_added() {
+        const MS: u64 = 1_000_000;
+        let mut dials = Dials::default();
+        dials.begin(1, 0, Duration::from_millis(100), None);
+        let dial = dials.get_mut(1).expect("it has begun");
+        assert!(dial.takes_turn(0) && !dial.takes_turn(19 * MS) && dial.takes_turn(20 * MS));
+        dial.look(50 * MS);
+        assert!(!dial.is_over(99 * MS) && dial.is_over(100 * MS));
+        dial.look(1050 * MS);
+        assert!(!dial.is_over(1099 * MS) && dial.is_over(1100 * MS));
     }
 }

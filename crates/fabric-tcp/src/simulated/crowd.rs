@@ -1,4 +1,4 @@
-//! Many who call one rank at the same time: members all of them, members among strangers, and when no
+//! Crowds: many who call one rank at the same time. Members all of them, members among intruders, and when no
 //! descriptor is left. In virtual time, where a bound means something.
 
 use std::collections::HashMap;
@@ -10,39 +10,41 @@ use weft_fabric::{Fabric, Peer, Posted};
 use weft_secure::{Key, Refusal};
 use weft_sys::socket::Part;
 
-use super::model::{Ear, Event, Item};
-use super::world::{Id, Route, World};
+use super::conditions::Route;
+use super::model::{Event, Item, Recorder};
+use super::world::{Id, World};
 use super::{Simulated, locked};
 use crate::card::{Card, Offer};
-use crate::endpoint::{Config, Listener, Tcp};
+use crate::config::Config;
+use crate::endpoint::Tcp;
 
 const MS: u64 = 1_000_000;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a member may take to get in.
 const BOUND: u64 = 1000 * MS;
 
-/// Rank 0, which is called, and the others, which call it; behind them hosts of strangers.
+/// Rank 0, which is called, and the others, which call it; behind them hosts of intruders.
 struct Crowd {
     world: Arc<Mutex<World>>,
     ranks: Vec<Tcp<Simulated>>,
     at: SocketAddr,
-    strangers: usize,
-    /// Which host of the strangers comes next.
+    intruders: usize,
+    /// Which host of the intruders comes next.
     turn: usize,
-    /// Connections that strangers hold.
+    /// Connections that intruders hold.
     held: Vec<Id>,
     /// When each rank was heard for the first time.
     heard: HashMap<usize, u64>,
 }
 
 impl Crowd {
-    fn new(seed: u64, ranks: usize, strangers: usize) -> Self {
-        let mut listeners = vec![0; ranks + strangers];
+    fn new(seed: u64, ranks: usize, intruders: usize) -> Self {
+        let mut listeners = vec![0; ranks + intruders];
         listeners[0] = 1;
         let mut world = World::new(seed, &listeners);
         // The path is another matter: a network of one place, nothing is cut.
-        (world.weather.latency, world.weather.jitter) = (50_000, 20_000);
-        (world.weather.doomed, world.weather.cuts) = (0, 0);
+        (world.conditions.latency, world.conditions.jitter) = (50_000, 20_000);
+        (world.conditions.doomed, world.conditions.cuts) = (0, 0);
         let at = SocketAddr::from(([10, 0, 0, 1], 1000));
         world.routes.insert(at, Route::To(0, 0));
         let world = Arc::new(Mutex::new(world));
@@ -63,9 +65,7 @@ impl Crowd {
             };
             let mut config = Config::new(node as u32, ranks as u32, key.clone());
             (config.patience, config.connect) = (PATIENCE, PATIENCE);
-            let listens = (node == 0).then(|| Listener {
-                socket: system.stream(Id::Listener(0, 0)),
-            });
+            let listens = (node == 0).then(|| system.stream(Id::Listener(0, 0)));
             let host = format!("host{node}");
             let listens = listens.into_iter().collect();
             let all = cards.clone();
@@ -78,7 +78,7 @@ impl Crowd {
             ranks: (0..ranks).map(rank).collect(),
             world,
             at,
-            strangers,
+            intruders,
             turn: 0,
             held: Vec::new(),
             heard: HashMap::new(),
@@ -89,11 +89,11 @@ impl Crowd {
         locked(&self.world).now()
     }
 
-    /// So many strangers connect, host by host, say these bytes and stay.
-    fn strangers_come(&mut self, count: usize, say: &[u8]) {
+    /// So many intruders connect, host by host, say these bytes and stay.
+    fn intruders_connect(&mut self, count: usize, say: &[u8]) {
         let first = self.ranks.len();
         for _ in 0..count {
-            let node = first + self.turn % self.strangers;
+            let node = first + self.turn % self.intruders;
             self.turn += 1;
             let mut world = locked(&self.world);
             let id = world.connect(node, &self.at).expect("there is a way");
@@ -112,10 +112,10 @@ impl Crowd {
     }
 
     fn look(&mut self, rank: usize) {
-        let mut ear = Ear::default();
-        self.ranks[rank].poll(&mut ear, 64);
+        let mut recorder = Recorder::default();
+        self.ranks[rank].poll(&mut recorder, 64);
         let now = self.now();
-        for event in ear.events {
+        for event in recorder.events {
             match event {
                 Event::Item(from, _) if rank == 0 => {
                     self.heard.entry(from.index()).or_insert(now);
@@ -137,11 +137,11 @@ impl Crowd {
     }
 }
 
-/// 10,000 strangers a second, who stay and say nothing, or a part of a first message. Members that look every
+/// 10,000 intruders a second, who stay and say nothing, or a part of a first message. Members that look every
 /// 6 ms, as those do that have something else to do, are heard within a second. Rank 0 looks 2,000 times a
 /// second, and takes few at a time.
 #[test]
-fn members_get_in_past_ten_thousand_strangers_a_second() {
+fn members_get_in_past_ten_thousand_intruders_a_second() {
     let mut worst = 0;
     for seed in 0..6 {
         // From one host, and from many.
@@ -150,8 +150,8 @@ fn members_get_in_past_ten_thousand_strangers_a_second() {
             let mut crowd = Crowd::new(seed, 1 + MEMBERS, hosts);
             let mut called = HashMap::new();
             for step in 0..600usize {
-                crowd.strangers_come(10, say);
-                // They call when there are as many strangers as there may be.
+                crowd.intruders_connect(10, say);
+                // They call when there are as many intruders as there may be.
                 if step >= 100 && step % 10 == 0 && called.len() < MEMBERS {
                     let rank = called.len() + 1;
                     crowd.call(rank);
@@ -188,12 +188,12 @@ fn members_do_not_push_each_other_out() {
     assert_eq!((crowd.heard.len(), away), (MEMBERS, 0));
 }
 
-/// While no descriptor is left, a rank does not ask for one all the time, and can sleep; strangers that have one
+/// While no descriptor is left, a rank does not ask for one all the time, and can sleep; intruders that have one
 /// lose it first. When there are some again, members get in.
 #[test]
 fn without_descriptors_a_rank_rests() {
     let mut crowd = Crowd::new(1, 2, 1);
-    crowd.strangers_come(20, &[]);
+    crowd.intruders_connect(20, &[]);
     (0..10).for_each(|_| crowd.pass(2, false));
     locked(&crowd.world).exhausted = true;
     let before = locked(&crowd.world).accepts;
@@ -201,11 +201,11 @@ fn without_descriptors_a_rank_rests() {
     for _ in 0..1000 {
         crowd.pass(4, true);
     }
-    let strangers = crowd.ranks[0].refusals();
-    assert_eq!(strangers.of(Refusal::Crowded), 20, "{strangers}");
+    let refusals = crowd.ranks[0].refusals();
+    assert_eq!(refusals.of(Refusal::Crowded), 20, "{refusals}");
     let mut world = locked(&crowd.world);
     let asked = world.accepts - before;
-    // One for each stranger that went, then every 100 ms.
+    // One for each intruder that went, then every 100 ms.
     assert!(asked <= 20 + 11, "asked {asked} times within 1000 ms");
     assert_eq!(world.ready(0), [], "somebody who sleeps is woken");
     world.exhausted = false;

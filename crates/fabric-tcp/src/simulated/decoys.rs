@@ -1,4 +1,4 @@
-//! Addresses that do not work cost little: in virtual time, where a bound means something.
+//! Decoys: addresses that do not work cost little, in virtual time, where a bound means something.
 
 use super::locked;
 use super::play::Play;
@@ -14,7 +14,7 @@ fn decoys_cost_at_most_200_ms() {
         {
             let mut world = locked(&play.world);
             // What breaks is another matter.
-            (world.weather.doomed, world.weather.cuts) = (0, 0);
+            (world.conditions.doomed, world.conditions.cuts) = (0, 0);
         }
         let posted = play.post(0, 1, Some(8)).expect("the peer is there");
         assert!(posted, "seed {seed}: the first message has room");

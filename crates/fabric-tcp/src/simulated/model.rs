@@ -1,4 +1,4 @@
-//! What must come of what was taken: every message and signal once and in order; every transfer ends once, with
+//! Model: what must come of what was taken. every message and signal once and in order; every transfer ends once, with
 //! the right bytes; nothing touches memory that is not lent any more.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -70,13 +70,13 @@ pub enum Event {
     Lost(Peer, String),
 }
 
-/// Keeps what it is told, and checks the bytes.
+/// A sink that records what it is told, and checks the bytes.
 #[derive(Default, Debug)]
-pub struct Ear {
+pub struct Recorder {
     pub events: Vec<Event>,
 }
 
-impl Sink for Ear {
+impl Sink for Recorder {
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
         let number = crate::wire::u64_at(head, 0) as usize;
         let length = crate::wire::u64_at(head, 8) as usize;
@@ -138,7 +138,7 @@ pub struct Transfer {
     pub outcome: Option<FabricResult<()>>,
 }
 
-/// See the page.
+/// What was taken for sending, lent and asked, and what has come of it.
 #[derive(Default)]
 pub struct Model {
     /// By sender and receiver: what is to come.

@@ -1,4 +1,4 @@
-//! One hand that drives all endpoints, in an order that a seed decides.
+//! Play: one thread drives all endpoints, in an order that a seed decides.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -10,12 +10,17 @@ use rand::{Rng, SeedableRng};
 use weft_fabric::{Fabric, FabricError, Operation, Peer, Posted, Rights, SyncKey, Token, Uses};
 use weft_secure::Key;
 
-use super::model::{Ear, Event, Item, LONGEST, Model, Wrong, bytes};
-use super::world::{Id, Route, World};
+use super::conditions::Route;
+use super::explore::Tally;
+use super::model::{Event, Item, LONGEST, Model, Recorder, Wrong, bytes};
+use super::notices::{Notice, Notices};
+use super::world::{Id, World};
 use super::{Simulated, locked};
 use crate::card::{Card, Offer};
-use crate::endpoint::{Config, Listener, Tcp};
-use crate::session::{ACKNOWLEDGE, Presence};
+use crate::config::Config;
+use crate::endpoint::Tcp;
+use crate::outgoing::ACKNOWLEDGE;
+use crate::session::Inspection;
 use crate::wire::DATA;
 
 /// Longer than all cuts and stalls together, but for those that are for good.
@@ -32,14 +37,6 @@ enum Ending {
     Die,
     /// All links are down for good.
     Sever,
-}
-
-/// What a play has come to, beside being right.
-#[derive(Default, Debug)]
-pub struct Tally {
-    pub items: usize,
-    pub transfers: usize,
-    pub generations: u32,
 }
 
 /// What a step does.
@@ -99,30 +96,16 @@ const KINDS: [[(Action, u32); 13]; 2] = {
     ]
 };
 
-/// What a message says of a grant on offer.
-#[derive(Clone, Copy)]
-enum Word {
-    /// It can be asked for.
-    Announced(usize),
-    /// What was wanted of it has come: its memory is the owner's again, as `Finished` says in MPI.
-    Done(usize),
-}
-
 pub(super) struct Play {
     weights: [(Action, u32); 13],
     pub(super) world: Arc<Mutex<World>>,
-    lots: StdRng,
+    random: StdRng,
     fabrics: Vec<Option<Tcp<Simulated>>>,
     pub(super) model: Model,
     numbers: usize,
-    /// Words that are to be sent: by whom, to whom.
-    unsaid: Vec<(Word, usize, usize)>,
-    /// Those on their way: in which message, to whom.
-    said: Vec<(usize, Word, usize)>,
+    notices: Notices,
     /// Who has said goodbye and is about to end.
     leaving: Option<usize>,
-    /// Grants whose announcement has come, and to whom.
-    heard: Vec<(usize, usize)>,
 }
 
 fn address(node: usize, offer: usize) -> SocketAddr {
@@ -131,28 +114,28 @@ fn address(node: usize, offer: usize) -> SocketAddr {
 
 impl Play {
     pub(super) fn new(seed: u64, trace: bool) -> Self {
-        let mut lots = StdRng::seed_from_u64(seed ^ 0x706C_6179);
-        let ranks = [2, 2, 2, 2, 2, 3, 4][lots.random_range(0..7)];
-        let listeners: Vec<usize> = (0..ranks).map(|_| lots.random_range(1..3)).collect();
+        let mut random = StdRng::seed_from_u64(seed ^ 0x706C_6179);
+        let ranks = [2, 2, 2, 2, 2, 3, 4][random.random_range(0..7)];
+        let listeners: Vec<usize> = (0..ranks).map(|_| random.random_range(1..3)).collect();
         let mut world = World::new(seed, &listeners);
         world.trace = trace.then(Vec::new);
         world.note(|| format!("seed {seed}, {ranks} ranks"));
-        let weather = world.weather.clone();
-        world.note(|| format!("{weather:?}"));
+        let conditions = world.conditions.clone();
+        world.note(|| format!("{conditions:?}"));
         let mut cards = Vec::new();
         for (node, listeners) in listeners.iter().enumerate() {
             let mut routes: Vec<Route> = (0..*listeners).map(|one| Route::To(node, one)).collect();
-            for _ in 0..[0, 0, 1, 2][lots.random_range(0..4)] {
-                let other = lots.random_range(0..ranks);
+            for _ in 0..[0, 0, 1, 2][random.random_range(0..4)] {
+                let other = random.random_range(0..ranks);
                 let decoys = [
                     Route::Refused,
                     Route::Hole,
                     Route::Nowhere,
                     Route::To(other, 0),
                 ];
-                routes.push(decoys[lots.random_range(0..4)]);
+                routes.push(decoys[random.random_range(0..4)]);
             }
-            routes.shuffle(&mut lots);
+            routes.shuffle(&mut random);
             let offer = |(index, route)| {
                 let address = address(node, index);
                 world.routes.insert(address, route);
@@ -166,7 +149,7 @@ impl Play {
         let world = Arc::new(Mutex::new(world));
         let (key, seal) = (
             Key::from_bytes([7; Key::BYTES]),
-            lots.random_range(0..4) == 0,
+            random.random_range(0..4) == 0,
         );
         let fabrics = (0..ranks)
             .map(|node| {
@@ -177,9 +160,7 @@ impl Play {
                 let mut config = Config::new(node as u32, ranks as u32, key.clone());
                 (config.seal, config.patience, config.connect) = (seal, PATIENCE, PATIENCE);
                 let listeners = (0..listeners[node])
-                    .map(|one| Listener {
-                        socket: system.stream(Id::Listener(node, one)),
-                    })
+                    .map(|one| system.stream(Id::Listener(node, one)))
                     .collect();
                 let host = cards[node].host.clone();
                 Tcp::over(
@@ -192,18 +173,16 @@ impl Play {
                 .ok()
             })
             .collect();
-        let weights = KINDS[lots.random_range(0..KINDS.len())];
+        let weights = KINDS[random.random_range(0..KINDS.len())];
         Self {
             weights,
             world,
-            lots,
+            random,
             fabrics,
             model: Model::default(),
             numbers: 0,
-            said: Vec::new(),
+            notices: Notices::default(),
             leaving: None,
-            unsaid: Vec::new(),
-            heard: Vec::new(),
         }
     }
 
@@ -220,9 +199,9 @@ impl Play {
         let living: Vec<usize> = (0..self.ranks())
             .filter(|rank| self.fabrics[*rank].is_some())
             .collect();
-        let from = living[self.lots.random_range(0..living.len())];
-        let to = self.lots.random_range(0..self.ranks());
-        (from != to || self.lots.random_range(0..8) == 0).then_some((from, to))
+        let from = living[self.random.random_range(0..living.len())];
+        let to = self.random.random_range(0..self.ranks());
+        (from != to || self.random.random_range(0..8) == 0).then_some((from, to))
     }
 
     /// An error of a post: fine if the peer is gone.
@@ -268,8 +247,8 @@ impl Play {
     }
 
     fn length(&mut self, most: usize) -> usize {
-        let power = self.lots.random_range(0..21);
-        self.lots.random_range(0..1usize << power).min(most)
+        let power = self.random.random_range(0..21);
+        self.random.random_range(0..1usize << power).min(most)
     }
 
     fn grant(&mut self) -> Wrong {
@@ -277,9 +256,9 @@ impl Play {
             return Ok(());
         };
         let length = self.length(LONGEST);
-        let to = (self.lots.random_range(0..3) == 0).then_some(Peer(to as u32));
-        let rights = [Rights::Read, Rights::Write][self.lots.random_range(0..2)];
-        let uses = [Uses::Once, Uses::Many, Uses::Many][self.lots.random_range(0..3)];
+        let to = (self.random.random_range(0..3) == 0).then_some(Peer(to as u32));
+        let rights = [Rights::Read, Rights::Write][self.random.random_range(0..2)];
+        let uses = [Uses::Once, Uses::Many, Uses::Many][self.random.random_range(0..3)];
         self.numbers += 1;
         let memory = Model::lendable(rights, self.numbers, length);
         let Some(fabric) = &mut self.fabrics[owner] else {
@@ -303,10 +282,10 @@ impl Play {
             return Ok(());
         };
         // Now and then of more than one chunk, which take turns with those of other transfers.
-        let length = match self.lots.random_range(0..8) {
+        let length = match self.random.random_range(0..8) {
             0 => self
-                .lots
-                .random_range(crate::wire::CHUNK..=crate::offer::AHEAD),
+                .random
+                .random_range(crate::wire::CHUNK..=crate::portal::offers::AHEAD),
             _ => self.length(LONGEST),
         };
         self.numbers += 1;
@@ -330,21 +309,21 @@ impl Play {
             self.numbers,
         );
         self.model.grants[number].offered = true;
-        self.unsaid.push((Word::Announced(number), owner, to));
+        self.notices.queue(Notice::Announced(number), owner, to);
         self.say()
     }
 
-    /// Sends the words that are unsaid, as far as there is room.
+    /// Sends the notices that are to be sent, as far as there is room.
     fn say(&mut self) -> Wrong {
-        for (word, from, to) in std::mem::take(&mut self.unsaid) {
+        for (notice, from, to) in self.notices.take_queued() {
             let gone = |rank: usize| self.model.ended.contains(&rank);
             // Who has said goodbye says nothing after that.
             if gone(from) || gone(to) || self.leaving == Some(from) || self.model.severed {
                 continue;
             }
             match self.post(from, to, Some(0))? {
-                true => self.said.push((self.numbers, word, to)),
-                false => self.unsaid.push((word, from, to)),
+                true => self.notices.sent(self.numbers, notice, to),
+                false => self.notices.queue(notice, from, to),
             }
         }
         Ok(())
@@ -352,16 +331,12 @@ impl Play {
 
     /// A rank hears a message; perhaps it says something of a grant.
     fn hear(&mut self, number: usize) {
-        let Some(place) = self.said.iter().position(|one| one.0 == number) else {
-            return;
-        };
-        match self.said.swap_remove(place) {
-            (_, Word::Announced(grant), to) => self.heard.push((grant, to)),
-            (_, Word::Done(grant), _) if self.model.grants[grant].revoked => {}
-            (_, Word::Done(grant), _) => {
+        match self.notices.came(number) {
+            Some(Notice::Done(grant)) if !self.model.grants[grant].revoked => {
                 self.note(|| format!("grant {grant} is over"));
                 self.model.revoked(grant);
             }
+            _ => {}
         }
     }
 
@@ -371,8 +346,8 @@ impl Play {
         if let Some(grant) = transfer.grant
             && self.model.grants[grant].offered
         {
-            let word = (Word::Done(grant), transfer.asker, transfer.owner);
-            self.unsaid.push(word);
+            let (from, to) = (transfer.asker, transfer.owner);
+            self.notices.queue(Notice::Done(grant), from, to);
             return self.say();
         }
         Ok(())
@@ -380,11 +355,12 @@ impl Play {
 
     /// An announced grant that is taken now, mostly as a whole.
     fn announced(&mut self) -> Option<(usize, usize)> {
-        if self.heard.is_empty() || self.lots.random_range(0..3) == 0 {
+        let count = self.notices.announced();
+        if count == 0 || self.random.random_range(0..3) == 0 {
             return None;
         }
-        let place = self.lots.random_range(0..self.heard.len());
-        let taken = self.heard.swap_remove(place);
+        let index = self.random.random_range(0..count);
+        let taken = self.notices.take_announced(index);
         self.fabrics[taken.1].is_some().then_some(taken)
     }
 
@@ -394,10 +370,12 @@ impl Play {
             (Some((_, asker)), _) | (None, Some((asker, _))) => asker,
             (None, None) => return Ok(()),
         };
-        let (count, lots) = (self.model.grants.len(), &mut self.lots);
-        let known = (!bogus && count > 0 && lots.random_range(0..12) > 0).then(|| {
+        let (count, random) = (self.model.grants.len(), &mut self.random);
+        let known = (!bogus && count > 0 && random.random_range(0..12) > 0).then(|| {
             // Rather a late one.
-            let back = lots.random_range(0..count).min(lots.random_range(0..count));
+            let back = random
+                .random_range(0..count)
+                .min(random.random_range(0..count));
             count - 1 - back
         });
         // Of a grant on offer nobody knows before it is announced, nor twice.
@@ -406,10 +384,13 @@ impl Play {
             None if known.is_some_and(|number| self.model.grants[number].offered) => return Ok(()),
             None => known,
         };
-        let (mut owner, mut put, mut offset) =
-            (lots.random_range(0..self.fabrics.len()), lots.random(), 0);
+        let (mut owner, mut put, mut offset) = (
+            random.random_range(0..self.fabrics.len()),
+            random.random(),
+            0,
+        );
         let (mut length, mut permitted, mut token) = (
-            lots.random_range(0..100),
+            random.random_range(0..100),
             false,
             Token(1 << 63 | 77 << 32 | 5),
         );
@@ -417,21 +398,21 @@ impl Play {
             let grant = &mut self.model.grants[number];
             owner = grant.owner;
             token = grant.token;
-            put = grant.rights.writes() != (lots.random_range(0..20) == 0);
+            put = grant.rights.writes() != (random.random_range(0..20) == 0);
             let size = grant.memory.region().len();
             let left = match put {
                 true => size - grant.next.min(size),
                 false => size,
             };
-            length = match lots.random_range(0..if announced.is_some() { 6 } else { 3 }) {
+            length = match random.random_range(0..if announced.is_some() { 6 } else { 3 }) {
                 0 | 3.. => left,
-                _ => lots.random_range(0..=left),
+                _ => random.random_range(0..=left),
             };
             offset = match put {
                 true => grant.next.min(size),
-                false => lots.random_range(0..=size - length),
+                false => random.random_range(0..=size - length),
             };
-            if lots.random_range(0..20) == 0 {
+            if random.random_range(0..20) == 0 {
                 length += size + 1 - offset;
                 length = length.min(LONGEST);
             }
@@ -496,7 +477,7 @@ impl Play {
         if open.is_empty() {
             return;
         }
-        let number = open[self.lots.random_range(0..open.len())];
+        let number = open[self.random.random_range(0..open.len())];
         let grant = &self.model.grants[number];
         if let Some(fabric) = &mut self.fabrics[grant.owner] {
             let live = fabric.revoke(grant.token);
@@ -509,9 +490,9 @@ impl Play {
         let Some(fabric) = &mut self.fabrics[rank] else {
             return Ok(0);
         };
-        let mut ear = Ear::default();
-        let found = fabric.poll(&mut ear, budget);
-        for event in ear.events {
+        let mut recorder = Recorder::default();
+        let found = fabric.poll(&mut recorder, budget);
+        for event in recorder.events {
             self.note(|| format!("rank {rank} hears {event:?}"));
             if let Event::Item(_, Item::Message { number, .. }) = event {
                 self.hear(number);
@@ -531,16 +512,16 @@ impl Play {
     /// One thing that happens.
     fn step(&mut self) -> Wrong {
         let weights = &self.weights;
-        let mut lot = self
-            .lots
+        let mut draw = self
+            .random
             .random_range(0..weights.iter().map(|(_, weight)| weight).sum());
         let mut action = Action::Look;
         for (one, weight) in weights {
-            if lot < *weight {
+            if draw < *weight {
                 action = *one;
                 break;
             }
-            lot -= weight;
+            draw -= weight;
         }
         match action {
             Action::Send => {
@@ -560,9 +541,9 @@ impl Play {
             Action::Revoke => self.revoke(),
             Action::Farewell => self.bid_farewell(),
             // More than there is credit for.
-            Action::Flood => match self.lots.random() {
+            Action::Flood => match self.random.random() {
                 true => {
-                    let length = self.lots.random_range(0..=DATA);
+                    let length = self.random.random_range(0..=DATA);
                     if let Some((from, to)) = self.pair().filter(|(from, to)| from != to) {
                         for _ in 0..100 {
                             if !self.post(from, to, Some(length))? {
@@ -579,20 +560,20 @@ impl Play {
             },
             Action::Cut => locked(&self.world).cut_one(),
             Action::Stall => {
-                let time = self.lots.random_range(0..50_000_000);
+                let time = self.random.random_range(0..50_000_000);
                 locked(&self.world).stall(time);
             }
             Action::Jump => {
                 locked(&self.world).jump();
             }
             Action::Pass => {
-                let longest = 1u64 << self.lots.random_range(8..24);
-                let time = Duration::from_nanos(self.lots.random_range(0..longest));
+                let longest = 1u64 << self.random.random_range(8..24);
+                let time = Duration::from_nanos(self.random.random_range(0..longest));
                 locked(&self.world).pass(time);
             }
             Action::Look => {
-                let rank = self.lots.random_range(0..self.ranks());
-                let budget = [1, 2, 16, 64][self.lots.random_range(0..4)];
+                let rank = self.random.random_range(0..self.ranks());
+                let budget = [1, 2, 16, 64][self.random.random_range(0..4)];
                 self.look(rank, budget)?;
             }
         }
@@ -603,7 +584,7 @@ impl Play {
     }
 
     fn bid_farewell(&mut self) {
-        let rank = self.lots.random_range(0..self.ranks());
+        let rank = self.random.random_range(0..self.ranks());
         if let Some(fabric) = &mut self.fabrics[rank] {
             fabric.farewell();
             self.note(|| format!("rank {rank} says goodbye"));
@@ -618,7 +599,7 @@ impl Play {
             let mut idle = 0;
             while idle < 4 {
                 let mut ranks: Vec<usize> = (0..self.ranks()).collect();
-                ranks.shuffle(&mut self.lots);
+                ranks.shuffle(&mut self.random);
                 let mut found = 0;
                 for rank in ranks {
                     found += self.look(rank, 64)?;
@@ -648,78 +629,62 @@ impl Play {
         }
     }
 
+    /// What a rank shares with a peer, if it does.
+    fn shared(&self, rank: usize, peer: usize) -> Option<Inspection> {
+        self.fabrics[rank].as_ref()?.inspect(peer)
+    }
+
+    /// All pairs of ranks, each both ways.
+    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let ranks = self.ranks();
+        (0..ranks).flat_map(move |rank| (0..ranks).map(move |peer| (rank, peer)))
+    }
+
     /// Sides that are at rest agree, and hold nothing that they need not hold.
     fn agreed(&self) -> Wrong {
-        for (rank, fabric) in self.fabrics.iter().enumerate() {
-            let Some(fabric) = fabric else { continue };
-            for (peer, session) in fabric.sessions.iter().enumerate() {
-                let Some(session) = session
-                    .as_ref()
-                    .filter(|session| session.presence == Presence::Here)
-                else {
-                    continue;
-                };
-                let said = |what: &str| Err(format!("rank {rank} at rest: {what} rank {peer}"));
-                if !session.out.is_flushed() {
-                    return said("something is to be sent to");
-                }
-                if !session.gets.is_empty()
-                    || !session.puts.is_empty()
-                    || !session.incoming_puts.is_empty()
-                {
-                    return said("transfers are under way with");
-                }
-                let other = self.fabrics[peer]
-                    .as_ref()
-                    .and_then(|it| it.sessions[rank].as_ref());
-                let Some(other) = other.filter(|other| other.presence == Presence::Here) else {
-                    continue;
-                };
-                let (sent, kept) = session.out.held();
-                if sent != other.processed {
-                    return Err(format!(
-                        "rank {rank} has sent {sent} frames, rank {peer} has processed {}",
-                        other.processed
-                    ));
-                }
-                if kept > other.unacked_bytes {
-                    return Err(format!(
-                        "rank {rank} keeps {kept} bytes, rank {peer} owes an acknowledgement of {}",
-                        other.unacked_bytes
-                    ));
-                }
-                if other.unacked_bytes >= ACKNOWLEDGE {
-                    return Err(format!(
-                        "rank {peer} owes an acknowledgement of {} bytes",
-                        other.unacked_bytes
-                    ));
-                }
-                if session.generation != other.generation
-                    || session.generation > 0 && session.is_live() != other.is_live()
-                {
-                    return Err(format!("ranks {rank} and {peer} do not share a connection"));
-                }
+        let present = |rank, peer| self.shared(rank, peer).filter(|it| it.present);
+        for (rank, peer) in self.pairs() {
+            let Some(it) = present(rank, peer) else {
+                continue;
+            };
+            let said = |what: &str| Err(format!("rank {rank} at rest: {what} rank {peer}"));
+            if !it.flushed {
+                return said("something is to be sent to");
+            }
+            if it.transfers != [0; 3] {
+                return said("transfers are under way with");
+            }
+            let Some(other) = present(peer, rank) else {
+                continue;
+            };
+            let (sent, kept) = it.held;
+            if sent != other.processed {
+                return Err(format!(
+                    "rank {rank} has sent {sent} frames, rank {peer} has processed {}",
+                    other.processed
+                ));
+            }
+            let unacked = other.unacked_bytes;
+            if kept > unacked {
+                return Err(format!(
+                    "rank {rank} keeps {kept} bytes, rank {peer} has not acknowledged {unacked}"
+                ));
+            }
+            if unacked >= ACKNOWLEDGE {
+                return Err(format!("rank {peer} has not acknowledged {unacked} bytes"));
+            }
+            if it.generation != other.generation || it.generation > 0 && it.live != other.live {
+                return Err(format!("ranks {rank} and {peer} do not share a connection"));
             }
         }
         Ok(())
     }
 
     /// What the sides have come to, for the eye.
-    fn show(&self) {
-        for (rank, fabric) in self.fabrics.iter().enumerate() {
-            let sessions = fabric
-                .iter()
-                .flat_map(|fabric| fabric.sessions.iter().enumerate());
-            for (peer, session) in sessions {
-                let Some(it) = session else { continue };
-                self.note(|| {
-                    format!(
-                        "rank {rank} with {peer}: generation {}, live {}, link {}, dialing {}, goodbye_received {}, goodbye_sent {}, {:?}, \
-                         processed {}, unacked_bytes {}, sent and kept {:?}, flushed {}, gets {}, puts {}, incoming_puts {}",
-                        it.generation, it.is_live(), it.link.is_some(), it.dialing.is_some(), it.goodbye_received, it.goodbye_sent, it.presence,
-                        it.processed, it.unacked_bytes, it.out.held(), it.out.is_flushed(), it.gets.len(), it.puts.len(), it.incoming_puts.len()
-                    )
-                });
+    pub(super) fn show(&self) {
+        for (rank, peer) in self.pairs() {
+            if let Some(it) = self.shared(rank, peer) {
+                self.note(|| format!("rank {rank} with {peer}: {it:?}"));
             }
         }
     }
@@ -738,13 +703,8 @@ impl Play {
         let Some(fabric) = &mut self.fabrics[rank] else {
             return Ok(());
         };
-        let spoken: Vec<usize> = (0..fabric.sessions.len())
-            .filter(|peer| {
-                fabric.sessions[*peer]
-                    .as_ref()
-                    .is_some_and(|session| session.generation > 0)
-            })
-            .collect();
+        let reached = |peer: &usize| fabric.inspect(*peer).is_some_and(|it| it.generation > 0);
+        let spoken: Vec<usize> = (0..fabric.peers() as usize).filter(reached).collect();
         fabric.farewell();
         self.note(|| format!("rank {rank} says goodbye and leaves"));
         self.leaving = Some(rank);
@@ -753,9 +713,7 @@ impl Play {
             handed = match &mut play.fabrics[rank] {
                 Some(fabric) => {
                     // What the peers want from its memory ends with it.
-                    for session in fabric.sessions.iter_mut().flatten() {
-                        session.out.cancel(|_| true);
-                    }
+                    fabric.stop_serving();
                     fabric.is_flushed()
                 }
                 None => true,
@@ -769,14 +727,8 @@ impl Play {
         }
         // Who has said goodbye itself is not waited for.
         let mut spoken = spoken;
-        if let Some(fabric) = &self.fabrics[rank] {
-            let goodbye_received = |peer: &usize| {
-                fabric.sessions[*peer]
-                    .as_ref()
-                    .is_some_and(|session| session.goodbye_received)
-            };
-            spoken.retain(|peer| !goodbye_received(peer));
-        }
+        let shared = |peer: usize| self.shared(rank, peer);
+        spoken.retain(|peer| !shared(*peer).is_some_and(|it| it.goodbye_received));
         self.end(rank);
         self.settle(|_| false)?;
         for peer in spoken {
@@ -801,8 +753,8 @@ impl Play {
         Ok(())
     }
 
-    fn play(&mut self, steps: usize, tally: &mut Tally) -> Wrong {
-        let last = self.lots.random_range(0..self.ranks());
+    pub(super) fn play(&mut self, steps: usize, tally: &mut Tally) -> Wrong {
+        let last = self.random.random_range(0..self.ranks());
         let ending = [
             Ending::Quiet,
             Ending::Quiet,
@@ -811,7 +763,7 @@ impl Play {
             Ending::Leave,
             Ending::Die,
             Ending::Sever,
-        ][self.lots.random_range(0..7)];
+        ][self.random.random_range(0..7)];
         for _ in 0..steps {
             self.step()?;
         }
@@ -841,13 +793,11 @@ impl Play {
             .iter()
             .filter(|one| one.outcome == Some(Ok(())))
             .count();
-        let sessions = self
-            .fabrics
-            .iter()
-            .flatten()
-            .flat_map(|fabric| fabric.sessions.iter().flatten());
-        tally.generations += sessions
-            .map(|session| session.generation.saturating_sub(1))
+        let shared = self
+            .pairs()
+            .filter_map(|(rank, peer)| self.shared(rank, peer));
+        tally.generations += shared
+            .map(|it| it.generation.saturating_sub(1))
             .sum::<u32>();
         Ok(())
     }
@@ -859,81 +809,4 @@ impl Drop for Play {
             fabric.die();
         }
     }
-}
-
-fn steps_of(seed: u64) -> usize {
-    let most = [20, 100, 100, 400][(seed % 4) as usize];
-    StdRng::seed_from_u64(!seed).random_range(5..most)
-}
-
-/// Plays one seed: what is wrong, with what happened if that was asked for.
-fn one(
-    seed: u64,
-    steps: usize,
-    trace: bool,
-    tally: &mut Tally,
-) -> Result<(), (String, Vec<String>)> {
-    let mut play = Play::new(seed, trace);
-    let world = play.world.clone();
-    let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| play.play(steps, tally)));
-    let wrong = match played {
-        Ok(Ok(())) => return Ok(()),
-        Ok(Err(wrong)) => wrong,
-        Err(_) => "it panicked".into(),
-    };
-    play.show();
-    let trace = locked(&world).trace.take();
-    Err((wrong, trace.unwrap_or_default()))
-}
-
-/// Shows a failure with as few steps as it takes.
-fn fail(seed: u64, steps: usize) -> ! {
-    let wrong = |steps: &usize| one(seed, *steps, false, &mut Tally::default()).is_err();
-    let mut tried = (0..40)
-        .map(|part| steps * part / 40)
-        .filter(|fewer| *fewer < steps);
-    let fewest = tried.find(wrong).unwrap_or(steps);
-    let (wrong, trace) = match one(seed, fewest, true, &mut Tally::default()) {
-        Err(failed) => failed,
-        Ok(()) => (
-            "it does not fail again: something is decided elsewhere".into(),
-            Vec::new(),
-        ),
-    };
-    let from = trace.len().saturating_sub(200);
-    panic!(
-        "{}\nseed {seed}, {fewest} steps: {wrong}\nagain: WEFT_SEED={seed} WEFT_STEPS={fewest} cargo test -p weft-fabric-tcp simulated",
-        trace[from..].join("\n")
-    );
-}
-
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{name}: a number was expected, not {text:?}")),
-    )
-}
-
-fn explore(seeds: std::ops::Range<u64>) -> Tally {
-    let mut tally = Tally::default();
-    for seed in seeds {
-        if one(seed, steps_of(seed), false, &mut tally).is_err() {
-            fail(seed, steps_of(seed));
-        }
-    }
-    tally
-}
-
-#[test]
-fn nothing_is_lost_or_doubled_whatever_the_network_does() {
-    if let Some(seed) = number("WEFT_SEED") {
-        let steps = number("WEFT_STEPS").map_or(steps_of(seed), |steps| steps as usize);
-        if one(seed, steps, false, &mut Tally::default()).is_err() {
-            fail(seed, steps);
-        }
-        return;
-    }
-    let tally = explore(0..number("WEFT_SEEDS").unwrap_or(800));
-    println!("{tally:?}");
 }

@@ -1,4 +1,4 @@
-//! Streams under virtual time.
+//! World: all hosts, and the streams between them under virtual time.
 //!
 //! ```text
 //!   send ─► flight: pieces, each with its time ─► queue, of the other host ─► receive
@@ -15,65 +15,18 @@ use rustix::io::Errno;
 use weft_fabric::Region;
 use weft_sys::socket::{NotAccepted, Part};
 
+use super::conditions::{Conditions, Route};
 use super::model::POISON;
 use crate::network::{EventSource, Readiness};
 
 /// Bytes that a new connection takes at once, as every kernel does.
 const AT_ONCE: usize = 1000;
 
-/// A stream: what listens at a rank, or one side of a line; the caller's is 0.
+/// A stream: what listens at a rank, or one side of a connection; the caller's is 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Id {
     Listener(usize, usize),
     End(usize, usize),
-}
-
-/// Where an address leads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Route {
-    /// To a listener of a rank.
-    To(usize, usize),
-    /// To a host on which nobody listens.
-    Refused,
-    /// Nobody ever answers.
-    Hole,
-    /// The system knows at once that there is no way.
-    Nowhere,
-}
-
-/// What the network is like.
-#[derive(Clone, Debug)]
-pub struct Weather {
-    /// Nanoseconds from one host to the other, and up to so many more.
-    pub latency: u64,
-    pub jitter: u64,
-    /// Picoseconds that each byte takes.
-    pub byte: u64,
-    /// Bytes that a connection holds.
-    pub buffer: usize,
-    /// Longest piece in which bytes travel.
-    pub piece: usize,
-    /// Connections that will be cut at a byte, out of a thousand, and how many at most.
-    pub doomed: u32,
-    pub cuts: u32,
-}
-
-impl Weather {
-    fn by(lots: &mut StdRng) -> Self {
-        let magnitude = |lots: &mut StdRng, least: u32, most: u32| -> u64 {
-            let power = lots.random_range(least..=most);
-            (1 << power) + lots.random_range(0..1 << power)
-        };
-        Self {
-            latency: magnitude(lots, 12, 20),
-            jitter: magnitude(lots, 1, 20),
-            byte: magnitude(lots, 4, 14),
-            buffer: magnitude(lots, 11, 21) as usize,
-            piece: magnitude(lots, 7, 17) as usize,
-            doomed: [0, 200, 500, 1000][lots.random_range(0..4)],
-            cuts: lots.random_range(0..8),
-        }
-    }
 }
 
 #[derive(Default)]
@@ -107,7 +60,7 @@ struct Side {
     reported: bool,
 }
 
-struct Line {
+struct Connection {
     nodes: [usize; 2],
     listener: usize,
     /// When the call is answered, until it is.
@@ -130,10 +83,10 @@ struct Node {
 /// All hosts and what is between them.
 pub struct World {
     now: u64,
-    lots: StdRng,
-    pub weather: Weather,
+    random: StdRng,
+    pub conditions: Conditions,
     nodes: Vec<Node>,
-    lines: Vec<Line>,
+    connections: Vec<Connection>,
     pub routes: HashMap<SocketAddr, Route>,
     /// While the network stands still: until when.
     stalled: u64,
@@ -150,8 +103,8 @@ pub struct World {
 
 impl World {
     pub fn new(seed: u64, listeners: &[usize]) -> Self {
-        let mut lots = StdRng::seed_from_u64(seed);
-        let weather = Weather::by(&mut lots);
+        let mut random = StdRng::seed_from_u64(seed);
+        let conditions = Conditions::by(&mut random);
         let node = |count: &usize| Node {
             backlogs: (0..*count).map(|_| VecDeque::new()).collect(),
             watched: BTreeMap::new(),
@@ -160,10 +113,10 @@ impl World {
         };
         Self {
             now: 1,
-            lots,
-            weather,
+            random,
+            conditions,
             nodes: listeners.iter().map(node).collect(),
-            lines: Vec::new(),
+            connections: Vec::new(),
             routes: HashMap::new(),
             stalled: 0,
             severed: false,
@@ -178,9 +131,9 @@ impl World {
         self.now
     }
 
-    /// One of so many.
-    pub fn lot(&mut self, of: u32) -> bool {
-        self.lots.random_range(0..of) == 0
+    /// True once in so many draws.
+    pub fn one_in(&mut self, of: u32) -> bool {
+        self.random.random_range(0..of) == 0
     }
 
     pub fn note(&mut self, text: impl FnOnce() -> String) {
@@ -190,7 +143,7 @@ impl World {
     }
 
     fn crossing(&mut self) -> u64 {
-        self.weather.latency + self.lots.random_range(0..=self.weather.jitter)
+        self.conditions.latency + self.random.random_range(0..=self.conditions.jitter)
     }
 
     pub fn set_due(&mut self, node: usize, due: u64) {
@@ -211,7 +164,7 @@ impl World {
         for (id, (source, watched)) in &self.nodes[node].watched {
             let (readable, room) = match *id {
                 Id::Listener(node, index) => (!self.nodes[node].backlogs[index].is_empty(), false),
-                Id::End(line, side) => self.state(line, side),
+                Id::End(connection, side) => self.state(connection, side),
             };
             let writable = room && *watched;
             if readable || writable {
@@ -222,26 +175,26 @@ impl World {
             }
         }
         // In no order.
-        let turn = self.lots.random_range(0..ready.len().max(1));
+        let turn = self.random.random_range(0..ready.len().max(1));
         ready.rotate_left(turn);
         ready
     }
 
-    fn state(&self, line: usize, side: usize) -> (bool, bool) {
-        let line = &self.lines[line];
-        let error = line.error(side, self.now).is_some();
-        let incoming = &line.halves[1 - side];
+    fn state(&self, connection: usize, side: usize) -> (bool, bool) {
+        let connection = &self.connections[connection];
+        let error = connection.error(side, self.now).is_some();
+        let incoming = &connection.halves[1 - side];
         let ended = incoming.end.is_some_and(|end| end <= self.now) && incoming.flight.is_empty();
         let readable = error || !incoming.queue.is_empty() || ended;
-        let room = error || line.calling.is_none() && self.room(line, side) > 0;
+        let room = error || connection.calling.is_none() && self.room(connection, side) > 0;
         (readable, room)
     }
 
-    fn room(&self, line: &Line, side: usize) -> usize {
-        let half = &line.halves[side];
+    fn room(&self, connection: &Connection, side: usize) -> usize {
+        let half = &connection.halves[side];
         let held: usize = half.flight.iter().map(|(_, piece)| piece.len()).sum();
         let held = held + half.queue.len() + half.lost;
-        self.weather.buffer.saturating_sub(held)
+        self.conditions.buffer.saturating_sub(held)
     }
 
     pub fn connect(&mut self, node: usize, address: &SocketAddr) -> Result<Id, Errno> {
@@ -253,7 +206,7 @@ impl World {
         };
         let answered = (self.now + self.crossing() + self.crossing()).max(self.stalled);
         let never = route == Route::Hole || self.severed;
-        let mut line = Line {
+        let mut connection = Connection {
             nodes: [node, to],
             listener,
             calling: Some(if never { u64::MAX } else { answered }),
@@ -262,28 +215,28 @@ impl World {
             dead: false,
             fate: None,
         };
-        line.sides[0].open = true;
-        let number = self.lines.len();
+        connection.sides[0].open = true;
+        let number = self.connections.len();
         if to != usize::MAX
-            && self.weather.cuts > 0
-            && self.lots.random_range(0..1000) < self.weather.doomed
+            && self.conditions.cuts > 0
+            && self.random.random_range(0..1000) < self.conditions.doomed
         {
-            self.weather.cuts -= 1;
+            self.conditions.cuts -= 1;
             // As often in the first few frames as anywhere.
-            let power = self.lots.random_range(3..18);
-            let bytes = match self.lots.random() {
-                true => self.lots.random_range(0..500),
-                false => self.lots.random_range(0..1 << power),
+            let power = self.random.random_range(3..18);
+            let bytes = match self.random.random() {
+                true => self.random.random_range(0..500),
+                false => self.random.random_range(0..1 << power),
             };
-            line.fate = Some((self.lots.random_range(0..2), bytes));
+            connection.fate = Some((self.random.random_range(0..2), bytes));
         }
         self.note(|| {
             format!(
-                "rank {node} calls {address}, {route:?}: line {number}, fate {:?}",
-                line.fate
+                "rank {node} calls {address}, {route:?}: connection {number}, fate {:?}",
+                connection.fate
             )
         });
-        self.lines.push(line);
+        self.connections.push(connection);
         Ok(Id::End(number, 0))
     }
 
@@ -297,19 +250,22 @@ impl World {
         if self.exhausted && !backlog.is_empty() {
             return Err(NotAccepted::Exhausted);
         }
-        let line = backlog.pop_front().ok_or(NotAccepted::Nobody)?;
-        self.note(|| format!("rank {node} accepts line {line}"));
-        Ok((Id::End(line, 1), self.lines[line].nodes[0]))
+        let connection = backlog.pop_front().ok_or(NotAccepted::Nobody)?;
+        self.note(|| format!("rank {node} accepts connection {connection}"));
+        Ok((
+            Id::End(connection, 1),
+            self.connections[connection].nodes[0],
+        ))
     }
 
     pub fn is_connected(&mut self, id: Id) -> Result<bool, Errno> {
         let Id::End(number, side) = id else {
             return Err(Errno::INVAL);
         };
-        let line = &mut self.lines[number];
-        match line.error(side, self.now) {
+        let connection = &mut self.connections[number];
+        match connection.error(side, self.now) {
             Some(error) => Err(error),
-            None => Ok(line.calling.is_none()),
+            None => Ok(connection.calling.is_none()),
         }
     }
 
@@ -318,30 +274,30 @@ impl World {
             return Err(Errno::INVAL);
         };
         let now = self.now;
-        if let Some(error) = self.lines[number].error(side, now) {
-            self.lines[number].sides[side].reported = true;
-            self.note(|| format!("side {side} of line {number} cannot send: {error:?}"));
+        if let Some(error) = self.connections[number].error(side, now) {
+            self.connections[number].sides[side].reported = true;
+            self.note(|| format!("side {side} of connection {number} cannot send: {error:?}"));
             return Err(error);
         }
         let total: usize = parts.iter().map(Part::len).sum();
-        let young = self.lines[number].halves[side].taken + total <= AT_ONCE;
-        let room = self.room(&self.lines[number], side);
-        if total > 0 && !young && (room == 0 || self.lot(20)) {
+        let young = self.connections[number].halves[side].taken + total <= AT_ONCE;
+        let room = self.room(&self.connections[number], side);
+        if total > 0 && !young && (room == 0 || self.one_in(20)) {
             return Ok(None);
         }
         let mut taken = if young { total } else { total.min(room) };
-        if taken > 1 && !young && self.lot(4) {
-            taken = self.lots.random_range(1..=taken);
+        if taken > 1 && !young && self.one_in(4) {
+            taken = self.random.random_range(1..=taken);
         }
-        self.note(|| format!("side {side} of line {number} sends {taken} bytes"));
-        self.lines[number].halves[side].taken += taken;
-        if self.lines[number].dead || !self.lines[number].sides[1 - side].open {
+        self.note(|| format!("side {side} of connection {number} sends {taken} bytes"));
+        self.connections[number].halves[side].taken += taken;
+        if self.connections[number].dead || !self.connections[number].sides[1 - side].open {
             // Its kernel takes them, and hears from the other one that there is no such connection.
             let heard = now + self.crossing() + self.crossing();
-            let line = &mut self.lines[number];
-            line.halves[side].lost += taken;
+            let connection = &mut self.connections[number];
+            connection.halves[side].lost += taken;
             if !self.severed {
-                line.learn(side, heard, Errno::CONNRESET);
+                connection.learn(side, heard, Errno::CONNRESET);
             }
             return Ok(Some(taken));
         }
@@ -359,14 +315,14 @@ impl World {
             }
         }
         // Few pieces of much.
-        let longest = self.weather.piece.max(bytes.len() / 16);
+        let longest = self.conditions.piece.max(bytes.len() / 16);
         let mut rest = &bytes[..];
         while !rest.is_empty() {
-            let length = self.lots.random_range(1..=longest).min(rest.len());
+            let length = self.random.random_range(1..=longest).min(rest.len());
             let (piece, after) = rest.split_at(length);
-            let slow = length as u64 * self.weather.byte / 1000;
+            let slow = length as u64 * self.conditions.byte / 1000;
             let at = (now + self.crossing() + slow).max(self.stalled);
-            let half = &mut self.lines[number].halves[side];
+            let half = &mut self.connections[number].halves[side];
             half.last = at.max(half.last + slow);
             half.flight.push_back((half.last, piece.to_vec()));
             rest = after;
@@ -384,29 +340,31 @@ impl World {
             return Err(Errno::INVAL);
         };
         let now = self.now;
-        let fewer = self.lot(4);
-        let line = &mut self.lines[number];
-        if line.halves[1 - side].queue.is_empty() {
+        let fewer = self.one_in(4);
+        let connection = &mut self.connections[number];
+        if connection.halves[1 - side].queue.is_empty() {
             // Bytes first: they were there before the error.
-            if let Some(error) = line.error(side, now) {
-                let known = std::mem::replace(&mut line.sides[side].reported, true);
-                self.note(|| format!("side {side} of line {number} cannot receive: {error:?}"));
+            if let Some(error) = connection.error(side, now) {
+                let known = std::mem::replace(&mut connection.sides[side].reported, true);
+                self.note(|| {
+                    format!("side {side} of connection {number} cannot receive: {error:?}")
+                });
                 return if known { Ok(Some(0)) } else { Err(error) };
             }
-            let incoming = &line.halves[1 - side];
+            let incoming = &connection.halves[1 - side];
             let ended = incoming.end.is_some_and(|end| end <= now) && incoming.flight.is_empty();
             if ended {
-                self.note(|| format!("side {side} of line {number} has come to the end"));
+                self.note(|| format!("side {side} of connection {number} has come to the end"));
             }
             return Ok(ended.then_some(0));
         }
-        let queue = &mut line.halves[1 - side].queue;
+        let queue = &mut connection.halves[1 - side].queue;
         let mut count = queue.len().min(lent.len() + rest.len());
         if fewer && count > 1 {
-            count = self.lots.random_range(1..=count);
+            count = self.random.random_range(1..=count);
         }
         let bytes: Vec<u8> = queue.drain(..count).collect();
-        self.note(|| format!("side {side} of line {number} receives {count} bytes"));
+        self.note(|| format!("side {side} of connection {number} receives {count} bytes"));
         let direct = count.min(lent.len());
         lent.prefix(direct).copy_from_slice(&bytes[..direct]);
         rest[..count - direct].copy_from_slice(&bytes[direct..]);
@@ -417,7 +375,7 @@ impl World {
         let Id::End(number, side) = id else {
             return 0;
         };
-        let half = &self.lines[number].halves[side];
+        let half = &self.connections[number].halves[side];
         let flying: usize = half.flight.iter().map(|(_, piece)| piece.len()).sum();
         flying + half.lost
     }
@@ -428,25 +386,25 @@ impl World {
             Id::Listener(node, index) => {
                 self.nodes[node].watched.remove(&id);
                 self.nodes[node].alive = false;
-                for line in std::mem::take(&mut self.nodes[node].backlogs[index]) {
-                    self.close(Id::End(line, 1));
+                for connection in std::mem::take(&mut self.nodes[node].backlogs[index]) {
+                    self.close(Id::End(connection, 1));
                 }
             }
             Id::End(number, side) => {
-                if let Some(node) = self.nodes.get_mut(self.lines[number].nodes[side]) {
+                if let Some(node) = self.nodes.get_mut(self.connections[number].nodes[side]) {
                     node.watched.remove(&id);
                 }
                 let (there, later) = (self.now + self.crossing(), self.crossing());
-                let keep = self.lots.random_range(0..4);
-                self.note(|| format!("side {side} of line {number} is closed"));
-                let line = &mut self.lines[number];
-                line.sides[side].open = false;
-                if line.dead || line.calling.is_some() {
+                let keep = self.random.random_range(0..4);
+                self.note(|| format!("side {side} of connection {number} is closed"));
+                let connection = &mut self.connections[number];
+                connection.sides[side].open = false;
+                if connection.dead || connection.calling.is_some() {
                     return;
                 }
-                let unread = !line.halves[1 - side].queue.is_empty();
-                let coming = !line.halves[1 - side].flight.is_empty();
-                let half = &mut line.halves[side];
+                let unread = !connection.halves[1 - side].queue.is_empty();
+                let coming = !connection.halves[1 - side].flight.is_empty();
+                let half = &mut connection.halves[side];
                 if unread {
                     // A reset, which may overtake what waits here to be sent.
                     while half.flight.len() > keep {
@@ -454,12 +412,12 @@ impl World {
                         half.lost += piece.map_or(0, |(_, piece)| piece.len());
                     }
                     let last = half.flight.back().map_or(0, |(at, _)| *at);
-                    line.learn(1 - side, there.max(last), Errno::CONNRESET);
+                    connection.learn(1 - side, there.max(last), Errno::CONNRESET);
                 } else {
                     half.end = Some(there.max(half.last));
                     if coming {
                         let last = half.last;
-                        line.learn(1 - side, there.max(last) + later, Errno::CONNRESET);
+                        connection.learn(1 - side, there.max(last) + later, Errno::CONNRESET);
                     }
                 }
             }
@@ -469,35 +427,38 @@ impl World {
     /// The connection is gone: what was under way is lost. One side at least learns of it soon.
     fn cut(&mut self, number: usize) {
         let soon = [self.now + self.crossing(), self.now + self.crossing()];
-        let late = self.now + self.lots.random_range(1_000_000..4_000_000_000);
-        let who = self.lots.random_range(0..4);
-        let line = &mut self.lines[number];
-        if line.dead {
+        let late = self.now + self.random.random_range(1_000_000..4_000_000_000);
+        let who = self.random.random_range(0..4);
+        let connection = &mut self.connections[number];
+        if connection.dead {
             return;
         }
-        line.dead = true;
-        for half in &mut line.halves {
+        connection.dead = true;
+        for half in &mut connection.halves {
             half.lose_flight();
             half.end = None;
         }
         for (side, soon) in soon.into_iter().enumerate() {
             let at = if who == side { late } else { soon };
-            line.learn(side, at, Errno::CONNRESET);
+            connection.learn(side, at, Errno::CONNRESET);
         }
-        self.note(|| format!("line {number} is cut; side {who} learns late"));
+        self.note(|| format!("connection {number} is cut; side {who} learns late"));
     }
 
     /// Cuts one of the connections that are there.
     pub fn cut_one(&mut self) {
-        let there = |line: &Line| {
-            !line.dead && line.calling.is_none() && line.sides[0].open && line.sides[1].open
+        let there = |connection: &Connection| {
+            !connection.dead
+                && connection.calling.is_none()
+                && connection.sides[0].open
+                && connection.sides[1].open
         };
-        let there: Vec<usize> = (0..self.lines.len())
-            .filter(|number| there(&self.lines[*number]))
+        let there: Vec<usize> = (0..self.connections.len())
+            .filter(|number| there(&self.connections[*number]))
             .collect();
-        if !there.is_empty() && self.weather.cuts > 0 {
-            self.weather.cuts -= 1;
-            let number = there[self.lots.random_range(0..there.len())];
+        if !there.is_empty() && self.conditions.cuts > 0 {
+            self.conditions.cuts -= 1;
+            let number = there[self.random.random_range(0..there.len())];
             self.cut(number);
         }
     }
@@ -512,14 +473,14 @@ impl World {
     pub fn sever(&mut self, patience: Duration) {
         self.severed = true;
         let at = self.now + patience.as_nanos() as u64;
-        for line in &mut self.lines {
-            line.dead = true;
-            line.calling = line.calling.map(|_| u64::MAX);
-            for half in &mut line.halves {
+        for connection in &mut self.connections {
+            connection.dead = true;
+            connection.calling = connection.calling.map(|_| u64::MAX);
+            for half in &mut connection.halves {
                 half.lose_flight();
                 half.end = half.end.filter(|end| *end <= self.now);
             }
-            for side in &mut line.sides {
+            for side in &mut connection.sides {
                 side.error = side
                     .error
                     .filter(|(at, _)| *at <= self.now)
@@ -537,20 +498,20 @@ impl World {
                 next = next.min(time);
             }
         };
-        for line in self
-            .lines
+        for connection in self
+            .connections
             .iter()
-            .filter(|line| line.sides[0].open || line.sides[1].open)
+            .filter(|connection| connection.sides[0].open || connection.sides[1].open)
         {
-            line.calling.into_iter().for_each(&mut at);
-            for half in &line.halves {
+            connection.calling.into_iter().for_each(&mut at);
+            for half in &connection.halves {
                 half.flight
                     .front()
                     .into_iter()
                     .for_each(|(time, _)| at(*time));
                 half.end.into_iter().for_each(&mut at);
             }
-            for side in line.sides.iter().filter(|side| side.open) {
+            for side in connection.sides.iter().filter(|side| side.open) {
                 side.error.into_iter().for_each(|(time, _)| at(time));
             }
         }
@@ -566,7 +527,7 @@ impl World {
             return false;
         };
         // A look finds one piece or several.
-        let later = self.weather.latency >> self.lots.random_range(0..12);
+        let later = self.conditions.latency >> self.random.random_range(0..12);
         self.now = next + later;
         self.happen();
         true
@@ -580,31 +541,31 @@ impl World {
 
     fn happen(&mut self) {
         let now = self.now;
-        for number in 0..self.lines.len() {
-            let line = &mut self.lines[number];
-            if line.calling.is_some_and(|at| at <= now) {
-                line.calling = None;
-                let (to, listener) = (line.nodes[1], line.listener);
-                if line.sides[0].open && self.nodes.get(to).is_some_and(|node| node.alive) {
-                    line.sides[1].open = true;
+        for number in 0..self.connections.len() {
+            let connection = &mut self.connections[number];
+            if connection.calling.is_some_and(|at| at <= now) {
+                connection.calling = None;
+                let (to, listener) = (connection.nodes[1], connection.listener);
+                if connection.sides[0].open && self.nodes.get(to).is_some_and(|node| node.alive) {
+                    connection.sides[1].open = true;
                     self.nodes[to].backlogs[listener].push_back(number);
                 } else {
-                    line.learn(0, now, Errno::CONNREFUSED);
-                    line.dead = true;
+                    connection.learn(0, now, Errno::CONNREFUSED);
+                    connection.dead = true;
                 }
             }
-            if !line.sides[0].open && !line.sides[1].open {
+            if !connection.sides[0].open && !connection.sides[1].open {
                 continue;
             }
             let mut cut = false;
             let mut orphans = [false; 2];
             for (side, orphan) in orphans.iter_mut().enumerate() {
-                let half = &mut line.halves[side];
+                let half = &mut connection.halves[side];
                 while !cut && half.flight.front().is_some_and(|(at, _)| *at <= now) {
                     let Some((_, mut piece)) = half.flight.pop_front() else {
                         break;
                     };
-                    if let Some((doomed, left)) = &mut line.fate
+                    if let Some((doomed, left)) = &mut connection.fate
                         && *doomed == side
                     {
                         cut = piece.len() >= *left;
@@ -612,7 +573,7 @@ impl World {
                         piece.truncate(*left);
                         *left -= piece.len();
                     }
-                    if line.sides[1 - side].open {
+                    if connection.sides[1 - side].open {
                         half.queue.extend(&piece);
                     } else {
                         half.lost += piece.len();
@@ -622,7 +583,7 @@ impl World {
             }
             for side in (0..2).filter(|side| orphans[*side]) {
                 // Nobody is there: a reset comes back.
-                line.learn(side, now + self.weather.latency, Errno::CONNRESET);
+                connection.learn(side, now + self.conditions.latency, Errno::CONNRESET);
             }
             if cut {
                 self.cut(number);
@@ -631,7 +592,7 @@ impl World {
     }
 }
 
-impl Line {
+impl Connection {
     fn error(&self, side: usize, now: u64) -> Option<Errno> {
         let error = self.sides[side].error.filter(|(at, _)| *at <= now);
         error.map(|(_, error)| error)

@@ -155,12 +155,12 @@ pub const MOMENT: Duration = Duration::from_millis(5);
 
 /// An inbox that also keeps why a peer was lost.
 #[derive(Default)]
-pub struct Ear {
+pub struct Recorder {
     pub inbox: weft_fabric::conformance::Inbox,
     pub lost: Option<String>,
 }
 
-impl weft_fabric::Sink for Ear {
+impl weft_fabric::Sink for Recorder {
     fn message(
         &mut self,
         from: Peer,

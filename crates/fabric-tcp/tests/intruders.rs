@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use common::{Ear, both, config, join, offer, openings, with_offers};
+use common::{Recorder, both, config, join, offer, openings, with_offers};
 use weft_atomic::{AtomicBool, AtomicU64, Ordering};
 use weft_fabric::{Fabric, HEAD, Peer, Posted};
 use weft_fabric_tcp::wire::Hello;
@@ -53,7 +53,7 @@ fn record(cards: &[Card; 2], listener: &mut Tcp) -> Vec<u8> {
     assert_eq!(first, Ok(Posted::Done));
     while !recorder.is_finished() {
         for one in [&mut caller, &mut *listener] {
-            one.poll(&mut Ear::default(), 16);
+            one.poll(&mut Recorder::default(), 16);
         }
         std::thread::yield_now();
     }
@@ -138,7 +138,7 @@ fn talk(fabric: Box<dyn weft_fabric::Fabric>, ends: &AtomicBool) {
 }
 
 #[test]
-fn ten_thousand_strangers_change_nothing() {
+fn ten_thousand_intruders_change_nothing() {
     let openings = openings(|_| ());
     let cards = openings.each_ref().map(|one| one.card().clone());
     let addresses = cards.each_ref().map(|card| card.offers[0].address);
@@ -205,7 +205,7 @@ fn members_get_in_while_a_flood_lasts() {
     let mut took = Vec::new();
     let made = std::thread::scope(|scope| {
         let flooding = scope.spawn(|| flood(to, &over));
-        let mut ear = Ear::default();
+        let mut recorder = Recorder::default();
         let mut called = Vec::new();
         while took.len() < MEMBERS as usize && start.elapsed() < Duration::from_secs(30) {
             let due = Duration::from_millis(100 * (called.len() as u64 + 3));
@@ -215,12 +215,12 @@ fn members_get_in_while_a_flood_lasts() {
                 assert_eq!(sent, Ok(Posted::Done));
                 called.push(Instant::now());
             }
-            let mut other = Ear::default();
+            let mut other = Recorder::default();
             ranks[1..].iter_mut().for_each(|one| {
                 one.poll(&mut other, 16);
             });
-            ranks[0].poll(&mut ear, 16);
-            let heard = |rank: &usize| ear.inbox.of(*rank).count() > 0;
+            ranks[0].poll(&mut recorder, 16);
+            let heard = |rank: &usize| recorder.inbox.of(*rank).count() > 0;
             for rank in (took.len() + 1..=called.len()).take_while(heard) {
                 took.push(called[rank - 1].elapsed());
             }
@@ -230,7 +230,7 @@ fn members_get_in_while_a_flood_lasts() {
     });
     let rate = made as f64 / start.elapsed().as_secs_f64();
     println!(
-        "{made} connections of strangers, {rate:.0} a second; members: {took:.1?}; {}",
+        "{made} connections of intruders, {rate:.0} a second; members: {took:.1?}; {}",
         ranks[0].refusals()
     );
     assert_eq!(took.len(), MEMBERS as usize, "not all members got in");
@@ -267,8 +267,8 @@ fn without_descriptors() {
     let mut pair = Tcp::group(2, |_| ()).expect("loopback is there");
     let to = listening_at(&pair);
     // Who calls has its descriptor before they are all gone.
-    let strangers: Vec<TcpStream> = (0..5).filter_map(|_| connect(to)).collect();
-    assert_eq!(strangers.len(), 5);
+    let intruders: Vec<TcpStream> = (0..5).filter_map(|_| connect(to)).collect();
+    assert_eq!(intruders.len(), 5);
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let mut few = limit;
     few.current = Some(64);
@@ -276,12 +276,12 @@ fn without_descriptors() {
     let file = || std::fs::File::open("/dev/null").ok();
     let all: Vec<std::fs::File> = std::iter::from_fn(file).collect();
     let bell = pair[0].bell();
-    let (mut ear, mut wakes) = (Ear::default(), 0);
+    let (mut recorder, mut wakes) = (Recorder::default(), 0);
     let end = Instant::now() + Duration::from_millis(500);
     while Instant::now() < end {
-        pair[0].poll(&mut ear, 16);
+        pair[0].poll(&mut recorder, 16);
         let ticket = bell.prepare();
-        if pair[0].poll(&mut ear, 16) > 0 {
+        if pair[0].poll(&mut recorder, 16) > 0 {
             bell.cancel(ticket);
         } else {
             bell.wait(ticket, Some(Duration::from_millis(250)));
@@ -295,12 +295,12 @@ fn without_descriptors() {
     let sent = pair[1].try_send(Peer(0), &[7; HEAD], &[]);
     assert_eq!(sent, Ok(Posted::Done));
     let end = Instant::now() + Duration::from_secs(20);
-    while ear.inbox.messages() == 0 && Instant::now() < end {
+    while recorder.inbox.messages() == 0 && Instant::now() < end {
         for one in &mut pair {
-            one.poll(&mut ear, 16);
+            one.poll(&mut recorder, 16);
         }
     }
-    assert_eq!(ear.inbox.messages(), 1);
+    assert_eq!(recorder.inbox.messages(), 1);
 }
 
 /// Where something of this process's network listens, as `/proc` shows it: address and port in hexadecimal.

@@ -1,4 +1,4 @@
-//! Sockets as connections need them.
+//! Sockets: made, bound and tuned as connections need them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -18,7 +18,7 @@ const SHORT: Duration = Duration::from_micros(200);
 const NEAR: usize = 512 << 10;
 
 /// Listens at an address, on a port of the system's choice. Connections that are accepted have from it what
-/// they need: of those that strangers make, each costs eight system calls less.
+/// they need: of those that intruders make, each costs eight system calls less.
 pub(crate) fn listen(
     address: IpAddr,
     patience: Duration,

@@ -1,0 +1,51 @@
+//! Configuration of an endpoint: plain data.
+
+use std::time::Duration;
+
+use weft_secure::Key;
+
+use crate::card::Listen;
+
+/// How long a first connection may take.
+const CONNECT: Duration = Duration::from_millis(4500);
+
+/// How long a broken connection is tried to be mended, unless the job says otherwise.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a rank must know to be reached and to reach the others.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Who this is.
+    pub me: u32,
+    /// How many there are.
+    pub peers: u32,
+    /// What all members know and nobody else.
+    pub key: Key,
+    /// Whether the data is protected too.
+    pub seal: bool,
+    /// Which addresses to listen at.
+    pub listen: Listen,
+    /// How long a peer may be out of reach before it is given up: a shorter break is survived.
+    pub patience: Duration,
+    /// How long the first connection to a peer may take before it is an error.
+    pub connect: Duration,
+    /// Ranks on this host, for deciding whether to spin.
+    pub neighbours: u32,
+}
+
+impl Config {
+    /// The usual values for this member of a job of so many.
+    #[must_use]
+    pub fn new(me: u32, peers: u32, key: Key) -> Self {
+        Self {
+            me,
+            peers,
+            key,
+            seal: false,
+            listen: Listen::default(),
+            patience: PATIENCE,
+            connect: CONNECT,
+            neighbours: 1,
+        }
+    }
+}

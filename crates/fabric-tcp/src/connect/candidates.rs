@@ -1,0 +1,236 @@
+//! Candidates: connections that are not chosen yet, by number.
+//!
+//! ```text
+//!   dialled  ─► Connecting ─► Authenticating ─► Waiting: for the decider, or as a spare of it
+//!   accepted ───────────────► Authenticating ─►
+//! ```
+//!
+//! A candidate is [taken](Candidates::take) out while something happens to it, and put [back](Candidates::put_back)
+//! under its number if it stays.
+//!
+//! Those that are dialled, or have proved the key, are *expected*. The others are unauthenticated: the job does not
+//! look more often, and so does not become slower, because they are there.
+
+use weft_secure::{EvictionPolicy, Source};
+
+use super::handshake::Authenticating;
+use crate::link::Link;
+
+/// A connection that is not chosen yet.
+pub struct Candidate<S> {
+    /// Whose it is.
+    pub call: Call,
+    /// How far it has come.
+    pub stage: Stage<S>,
+}
+
+/// Who has called whom.
+pub struct Call {
+    /// Whom it is to, once that is known.
+    pub peer: Option<u32>,
+    /// Which of the peer's addresses was dialled; `None`: it was accepted.
+    pub offer: Option<usize>,
+    /// Where it comes from, if it was accepted.
+    pub source: Source,
+    /// The connection of the pair that the other side has last used, once it has said that.
+    pub generation: Option<u32>,
+    /// When it was made, by the clock of the network.
+    pub since: u64,
+    /// When it is dropped; `u64::MAX`: never.
+    pub until: u64,
+    /// The address that was dialled, for people.
+    pub address: String,
+}
+
+impl Call {
+    /// This rank dials a peer at one of its addresses.
+    pub fn dialled(peer: u32, offer: usize, address: String, now: u64) -> Self {
+        Self {
+            peer: Some(peer),
+            offer: Some(offer),
+            source: Source::LOCAL,
+            generation: None,
+            since: now,
+            until: u64::MAX,
+            address,
+        }
+    }
+
+    /// Somebody has called, who is to prove the key until then.
+    pub fn accepted(source: Source, now: u64, until: u64) -> Self {
+        Self {
+            peer: None,
+            offer: None,
+            source,
+            generation: None,
+            since: now,
+            until,
+            address: String::new(),
+        }
+    }
+}
+
+/// How far a candidate has come.
+pub enum Stage<S> {
+    /// Dialled, and not answered.
+    Connecting(S),
+    /// The handshake is under way.
+    Authenticating(Authenticating<S>),
+    /// Authenticated: waits for the decider, or is a spare of it.
+    Waiting(Box<Link<S>>),
+}
+
+impl<S> Candidate<S> {
+    /// Whether it was accepted and has not proved the key; if so, whether its first message was answered.
+    fn unauthenticated(&self) -> Option<bool> {
+        match &self.stage {
+            Stage::Authenticating(it) if self.call.peer.is_none() => Some(it.is_answered()),
+            _ => None,
+        }
+    }
+
+    /// Whether it is authenticated, and to this peer.
+    pub fn waits_for(&self, peer: u32) -> bool {
+        self.call.peer == Some(peer) && matches!(self.stage, Stage::Waiting(_))
+    }
+
+    /// Whether it was dialled to this peer and is not answered.
+    pub fn is_connecting_to(&self, peer: u32) -> bool {
+        self.call.peer == Some(peer) && matches!(self.stage, Stage::Connecting(_))
+    }
+}
+
+/// All of them, by number.
+pub struct Candidates<S> {
+    all: Vec<Option<Candidate<S>>>,
+    count: usize,
+    /// How many of them are expected.
+    expected: usize,
+    /// Which of those that are not goes when there are too many.
+    eviction: EvictionPolicy,
+}
+
+impl<S> Candidates<S> {
+    /// None.
+    pub fn new(eviction: EvictionPolicy) -> Self {
+        Self {
+            all: Vec::new(),
+            count: 0,
+            expected: 0,
+            eviction,
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Whether one of them may become the connection to a peer.
+    #[inline]
+    pub fn has_expected(&self) -> bool {
+        self.expected > 0
+    }
+
+    /// How many have not proved the key: of those that were answered, or of those that were not.
+    pub fn unauthenticated(&self, answered: bool) -> usize {
+        let is_one = |one: &&Candidate<S>| one.unauthenticated() == Some(answered);
+        self.all.iter().flatten().filter(is_one).count()
+    }
+
+    /// Whether this one is among [those](Self::unauthenticated).
+    pub fn is_unauthenticated(&self, number: u32, answered: bool) -> bool {
+        let one = self.get(number);
+        one.is_some_and(|one| one.unauthenticated() == Some(answered))
+    }
+
+    /// Which one of [those](Self::unauthenticated) goes, if one has to.
+    pub fn victim(&mut self, answered: bool) -> Option<u32> {
+        let mut waiting: Vec<_> = (0u32..)
+            .zip(&self.all)
+            .filter_map(|(number, one)| Some((number, one.as_ref()?)))
+            .filter(|(_, one)| one.unauthenticated() == Some(answered))
+            .map(|(number, one)| (one.call.since, number, one.call.source))
+            .collect();
+        waiting.sort_unstable_by_key(|(since, number, _)| (*since, *number));
+        let waiting: Vec<_> = waiting
+            .into_iter()
+            .map(|(_, number, source)| (number, source))
+            .collect();
+        self.eviction.victim(&waiting)
+    }
+
+    /// Random draws that a number decides, for tests.
+    #[cfg(test)]
+    pub fn draw_by(&mut self, seed: u64) {
+        self.eviction = EvictionPolicy::seeded(seed);
+    }
+
+    /// One of them.
+    pub fn get(&self, number: u32) -> Option<&Candidate<S>> {
+        self.all.get(number as usize)?.as_ref()
+    }
+
+    /// The link of one that waits.
+    pub fn link_mut(&mut self, number: u32) -> Option<&mut Link<S>> {
+        match &mut self.all.get_mut(number as usize)?.as_mut()?.stage {
+            Stage::Waiting(link) => Some(link),
+            _ => None,
+        }
+    }
+
+    /// One more; answers its number.
+    pub fn add(&mut self, call: Call, stage: Stage<S>) -> u32 {
+        let index = match self.all.iter().position(Option::is_none) {
+            Some(index) => index,
+            None => {
+                self.all.push(None);
+                self.all.len() - 1
+            }
+        };
+        self.put_back(index as u32, call, stage);
+        index as u32
+    }
+
+    /// Takes one out.
+    pub fn take(&mut self, number: u32) -> Option<Candidate<S>> {
+        let found = self.all.get_mut(number as usize)?.take()?;
+        self.count -= 1;
+        self.expected -= usize::from(found.call.peer.is_some());
+        Some(found)
+    }
+
+    /// Puts one back that was taken out.
+    pub fn put_back(&mut self, number: u32, call: Call, stage: Stage<S>) {
+        if let Some(empty) = self.all.get_mut(number as usize) {
+            self.count += 1;
+            self.expected += usize::from(call.peer.is_some());
+            let before = empty.replace(Candidate { call, stage });
+            debug_assert!(before.is_none());
+        }
+    }
+
+    /// Drops all of these.
+    pub fn drop_those(&mut self, which: impl Fn(&Candidate<S>) -> bool) {
+        for number in self.numbers(which) {
+            self.take(number);
+        }
+    }
+
+    /// The numbers of these.
+    pub fn numbers(&self, which: impl Fn(&Candidate<S>) -> bool) -> Vec<u32> {
+        let these = (0u32..).zip(&self.all);
+        let these = these.filter(|(_, one)| one.as_ref().is_some_and(&which));
+        these.map(|(number, _)| number).collect()
+    }
+
+    /// Whether there is one of these.
+    pub fn any(&self, which: impl Fn(&Candidate<S>) -> bool) -> bool {
+        self.all.iter().flatten().any(which)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Candidate<S>> {
+        self.all.iter().flatten()
+    }
+}

@@ -1,0 +1,61 @@
+//! Loopback: messages and signals of a rank to itself, which wait for its next look.
+
+use std::collections::VecDeque;
+
+use weft_fabric::{Head, Peer, Posted, SharedBytes, SignalTable, Sink, SyncKey};
+
+/// Most that may wait.
+const LIMIT: usize = 256;
+
+enum Item {
+    Message(Head, Vec<u8>),
+    Signal(SyncKey),
+}
+
+/// What a rank has sent to itself.
+#[derive(Default)]
+pub struct Loopback {
+    items: VecDeque<Item>,
+}
+
+impl Loopback {
+    /// Keeps a message, if not too many wait.
+    pub fn send(&mut self, head: &Head, data: &[u8]) -> Posted {
+        self.keep(|| Item::Message(*head, data.to_vec()))
+    }
+
+    /// Keeps a signal, if not too many wait.
+    pub fn signal(&mut self, key: SyncKey) -> Posted {
+        self.keep(|| Item::Signal(key))
+    }
+
+    fn keep(&mut self, item: impl FnOnce() -> Item) -> Posted {
+        if self.items.len() >= LIMIT {
+            return Posted::Retry;
+        }
+        self.items.push_back(item());
+        Posted::Done
+    }
+
+    /// Hands out at most so many of those that wait now; answers how many.
+    #[inline]
+    pub fn deliver(
+        &mut self,
+        me: Peer,
+        signals: &mut SignalTable,
+        sink: &mut dyn Sink,
+        budget: usize,
+    ) -> usize {
+        let count = self.items.len().min(budget);
+        for item in self.items.drain(..count) {
+            match item {
+                Item::Message(head, data) => sink.message(me, &head, SharedBytes::of(&data)),
+                Item::Signal(key) => {
+                    signals.arrive(me, key);
+                    sink.signalled(me, key);
+                }
+            }
+        }
+        count
+    }
+}

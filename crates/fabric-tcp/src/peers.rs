@@ -1,0 +1,344 @@
+//! Peers: the sessions of one rank, by rank; which of them have a connection, and who is gone.
+//!
+//! ```text
+//!   Unknown ──first use, or it has called──► Known(session) ──lost──► Lost(why)
+//! ```
+//!
+//! A session that is begun lasts until its peer is lost: also of a peer that has left in order there is one, which
+//! refuses what is sent to it. What nobody has asked for, losses and transfers that ended with a peer, is kept
+//! until the next look [reports](Peers::report) it.
+
+use std::sync::Arc;
+
+use weft_fabric::{FabricError, Operation, Peer, Result, Sink, Token};
+
+use crate::link::Link;
+use crate::network::Network;
+use crate::session::life::{Broke, Unreachable};
+use crate::session::{Sent, Session};
+use crate::wire::Malformed;
+
+/// What is known of one rank.
+enum Slot<S> {
+    /// Nothing was ever exchanged.
+    Unknown,
+    Known(Box<Session<S>>),
+    /// It is lost, for this reason.
+    Lost(String),
+}
+
+/// What is shared with each peer.
+pub struct Peers<N: Network> {
+    slots: Vec<Slot<N::Stream>>,
+    /// Peers with a connection, for looking at them directly.
+    connected: Vec<u32>,
+    bell: Arc<N::Bell>,
+    /// Lost, and not reported yet.
+    losses: Vec<u32>,
+    /// Transfers that ended outside of a look.
+    ended: Vec<(Operation, Result<()>)>,
+    /// Where the next round of [`Self::in_turn`] begins.
+    turn: usize,
+    /// Things that happened although nothing was handed out.
+    progressed: usize,
+}
+
+impl<N: Network> Peers<N> {
+    /// So many ranks, of whom nothing is known. The bell watches connections, and rings if a peer is lost.
+    pub fn new(count: u32, bell: Arc<N::Bell>) -> Self {
+        Self {
+            slots: (0..count).map(|_| Slot::Unknown).collect(),
+            connected: Vec::new(),
+            bell,
+            losses: Vec::new(),
+            ended: Vec::new(),
+            turn: 0,
+            progressed: 0,
+        }
+    }
+
+    /// How many ranks there are.
+    pub fn count(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// The session with a peer, if there is one.
+    #[inline]
+    pub fn get(&self, peer: u32) -> Option<&Session<N::Stream>> {
+        match self.slots.get(peer as usize) {
+            Some(Slot::Known(session)) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// As [`Self::get`].
+    #[inline]
+    pub fn get_mut(&mut self, peer: u32) -> Option<&mut Session<N::Stream>> {
+        match self.slots.get_mut(peer as usize) {
+            Some(Slot::Known(session)) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// All sessions.
+    pub fn sessions(&mut self) -> impl Iterator<Item = &mut Session<N::Stream>> {
+        self.slots.iter_mut().filter_map(|slot| match slot {
+            Slot::Known(session) => Some(&mut **session),
+            _ => None,
+        })
+    }
+
+    /// Whether there is such a peer and it is not lost.
+    ///
+    /// # Errors
+    /// [`FabricError::NoSuchPeer`], [`FabricError::PeerLost`].
+    pub fn check(&self, peer: Peer) -> Result<()> {
+        match self.slots.get(peer.index()) {
+            None => Err(self.no_such(peer)),
+            Some(Slot::Lost(reason)) => Err(FabricError::PeerLost {
+                peer,
+                reason: reason.clone(),
+            }),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// That there is no such peer.
+    #[cold]
+    pub fn no_such(&self, peer: Peer) -> FabricError {
+        FabricError::NoSuchPeer {
+            peer,
+            peers: self.count(),
+        }
+    }
+
+    /// Begins a session, unless there is one or the peer is lost.
+    pub fn begin(&mut self, peer: u32) {
+        if let Some(slot @ Slot::Unknown) = self.slots.get_mut(peer as usize) {
+            *slot = Slot::Known(Box::new(Session::new()));
+        }
+    }
+
+    /// Whether a peer that has proved the key is let in: not if it has left, or is given up.
+    pub fn admits(&self, peer: u32) -> bool {
+        match self.slots.get(peer as usize) {
+            Some(Slot::Known(session)) => !session.has_left(),
+            Some(Slot::Unknown) => true,
+            Some(Slot::Lost(_)) | None => false,
+        }
+    }
+
+    /// Peers with a connection.
+    #[inline]
+    pub fn connected(&self) -> &[u32] {
+        &self.connected
+    }
+
+    /// The peers with a connection, beginning with another one each time this is [asked anew](Self::next_turn):
+    /// the one at `step`.
+    #[inline]
+    pub fn in_turn(&self, step: usize, count: usize) -> Option<u32> {
+        self.connected.get((self.turn + step) % count).copied()
+    }
+
+    /// The next round begins one further.
+    #[inline]
+    pub fn next_turn(&mut self) {
+        self.turn = self.turn.wrapping_add(1);
+    }
+
+    /// Whether one of the connections waits for room to send.
+    pub fn is_blocked(&self) -> bool {
+        let blocked = |peer: &u32| self.get(*peer).is_some_and(Session::is_blocked);
+        self.connected.iter().any(blocked)
+    }
+
+    /// This rank takes a connection. False: it cannot be watched, and is broken.
+    #[must_use]
+    pub fn select(&mut self, peer: u32, link: Box<Link<N::Stream>>, offer: Option<usize>) -> bool {
+        let Some(session) = self.get_mut(peer) else {
+            return false;
+        };
+        session.select(link, offer);
+        self.note_connected(peer)
+    }
+
+    /// This rank goes on with a connection that the peer has taken. False: it cannot be watched, and is broken.
+    ///
+    /// # Errors
+    /// The peer says that it has processed what was never sent.
+    pub fn resume(
+        &mut self,
+        peer: u32,
+        link: Box<Link<N::Stream>>,
+        offer: Option<usize>,
+        said: (u32, u64),
+    ) -> std::result::Result<bool, Malformed> {
+        let Some(session) = self.get_mut(peer) else {
+            return Ok(false);
+        };
+        session.resume(link, offer, said)?;
+        Ok(self.note_connected(peer))
+    }
+
+    fn note_connected(&mut self, peer: u32) -> bool {
+        let bell = self.bell.clone();
+        let watched = self
+            .get(peer)
+            .is_some_and(|session| session.watch(&*bell, peer).is_ok());
+        if watched && !self.connected.contains(&peer) {
+            self.connected.push(peer);
+        }
+        watched
+    }
+
+    /// Lets go of the connection with a peer; the next one sends again what it carried.
+    pub fn disconnect(&mut self, peer: u32) {
+        self.connected.retain(|other| *other != peer);
+        if let Some(session) = self.get_mut(peer) {
+            session.disconnect();
+        }
+    }
+
+    /// The connection with a peer has broken; `silent`: its host has answered nothing for the set time.
+    pub fn broke(&mut self, peer: u32, silent: bool) -> Broke {
+        self.progressed += 1;
+        self.disconnect(peer);
+        let Some(session) = self.get_mut(peer) else {
+            return Broke::Over;
+        };
+        let broke = session.broke(silent);
+        if broke == Broke::Left {
+            self.leave(peer);
+        }
+        broke
+    }
+
+    /// Nobody can be reached where a peer was.
+    pub fn unreachable(&mut self, peer: u32) -> Unreachable {
+        let Some(session) = self.get_mut(peer) else {
+            return Unreachable::Lost;
+        };
+        let unreachable = session.unreachable();
+        if unreachable == Unreachable::Left {
+            self.leave(peer);
+        }
+        unreachable
+    }
+
+    /// A peer has left in order: what it has sent was handed out.
+    fn leave(&mut self, peer: u32) {
+        self.disconnect(peer);
+        if let Slot::Known(session) = &mut self.slots[peer as usize] {
+            let lost = lost_with(peer, "it has left the job");
+            self.ended.extend(session.leave().map(lost));
+        }
+    }
+
+    /// A peer is lost: what was under way with it ends, which the next look reports.
+    pub fn lose(&mut self, peer: u32, reason: String) {
+        let Some(slot) = self.slots.get_mut(peer as usize) else {
+            return;
+        };
+        if let Slot::Lost(_) = slot {
+            return;
+        }
+        self.connected.retain(|other| *other != peer);
+        if let Slot::Known(session) = slot {
+            self.ended
+                .extend(session.abandon().map(lost_with(peer, &reason)));
+        }
+        *slot = Slot::Lost(reason);
+        self.losses.push(peer);
+        self.progressed += 1;
+        // Whoever sleeps is to hear of it.
+        weft_fabric::Bell::ring(&*self.bell);
+    }
+
+    /// Sends to a peer what there is room for.
+    #[inline]
+    pub fn pump(&mut self, peer: u32) -> Sent {
+        let Some(Slot::Known(session)) = self.slots.get_mut(peer as usize) else {
+            return Sent::Done;
+        };
+        let sent = session.pump(&*self.bell, peer);
+        if sent == Sent::Failed {
+            self.progressed += 1;
+        }
+        sent
+    }
+
+    /// There is room to send to a peer again. True: it was waited for, and the session is to be pumped.
+    #[must_use]
+    pub fn unblock(&mut self, peer: u32) -> bool {
+        let Some(Slot::Known(session)) = self.slots.get_mut(peer as usize) else {
+            return false;
+        };
+        let waited = session.unblock(&*self.bell, peer);
+        self.progressed += usize::from(waited);
+        waited
+    }
+
+    /// A grant ends: nothing is read or written by it after this. True: the session with this peer is to be pumped.
+    #[must_use]
+    pub fn withdraw(&mut self, peer: u32, token: Token) -> bool {
+        self.get_mut(peer)
+            .is_some_and(|session| session.withdraw(token))
+    }
+
+    /// Whether all that was taken for all of them is with their kernels, or need not be any more.
+    pub fn are_handed_over(&self) -> bool {
+        self.slots.iter().all(|slot| match slot {
+            Slot::Known(session) => session.is_handed_over(),
+            Slot::Unknown | Slot::Lost(_) => true,
+        })
+    }
+
+    /// Says what was found out outside of a look; answers how many things.
+    #[inline]
+    pub fn report(&mut self, sink: &mut dyn Sink) -> usize {
+        if self.losses.is_empty() && self.ended.is_empty() {
+            return 0;
+        }
+        self.report_some(sink)
+    }
+
+    #[cold]
+    fn report_some(&mut self, sink: &mut dyn Sink) -> usize {
+        let mut count = 0;
+        for (operation, result) in std::mem::take(&mut self.ended) {
+            sink.transfer_completed(operation, result);
+            count += 1;
+        }
+        for peer in std::mem::take(&mut self.losses) {
+            if let Slot::Lost(reason) = &self.slots[peer as usize] {
+                sink.lost(Peer(peer), reason);
+            }
+            count += 1;
+        }
+        count
+    }
+
+    /// Things that happened since this was last asked.
+    #[inline]
+    pub fn take_progress(&mut self) -> usize {
+        std::mem::take(&mut self.progressed)
+    }
+
+    /// Nothing is known of anybody any more, and nobody is told.
+    pub fn forget_all(&mut self) {
+        self.slots.clear();
+        self.connected.clear();
+    }
+}
+
+/// What is told of a transfer with a peer that is gone.
+fn lost_with(peer: u32, reason: &str) -> impl Fn(Operation) -> (Operation, Result<()>) {
+    move |operation| {
+        let lost = FabricError::PeerLost {
+            peer: Peer(peer),
+            reason: reason.into(),
+        };
+        (operation, Err(lost))
+    }
+}

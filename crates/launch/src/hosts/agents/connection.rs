@@ -15,7 +15,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
 use weft_secure::Key;
-use weft_sys::poll::{Entry, Interest};
+use weft_sys::poll::{Interest, PollFd};
 
 use super::reach::{Reached, reach};
 use super::{Event, Token};
@@ -188,11 +188,11 @@ impl AgentConnection {
     }
 
     /// What to wait for, as the agent of this number; see [`Agents::entries`](super::Agents::entries).
-    pub fn entries(&self, index: usize, listening: bool) -> Vec<(Token, Entry<'_>)> {
+    pub fn entries(&self, index: usize, listening: bool) -> Vec<(Token, PollFd<'_>)> {
         let mut found = Vec::new();
         match &self.phase {
             Phase::Starting { input, .. } => {
-                found.push((Token::Reading(index), Entry::new(input, Interest::Read)));
+                found.push((Token::Reading(index), PollFd::new(input, Interest::Read)));
             }
             Phase::Proving(handshake) => found.push((Token::Reading(index), handshake.reading())),
             Phase::Connected(link) => {
@@ -206,7 +206,7 @@ impl AgentConnection {
             Phase::Gone => {}
         }
         if let Some(errors) = &self.errors {
-            found.push((Token::Errors(index), Entry::new(errors, Interest::Read)));
+            found.push((Token::Errors(index), PollFd::new(errors, Interest::Read)));
         }
         found
     }

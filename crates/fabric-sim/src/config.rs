@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use weft_fabric::{Limits, Peer};
-
-use crate::random::Random;
+use weft_sys::random::SeededRandom;
 
 /// A time in nanoseconds, as the simulation counts it.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
@@ -173,14 +172,14 @@ impl Config {
     pub fn faulty(ranks: usize, seed: u64) -> Self {
         let mut config = Self::new(ranks, seed);
         // Other draws than those of the machine itself.
-        let mut random = Random::new(seed ^ 0x6661_756C_7479);
+        let mut random = SeededRandom::new(seed ^ 0x6661_756C_7479);
         let last = ranks.saturating_sub(1) as u64;
-        let anybody = |random: &mut Random| {
+        let anybody = |random: &mut SeededRandom| {
             let some = random.happens(700);
             some.then(|| Peer(random.up_to(last) as u32))
         };
         // Between 2^`least` and 2^`most` nanoseconds, each magnitude as likely.
-        let time = |random: &mut Random, least: u64, most: u64| {
+        let time = |random: &mut SeededRandom, least: u64, most: u64| {
             let magnitude = least + random.up_to(most - least);
             Duration::from_nanos((1 << magnitude) + random.up_to((1 << magnitude) - 1))
         };

@@ -57,7 +57,6 @@ mod lanes;
 mod links;
 mod machine;
 mod partition;
-mod random;
 mod rank;
 mod report;
 mod scheduler;

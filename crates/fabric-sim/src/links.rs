@@ -5,10 +5,10 @@
 //! ```
 
 use weft_fabric::Peer;
+use weft_sys::random::SeededRandom;
 
 use crate::config::{Config, Cost, Fault, nanoseconds};
 use crate::partition::{Link, Partitions, concerns};
-use crate::random::Random;
 
 /// What a link takes for something that is sent over it, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ impl Links {
     }
 
     /// What `length` bytes cost now.
-    pub(crate) fn crossing(&self, link: Link, length: u64, random: &mut Random) -> Crossing {
+    pub(crate) fn crossing(&self, link: Link, length: u64, random: &mut SeededRandom) -> Crossing {
         if link.0 == link.1 {
             return Crossing {
                 wire: 0,

@@ -7,7 +7,7 @@
 //! | [`EventQueue`] | when each rank goes on |
 //! | [`Lanes`] | credits and order between two ranks |
 //! | [`Links`] | what the way between two ranks costs, and when it is down |
-//! | [`Random`] | all that the seed decides |
+//! | [`SeededRandom`] | all that the seed decides |
 //! | [`StallDetector`] | whether ranks poll for ever while nothing happens |
 //! | [`Trace`] | what happened, and the hash of it |
 //!
@@ -23,13 +23,13 @@ use std::time::Duration;
 
 use weft_fabric::grants::Grant;
 use weft_fabric::{Limits, Peer, Token};
+use weft_sys::random::SeededRandom;
 
 use crate::config::{Config, nanoseconds};
 use crate::event_queue::EventQueue;
 use crate::inbox::{Arrival, Delivery};
 use crate::lanes::Lanes;
 use crate::links::Links;
-use crate::random::Random;
 use crate::rank::Rank;
 use crate::report::{Cause, Counts, Trace, TraceEvent};
 use crate::stall::StallDetector;
@@ -59,7 +59,7 @@ pub(crate) struct Machine {
     queue: EventQueue,
     lanes: Lanes,
     links: Links,
-    random: Random,
+    random: SeededRandom,
     stall: StallDetector,
     trace: Trace,
     counts: Counts,
@@ -76,7 +76,7 @@ impl Machine {
             queue: EventQueue::new(config.ranks),
             lanes: Lanes::new(config.ranks, config.credits),
             links: Links::new(&config),
-            random: Random::new(config.seed),
+            random: SeededRandom::new(config.seed),
             stall: StallDetector::new(config.ranks, config.patience),
             trace: Trace::new(config.trace),
             counts: Counts::default(),
@@ -143,7 +143,7 @@ impl Machine {
         if self.ranks[rank as usize].is_closed() {
             return;
         }
-        let draw = self.random.next();
+        let draw = self.random.next_u64();
         self.rank(rank).push(at, draw, arrival);
         self.reschedule(rank);
     }
@@ -162,7 +162,7 @@ impl Machine {
         let time = time.max(self.clock(rank));
         // An event that stays where it is keeps its draw.
         if self.queue.time_of(rank) != Some(time) {
-            let draw = self.random.next();
+            let draw = self.random.next_u64();
             self.queue.schedule(rank, time, draw);
         }
     }

@@ -12,7 +12,7 @@ use std::io;
 
 use weft_secure::{Channel, LENGTH, Opener, RECORD, Sealer, TAG};
 use weft_sys::Region;
-use weft_sys::socket::Part;
+use weft_sys::socket::SendSlice;
 
 use crate::network::{EventSource, Poller, Stream};
 use crate::sockets::is_silence;
@@ -226,7 +226,7 @@ impl<S: Stream> Link<S> {
     /// # Errors
     /// The connection is broken.
     #[inline]
-    pub fn send(&self, parts: &[Part<'_>]) -> io::Result<Option<usize>> {
+    pub fn send(&self, parts: &[SendSlice<'_>]) -> io::Result<Option<usize>> {
         self.socket.send(parts)
     }
 
@@ -491,7 +491,7 @@ impl<S: Stream> Link<S> {
             self.seal(&[&urgent]);
             return self.flush_sealed();
         }
-        let sent = self.socket.send(&[Part::Bytes(&urgent)])?.unwrap_or(0);
+        let sent = self.socket.send(&[SendSlice::Bytes(&urgent)])?.unwrap_or(0);
         self.urgent = urgent[sent..].to_vec();
         Ok(self.urgent.is_empty())
     }
@@ -546,7 +546,7 @@ impl<S: Stream> Link<S> {
             return Ok(true);
         };
         while sealed.at < sealed.filled {
-            let rest = [Part::Bytes(&sealed.out[sealed.at..sealed.filled])];
+            let rest = [SendSlice::Bytes(&sealed.out[sealed.at..sealed.filled])];
             match self.socket.send(&rest)? {
                 None => return Ok(false),
                 Some(count) => sealed.at += count,

@@ -20,7 +20,7 @@ use rustix::net::{SocketFlags, sockopt};
 use weft_fabric::{Bell, Region};
 use weft_secure::Source;
 use weft_sys::clock;
-use weft_sys::socket::{self, NotAccepted, Part};
+use weft_sys::socket::{self, NotAccepted, SendSlice};
 
 use crate::bell::TcpBell;
 use crate::sockets::{fit, prepare, stream};
@@ -31,7 +31,7 @@ pub trait Stream: Send {
     ///
     /// # Errors
     /// What the connection has come to.
-    fn send(&self, parts: &[Part<'_>]) -> io::Result<Option<usize>>;
+    fn send(&self, parts: &[SendSlice<'_>]) -> io::Result<Option<usize>>;
 
     /// Reads what is there, first into lent memory. `Some(0)`: closed; `None`: nothing is there.
     ///
@@ -144,7 +144,7 @@ pub struct Kernel;
 
 impl Stream for OwnedFd {
     #[inline]
-    fn send(&self, parts: &[Part<'_>]) -> io::Result<Option<usize>> {
+    fn send(&self, parts: &[SendSlice<'_>]) -> io::Result<Option<usize>> {
         socket::send(self, parts)
     }
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use weft_fabric::Token;
 use weft_sys::Region;
-use weft_sys::socket::{PARTS, Part};
+use weft_sys::socket::{MOST_SLICES, SendSlice};
 
 use crate::link::Link;
 use crate::network::Stream;
@@ -49,7 +49,7 @@ const RESERVE: usize = 16 << 10;
 /// Most chunks that are handed over in one call.
 const TOGETHER: usize = 16;
 
-const _: () = assert!(2 + 2 + 2 * TOGETHER <= PARTS);
+const _: () = assert!(2 + 2 + 2 * TOGETHER <= MOST_SLICES);
 
 /// One portal being sent.
 #[derive(Clone, Copy, Debug)]
@@ -156,10 +156,10 @@ impl Chunk {
     }
 
     /// Its bytes from `at` on.
-    fn rest(&self, at: usize) -> Part<'_> {
+    fn rest(&self, at: usize) -> SendSlice<'_> {
         match &self.own {
-            Some(own) => Part::Bytes(own.get(at..).unwrap_or_default()),
-            None => Part::Lent(
+            Some(own) => SendSlice::Bytes(own.get(at..).unwrap_or_default()),
+            None => SendSlice::Lent(
                 self.region
                     .part(at, self.region.len().saturating_sub(at))
                     .unwrap_or(Region::EMPTY),
@@ -435,7 +435,7 @@ impl Outgoing {
                     return Ok(Pumped::Empty);
                 }
                 let (first, second) = self.ring.pieces();
-                let parts = [Part::Bytes(first), Part::Bytes(second)];
+                let parts = [SendSlice::Bytes(first), SendSlice::Bytes(second)];
                 let used = 1 + usize::from(!second.is_empty());
                 let Some(count) = link.send(&parts[..used])? else {
                     return Ok(Pumped::Full);
@@ -457,27 +457,27 @@ impl Outgoing {
             .take(TOGETHER)
             .map(|chunk| (chunk.header(self.processed), chunk))
             .collect();
-        let mut parts = [Part::Bytes(&[]); PARTS];
+        let mut parts = [SendSlice::Bytes(&[]); MOST_SLICES];
         let mut count = 0;
         let mut add = |part| {
             parts[count] = part;
             count += 1;
         };
         if let Some(current) = &self.current {
-            add(Part::Bytes(
+            add(SendSlice::Bytes(
                 current.header.get(current.at..).unwrap_or_default(),
             ));
             let data = current.at.saturating_sub(current.header.len());
             add(current.chunk.rest(data));
         }
         let (first, second) = self.ring.pieces();
-        add(Part::Bytes(first));
-        add(Part::Bytes(second));
+        add(SendSlice::Bytes(first));
+        add(SendSlice::Bytes(second));
         for (header, chunk) in &next {
-            add(Part::Bytes(header));
+            add(SendSlice::Bytes(header));
             add(chunk.rest(0));
         }
-        let total: usize = parts[..count].iter().map(Part::len).sum();
+        let total: usize = parts[..count].iter().map(SendSlice::len).sum();
         let ring = first.len() + second.len();
         // Also when the connection is broken, nothing has begun: it is to be sent by the next one.
         let Some(mut sent) = link.send(&parts[..count])? else {
@@ -534,8 +534,8 @@ impl Outgoing {
                     self.begin(&chunk);
                     link.seal(&[&chunk.header(self.processed)]);
                     match chunk.rest(0) {
-                        Part::Bytes(bytes) => link.seal(&[bytes]),
-                        Part::Lent(region) => link.seal_lent(region)?,
+                        SendSlice::Bytes(bytes) => link.seal(&[bytes]),
+                        SendSlice::Lent(region) => link.seal_lent(region)?,
                     }
                     idle = false;
                 }

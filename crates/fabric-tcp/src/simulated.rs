@@ -40,7 +40,7 @@ use std::time::Duration;
 use weft_fabric::{Bell, Load, Region, Ticket};
 use weft_secure::Source;
 use weft_sys::readiness::AT_ONCE;
-use weft_sys::socket::{NotAccepted, Part};
+use weft_sys::socket::{NotAccepted, SendSlice};
 
 use crate::network::{EventSource, Network, Poller, Readiness, Stream};
 use world::{Id, World};
@@ -75,7 +75,7 @@ impl Simulated {
 }
 
 impl Stream for SimulatedStream {
-    fn send(&self, parts: &[Part<'_>]) -> io::Result<Option<usize>> {
+    fn send(&self, parts: &[SendSlice<'_>]) -> io::Result<Option<usize>> {
         Ok(locked(&self.world).send(self.id, parts)?)
     }
 

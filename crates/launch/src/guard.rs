@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use weft_sys::descriptor;
 use weft_sys::fork::{Fork, fork_alone};
-use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::process::{
     self, ProcessHandle, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM,
 };
@@ -128,13 +128,13 @@ impl Guard {
             if let Some(code) = self.ended()? {
                 return Ok(code);
             }
-            let mut entries = vec![Entry::new(&self.signals, Interest::Read)];
+            let mut entries = vec![PollFd::new(&self.signals, Interest::Read)];
             let mut limit = None;
             if let Some(terminal) = &self.terminal {
                 limit = terminal.entry(&mut entries);
             }
             poll::wait(&mut entries, limit)?;
-            let ready = entries.get(1).is_some_and(Entry::is_ready);
+            let ready = entries.get(1).is_some_and(PollFd::is_ready);
             if ready
                 && self
                     .terminal

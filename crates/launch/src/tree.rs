@@ -10,7 +10,7 @@ use std::fs;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::process::{self, ProcessHandle, SIGKILL};
 
 /// A process, as `/proc` shows it.
@@ -146,7 +146,7 @@ pub fn end(known: &[u32], limit: Duration, mut fetched: impl FnMut(u32, ExitStat
         // Until one of them has ended; there may be new ones, so not for long.
         let mut entries: Vec<_> = handles
             .iter()
-            .map(|handle| Entry::new(handle, Interest::Read))
+            .map(|handle| PollFd::new(handle, Interest::Read))
             .collect();
         let pause = Duration::from_millis(if entries.is_empty() { 2 } else { 20 });
         let _ = poll::wait(&mut entries, Some(pause.min(left)));

@@ -7,6 +7,19 @@
 //!                          (policy)
 //! ```
 //!
+//! ```text
+//!   queue        rings of descriptors, ledgers, channels       buffers   regions of frames
+//!   stage        what moves frames: drivers, copiers, multiplexers
+//!   control      orders and counters of a component            control_loop  follows and reports around a stage
+//!   component    what runs in an event loop                    runner        that loop
+//!   policy       who may send next                             wire          what a driver sees of a network
+//!   client       port, IP stack, work                          socket        the same for other programs
+//!   system       all memory, and who is given what             broker        components as processes
+//!   description  what is asked for, in TOML                    command       weft net up, status, policy, down
+//! ```
+//!
+//! Loads, measurements and trials are in `weft-net-testbed`.
+//!
 //! A component works until its queues are empty, then sleeps until a neighbour notifies it. Between two
 //! components lies one [`queue::channel`]. Buffers belong to whoever fills them, and come back to it.
 //!

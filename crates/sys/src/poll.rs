@@ -130,9 +130,6 @@ pub fn wait(polled: &mut [PollFd<'_>], limit: Option<Duration>) -> io::Result<us
     }
 }
 
-/// The former name of [`PollFd`].
-pub type Entry<'a> = PollFd<'a>;
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-//! Stream sockets that do not wait, with memory that a caller has lent: several parts in one call, no
+//! Stream sockets that do not wait, with memory that a caller has lent: several slices in one call, no
 //! copy in between.
 
 use std::io;
@@ -8,19 +8,19 @@ use std::time::Duration;
 use crate::error::{failed, last_errno};
 use crate::span::Region;
 
-/// Most parts of one call.
-pub const PARTS: usize = 36;
+/// Most slices of one call.
+pub const MOST_SLICES: usize = 36;
 
 /// Bytes to be sent.
 #[derive(Clone, Copy, Debug)]
-pub enum Part<'a> {
+pub enum SendSlice<'a> {
     /// Ordinary bytes.
     Bytes(&'a [u8]),
     /// Memory that is lent.
     Lent(Region),
 }
 
-impl Part<'_> {
+impl SendSlice<'_> {
     /// How many bytes there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -107,13 +107,13 @@ pub fn is_exhausted(errno: i32) -> bool {
     matches!(errno, libc::EMFILE | libc::ENFILE)
 }
 
-/// Sends the first [`PARTS`] parts, as much of them as there is room for. `None`: no room at all, or a
+/// Sends the first [`MOST_SLICES`] slices, as much of them as there is room for. `None`: no room at all, or a
 /// signal came. Never waits, never raises SIGPIPE.
 ///
 /// # Errors
 /// What the connection has come to.
 #[inline]
-pub fn send(socket: &impl AsFd, parts: &[Part<'_>]) -> io::Result<Option<usize>> {
+pub fn send(socket: &impl AsFd, parts: &[SendSlice<'_>]) -> io::Result<Option<usize>> {
     const FLAGS: libc::c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     let descriptor = socket.as_fd().as_raw_fd();
     let sent = if let [part] = parts {
@@ -124,8 +124,8 @@ pub fn send(socket: &impl AsFd, parts: &[Part<'_>]) -> io::Result<Option<usize>>
         let mut vectors = [libc::iovec {
             iov_base: std::ptr::null_mut(),
             iov_len: 0,
-        }; PARTS];
-        let count = parts.len().min(PARTS);
+        }; MOST_SLICES];
+        let count = parts.len().min(MOST_SLICES);
         for (vector, part) in vectors.iter_mut().zip(parts) {
             *vector = part.vector();
         }
@@ -160,7 +160,7 @@ pub fn receive(socket: &impl AsFd, lent: Region, rest: &mut [u8]) -> io::Result<
         }
     } else {
         let mut vectors = [
-            Part::Lent(lent).vector(),
+            SendSlice::Lent(lent).vector(),
             libc::iovec {
                 iov_base: rest.as_mut_ptr().cast(),
                 iov_len: rest.len(),
@@ -271,9 +271,9 @@ mod tests {
         // SAFETY: `mine` outlives the call and is not touched meanwhile.
         let region = unsafe { Region::new(mine.as_mut_ptr(), mine.len()) };
         let parts = [
-            Part::Bytes(b"one "),
-            Part::Lent(region),
-            Part::Bytes(b"two"),
+            SendSlice::Bytes(b"one "),
+            SendSlice::Lent(region),
+            SendSlice::Bytes(b"two"),
         ];
         assert_eq!(send(&left, &parts).expect("room"), Some(12));
         let mut first = [0u8; 4];

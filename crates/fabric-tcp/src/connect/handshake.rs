@@ -7,7 +7,7 @@
 
 use weft_secure::{Channel, FIRST, Handshake, Heard, Key, Refusal, Step};
 use weft_sys::Region;
-use weft_sys::socket::Part;
+use weft_sys::socket::SendSlice;
 
 use crate::network::Stream;
 use crate::wire::Hello;
@@ -130,7 +130,7 @@ impl<S: Stream> Authenticating<S> {
         let mut done = None;
         loop {
             while !self.out.is_empty() {
-                match self.socket.send(&[Part::Bytes(&self.out)]) {
+                match self.socket.send(&[SendSlice::Bytes(&self.out)]) {
                     Ok(Some(count)) => drop(self.out.drain(..count)),
                     Ok(None) => break,
                     Err(_) => return Advance::Refused(Refusal::Gone),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use weft_fabric::conformance::Memory;
 use weft_fabric::{Fabric, FabricError, Operation, Peer, Posted, Token};
 use weft_secure::{Key, Refusal};
-use weft_sys::socket::Part;
+use weft_sys::socket::SendSlice;
 
 use super::conditions::Route;
 use super::model::{Event, Item, Recorder};
@@ -99,7 +99,7 @@ impl Crowd {
             let mut world = locked(&self.world);
             let id = world.connect(node, &self.at).expect("there is a way");
             if !say.is_empty() {
-                let _ = world.send(id, &[Part::Bytes(say)]);
+                let _ = world.send(id, &[SendSlice::Bytes(say)]);
             }
             self.held.push(id);
         }

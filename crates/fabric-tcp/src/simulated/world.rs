@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rustix::io::Errno;
 use weft_fabric::Region;
-use weft_sys::socket::{NotAccepted, Part};
+use weft_sys::socket::{NotAccepted, SendSlice};
 
 use super::conditions::{Conditions, Route};
 use super::model::POISON;
@@ -270,7 +270,7 @@ impl World {
         }
     }
 
-    pub fn send(&mut self, id: Id, parts: &[Part<'_>]) -> Result<Option<usize>, Errno> {
+    pub fn send(&mut self, id: Id, parts: &[SendSlice<'_>]) -> Result<Option<usize>, Errno> {
         let Id::End(number, side) = id else {
             return Err(Errno::INVAL);
         };
@@ -280,7 +280,7 @@ impl World {
             self.note(|| format!("side {side} of connection {number} cannot send: {error:?}"));
             return Err(error);
         }
-        let total: usize = parts.iter().map(Part::len).sum();
+        let total: usize = parts.iter().map(SendSlice::len).sum();
         let young = self.connections[number].halves[side].taken + total <= AT_ONCE;
         let room = self.room(&self.connections[number], side);
         if total > 0 && !young && (room == 0 || self.one_in(20)) {
@@ -306,8 +306,8 @@ impl World {
         for part in parts {
             let count = part.len().min(taken - bytes.len());
             match part {
-                Part::Bytes(piece) => bytes.extend_from_slice(&piece[..count]),
-                Part::Lent(region) => {
+                SendSlice::Bytes(piece) => bytes.extend_from_slice(&piece[..count]),
+                SendSlice::Lent(region) => {
                     let start = bytes.len();
                     bytes.resize(start + count, 0);
                     region.prefix(count).copy_to_slice(&mut bytes[start..]);

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use weft_sys::descriptor;
-use weft_sys::poll::{Entry, Interest};
+use weft_sys::poll::{Interest, PollFd};
 
 /// How often a job in the background looks whether it has come to the foreground.
 const LOOK: Duration = Duration::from_millis(500);
@@ -36,16 +36,16 @@ impl Terminal {
 
     /// Adds what to wait for; answers when to look again at the latest. Who reads a terminal from the
     /// background is stopped, so nothing is read then.
-    pub fn entry<'a>(&'a self, entries: &mut Vec<Entry<'a>>) -> Option<Duration> {
+    pub fn entry<'a>(&'a self, entries: &mut Vec<PollFd<'a>>) -> Option<Duration> {
         if !self.held.is_empty() {
-            entries.push(Entry::new(&self.to, Interest::Write));
+            entries.push(PollFd::new(&self.to, Interest::Write));
             return None;
         }
         let foreground = rustix::termios::tcgetpgrp(&self.standard_input);
         if foreground.is_ok_and(|group| group != rustix::process::getpgrp()) {
             return Some(LOOK);
         }
-        entries.push(Entry::new(&self.standard_input, Interest::Read));
+        entries.push(PollFd::new(&self.standard_input, Interest::Read));
         None
     }
 

@@ -15,7 +15,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use weft_secure::Key;
-use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::process::{self, SIGCHLD};
 use weft_sys::signal::Signals;
 
@@ -212,10 +212,10 @@ impl Supervision {
     }
 
     /// What to wait for: signals, the end of the guard, the head.
-    fn entries(&self) -> Vec<Entry<'_>> {
+    fn entries(&self) -> Vec<PollFd<'_>> {
         vec![
-            Entry::new(&self.signals, Interest::Read),
-            Entry::new(&self.liveness, Interest::Nothing),
+            PollFd::new(&self.signals, Interest::Read),
+            PollFd::new(&self.liveness, Interest::Nothing),
             self.link.reading(),
         ]
     }
@@ -328,7 +328,7 @@ impl Agent {
         let mut controls = Vec::new();
         for (local, control) in self.ranks.controls().filter(|_| !full) {
             controls.push(local);
-            entries.push(Entry::new(control, Interest::Read));
+            entries.push(PollFd::new(control, Interest::Read));
         }
         let rest_at = entries.len();
         if self.supervision.link.is_waiting() {
@@ -340,7 +340,7 @@ impl Agent {
         let hearing = entries[2].is_ready();
         let outputs: Vec<bool> = entries[outputs_at..controls_at]
             .iter()
-            .map(Entry::is_ready)
+            .map(PollFd::is_ready)
             .collect();
         let controls: Vec<usize> = controls
             .into_iter()

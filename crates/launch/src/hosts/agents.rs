@@ -9,7 +9,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use weft_secure::Key;
-use weft_sys::poll::Entry;
+use weft_sys::poll::PollFd;
 
 use super::join_listener::JoinListener;
 use super::message::{FromAgent, ToAgent};
@@ -146,7 +146,7 @@ impl Agents {
 
     /// What to wait for. If `listening` is false, what agents say is left for later: our own output is
     /// held up.
-    pub fn entries(&self, listening: bool) -> Vec<(Token, Entry<'_>)> {
+    pub fn entries(&self, listening: bool) -> Vec<(Token, PollFd<'_>)> {
         let mut found = Vec::new();
         if let Some(listener) = &self.listener {
             found.extend(listener.entries().map(|entry| (Token::JoinListener, entry)));
@@ -234,7 +234,7 @@ mod tests {
             weft_sys::poll::wait(&mut entries, Some(Duration::from_secs(20))).expect("polls");
             let ready: Vec<_> = tokens
                 .into_iter()
-                .zip(entries.iter().map(Entry::is_ready))
+                .zip(entries.iter().map(PollFd::is_ready))
                 .collect();
             drop(entries);
             let events = agents.proceed(&ready, true);

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
 use weft_secure::{Channel, Handshake, Key, Step};
-use weft_sys::poll::{self, Entry};
+use weft_sys::poll::{self, PollFd};
 
 use super::link::{Link, LinkError, Streams};
 
@@ -64,7 +64,7 @@ impl LinkHandshake {
     }
 
     /// To wait for something to read.
-    pub fn reading(&self) -> Entry<'_> {
+    pub fn reading(&self) -> PollFd<'_> {
         self.streams.reading()
     }
 

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use weft_secure::{Channel, EvictionPolicy, Key, SILENT, Source};
-use weft_sys::poll::{Entry, Interest};
+use weft_sys::poll::{Interest, PollFd};
 use weft_sys::socket::NotAccepted;
 
 use super::handshake::LinkHandshake;
@@ -102,13 +102,13 @@ impl JoinListener {
     }
 
     /// What to wait for: first the port, then the candidates.
-    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+    pub fn entries(&self) -> impl Iterator<Item = PollFd<'_>> {
         // Who waits keeps it readable, also while nobody can be let in.
         let interest = match self.rests_until {
             None => Interest::Read,
             Some(_) => Interest::Nothing,
         };
-        let port = std::iter::once(Entry::new(&self.listener, interest));
+        let port = std::iter::once(PollFd::new(&self.listener, interest));
         port.chain(
             self.candidates
                 .iter()
@@ -273,7 +273,7 @@ mod tests {
         while met.is_empty() {
             let mut entries: Vec<_> = listener.entries().collect();
             poll::wait(&mut entries, Some(LONG)).expect("polls");
-            let ready: Vec<bool> = entries.iter().map(Entry::is_ready).collect();
+            let ready: Vec<bool> = entries.iter().map(PollFd::is_ready).collect();
             drop(entries);
             met = listener.proceed(&ready, Instant::now(), LONG);
         }
@@ -287,7 +287,7 @@ mod tests {
         for turn in 0..most {
             let mut entries: Vec<_> = listener.entries().collect();
             let found = poll::wait(&mut entries, Some(Duration::from_millis(50))).expect("polls");
-            let ready: Vec<bool> = entries.iter().map(Entry::is_ready).collect();
+            let ready: Vec<bool> = entries.iter().map(PollFd::is_ready).collect();
             drop(entries);
             met += listener.proceed(&ready, Instant::now(), LONG).len();
             if found == 0 {

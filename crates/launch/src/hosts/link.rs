@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use weft_secure::{Channel, LENGTH, Opener, Sealer};
 use weft_sys::descriptor;
-use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::poll::{self, Interest, PollFd};
 
 use super::message::{decode, encode};
 
@@ -107,13 +107,13 @@ impl Streams {
     }
 
     /// To wait for something to read.
-    pub fn reading(&self) -> Entry<'_> {
-        Entry::new(&self.input, Interest::Read)
+    pub fn reading(&self) -> PollFd<'_> {
+        PollFd::new(&self.input, Interest::Read)
     }
 
     /// To wait for room to write.
-    pub fn writing(&self) -> Entry<'_> {
-        Entry::new(self.output(), Interest::Write)
+    pub fn writing(&self) -> PollFd<'_> {
+        PollFd::new(self.output(), Interest::Write)
     }
 }
 
@@ -305,12 +305,12 @@ impl Link {
     }
 
     /// To wait for something to read.
-    pub fn reading(&self) -> Entry<'_> {
+    pub fn reading(&self) -> PollFd<'_> {
         self.streams.reading()
     }
 
     /// To wait for room to write.
-    pub fn writing(&self) -> Entry<'_> {
+    pub fn writing(&self) -> PollFd<'_> {
         self.streams.writing()
     }
 

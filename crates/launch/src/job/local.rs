@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use weft_sys::poll::{Entry, Interest};
+use weft_sys::poll::{Interest, PollFd};
 
 use super::outcome::Failure;
 use super::output::OutputKind;
@@ -87,10 +87,10 @@ impl RankHosts for LocalHost<'_> {
         events
     }
 
-    fn entries(&self, _held_up: bool) -> Vec<(Token, Entry<'_>)> {
+    fn entries(&self, _held_up: bool) -> Vec<(Token, PollFd<'_>)> {
         let controls = self.processes.controls();
         controls
-            .map(|(local, control)| (Token::Control(local), Entry::new(control, Interest::Read)))
+            .map(|(local, control)| (Token::Control(local), PollFd::new(control, Interest::Read)))
             .collect()
     }
 

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
 use std::time::Instant;
 
-use weft_sys::poll::Entry;
+use weft_sys::poll::PollFd;
 
 use super::outcome::Failure;
 use super::output::OutputKind;
@@ -73,7 +73,7 @@ pub trait RankHosts {
     fn start(&mut self, input: Option<OwnedFd>) -> Vec<Event>;
 
     /// What to wait for. If `held_up`, nobody takes our output, and what adds to it is left for later.
-    fn entries(&self, held_up: bool) -> Vec<(Token, Entry<'_>)>;
+    fn entries(&self, held_up: bool) -> Vec<(Token, PollFd<'_>)>;
 
     /// When to [`proceed`](Self::proceed) at the latest.
     fn next_look(&self) -> Option<Instant>;

@@ -12,7 +12,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use weft_secure::Key;
-use weft_sys::poll::Entry;
+use weft_sys::poll::PollFd;
 use weft_sys::process;
 
 use super::local::END;
@@ -337,7 +337,7 @@ impl RankHosts for RemoteHosts<'_> {
         event.into_iter().collect()
     }
 
-    fn entries(&self, held_up: bool) -> Vec<(Token, Entry<'_>)> {
+    fn entries(&self, held_up: bool) -> Vec<(Token, PollFd<'_>)> {
         let agents = self.agents.entries(!held_up);
         let mut found: Vec<_> = agents
             .into_iter()

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::time::Duration;
 
-use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::poll::{self, Interest, PollFd};
 
 /// A pipe that is ready to be written to takes so many bytes without waiting (PIPE_BUF).
 const SURELY: usize = 4096;
@@ -102,7 +102,7 @@ impl StandardStream {
     pub fn write(&mut self) {
         let mut left = TURN;
         while !self.is_empty() && left > 0 {
-            let mut room = [Entry::new(&self.file, Interest::Write)];
+            let mut room = [PollFd::new(&self.file, Interest::Write)];
             if !matches!(poll::wait(&mut room, Some(Duration::ZERO)), Ok(1)) {
                 break;
             }

@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::process::{self, SIGCHLD, SIGSTOP, SIGTERM};
 use weft_sys::signal::Signals;
 
@@ -175,19 +175,19 @@ impl<'a> Job<'a> {
     /// Waits for something to happen.
     fn wait(&self, until: Option<Instant>) -> io::Result<Found> {
         let mut entries = vec![
-            Entry::new(&self.signals, Interest::Read),
-            Entry::new(&self.frontend, Interest::Nothing),
+            PollFd::new(&self.signals, Interest::Read),
+            PollFd::new(&self.frontend, Interest::Nothing),
         ];
         entries.extend(
             self.output
                 .writable()
-                .map(|stream| Entry::new(stream, Interest::Write)),
+                .map(|stream| PollFd::new(stream, Interest::Write)),
         );
         let streams_at = entries.len();
         let mut streams = Vec::new();
         for (index, pipe) in self.output.readable() {
             streams.push(index);
-            entries.push(Entry::new(pipe, Interest::Read));
+            entries.push(PollFd::new(pipe, Interest::Read));
         }
         let hosts_at = entries.len();
         let mut tokens = Vec::new();
@@ -420,13 +420,13 @@ impl<'a> Job<'a> {
     fn flush(&mut self, last: Option<u32>) -> bool {
         while !self.output.finish(last) {
             let mut entries = vec![
-                Entry::new(&self.signals, Interest::Read),
-                Entry::new(&self.frontend, Interest::Nothing),
+                PollFd::new(&self.signals, Interest::Read),
+                PollFd::new(&self.frontend, Interest::Nothing),
             ];
             entries.extend(
                 self.output
                     .writable()
-                    .map(|stream| Entry::new(stream, Interest::Write)),
+                    .map(|stream| PollFd::new(stream, Interest::Write)),
             );
             if poll::wait(&mut entries, None).is_err() || entries[1].ended() {
                 return false;

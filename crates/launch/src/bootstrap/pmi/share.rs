@@ -24,7 +24,7 @@ use rustix::net::{
     listen, recv, socket_with,
 };
 use weft_sys::passing;
-use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::socket::NotAccepted;
 use weft_sys::{process, random};
 
@@ -111,11 +111,11 @@ impl SegmentListener {
                 Some(_) => Interest::Nothing,
             };
             let mut entries = vec![
-                Entry::new(&self.socket, listening),
-                Entry::new(launcher, Interest::Nothing),
+                PollFd::new(&self.socket, listening),
+                PollFd::new(launcher, Interest::Nothing),
             ];
             let waiting = candidates.waiting.iter();
-            entries.extend(waiting.map(|(_, candidate)| Entry::new(candidate, Interest::Read)));
+            entries.extend(waiting.map(|(_, candidate)| PollFd::new(candidate, Interest::Read)));
             let until = rests_until.map_or(deadline, |until| until.min(deadline));
             let left = until.saturating_duration_since(now);
             poll::wait(&mut entries, Some(left)).map_err(system)?;
@@ -131,7 +131,7 @@ impl SegmentListener {
                 return Err(launcher_gone());
             }
             let connecting = entries[0].readable();
-            let ready: Vec<bool> = entries[2..].iter().map(Entry::is_ready).collect();
+            let ready: Vec<bool> = entries[2..].iter().map(PollFd::is_ready).collect();
             drop(entries);
             let waiting = std::mem::take(&mut candidates.waiting);
             for ((number, candidate), ready) in waiting.into_iter().zip(ready) {
@@ -271,8 +271,8 @@ pub fn fetch(name: &str, key: &Key, launcher: &impl AsFd) -> Result<OwnedFd, Boo
     }
     passing::send(&socket, key.as_bytes(), &[]).map_err(system)?;
     let mut entries = [
-        Entry::new(&socket, Interest::Read),
-        Entry::new(launcher, Interest::Nothing),
+        PollFd::new(&socket, Interest::Read),
+        PollFd::new(launcher, Interest::Nothing),
     ];
     let left = deadline.saturating_duration_since(Instant::now());
     poll::wait(&mut entries, Some(left)).map_err(system)?;

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Write};
 use std::process::Stdio;
 
 use weft_sys::descriptor;
-use weft_sys::poll::{Entry, Interest};
+use weft_sys::poll::{Interest, PollFd};
 
 /// Bytes that the head may send before they are taken, and as many again.
 const MOST: usize = 512 << 10;
@@ -66,9 +66,9 @@ impl RankInput {
     }
 
     /// To wait for rank 0 to take something, if something is held.
-    pub fn entry(&self) -> Option<Entry<'_>> {
+    pub fn entry(&self) -> Option<PollFd<'_>> {
         let pipe = self.pipe.as_ref().filter(|_| !self.held.is_empty())?;
-        Some(Entry::new(pipe, Interest::Write))
+        Some(PollFd::new(pipe, Interest::Write))
     }
 
     /// Passes on what goes without waiting; answers how many bytes are not held any more.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::time::Duration;
 
-use weft_sys::poll::{self, Entry, Interest};
+use weft_sys::poll::{self, Interest, PollFd};
 
 use crate::hosts::link::Link;
 use crate::hosts::message::FromAgent;
@@ -38,9 +38,9 @@ impl RankOutputs {
     }
 
     /// To wait for something to read.
-    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+    pub fn entries(&self) -> impl Iterator<Item = PollFd<'_>> {
         let open = self.open.iter();
-        open.map(|output| Entry::new(&output.pipe, Interest::Read))
+        open.map(|output| PollFd::new(&output.pipe, Interest::Read))
     }
 
     /// Reads those that have something, in the order of [`entries`](Self::entries), and drops those that
@@ -73,7 +73,7 @@ impl RankOutputs {
             let before = self.open.len();
             let mut entries: Vec<_> = self.entries().collect();
             let found = poll::wait(&mut entries, Some(Duration::ZERO)).unwrap_or(0);
-            let ready: Vec<bool> = entries.iter().map(Entry::is_ready).collect();
+            let ready: Vec<bool> = entries.iter().map(PollFd::is_ready).collect();
             drop(entries);
             if found == 0 {
                 break;

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 
-use weft_sys::poll::{Entry, Interest};
+use weft_sys::poll::{Interest, PollFd};
 
 /// Bytes for rank 0 that may be under way.
 const MOST: u64 = 256 << 10;
@@ -30,9 +30,9 @@ impl RemoteInput {
     }
 
     /// To wait for something to read, if more may be sent.
-    pub fn entry(&self) -> Option<Entry<'_>> {
+    pub fn entry(&self) -> Option<PollFd<'_>> {
         let file = self.file.as_ref().filter(|_| self.untaken < MOST)?;
-        Some(Entry::new(file, Interest::Read))
+        Some(PollFd::new(file, Interest::Read))
     }
 
     /// Reads once, waiting if nothing is there: bytes to be sent, none at the end.

@@ -1,4 +1,4 @@
-//! A mutex that costs its first user next to nothing: as long as one thread alone takes it, taking and
+//! Biased mutex, which costs its first user next to nothing: as long as one thread alone takes it, taking and
 //! releasing are plain stores and loads. The second thread that comes pays once, for all.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! A set of small numbers that many may add to and one (or more) take from: who has something for me.
+//! Two-level bit set: small numbers that many may add and one (or more) take out.
 //!
 //! ```text
 //!   summary   0 0 1 0 … 1      bit w: word w may hold something

@@ -1,4 +1,4 @@
-//! An `UnsafeCell` whose accesses loom can see: a data race in a model becomes a failing test.
+//! `UnsafeCell` whose accesses loom can see: a data race in a model becomes a failing test.
 
 /// Memory that is written through a shared reference, under a protocol that its user argues for.
 #[derive(Debug)]

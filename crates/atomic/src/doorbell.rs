@@ -1,4 +1,4 @@
-//! A place to sleep until somebody has published something: an event count that works between
+//! Doorbell: an event count, where one sleeps until another has published something; it works between
 //! threads and, in shared memory, between processes.
 //!
 //! ```text
@@ -83,7 +83,7 @@ impl Doorbell {
     #[must_use]
     pub unsafe fn at<'a>(place: *mut u8) -> &'a Self {
         debug_assert!(place.addr().is_multiple_of(align_of::<Self>()));
-        // SAFETY: mapped and aligned by the caller's promise. Every bit pattern is a valid doorbell,
+        // SAFETY: the caller promises that `place` is aligned and mapped for `'a`. Every bit pattern is a valid doorbell,
         // and its fields are atomics, so that changes from outside are ordinary.
         unsafe { &*place.cast::<Self>() }
     }

@@ -69,7 +69,8 @@ macro_rules! word {
             /// # Safety
             /// As in the standard library.
             pub const unsafe fn from_ptr<'a>(pointer: *mut $value) -> &'a Self {
-                // SAFETY: the caller's promise; the layout is the same.
+                // SAFETY: the caller promises what `from_ptr` of the standard library asks: aligned, valid for `'a`,
+                // accessed atomically alone. The layout is that of the standard library's type.
                 unsafe { &*pointer.cast::<Self>() }
             }
 

@@ -1,4 +1,4 @@
-//! The two fences of a protocol in which one side announces and looks again while the other
+//! Fences: the two of a protocol in which one side announces and looks again while the other
 //! publishes and looks for announcements.
 //!
 //! ```text

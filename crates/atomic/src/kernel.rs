@@ -1,4 +1,4 @@
-//! What the structures of this room ask of the operating system. The room above answers.
+//! Kernel: what the structures of this room ask of the operating system. The room above answers.
 
 use crate::AtomicU32;
 

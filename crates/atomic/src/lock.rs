@@ -1,4 +1,4 @@
-//! A mutex whose holder sees that others wait, so that a loop that holds it for long can hand over.
+//! Lock: a mutex whose holder sees that others wait, so that a loop that holds it for long can hand over.
 //!
 //! ```text
 //!   state      0 free, 1 held

@@ -1,4 +1,4 @@
-//! A ring from one producer to one consumer, within a process.
+//! Ring from one producer to one consumer, within a process.
 //!
 //! ```text
 //!            head (consumer's)              tail (producer's)

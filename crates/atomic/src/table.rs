@@ -1,4 +1,4 @@
-//! A table of objects that is read without a lock, where a removed object stays readable for a while.
+//! Object table that is read without a lock, where a removed object stays readable for a while.
 //!
 //! ```text
 //!   chunks: [ptr; CHUNKS] ──► [Slot; CHUNK]      a slot: stamp, object

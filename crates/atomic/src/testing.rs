@@ -1,4 +1,4 @@
-//! A kernel for tests: a futex of a mutex and a condition variable, visible to loom and to Miri.
+//! Kernel for tests: a futex of a mutex and a condition variable, visible to loom and to Miri.
 
 use crate::{AtomicU32, Kernel, Ordering, Woken};
 

@@ -1,4 +1,4 @@
-//! The atomic types under one name each, whether the program runs or a model of it is explored.
+//! Atomic types under one name each, whether the program runs or a model of it is explored.
 //!
 //! They are aliases, not re-exports, so that a lint that bans the raw types elsewhere does not see
 //! through them.

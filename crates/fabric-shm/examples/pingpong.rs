@@ -30,7 +30,7 @@ const BLOCKS: usize = 100;
 /// Counts what arrives, copies the data out as a receive would.
 struct Count {
     messages: usize,
-    moved: usize,
+    completed: usize,
     head: Head,
     buffer: Vec<u8>,
 }
@@ -43,7 +43,7 @@ impl Sink for Count {
     }
     fn transfer_completed(&mut self, _: Operation, result: Result<()>) {
         result.expect("the transfer is granted");
-        self.moved += 1;
+        self.completed += 1;
     }
     fn lost(&mut self, peer: Peer, reason: &str) {
         panic!("peer {peer} is lost: {reason}");
@@ -136,10 +136,10 @@ impl Side {
                 let start = Instant::now();
                 match self.shm.get(self.other, token, 0, region, Operation(1)) {
                     Ok(Posted::Pending) => {
-                        while self.sink.moved == 0 {
+                        while self.sink.completed == 0 {
                             self.shm.poll(&mut self.sink, 64);
                         }
-                        self.sink.moved = 0;
+                        self.sink.completed = 0;
                     }
                     Ok(Posted::Done) => {}
                     other => panic!("{other:?}"),
@@ -213,7 +213,7 @@ fn run(rank: u32, segment: OwnedFd, line: &Mapping) {
         shm,
         sink: Count {
             messages: 0,
-            moved: 0,
+            completed: 0,
             head: [0; HEAD],
             buffer: vec![0; 1 << 20],
         },

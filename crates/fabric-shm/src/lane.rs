@@ -98,7 +98,8 @@ const LENGTH: u32 = (1 << KIND_SHIFT) - 1;
 #[derive(Clone, Copy, Debug)]
 struct LaneMemory {
     head: *mut LaneHead,
-    slots: u32,
+    /// The number of slots, a power of two, less one.
+    mask: u32,
     bulk: u32,
 }
 
@@ -109,22 +110,28 @@ impl LaneMemory {
         } = *segment.shape();
         Self {
             head: segment.lane(from, to).cast::<LaneHead>(),
-            slots: lane_slots,
+            mask: lane_slots - 1,
             bulk,
         }
     }
 
     #[inline]
     fn head(&self) -> &LaneHead {
-        // SAFETY: `Segment::lane` gave the place, aligned to a page; whoever holds the lane holds the
-        // segment as well, so it stays mapped; all atomics.
+        // SAFETY: `Segment::lane` gave the pointer, aligned to a page; `OutboundLanes` and `InboundLanes` hold the
+        // segment as long as its lanes, so it stays mapped; all atomics.
         unsafe { &*self.head }
+    }
+
+    /// How many slots there are.
+    #[inline]
+    fn slots(&self) -> u32 {
+        self.mask + 1
     }
 
     /// The slot of a position.
     #[inline]
     fn slot(&self, position: u32) -> *mut LaneSlot {
-        let index = (position & (self.slots - 1)) as usize;
+        let index = (position & self.mask) as usize;
         // SAFETY: the slots follow the head, and `index` is below their number, which `Shape` placed
         // within the segment.
         unsafe { self.head.add(1).cast::<LaneSlot>().add(index) }
@@ -139,7 +146,7 @@ impl LaneMemory {
             self.head
                 .add(1)
                 .cast::<LaneSlot>()
-                .add(self.slots as usize)
+                .add(self.slots() as usize)
                 .cast::<u8>()
                 .add(offset as usize)
         }
@@ -174,7 +181,7 @@ pub(crate) struct OutLane {
 }
 
 // SAFETY: the pointers lead into the segment, which is shared memory mapped for the whole process;
-// the endpoint that owns the lane end keeps the segment alive.
+// `OutboundLanes`, which owns the lane ends, keeps the segment alive.
 unsafe impl Send for OutLane {}
 
 /// The bulk area takes data in pieces of so many bytes.
@@ -202,7 +209,7 @@ impl OutLane {
     /// `data` is at most what `Shape::data` allows (callers check it against the limit).
     #[inline]
     pub fn push(&mut self, kind: PacketKind, head: &Head, data: SharedBytes<'_>) -> bool {
-        if self.sent.wrapping_sub(self.seen) >= self.memory.slots && !self.look_for_slots() {
+        if self.sent.wrapping_sub(self.seen) > self.memory.mask && !self.look_for_slots() {
             return false;
         }
         let slot = self.memory.slot(self.sent);
@@ -244,14 +251,14 @@ impl OutLane {
     /// Whether background traffic may use the lane now: it leaves half of it to messages.
     pub fn has_spare_room(&mut self, data: u32) -> bool {
         self.refresh();
-        self.sent.wrapping_sub(self.seen) < self.memory.slots / 2
+        self.sent.wrapping_sub(self.seen) < self.memory.slots() / 2
             && self.bulk_sent.wrapping_sub(self.bulk_seen) + data <= self.memory.bulk / 2
     }
 
     #[cold]
     fn look_for_slots(&mut self) -> bool {
         self.refresh();
-        self.sent.wrapping_sub(self.seen) < self.memory.slots
+        self.sent.wrapping_sub(self.seen) < self.memory.slots()
     }
 
     /// Reads the receiver's progress and believes as much of it as is possible.
@@ -350,7 +357,7 @@ pub(crate) struct InLane {
     hot: bool,
 }
 
-// SAFETY: as for OutLane.
+// SAFETY: as for OutLane, with `InboundLanes` as the owner.
 unsafe impl Send for InLane {}
 
 impl InLane {
@@ -460,7 +467,8 @@ impl InLane {
         if let Some(end) = mark.0 {
             self.bulk_done = end;
         }
-        if self.next.wrapping_sub(self.published) >= self.memory.slots / 4
+        // At least a quarter of the slots, whose number is a multiple of four.
+        if self.next.wrapping_sub(self.published) > self.memory.mask / 4
             || self.bulk_done.wrapping_sub(self.bulk_published) >= self.memory.bulk / 4
         {
             self.publish();

@@ -1,4 +1,4 @@
-//! What this fabric costs over bare sockets: bursts of both in turn, in one process, on loopback.
+//! Cost of this fabric over bare sockets: bursts of both in turn, in one process, on loopback.
 //!
 //! ```text
 //! cargo run --release -p weft-fabric-tcp --example pingpong
@@ -25,7 +25,7 @@ const MOVES: usize = 20;
 #[derive(Default)]
 struct Count {
     messages: usize,
-    moved: usize,
+    transferred: usize,
     token: u64,
 }
 
@@ -38,7 +38,7 @@ impl Sink for Count {
     }
     fn transfer_completed(&mut self, _: Operation, result: Result<()>) {
         assert_eq!(result, Ok(()));
-        self.moved += 1;
+        self.transferred += 1;
     }
     fn lost(&mut self, peer: Peer, reason: &str) {
         panic!("{peer}: {reason}");
@@ -120,7 +120,7 @@ fn fabric_bulk(pair: &mut [Tcp; 2], from: Region, into: Region) -> f64 {
             for turn in 0..MOVES {
                 let posted = right.get(Peer(0), token, 0, into, Operation(1));
                 assert_eq!(posted, Ok(Posted::Pending));
-                while count.moved <= turn {
+                while count.transferred <= turn {
                     right.poll(&mut count, 8);
                 }
             }

@@ -47,13 +47,16 @@ impl Loopback {
         budget: usize,
     ) -> usize {
         let count = self.items.len().min(budget);
-        for item in self.items.drain(..count) {
-            match item {
-                Item::Message(head, data) => sink.message(me, &head, SharedBytes::of(&data)),
-                Item::Signal(key) => {
+        for _ in 0..count {
+            match self.items.pop_front() {
+                Some(Item::Message(head, data)) => {
+                    sink.message(me, &head, SharedBytes::of(&data));
+                }
+                Some(Item::Signal(key)) => {
                     signals.arrive(me, key);
                     sink.signalled(me, key);
                 }
+                None => break,
             }
         }
         count

@@ -1,4 +1,4 @@
-//! A boxed fabric is a fabric, so that what wraps one can wrap any.
+//! Boxed fabric: a fabric too, so that what wraps one can wrap any.
 
 use crate::{Fabric, forward_fabric};
 

@@ -1,4 +1,4 @@
-//! Two layers at one endpoint: who drives it, and its guest.
+//! Guest: a second layer at one endpoint, beside the one that drives it.
 
 use std::any::Any;
 

@@ -1,4 +1,4 @@
-//! The fabric contract: what every way of reaching a peer offers, and nothing more.
+//! Fabric contract: what every way of reaching a peer offers, and nothing more.
 //!
 //! ```text
 //!            mailbox: try_send ──► poll → Sink::message      small, in order per sender, credits

@@ -23,6 +23,8 @@
 
 use std::net::IpAddr;
 
+use weft_sys::random::SeededRandom;
+
 /// Most connections that have not said their first message.
 pub const SILENT: usize = 256;
 
@@ -49,8 +51,7 @@ impl Source {
 /// Chooses which connection is closed, by random draws that nobody else can foresee.
 #[derive(Debug)]
 pub struct EvictionPolicy {
-    /// State of the generator, xorshift64*; never 0.
-    state: u64,
+    random: SeededRandom,
 }
 
 impl EvictionPolicy {
@@ -65,7 +66,9 @@ impl EvictionPolicy {
     /// Seeded by this number, for tests: the same draws each time.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
-        Self { state: seed | 1 }
+        Self {
+            random: SeededRandom::new(seed),
+        }
     }
 
     /// Which of these connections is closed; they are given by number and source, the oldest first. `None` if
@@ -82,17 +85,8 @@ impl EvictionPolicy {
             .collect();
         let of_them = |one: &&(I, Source)| heaviest.binary_search(&one.1).is_ok();
         let drawn: Vec<I> = older.iter().filter(of_them).map(|one| one.0).collect();
-        drawn.get(self.below(drawn.len())).copied()
-    }
-
-    /// A random number below `of`; 0 if `of` is.
-    fn below(&mut self, of: usize) -> usize {
-        // xorshift64*, of which the high half is good.
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        let high = self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32;
-        ((high * of as u64) >> 32) as usize
+        let last = drawn.len().checked_sub(1)?;
+        drawn.get(self.random.up_to(last as u64) as usize).copied()
     }
 }
 

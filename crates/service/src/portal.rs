@@ -20,7 +20,7 @@
 
 mod arrival;
 mod ends;
-mod transfer;
+pub(crate) mod transfer;
 
 use std::collections::HashMap;
 

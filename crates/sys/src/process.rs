@@ -230,7 +230,7 @@ pub fn reap() -> io::Result<Option<(u32, ExitStatus)>> {
             Err(Errno::INTR) => {}
             Ok(Some((child, status))) => {
                 let child = child.as_raw_nonzero().get().unsigned_abs();
-                return Ok(Some((child, ExitStatus::from_raw(status.as_raw() as i32))));
+                return Ok(Some((child, ExitStatus::from_raw(status.as_raw()))));
             }
             Err(error) => {
                 return Err(error).to("waitpid", || "fetch a child that has ended".into());

@@ -40,11 +40,13 @@ impl AddressArgument {
     }
 
     /// Whether it is `MPI_IN_PLACE`.
+    #[inline]
     pub fn is_in_place(&self) -> bool {
         self.address == k::MPI_IN_PLACE
     }
 
     /// The buffer, checked: so many elements of this datatype as the call combines.
+    #[inline]
     pub fn buffer(&self, count: usize, datatype: &Arc<Datatype>) -> Checked<Buffer> {
         // SAFETY: `new` was promised the elements that the call combines.
         unsafe { check::buffer(self.address, count, datatype, self.name) }
@@ -80,11 +82,13 @@ impl BufferArgument {
     }
 
     /// Whether it is `MPI_IN_PLACE`.
+    #[inline]
     pub fn is_in_place(&self) -> bool {
         self.address == k::MPI_IN_PLACE
     }
 
     /// The buffer, checked.
+    #[inline]
     pub fn buffer(&self) -> Checked<Buffer> {
         let [buffer, count, datatype] = self.names;
         let datatype = check::committed(self.datatype, datatype)?;
@@ -94,6 +98,7 @@ impl BufferArgument {
     }
 
     /// Count and datatype, checked.
+    #[inline]
     pub fn elements(&self) -> Checked<(usize, &'static Arc<Datatype>)> {
         let [_, count, datatype] = self.names;
         Ok((
@@ -152,6 +157,7 @@ impl BlocksArgument {
     }
 
     /// Whether it is `MPI_IN_PLACE`.
+    #[inline]
     pub fn is_in_place(&self) -> bool {
         self.address == k::MPI_IN_PLACE
     }
@@ -216,6 +222,7 @@ impl TypedBlocksArgument {
     }
 
     /// Whether it is `MPI_IN_PLACE`.
+    #[inline]
     pub fn is_in_place(&self) -> bool {
         self.address == k::MPI_IN_PLACE
     }

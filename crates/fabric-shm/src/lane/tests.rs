@@ -36,7 +36,7 @@ fn counters_may_wrap_round() {
         .head()
         .progress
         .store(progress, Ordering::Relaxed);
-    for position in 0..lane.memory.slots {
+    for position in 0..lane.memory.slots() {
         // SAFETY: a slot of the lane.
         let (word, _) = unsafe { atomics(lane.memory.slot(position)) };
         word.store(u64::from(many) << 32, Ordering::Relaxed);
@@ -73,7 +73,7 @@ fn a_lying_receiver_gets_no_more_than_its_lane() {
             &head,
             SharedBytes::of(&vec![1; length]),
         );
-        assert!(out.sent.wrapping_sub(out.seen) <= out.memory.slots);
+        assert!(out.sent.wrapping_sub(out.seen) <= out.memory.slots());
         assert!(out.bulk_sent.wrapping_sub(out.bulk_seen) <= out.memory.bulk);
         assert!(out.bulk_next <= out.memory.bulk);
     }
@@ -125,7 +125,7 @@ fn a_lying_sender_is_found_out_or_harmless() {
 fn what_an_earlier_lap_left_is_not_taken_again() {
     let segment = segment(2);
     let (mut out, mut lane) = (OutLane::new(&segment, 0, 1), InLane::new(&segment, 0, 1));
-    for _ in 0..5 * out.memory.slots {
+    for _ in 0..5 * out.memory.slots() {
         assert!(out.push(PacketKind::Message, &[1; HEAD], SharedBytes::of(&[1; 8])));
         assert!(take(&mut lane).is_some());
         assert!(take(&mut lane).is_none());

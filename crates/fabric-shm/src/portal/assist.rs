@@ -18,7 +18,7 @@
 //! all blocks itself. It is not asked when it sleeps, nor when ranks outnumber cores.
 //!
 //! # Who may touch what
-//! The [`SharedTransfer`](crate::shared_transfer::SharedTransfer) lies in the origin's control block; its page says how
+//! The [`SharedTransfer`] lies in the origin's control block; its page says how
 //! blocks are claimed. The origin stays until the helper has completed as many blocks as the origin did not claim itself,
 //! so a block that is claimed is always a block of a transfer under way. An owner that is stopped in the middle of a
 //! block would go on in the origin's memory, and cannot be told not to: it is waited for as long as it lives. That it

@@ -10,6 +10,8 @@ pub enum Route {
     To(usize, usize),
     /// To a host on which nobody listens.
     Refused,
+    /// Likewise, and the system knows it at once, as it may on one host.
+    RefusedAtOnce,
     /// Nobody ever answers.
     Hole,
     /// The system knows at once that there is no way.

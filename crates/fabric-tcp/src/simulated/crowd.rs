@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use weft_fabric::{Fabric, Peer, Posted};
+use weft_fabric::conformance::Memory;
+use weft_fabric::{Fabric, FabricError, Operation, Peer, Posted, Token};
 use weft_secure::{Key, Refusal};
 use weft_sys::socket::SendSlice;
 
@@ -231,4 +232,40 @@ fn who_did_not_look_has_not_lost_patience() {
         crowd.pass(1, true);
     }
     assert_eq!(crowd.heard.len(), 1);
+}
+
+/// Whoever needs a peer that refuses at once is told so in the answer.
+#[test]
+fn a_first_dial_that_is_refused_at_once_is_a_lost_peer() {
+    let mut crowd = Crowd::new(1, 2, 0);
+    let at = crowd.at;
+    locked(&crowd.world).routes.insert(at, Route::RefusedAtOnce);
+    let sent = crowd.ranks[1].try_send(Peer(0), &Item::head(1, 0), &[]);
+    assert!(
+        matches!(sent, Err(FabricError::PeerLost { .. })),
+        "{sent:?}"
+    );
+}
+
+/// A transfer that is refused in the answer does not end a second time.
+#[test]
+fn a_get_from_who_has_left_is_refused_once() {
+    let mut crowd = Crowd::new(1, 2, 0);
+    let at = crowd.at;
+    crowd.call(1);
+    (0..200).for_each(|_| crowd.pass(1, true));
+    assert_eq!(crowd.heard.len(), 1);
+    crowd.ranks[0].farewell();
+    (0..200).for_each(|_| crowd.pass(1, true));
+    crowd.ranks.remove(0).die();
+    (0..200).for_each(|_| crowd.pass(1, false));
+    locked(&crowd.world).routes.insert(at, Route::RefusedAtOnce);
+    let memory = Memory::filled(8, 0);
+    let asked = crowd.ranks[0].get(Peer(0), Token(1), 0, memory.region(), Operation(7));
+    assert!(
+        matches!(asked, Err(FabricError::PeerLost { .. })),
+        "{asked:?}"
+    );
+    // Panics if there is something to tell.
+    crowd.pass(1, false);
 }

@@ -1,4 +1,4 @@
-//! Model: what must come of what was taken. every message and signal once and in order; every transfer ends once, with
+//! Model: what must come of what was taken. Every message and signal once and in order; every transfer ends once, with
 //! the right bytes; nothing touches memory that is not lent any more.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -202,6 +202,7 @@ impl World {
         let (to, listener) = match route {
             Route::To(to, listener) => (to, listener),
             Route::Refused | Route::Hole => (usize::MAX, 0),
+            Route::RefusedAtOnce => return Err(Errno::CONNREFUSED),
             Route::Nowhere => return Err(Errno::NETUNREACH),
         };
         let answered = (self.now + self.crossing() + self.crossing()).max(self.stalled);

@@ -1,4 +1,4 @@
-//! What arrives at an endpoint, kept, and the messages that the properties send: numbered, and told
+//! Inbox of an endpoint under test: what arrived, kept; and the messages that the properties send: numbered, and told
 //! apart byte by byte.
 
 use super::memory::pattern;

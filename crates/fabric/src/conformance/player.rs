@@ -1,4 +1,4 @@
-//! One endpoint in the hands of its own thread, which sleeps on its bell whenever there is nothing to
+//! Player: one endpoint driven by a thread of its own, which sleeps on its bell whenever there is nothing to
 //! do, as the layers above do.
 
 use std::time::Duration;

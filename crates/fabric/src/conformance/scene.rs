@@ -1,4 +1,4 @@
-//! All endpoints of a fabric in one hand, looked at in turn. Deterministic for a deterministic fabric;
+//! Scene: all endpoints of a fabric driven by one thread, polled in turn. Deterministic for a deterministic fabric;
 //! finds most mistakes.
 
 use std::time::Instant;
@@ -34,7 +34,7 @@ pub(super) fn start(
     }
 }
 
-/// All endpoints of a fabric in one hand.
+/// All endpoints of a fabric, driven by one thread.
 pub struct Scene {
     /// The endpoints, by rank.
     pub endpoints: Vec<Box<dyn Fabric>>,

@@ -93,11 +93,11 @@ impl Stage for RxDriver {
     fn announce(&mut self) -> bool {
         // Without buffers nothing can be received: only then their return matters at once.
         let hungry = self.pool.is_empty();
-        let came = match &mut self.mux {
+
+        match &mut self.mux {
             Some(mux) if hungry => mux.announce_returns(),
             _ => false,
-        };
-        came
+        }
     }
 
     fn deadline(&self) -> Option<u64> {
@@ -255,11 +255,10 @@ impl Stage for TxDriver {
     }
 
     fn announce(&mut self) -> bool {
-        let came = match &mut self.mux {
+        match &mut self.mux {
             Some(mux) if self.waiting.is_none() => mux.announce(),
             _ => false,
-        };
-        came
+        }
     }
 
     fn deadline(&self) -> Option<u64> {

@@ -107,10 +107,10 @@ impl Stage for RxCopier {
 
     fn announce(&mut self) -> bool {
         // Never for buffers of the client: without one, frames are dropped and the card goes on.
-        let came = match &mut self.mux {
+
+        match &mut self.mux {
             Some(mux) => mux.announce(),
             None => false,
-        };
-        came
+        }
     }
 }

@@ -112,11 +112,11 @@ impl Stage for TxCopier {
         let (Some(mux), Some(client)) = (&mut self.mux, &mut self.client) else {
             return false;
         };
-        let came = if self.pool.is_empty() || mux.room() == 0 {
+
+        if self.pool.is_empty() || mux.room() == 0 {
             mux.announce_returns()
         } else {
             client.announce()
-        };
-        came
+        }
     }
 }

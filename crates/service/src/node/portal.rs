@@ -6,6 +6,7 @@ use super::Node;
 use crate::counters::Request;
 use crate::error::Result;
 use crate::memory;
+use crate::portal::transfer::TransferCall;
 
 impl Node {
     /// Makes the input at `port` of this node, which must be `node`.
@@ -81,7 +82,13 @@ impl Node {
         self.block(
             |core, fabric, start| {
                 let (portals, common) = core.portals();
-                portals.begin(common, fabric, id, input, region, true, start)
+                let call = TransferCall {
+                    input,
+                    region,
+                    waited: true,
+                    start,
+                };
+                portals.begin(common, fabric, id, &call)
             },
             |core, fabric, start| {
                 let (portals, common) = core.portals();
@@ -117,7 +124,13 @@ impl Node {
             let start = core.common().clock.read(fabric);
             {
                 let (portals, common) = core.portals();
-                portals.begin(common, fabric, id, input, region, false, start)
+                let call = TransferCall {
+                    input,
+                    region,
+                    waited: false,
+                    start,
+                };
+                portals.begin(common, fabric, id, &call)
             }
         })
     }

@@ -9,19 +9,33 @@ use crate::common::Common;
 use crate::error::{Code, Error, Result, busy, nothing_begun, wrong_end};
 use crate::frame::{DONE, Frame, FrameKind, REFUSED, TOO_LONG};
 
+/// What a call asks of a transfer that it begins.
+pub(crate) struct TransferCall {
+    /// A read; else it is a write.
+    pub input: bool,
+    /// Must stay valid, for a read writable, until [`Portals::poll`] answers.
+    pub region: Region,
+    /// Whether the call waits for the end.
+    pub waited: bool,
+    /// When it began.
+    pub start: u64,
+}
+
 impl Portals {
-    /// Begins a transfer: a read if `input`, else a write. The region must stay valid, for a read
-    /// writable, until [`Self::poll`] answers.
+    /// Begins a transfer.
     pub(crate) fn begin(
         &mut self,
         common: &mut Common,
         fabric: &mut dyn Fabric,
         id: i32,
-        input: bool,
-        region: Region,
-        waited: bool,
-        start: u64,
+        call: &TransferCall,
     ) -> Result<()> {
+        let &TransferCall {
+            input,
+            region,
+            waited,
+            start,
+        } = call;
         let end = self.ends.get(id)?;
         match (&end.side, input) {
             (Side::In(_), false) => return Err(wrong_end(id, "input", "create", "output")),

@@ -41,7 +41,7 @@ enum Life {
 
 /// One index of the table: what the owner knows of its grant.
 #[derive(Debug)]
-struct Grant {
+struct OwnedGrant {
     life: Life,
     generation: u64,
     region: Region,
@@ -54,7 +54,7 @@ struct Grant {
     unseen: Admission,
 }
 
-impl Grant {
+impl OwnedGrant {
     fn vacant() -> Self {
         Self {
             life: Life::Free,
@@ -87,7 +87,7 @@ pub(crate) struct GrantTable {
     /// The process slot of the rank.
     owner: u32,
     records: u32,
-    grants: Vec<Grant>,
+    grants: Vec<OwnedGrant>,
     /// Indices with a record that are free.
     free: Vec<u32>,
     /// Free indices without one.
@@ -178,7 +178,7 @@ impl GrantTable {
                 ),
             });
         }
-        self.grants.push(Grant::vacant());
+        self.grants.push(OwnedGrant::vacant());
         Ok(self.grants.len() as u32 - 1)
     }
 

@@ -1,8 +1,8 @@
 //! Connection to one agent, as the head of the job sees it: how far it is, what the agent says, why it is lost.
 //!
 //! ```text
-//!   started:  Starting ── its mark came: the key goes ──▶ Proving ──▶ Linked ──▶ Gone
-//!   joined:                                          (join listener) ──▶ Linked ──▶ Gone
+//!   started:  Starting ── its mark came: the key goes ──▶ Proving ──▶ Connected ──▶ Gone
+//!   joined:                                          (join listener) ──▶ Connected ──▶ Gone
 //! ```
 //!
 //! Whatever shell stands between us and a started agent may print something first: all up to the mark is
@@ -44,7 +44,7 @@ enum Phase {
         noise: Vec<u8>,
     },
     Proving(Box<LinkHandshake>),
-    Linked(Box<Link>),
+    Connected(Box<Link>),
     Gone,
 }
 
@@ -133,7 +133,7 @@ impl AgentConnection {
     fn link(&mut self, mut link: Link, now: Instant) {
         link.set_longest(protocol::LONGEST);
         self.introduces = Some(now + PATIENCE);
-        self.phase = Phase::Linked(Box::new(link));
+        self.phase = Phase::Connected(Box::new(link));
     }
 
     /// The name of its host, for people.
@@ -158,7 +158,7 @@ impl AgentConnection {
 
     /// Says something to it; one that is gone does not hear it.
     pub fn say(&mut self, message: &ToAgent) {
-        if let Phase::Linked(link) = &mut self.phase {
+        if let Phase::Connected(link) = &mut self.phase {
             link.say(message);
             self.protocol.said(message);
         }
@@ -173,14 +173,14 @@ impl AgentConnection {
     /// heard of it either.
     pub fn end(&mut self) {
         match &self.phase {
-            Phase::Linked(_) => self.say(&ToAgent::End),
+            Phase::Connected(_) => self.say(&ToAgent::End),
             _ => self.cut_off(),
         }
     }
 
     /// Sends what is left to say and then this, at most for the limit, and parts.
     pub fn part(&mut self, last: &ToAgent, limit: Duration) {
-        if let Phase::Linked(link) = &mut self.phase {
+        if let Phase::Connected(link) = &mut self.phase {
             link.say(last);
             link.drain(limit);
         }
@@ -195,7 +195,7 @@ impl AgentConnection {
                 found.push((Token::Reading(index), PollFd::new(input, Interest::Read)));
             }
             Phase::Proving(handshake) => found.push((Token::Reading(index), handshake.reading())),
-            Phase::Linked(link) => {
+            Phase::Connected(link) => {
                 if listening {
                     found.push((Token::Reading(index), link.reading()));
                 }
@@ -214,7 +214,7 @@ impl AgentConnection {
     /// When to come back at the latest.
     pub fn next_look(&self) -> Option<Instant> {
         match &self.phase {
-            Phase::Linked(link) => {
+            Phase::Connected(link) => {
                 let look = link.next_look();
                 Some(self.introduces.map_or(look, |until| look.min(until)))
             }
@@ -243,7 +243,7 @@ impl AgentConnection {
         let result = match &self.phase {
             Phase::Starting { .. } if reading => self.await_mark(turn.key, events),
             Phase::Proving(_) => self.prove(reading, turn),
-            Phase::Linked(_) => self.converse(index, reading, turn, events),
+            Phase::Connected(_) => self.converse(index, reading, turn, events),
             Phase::Starting { .. } | Phase::Gone => Ok(()),
         };
         if let Err(error) = result {
@@ -316,7 +316,7 @@ impl AgentConnection {
         if reading {
             self.hear(index, events)?;
         }
-        let Phase::Linked(link) = &mut self.phase else {
+        let Phase::Connected(link) = &mut self.phase else {
             return Ok(());
         };
         if turn.excused {
@@ -333,7 +333,7 @@ impl AgentConnection {
     }
 
     fn hear(&mut self, index: usize, events: &mut Vec<Event>) -> Result<(), LinkError> {
-        let Phase::Linked(link) = &mut self.phase else {
+        let Phase::Connected(link) = &mut self.phase else {
             return Ok(());
         };
         // What came before an end still counts.

@@ -135,10 +135,11 @@ impl ControlPort {
     /// Reports what was counted, where it differs from what the page shows.
     #[inline]
     pub(crate) fn report(&mut self) {
-        for (port, counters) in self.counters.iter().enumerate() {
-            if self.reported[port] != *counters {
+        let counted = self.counters.iter().zip(&mut self.reported);
+        for (port, (counters, reported)) in counted.enumerate() {
+            if *reported != *counters {
                 self.page.show(self.first + port, counters);
-                self.reported[port] = *counters;
+                *reported = *counters;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The end of a fiber meets whoever waits for it: one word.
+//! Completion of a fiber: the one word in which its end meets whoever waits for it.
 //!
 //! ```text
 //!              join                    end

@@ -1,40 +1,62 @@
-//! One fiber: its handle, and the block at the top of its stack.
+//! Fiber: the name by which a fiber is signalled.
 
 use std::fmt;
 
-use weft_atomic::{AtomicU32, Ordering};
+use weft_atomic::Ordering;
 
-use crate::completion::Completion;
+use crate::fiber_table::NOBODY;
 use crate::incarnation::Incarnation;
-use crate::runtime::Inner;
-use crate::waiter::{Waiter, WorkerId};
+use crate::scheduler::Scheduler;
 use crate::worker;
-
-/// What stands at the top of each fiber's stack.
-#[repr(C, align(64))]
-pub(crate) struct Control {
-    pub completion: Completion<Waiter>,
-    /// What the fiber does when it is first run: the closure, whose result it leaves in its place. Once.
-    pub run: unsafe fn(*mut Control),
-    /// Moves the result to an address that has room for it.
-    pub take: unsafe fn(*mut Control, *mut u8),
-    /// Drops the result that nobody will take. A panic of that ends there.
-    pub discard: unsafe fn(*mut Control),
-}
-
-const _: () = assert!(size_of::<Control>() == 64);
 
 /// The name of a fiber: copied freely, sent anywhere, and valid for ever. After the end of the fiber it
 /// names nobody, or another fiber that was given its place, which takes a signal for what signals are: a
 /// reason to look again.
 #[derive(Clone, Copy)]
 pub struct Fiber {
-    pub(crate) runtime: &'static Inner,
-    pub(crate) number: u32,
-    pub(crate) incarnation: u32,
+    runtime: &'static Scheduler,
+    number: u32,
+    incarnation: u32,
+}
+
+/// A worker among all of the process: those of one runtime differ, and those of different runtimes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkerId {
+    /// The address of its runtime, which lives for ever.
+    runtime: usize,
+    owner: u32,
+}
+
+/// The fiber that calls, if it is one.
+#[must_use]
+pub fn current() -> Option<Fiber> {
+    let worker = worker::here()?;
+    Some(Fiber::of(worker.runtime, worker.running()?))
 }
 
 impl Fiber {
+    /// The present fiber of a number.
+    pub(crate) fn of(runtime: &'static Scheduler, number: u32) -> Self {
+        let incarnation = runtime.fibers.incarnation(number).name();
+        Self::of_name(runtime, number, incarnation)
+    }
+
+    /// That of a number and an incarnation.
+    #[inline]
+    pub(crate) fn of_name(runtime: &'static Scheduler, number: u32, incarnation: u32) -> Self {
+        Self {
+            runtime,
+            number,
+            incarnation,
+        }
+    }
+
+    /// Where it runs, for its handle.
+    #[inline]
+    pub(crate) fn runtime(self) -> &'static Scheduler {
+        self.runtime
+    }
+
     /// Makes the fiber look again: it runs at least once after this. Idempotent until it does. See
     /// [the crate's page](crate) for how to wait.
     ///
@@ -42,11 +64,15 @@ impl Fiber {
     /// written before is seen by the fiber after.
     #[inline(never)]
     pub fn signal(self) {
-        let owner = self.runtime.owner(self.number).load(Ordering::Acquire);
+        let owner = self
+            .runtime
+            .fibers
+            .owner(self.number)
+            .load(Ordering::Acquire);
         if let Some(here) = worker::here()
             && here.serves(self.runtime, owner)
         {
-            here.ready.set(self.number);
+            here.make_runnable(self.number);
             return;
         }
         self.runtime.signal_at(owner, self.number);
@@ -55,7 +81,11 @@ impl Fiber {
     /// Whether the fiber has not ended.
     #[must_use]
     pub fn is_live(self) -> bool {
-        self.runtime.owner(self.number).load(Ordering::Acquire) != NOBODY
+        self.runtime
+            .fibers
+            .owner(self.number)
+            .load(Ordering::Acquire)
+            != NOBODY
             && self.incarnation_word().is(self.incarnation)
     }
 
@@ -68,7 +98,11 @@ impl Fiber {
     pub(crate) fn worker(self) -> WorkerId {
         WorkerId {
             runtime: std::ptr::from_ref(self.runtime).addr(),
-            owner: self.runtime.owner(self.number).load(Ordering::Relaxed),
+            owner: self
+                .runtime
+                .fibers
+                .owner(self.number)
+                .load(Ordering::Relaxed),
         }
     }
 
@@ -80,7 +114,7 @@ impl Fiber {
     }
 
     pub(crate) fn incarnation_word(self) -> Incarnation<'static> {
-        self.runtime.incarnation(self.number)
+        self.runtime.fibers.incarnation(self.number)
     }
 }
 
@@ -98,15 +132,3 @@ impl fmt::Debug for Fiber {
         write!(out, "Fiber({}.{})", self.number, self.incarnation)
     }
 }
-
-/// In the table of owners: the number is free. Workers are stored as their index plus one.
-pub(crate) const NOBODY: u32 = 0;
-
-/// An entry of the table of owners: the worker that runs the fiber.
-#[inline]
-pub(crate) fn owner_of(worker: usize) -> u32 {
-    worker as u32 + 1
-}
-
-/// The word of a table of one 32-bit word a fiber.
-pub(crate) type Word = AtomicU32;

@@ -1,4 +1,4 @@
-//! The use of a number, and the right to its result: one word for each number.
+//! Incarnation: which use of a number this is, and who has the right to its result; one word for each number.
 //!
 //! ```text
 //!   bits 31 … 2: how often the number was used      bit 1: claimed      bit 0: in use

@@ -2,7 +2,7 @@
 //! of the kernel and microseconds. A million of them wait at once.
 //!
 //! ```text
-//!   Runtime ─┬─ worker 0 (a thread, pinned) ─┬─ ready    bits of its own: who runs next   (plain stores)
+//!   Runtime ─┬─ worker 0 (a thread, pinned) ─┬─ queue    bits of its own: who runs next   (plain stores)
 //!            │                               └─ shared   bits that others set: signals     (one atomic OR)
 //!            ├─ worker 1 …                       who runs nothing sleeps on its doorbell
 //!            └─ stacks: slabs of 1024, a guard below each, the top of each at a colour of its own
@@ -56,24 +56,44 @@ mod parker;
 mod runnable;
 
 #[cfg(not(loom))]
+mod config;
+#[cfg(not(loom))]
+mod control;
+#[cfg(not(loom))]
 mod fiber;
+#[cfg(not(loom))]
+mod fiber_table;
+#[cfg(not(loom))]
+mod forever;
+#[cfg(not(loom))]
+mod idle;
+#[cfg(not(loom))]
+mod join;
+#[cfg(not(loom))]
+mod lifecycle;
 #[cfg(not(loom))]
 mod overflow;
 #[cfg(not(loom))]
-mod ready;
+mod run_queue;
 #[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
 mod sanitizer;
 #[cfg(not(loom))]
+mod scheduler;
+#[cfg(not(loom))]
 mod spawn;
 #[cfg(not(loom))]
 mod stack;
+#[cfg(not(loom))]
+mod stack_cache;
 #[cfg(all(not(loom), not(miri)))]
 mod switch;
 #[cfg(miri)]
 #[path = "switch_of_threads.rs"]
 mod switch;
+#[cfg(not(loom))]
+mod threads;
 #[cfg(not(loom))]
 mod waiter;
 #[cfg(not(loom))]
@@ -81,12 +101,14 @@ mod worker;
 
 #[cfg(not(loom))]
 pub use self::{
-    fiber::Fiber,
-    runtime::{Config, Guard, Order, Runtime},
-    spawn::{Builder, JoinHandle, spawn},
+    config::{Config, Guard, Order},
+    fiber::{Fiber, WorkerId, current},
+    join::JoinHandle,
+    runtime::Runtime,
+    spawn::{Builder, spawn},
     stack::{LARGEST_STACK, SMALLEST_STACK},
-    waiter::{ParkedThread, Waiter, WorkerId, park, park_at_once, sleep_elsewhere},
-    worker::{current, current_worker, is_fiber, others_runnable, yield_in_place, yield_now},
+    waiter::{ParkedThread, Waiter, park, park_at_once, sleep_elsewhere},
+    worker::{current_worker, is_fiber, others_runnable, yield_in_place, yield_now},
 };
 
 #[cfg(all(test, not(loom)))]

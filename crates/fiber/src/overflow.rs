@@ -1,4 +1,4 @@
-//! The sentence for a stack that is used up.
+//! Message for a stack that is used up.
 
 use std::fmt::Write;
 
@@ -6,12 +6,12 @@ use crate::stack::GUARD;
 use crate::worker;
 
 /// Text into a buffer of fixed size, without allocation: this runs within a signal handler.
-struct Line<'a> {
+struct Message<'a> {
     buffer: &'a mut [u8],
     length: usize,
 }
 
-impl Write for Line<'_> {
+impl Write for Message<'_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         let room = self.buffer.len() - self.length;
         let taken = text.len().min(room);
@@ -36,12 +36,12 @@ pub(crate) fn explain(address: usize, buffer: &mut [u8]) -> usize {
     if !(low..low + GUARD).contains(&address) {
         return 0;
     }
-    let mut line = Line { buffer, length: 0 };
+    let mut message = Message { buffer, length: 0 };
     _ = writeln!(
-        line,
+        message,
         "weft: fiber {number} has used up its stack of {} KiB (at {address:#x}, on worker {}); give it a larger one: weft_fiber_attributes.stack in C, weft::fiber::Builder::stack in Rust",
         (high - low) / 1024,
         worker.index,
     );
-    line.length
+    message.length
 }

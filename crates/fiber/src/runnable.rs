@@ -1,5 +1,5 @@
-//! Who of a worker's fibers others made runnable, and the sleep of the worker: the only part of the
-//! scheduler that is contended.
+//! Runnable set of a worker: its fibers that others made runnable, and the bell on which it sleeps; the only part of
+//! the scheduler that is contended.
 //!
 //! ```text
 //!   groups    0 1 0 …        bit g: the group of 4096 numbers from 4096·g on may hold something

@@ -1,4 +1,4 @@
-//! What a sanitizer is told of stacks. Compiled in by `--cfg sanitizer="thread"` or `"address"` alone, which
+//! Sanitizers: what they are told of stacks. Compiled in by `--cfg sanitizer="thread"` or `"address"` alone, which
 //! `cargo xtask sanitize` sets; otherwise each function is empty.
 //!
 //! * ThreadSanitizer keeps a call stack and a clock for each thread. It is given one of its own "fibers" for
@@ -78,7 +78,7 @@ pub(crate) use thread::{Handle, before_switch, create, current};
 #[cfg_attr(not(sanitizer = "address"), allow(unused_variables))]
 pub(crate) unsafe fn ended(place: &AtomicPtr<u8>, top: *mut u8) {
     #[cfg(sanitizer = "thread")]
-    // SAFETY: the caller's promise.
+    // SAFETY: `place` holds a stored context that never goes on, as the caller promises; its handle is destroyed once.
     unsafe {
         thread::ended(place.load(Ordering::Relaxed));
     }
@@ -88,7 +88,7 @@ pub(crate) unsafe fn ended(place: &AtomicPtr<u8>, top: *mut u8) {
             fn __asan_unpoison_memory_region(start: *const core::ffi::c_void, length: usize);
         }
         let low = place.load(Ordering::Relaxed);
-        // SAFETY: a part of one stack, by the caller's promise.
+        // SAFETY: from the stored context to `top`, which the caller promises to be mapped, is a part of one stack.
         unsafe { __asan_unpoison_memory_region(low.cast(), top.addr() - low.addr()) };
     }
 }

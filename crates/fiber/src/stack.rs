@@ -25,11 +25,10 @@
 use std::io;
 use std::sync::Mutex;
 
-use weft_atomic::Ordering;
+use weft_atomic::{AtomicBool, Ordering};
 use weft_sys::Mapping;
 
-use crate::fiber::Control;
-use crate::runtime::{Guard, Guarded};
+use crate::config::{Guard, Guarded};
 
 /// The smallest stack: 16 KiB, of which one page is the guard.
 pub const SMALLEST_STACK: usize = 1 << SMALLEST_SHIFT;
@@ -49,6 +48,10 @@ pub(crate) const GUARDED_BY_MAPPING: u32 = 16_384;
 const SLAB: usize = if cfg!(miri) { 64 } else { 1024 };
 /// Stacks that go between a worker and the depot at a time.
 pub(crate) const BATCH: usize = 32;
+/// Bytes at the top of each stack for the control block of its fiber.
+pub(crate) const BLOCK: usize = 64;
+/// From so many stacks on it pays to fetch the next fiber's frames ahead.
+const MANY: usize = 128;
 /// Bytes of a page of x86-64.
 const PAGE: usize = 4096;
 /// Colours, and the distance between two.
@@ -90,6 +93,8 @@ pub(crate) struct Stacks {
     table: Mapping,
     limit: usize,
     depot: Mutex<Depot>,
+    /// There are, or have been, many fibers.
+    many: AtomicBool,
 }
 
 /// What no worker holds.
@@ -123,6 +128,7 @@ impl Stacks {
                 closed: false,
                 heavy: false,
             }),
+            many: AtomicBool::new(false),
         })
     }
 
@@ -241,14 +247,28 @@ impl Stacks {
         Class((self.entry(number).1 - SMALLEST_SHIFT) as u8)
     }
 
-    /// Where the control block of a fiber stands: the top of what it may use.
+    /// A stack is used: are there many now?
     #[inline]
-    pub(crate) fn control(&self, number: u32) -> *mut Control {
+    pub(crate) fn note_use(&self, number: u32) {
+        if number as usize >= MANY && !self.many.load(Ordering::Relaxed) {
+            self.many.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there are so many stacks that their tops do not stay in the cache.
+    #[inline]
+    pub(crate) fn are_many(&self) -> bool {
+        self.many.load(Ordering::Relaxed)
+    }
+
+    /// Where the [`BLOCK`] of a fiber stands: the top of what it may use.
+    #[inline]
+    pub(crate) fn block(&self, number: u32) -> *mut u8 {
         let (start, shift) = self.entry(number);
         let place = number as usize;
         let end = start + ((place % SLAB + 1) << shift);
         let colour = (place % COLOURS) * COLOUR;
-        std::ptr::with_exposed_provenance_mut(end - colour - size_of::<Control>())
+        std::ptr::with_exposed_provenance_mut(end - colour - BLOCK)
     }
 
     /// First and last address of a number's stack, guard included; `None` if it was never made.
@@ -327,10 +347,10 @@ mod tests {
             .iter()
             .chain(&larges)
             .map(|&number| {
-                let control = stacks.control(number) as usize;
+                let block = stacks.block(number) as usize;
                 let bounds = stacks.bounds(number).expect("made");
-                assert!(control > bounds.0 && control + size_of::<Control>() <= bounds.1);
-                assert!(control.is_multiple_of(64));
+                assert!(block > bounds.0 && block + BLOCK <= bounds.1);
+                assert!(block.is_multiple_of(64));
                 bounds
             })
             .collect();

@@ -1,4 +1,4 @@
-//! The context switch of x86-64. Under Miri it is played by [threads](../switch_of_threads.rs).
+//! Context switch of x86-64. Under Miri it is played by [threads](../switch_of_threads.rs).
 //!
 //! ```text
 //!   a suspended context                    a new one
@@ -73,7 +73,7 @@ pub(crate) unsafe fn switch(save: *mut Context, next: Context) {
 /// As there.
 #[inline(always)]
 pub(crate) unsafe fn finish(save: *mut Context, next: Context) -> ! {
-    // SAFETY: by the caller's promise.
+    // SAFETY: `save` is writable and `next` is a context that is not running, as the caller promises of `switch`.
     unsafe { switch(save, next) };
     unreachable!("a context that has finished is not run again")
 }
@@ -95,7 +95,8 @@ pub(crate) unsafe fn prepare(
     main: unsafe extern "C-unwind" fn(*mut u8) -> !,
     argument: *mut u8,
 ) -> Context {
-    // SAFETY: within the bytes that the caller gives.
+    // SAFETY: all writes lie within the 32 bytes below `top`, which the caller promises to be aligned, writable and
+    // unused.
     unsafe {
         let top = top.cast::<usize>();
         top.sub(1).write(main as usize);

@@ -1,4 +1,4 @@
-//! The context switch, played by threads: for Miri, which has no stack pointer to change.
+//! Context switch, played by threads: for Miri, which has no stack pointer to change.
 //!
 //! A context is a thread that runs while it has the turn. Everything above the switch is the code that ships, so
 //! what it does with results, stacks and tables is checked. The worker that a thread is goes along with the turn.
@@ -65,7 +65,7 @@ impl Turn {
 /// As there.
 pub(crate) unsafe fn switch(save: *mut Context, next: Context) {
     let mine = MINE.with_borrow(Arc::clone);
-    // SAFETY: writable, and a context, by the caller's promise.
+    // SAFETY: the caller promises that `save` is writable, and that `next` is a context that `prepare` or a switch made.
     let next = unsafe {
         save.write(Arc::as_ptr(&mine).cast_mut().cast());
         Turn::of(next)
@@ -79,7 +79,7 @@ pub(crate) unsafe fn switch(save: *mut Context, next: Context) {
 /// # Safety
 /// As there.
 pub(crate) unsafe fn finish(_: *mut Context, next: Context) -> ! {
-    // SAFETY: a context, by the caller's promise.
+    // SAFETY: the caller promises that `next` is a context that `prepare` or a switch made.
     unsafe { Turn::of(next) }.give();
     // Ends the thread.
     panic::resume_unwind(Box::new(()))

@@ -81,10 +81,7 @@ fn a_signal_makes_a_parked_fiber_look_again() {
                     .expect("a stack")
             })
             .collect();
-        let fibers: Vec<_> = players
-            .iter()
-            .map(super::spawn::JoinHandle::fiber)
-            .collect();
+        let fibers: Vec<_> = players.iter().map(super::JoinHandle::fiber).collect();
         assert!(fibers[0].number() != fibers[1].number());
         turn.store(1, Ordering::Release);
         for player in players {

@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use weft_sys::Futex;
 
-use crate::fiber::Fiber;
+use crate::fiber::{self, Fiber, WorkerId};
 use crate::parker::{Parker, YIELDS};
 use crate::worker;
 
@@ -18,14 +18,6 @@ thread_local! {
 /// A thread that is no fiber.
 #[derive(Clone, Debug)]
 pub struct ParkedThread(Arc<Parker>);
-
-/// A worker among all of the process: those of one runtime differ, and those of different runtimes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WorkerId {
-    /// The address of its runtime, which lives for ever.
-    pub(crate) runtime: usize,
-    pub(crate) owner: u32,
-}
 
 /// Somebody who waits and can be woken. Waking is telling: look again at what you wait for.
 #[derive(Clone, Debug)]
@@ -42,7 +34,7 @@ impl Waiter {
     /// The caller: the fiber if it is one, the thread otherwise.
     #[must_use]
     pub fn current() -> Self {
-        match worker::current() {
+        match fiber::current() {
             Some(fiber) => Self::Fiber(fiber),
             // A thread that is being torn down gets a parker that nobody parks on: it does not sleep.
             None => Self::Thread(ParkedThread(
@@ -112,9 +104,6 @@ fn park_after(yields: u32) {
         }
     }
 }
-
-/// How to wake a worker that sleeps elsewhere than on its own doorbell.
-pub(crate) type Ringer = Arc<dyn Fn() + Send + Sync>;
 
 /// Has the caller's *worker* sleep in `wait`, for instance on a doorbell that other processes ring too;
 /// for a fiber that drives what others of its worker wait for, when none of them is runnable. `ring` must

@@ -1,4 +1,4 @@
-//! A worker: a thread that runs fibers, one after the other, and sleeps when there is none.
+//! Worker: a thread that runs fibers, one after the other, and sleeps when there is none.
 //!
 //! ```text
 //!   fiber A ──yield/park──► fiber B ──► fiber C           directly, as long as any is ready
@@ -9,7 +9,7 @@
 //!
 //! # Who may touch what
 //! A fiber has one owner at a time, the worker in the table of owners. Only the owner runs it, has it in
-//! its `ready`, stores its context, and gives it to another (SYNC worker.give: the owner stores the
+//! its queue, stores its context, and gives it to another (SYNC worker.give: the owner stores the
 //! context, then the new owner in the table, then signals there; the new owner takes the bit). So a fiber
 //! that yields or parks cannot be started on another worker before it is off its stack, and no fiber has
 //! a state that needs a lock.
@@ -20,10 +20,10 @@
 //!
 //! What is not atomic in [`Worker`] is touched by its thread alone.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_atomic::Ordering;
 
 use weft_atomic::bits::{Bits, summaries_for, words_for};
@@ -31,15 +31,16 @@ use weft_atomic::{AtomicU64, CacheLine, FenceMode, spin_loop};
 use weft_sys::Mapping;
 
 use crate::completion::Ended;
-use crate::fiber::{Control, Fiber, NOBODY, owner_of};
-use crate::ready::Ready;
+use crate::control::{self, Control};
+use crate::fiber_table::{NOBODY, owner_of};
+use crate::forever::forever;
+use crate::run_queue::RunQueue;
 use crate::runnable::{GROUP, Runnable};
-use crate::runtime::{Inner, forever};
 use crate::sanitizer;
-use crate::spawn;
-use crate::stack::{BATCH, CLASSES, Class};
+use crate::scheduler::Scheduler;
+use crate::stack::Class;
+use crate::stack_cache::StackCache;
 use crate::switch::{Context, finish, reclaim, switch};
-use crate::waiter::Ringer;
 
 /// No fiber runs: the native context does.
 const NONE: u32 = u32::MAX;
@@ -52,26 +53,29 @@ thread_local! {
     static HERE: Cell<Option<&'static Worker>> = const { Cell::new(None) };
 }
 
+/// How to wake a worker that sleeps elsewhere than on its own doorbell.
+pub(crate) type Ringer = Arc<dyn Fn() + Send + Sync>;
+
 /// See the module page.
 pub(crate) struct Worker {
     pub index: usize,
-    pub runtime: &'static Inner,
-    pub ready: Ready,
+    pub runtime: &'static Scheduler,
+    queue: RunQueue,
     running: Cell<u32>,
     native: Cell<Context>,
     ended: Cell<u32>,
-    free: [RefCell<Vec<u32>>; CLASSES],
+    stacks: StackCache,
     /// How many fibers were started and have ended here; written by the worker, read by all.
-    pub started: CacheLine<AtomicU64>,
-    pub finished: AtomicU64,
-    pub shared: CacheLine<Runnable<'static>>,
+    started: CacheLine<AtomicU64>,
+    finished: AtomicU64,
+    shared: CacheLine<Runnable<'static>>,
     /// Where it sleeps, if not on its own bell.
     elsewhere: Mutex<Option<Ringer>>,
 }
 
 // SAFETY: cells are touched only by the thread that plays the worker (see the module page), of which
-// there is one ever: whoever plays a worker has marked it in `Threads::played`; and after that thread was
-// joined, or has returned from `work`, by `join_threads`. The rest is atomics and a mutex.
+// there is one ever: whoever plays a worker has marked it in `WorkerThreads`; and after that thread was
+// joined, or has returned from `work`, by `Scheduler::join`. The rest is atomics and a mutex.
 unsafe impl Sync for Worker {}
 // SAFETY: as above: before it is played, nothing of it belongs to a thread.
 unsafe impl Send for Worker {}
@@ -79,12 +83,12 @@ unsafe impl Send for Worker {}
 impl Worker {
     pub(crate) fn new(
         index: usize,
-        runtime: &'static Inner,
+        runtime: &'static Scheduler,
         limit: usize,
         chance: u64,
     ) -> io::Result<Self> {
         let zeros = |count: usize| -> io::Result<&'static [AtomicU64]> {
-            // Lives as long as the runtime's tables: for ever, see `Inner`. Only touched pages are taken.
+            // Lives as long as the runtime's tables: for ever, see `Scheduler`. Only touched pages are taken.
             let memory = forever(Mapping::private(count.max(1) * 8)?);
             Ok(memory.atomic_u64s(0, count).unwrap_or_default())
         };
@@ -97,7 +101,7 @@ impl Worker {
         Ok(Self {
             index,
             runtime,
-            ready: Ready::new(
+            queue: RunQueue::new(
                 zeros(words)?,
                 zeros(groups)?,
                 zeros(groups.div_ceil(64))?,
@@ -106,7 +110,7 @@ impl Worker {
             running: Cell::new(NONE),
             native: Cell::new(ptr::null_mut()),
             ended: Cell::new(NONE),
-            free: Default::default(),
+            stacks: StackCache::default(),
             started: CacheLine(AtomicU64::new(0)),
             finished: AtomicU64::new(0),
             // A signal is an exchange, which is a full fence already: the other mode would gain nothing.
@@ -121,7 +125,7 @@ impl Worker {
 
     /// Whether this worker is the owner `owner` of that runtime.
     #[inline]
-    pub(crate) fn serves(&self, runtime: &'static Inner, owner: u32) -> bool {
+    pub(crate) fn serves(&self, runtime: &'static Scheduler, owner: u32) -> bool {
         owner == owner_of(self.index) && ptr::eq(self.runtime, runtime)
     }
 
@@ -165,18 +169,18 @@ impl Worker {
     #[inline(always)]
     fn pick(&self) -> Option<u32> {
         loop {
-            let Some(number) = self.ready.next_of_hand() else {
+            let Some(number) = self.queue.next() else {
                 if !self.refill() {
                     return None;
                 }
                 continue;
             };
-            if self.runtime.many.load(Ordering::Relaxed)
-                && let Some(ahead) = self.ready.ahead()
+            if self.runtime.stacks.are_many()
+                && let Some(ahead) = self.queue.ahead()
             {
                 self.prefetch(ahead);
             }
-            if self.runtime.owner(number).load(Ordering::Acquire) == owner_of(self.index) {
+            if self.runtime.fibers.owner(number).load(Ordering::Acquire) == owner_of(self.index) {
                 return Some(number);
             }
             self.stray(number);
@@ -189,7 +193,7 @@ impl Worker {
         #[cfg(miri)]
         let _ = number;
         #[cfg(not(miri))]
-        let context = self.runtime.context(number).load(Ordering::Relaxed) as *const i8;
+        let context = self.runtime.fibers.context(number).load(Ordering::Relaxed) as *const i8;
         // SAFETY: a prefetch of any address has no effect but on the cache.
         #[cfg(not(miri))]
         unsafe {
@@ -202,34 +206,34 @@ impl Worker {
     /// A bit of a fiber that is not ours (any more).
     #[cold]
     fn stray(&self, number: u32) {
-        let owner = self.runtime.owner(number).load(Ordering::Acquire);
+        let owner = self.runtime.fibers.owner(number).load(Ordering::Acquire);
         self.runtime.signal_at(owner, number);
     }
 
-    /// Takes what others signalled, and the next word of ready fibers into the hand.
+    /// Takes what others signalled, and the next word of runnable fibers.
     #[inline(never)]
     fn refill(&self) -> bool {
         if self.shared.may_have_any() {
             self.shared
-                .take(|word, bits| self.ready.set_word(word, bits));
+                .take(|word, bits| self.queue.add_word(word, bits));
         }
-        if !self.ready.refill() {
+        if !self.queue.refill() {
             return false;
         }
-        if self.runtime.idle.load(Ordering::Relaxed) != 0 {
+        if self.runtime.idle.has_any() {
             self.give();
         }
         true
     }
 
-    /// Gives half of the hand's fibers that may migrate to a worker that has nothing to do.
+    /// Gives half of the current word's fibers that may migrate to a worker that has nothing to do.
     #[cold]
     fn give(&self) {
-        let (word, hand) = self.ready.hand();
-        let mut movable = hand & self.runtime.migrating(word).load(Ordering::Relaxed);
-        // The first of the hand is about to run here.
-        movable &= !(hand & hand.wrapping_neg());
-        // Who yields, or was signalled while parking, may be in the hand and is still on its stack.
+        let (word, current) = self.queue.current();
+        let mut movable = current & self.runtime.fibers.migrating_in(word);
+        // The first of the word is about to run here.
+        movable &= !(current & current.wrapping_neg());
+        // Who yields, or was signalled while parking, may be in the word and is still on its stack.
         let running = self.running.get();
         if running as usize / 64 == word {
             movable &= !(1 << (running % 64));
@@ -245,7 +249,7 @@ impl Worker {
             let bit = movable & movable.wrapping_neg();
             movable &= !bit;
             let number = (word * 64) as u32 + bit.trailing_zeros();
-            let owner = self.runtime.owner(number);
+            let owner = self.runtime.fibers.owner(number);
             // A bit may have come to us late, of a fiber that is another's by now or has ended: only an
             // owner may say who is the next. `pick` finds such bits.
             if owner.load(Ordering::Acquire) == owner_of(self.index) {
@@ -254,7 +258,7 @@ impl Worker {
                 owner.store(owner_of(other.index), Ordering::Release);
             }
         }
-        self.ready.drop_from_hand(given);
+        self.queue.remove_from_current(given);
         if given == 0 {
             // It was claimed, so it has to look and be idle anew.
             other.ring();
@@ -270,7 +274,7 @@ impl Worker {
     #[inline]
     fn switch_to(&self, save: *mut Context, next: u32) {
         self.running.set(next);
-        let context = self.runtime.context(next).load(Ordering::Relaxed);
+        let context = self.runtime.fibers.context(next).load(Ordering::Relaxed);
         // SAFETY: `next` is ours and not running, so its context was stored when it was suspended or made;
         // `save` is the place of whoever runs now.
         unsafe { switch(save, context) };
@@ -280,7 +284,12 @@ impl Worker {
     fn switch_home(&self, number: u32) {
         self.running.set(NONE);
         // SAFETY: the native context was stored when it switched to the first fiber.
-        unsafe { switch(self.runtime.context(number).as_ptr(), self.native.get()) };
+        unsafe {
+            switch(
+                self.runtime.fibers.context(number).as_ptr(),
+                self.native.get(),
+            )
+        };
     }
 
     /// The life of the worker on the calling thread: until the runtime ends.
@@ -304,12 +313,12 @@ impl Worker {
         if number == NONE {
             return;
         }
-        let control = self.runtime.stacks.control(number);
-        let owner = self.runtime.owner(number);
+        let control = self.runtime.control(number);
+        let owner = self.runtime.fibers.owner(number);
         // SAFETY: the fiber has switched home for the last time; its frames are below the block.
-        unsafe { sanitizer::ended(self.runtime.context(number), control.cast()) };
+        unsafe { sanitizer::ended(self.runtime.fibers.context(number), control.cast()) };
         // SAFETY: the last context of a fiber that has left it for good.
-        unsafe { reclaim(self.runtime.context(number).load(Ordering::Relaxed)) };
+        unsafe { reclaim(self.runtime.fibers.context(number).load(Ordering::Relaxed)) };
         // From here on a bit that is still set for it means nothing.
         owner.store(NOBODY, Ordering::Release);
         // SAFETY: the block of a fiber that nobody has freed: its end is published here.
@@ -317,12 +326,13 @@ impl Worker {
         if let Ended::Unwanted = ended {
             // It goes on as a fiber: what drops the result may do all that a fiber may.
             // SAFETY: detached, off its stack, and its result is there.
-            let context = unsafe { spawn::to_drop_result(control) };
+            let context = unsafe { control::to_drop_result(control, begin) };
             self.runtime
+                .fibers
                 .context(number)
                 .store(context, Ordering::Relaxed);
             owner.store(owner_of(self.index), Ordering::Release);
-            self.ready.set(number);
+            self.queue.add(number);
             return;
         }
         self.finished
@@ -340,17 +350,17 @@ impl Worker {
         if self.runtime.has_stopped() {
             return false;
         }
-        self.runtime.set_idle(self.index, true);
+        self.runtime.idle.set(self.index, true);
         for _ in 0..self.runtime.spins(SPINS) {
             if self.shared.may_have_any() {
-                self.runtime.set_idle(self.index, false);
+                self.runtime.idle.set(self.index, false);
                 return true;
             }
             spin_loop();
         }
         self.shared
             .sleep(&self.runtime.futex, || self.runtime.may_stop(), |own| own());
-        self.runtime.set_idle(self.index, false);
+        self.runtime.idle.set(self.index, false);
         self.runtime.stop_if_over();
         true
     }
@@ -358,35 +368,52 @@ impl Worker {
     /// A free stack of a class, from those kept here.
     #[inline]
     pub(crate) fn take_stack(&self, class: Class) -> io::Result<u32> {
-        let mut free = self.free[class.index()].borrow_mut();
-        if let Some(number) = free.pop() {
-            return Ok(number);
-        }
-        self.runtime.stacks.take(class, &mut free)?;
-        free.pop()
-            .ok_or_else(|| io::Error::other("the depot of stacks gave none"))
+        self.stacks.take(&self.runtime.stacks, class)
     }
 
-    /// Keeps a stack; gives some to the depot if there are many.
+    /// Keeps a stack for the next fiber.
     #[inline]
     pub(crate) fn keep_stack(&self, class: Class, number: u32) {
-        let mut free = self.free[class.index()].borrow_mut();
-        free.push(number);
-        if free.len() > 4 * BATCH {
-            self.runtime
-                .stacks
-                .give_back(class, &mut free.drain(..2 * BATCH));
-        }
+        self.stacks.keep(&self.runtime.stacks, class, number);
     }
 
     /// Gives all stacks that are kept here to the depot. The worker must not be played any more.
     pub(crate) fn give_stacks_back(&self) {
-        for (index, free) in self.free.iter().enumerate() {
-            let class = Class::at(index);
-            self.runtime
-                .stacks
-                .give_back(class, &mut free.take().into_iter());
-        }
+        self.stacks.give_all_back(&self.runtime.stacks);
+    }
+
+    /// One more fiber was started here. By the thread of the worker.
+    #[inline]
+    pub(crate) fn count_start(&self) {
+        let started = self.started.load(Ordering::Relaxed);
+        self.started.store(started + 1, Ordering::Release);
+    }
+
+    /// How many fibers this worker has started.
+    pub(crate) fn started(&self) -> u64 {
+        self.started.load(Ordering::Acquire)
+    }
+
+    /// How many fibers have ended on this worker.
+    pub(crate) fn finished(&self) -> u64 {
+        self.finished.load(Ordering::Acquire)
+    }
+
+    /// Whether this worker has never started a fiber; a moment's view.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.started.load(Ordering::Relaxed) == 0
+    }
+
+    /// Makes a fiber of this worker runnable. By the thread of the worker.
+    #[inline]
+    pub(crate) fn make_runnable(&self, number: u32) {
+        self.queue.add(number);
+    }
+
+    /// Whether the worker knows of a fiber that is runnable.
+    #[inline]
+    pub(crate) fn has_runnable(&self) -> bool {
+        self.queue.has_any()
     }
 
     /// The running fiber ends. Never returns.
@@ -394,7 +421,12 @@ impl Worker {
         self.ended.set(number);
         self.running.set(NONE);
         // SAFETY: as for `switch_home`.
-        unsafe { finish(self.runtime.context(number).as_ptr(), self.native.get()) }
+        unsafe {
+            finish(
+                self.runtime.fibers.context(number).as_ptr(),
+                self.native.get(),
+            )
+        }
     }
 }
 
@@ -425,13 +457,6 @@ pub(crate) fn be(worker: Option<&'static Worker>) -> Option<&'static Worker> {
     HERE.replace(worker)
 }
 
-/// The fiber that calls, if it is one.
-#[must_use]
-pub fn current() -> Option<Fiber> {
-    let worker = here()?;
-    Some(worker.runtime.fiber(worker.running()?))
-}
-
 /// Whether the caller is a fiber.
 #[must_use]
 #[inline(never)]
@@ -458,12 +483,12 @@ pub fn yield_now() {
     if me == NONE {
         return;
     }
-    worker.ready.set(me);
+    worker.queue.add(me);
     // There is one: the caller.
     if let Some(next) = worker.pick()
         && next != me
     {
-        worker.switch_to(worker.runtime.context(me).as_ptr(), next);
+        worker.switch_to(worker.runtime.fibers.context(me).as_ptr(), next);
     }
 }
 
@@ -475,16 +500,11 @@ pub fn yield_in_place() {
     let Some(me) = worker.running() else {
         return;
     };
-    let word = worker.runtime.migrating(me as usize / 64);
-    let bit = 1 << (me % 64);
-    let migrating = word.load(Ordering::Relaxed) & bit != 0;
-    if migrating {
-        word.fetch_and(!bit, Ordering::Relaxed);
-    }
+    let fibers = &worker.runtime.fibers;
+    let migrating = fibers.may_migrate(me);
+    fibers.set_migrating(me, false);
     yield_now();
-    if migrating {
-        word.fetch_or(bit, Ordering::Relaxed);
-    }
+    fibers.set_migrating(me, migrating);
 }
 
 /// Suspends the calling fiber until its bit is set; false if the caller is none.
@@ -499,7 +519,7 @@ pub(crate) fn park() -> bool {
     }
     match worker.pick() {
         Some(next) if next == me => {}
-        Some(next) => worker.switch_to(worker.runtime.context(me).as_ptr(), next),
+        Some(next) => worker.switch_to(worker.runtime.fibers.context(me).as_ptr(), next),
         None => worker.switch_home(me),
     }
     true
@@ -511,7 +531,7 @@ pub(crate) fn park() -> bool {
 #[inline(never)]
 pub fn others_runnable() -> bool {
     HERE.get()
-        .is_some_and(|worker| worker.ready.has_any() || worker.shared.may_have_any())
+        .is_some_and(|worker| worker.queue.has_any() || worker.shared.may_have_any())
 }
 
 /// See [`crate::sleep_elsewhere`].
@@ -524,18 +544,18 @@ pub(crate) fn sleep_elsewhere(ring: &Ringer, wait: impl FnOnce()) -> bool {
     struct Asleep(&'static Worker);
     impl Drop for Asleep {
         fn drop(&mut self) {
-            self.0.runtime.set_idle(self.0.index, false);
+            self.0.runtime.idle.set(self.0.index, false);
             *self.0.elsewhere() = None;
         }
     }
     *worker.elsewhere() = Some(ring.clone());
-    worker.runtime.set_idle(worker.index, true);
+    worker.runtime.idle.set(worker.index, true);
     let _asleep = Asleep(worker);
     let mut slept = false;
     // The caller's own fiber lives, so the runtime does not end meanwhile.
     worker.shared.sleep(
         &worker.runtime.futex,
-        || worker.ready.has_any(),
+        || worker.queue.has_any(),
         |_own| {
             slept = true;
             wait();

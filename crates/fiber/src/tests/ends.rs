@@ -1,4 +1,4 @@
-//! What ends before what: handles and their runtimes, results and who drops them, workers and their threads.
+//! Order of ends: handles and their runtimes, results and who drops them, workers and their threads.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -97,6 +97,7 @@ fn a_number_is_retired_before_its_names_come_back() {
     first.join().expect("no panic");
     // As after 2³⁰ fibers.
     inner
+        .fibers
         .incarnation(number)
         .0
         .store(u32::MAX - 3, Ordering::Relaxed);

@@ -1,15 +1,15 @@
-//! The fibers that a worker knows to be runnable: bits of its own, which nobody else touches.
+//! Run queue of a worker: the fibers that it knows to be runnable, as bits that nobody else touches.
 //!
 //! ```text
 //!   tops ─► summaries ─► words          above each word that is not empty the bits are set
-//!                          └─► hand     the word that is being run: taken out whole
+//!                          └─► current  the word that is being run: taken out whole
 //! ```
 //!
 //! Bits above may also stand over an empty word: where all that are runnable lie in one word, only that word
 //! changes, round after round. How many words are not empty is counted.
 //!
-//! The scheduler takes a whole word of 64 fibers into its hand and runs through it. What becomes runnable
-//! meanwhile goes into the words; when the hand is empty the *next* word is taken, around and around.
+//! The worker takes a whole word of 64 fibers out and runs through it. What becomes runnable
+//! meanwhile goes into the words; when the current word is empty the *next* word is taken, around and around.
 //! So every runnable fiber runs once before any runs twice, and a switch is a count of zeros and a
 //! cleared bit.
 
@@ -21,13 +21,13 @@ const WORD: usize = 64;
 
 /// Runnable fibers of one worker. Its words are atomics because they lie in a mapping; they are loaded
 /// and stored plainly, by the worker alone.
-pub(crate) struct Ready {
+pub(crate) struct RunQueue {
     words: &'static [AtomicU64],
     summaries: &'static [AtomicU64],
     tops: &'static [AtomicU64],
     /// What is left of the word that is being run, and its index.
-    hand: Cell<u64>,
-    place: Cell<usize>,
+    current: Cell<u64>,
+    current_word: Cell<usize>,
     /// How many words are not empty.
     filled: Cell<usize>,
     /// For an order by chance: the state of the generator, 0 for the usual order.
@@ -48,7 +48,7 @@ fn clear(word: &AtomicU64, bits: u64) -> u64 {
     after
 }
 
-impl Ready {
+impl RunQueue {
     /// The empty set over words of zeros.
     pub(crate) fn new(
         words: &'static [AtomicU64],
@@ -60,8 +60,8 @@ impl Ready {
             words,
             summaries,
             tops,
-            hand: Cell::new(0),
-            place: Cell::new(0),
+            current: Cell::new(0),
+            current_word: Cell::new(0),
             filled: Cell::new(0),
             chance: Cell::new(chance),
         }
@@ -69,14 +69,14 @@ impl Ready {
 
     /// Adds a fiber.
     #[inline]
-    pub(crate) fn set(&self, number: u32) {
+    pub(crate) fn add(&self, number: u32) {
         let number = number as usize;
-        self.set_word(number / WORD, 1 << (number % WORD));
+        self.add_word(number / WORD, 1 << (number % WORD));
     }
 
     /// Adds the fibers of a word.
     #[inline]
-    pub(crate) fn set_word(&self, word: usize, bits: u64) {
+    pub(crate) fn add_word(&self, word: usize, bits: u64) {
         if or(&self.words[word], bits) != 0 {
             return;
         }
@@ -90,62 +90,62 @@ impl Ready {
     /// Whether there is any.
     #[inline]
     pub(crate) fn has_any(&self) -> bool {
-        self.hand.get() != 0 || self.filled.get() != 0
+        self.current.get() != 0 || self.filled.get() != 0
     }
 
-    /// The next of the hand.
+    /// The next of the current word.
     #[inline]
-    pub(crate) fn next_of_hand(&self) -> Option<u32> {
-        let hand = self.hand.get();
-        if hand == 0 {
+    pub(crate) fn next(&self) -> Option<u32> {
+        let current = self.current.get();
+        if current == 0 {
             return None;
         }
-        self.hand.set(hand & (hand - 1));
-        Some((self.place.get() * WORD) as u32 + hand.trailing_zeros())
+        self.current.set(current & (current - 1));
+        Some((self.current_word.get() * WORD) as u32 + current.trailing_zeros())
     }
 
-    /// The fiber that will be run after so many others of the hand; for prefetching.
+    /// The fiber that will be run after so many others of the current word; for prefetching.
     #[inline]
     pub(crate) fn ahead(&self) -> Option<u32> {
-        let mut hand = self.hand.get();
+        let mut current = self.current.get();
         for _ in 0..3 {
-            hand &= hand.wrapping_sub(1);
+            current &= current.wrapping_sub(1);
         }
-        (hand != 0).then(|| (self.place.get() * WORD) as u32 + hand.trailing_zeros())
+        (current != 0).then(|| (self.current_word.get() * WORD) as u32 + current.trailing_zeros())
     }
 
-    /// What is left in the hand, with its word.
-    pub(crate) fn hand(&self) -> (usize, u64) {
-        (self.place.get(), self.hand.get())
+    /// The index of the current word, and what is left of it.
+    pub(crate) fn current(&self) -> (usize, u64) {
+        (self.current_word.get(), self.current.get())
     }
 
-    /// Takes fibers out of the hand.
-    pub(crate) fn drop_from_hand(&self, bits: u64) {
-        self.hand.set(self.hand.get() & !bits);
+    /// Takes fibers out of the current.
+    pub(crate) fn remove_from_current(&self, bits: u64) {
+        self.current.set(self.current.get() & !bits);
     }
 
-    /// Takes the next word into the hand, which is empty; false if there is none.
+    /// Takes the next word into the current, which is empty; false if there is none.
     #[inline]
     pub(crate) fn refill(&self) -> bool {
         if self.chance.get() != 0 {
             return self.refill_by_chance();
         }
         if self.filled.get() == 1 {
-            let word = &self.words[self.place.get()];
+            let word = &self.words[self.current_word.get()];
             let bits = word.load(Ordering::Relaxed);
             if bits != 0 {
                 // The same word again. The bits above it stay: it will hardly stay empty.
                 word.store(0, Ordering::Relaxed);
                 self.filled.set(0);
-                self.hand.set(bits);
+                self.current.set(bits);
                 return true;
             }
         }
         while self.filled.get() != 0
-            && let Some(word) = self.next_word(self.place.get() + 1)
+            && let Some(word) = self.next_word(self.current_word.get() + 1)
         {
             self.take_word(word);
-            if self.hand.get() != 0 {
+            if self.current.get() != 0 {
                 return true;
             }
         }
@@ -154,10 +154,10 @@ impl Ready {
 
     fn take_word(&self, word: usize) {
         let bits = self.words[word].load(Ordering::Relaxed);
-        self.hand.set(bits);
+        self.current.set(bits);
         self.words[word].store(0, Ordering::Relaxed);
         self.filled.set(self.filled.get() - usize::from(bits != 0));
-        self.place.set(word);
+        self.current_word.set(word);
         let group = word / WORD;
         if clear(&self.summaries[group], 1 << (word % WORD)) == 0 {
             clear(&self.tops[group / WORD], 1 << (group % WORD));
@@ -217,15 +217,15 @@ impl Ready {
             return false;
         };
         self.take_word(word);
-        let mut choice = self.hand.get();
+        let mut choice = self.current.get();
         for _ in 0..self.random() % u64::from(choice.count_ones()) {
             choice &= choice - 1;
         }
         let chosen = choice & choice.wrapping_neg();
-        let others = self.hand.get() & !chosen;
-        self.hand.set(chosen);
+        let others = self.current.get() & !chosen;
+        self.current.set(chosen);
         if others != 0 {
-            self.set_word(word, others);
+            self.add_word(word, others);
         }
         true
     }
@@ -245,12 +245,12 @@ impl Ready {
 mod tests {
     use super::*;
 
-    fn ready(fibers: usize, chance: u64) -> Ready {
+    fn empty(fibers: usize, chance: u64) -> RunQueue {
         let zeros = |count: usize| -> &'static [AtomicU64] {
             let words: Vec<_> = (0..count).map(|_| AtomicU64::new(0)).collect();
-            crate::runtime::forever(words)
+            crate::forever::forever(words)
         };
-        Ready::new(
+        RunQueue::new(
             zeros(fibers.div_ceil(64)),
             zeros(fibers.div_ceil(4096)),
             zeros(fibers.div_ceil(4096 * 64)),
@@ -258,71 +258,71 @@ mod tests {
         )
     }
 
-    fn next(ready: &Ready) -> Option<u32> {
-        ready
-            .next_of_hand()
-            .or_else(|| ready.refill().then(|| ready.next_of_hand()).flatten())
+    fn next(queue: &RunQueue) -> Option<u32> {
+        queue
+            .next()
+            .or_else(|| queue.refill().then(|| queue.next()).flatten())
     }
 
     #[test]
     fn each_runs_once_before_any_runs_twice() {
         // Under Miri fewer words, of two groups all the same.
         let most: u32 = if cfg!(miri) { 1 << 13 } else { 1 << 20 };
-        let ready = ready(most as usize, 0);
+        let queue = empty(most as usize, 0);
         let all = [3, 64, 65, 4_095, 4_096, most / 4 * 3, most - 1];
         for number in all {
-            ready.set(number);
+            queue.add(number);
         }
-        assert!(ready.has_any());
+        assert!(queue.has_any());
         for _round in 0..3 {
             let mut seen = Vec::new();
             for _ in all {
-                let number = next(&ready).expect("all are runnable");
-                ready.set(number);
+                let number = next(&queue).expect("all are runnable");
+                queue.add(number);
                 seen.push(number);
             }
             seen.sort_unstable();
             assert_eq!(seen, all);
         }
-        while next(&ready).is_some() {
-            if ready.hand().1.count_ones() == 1 {
-                ready.drop_from_hand(u64::MAX);
+        while next(&queue).is_some() {
+            if queue.current().1.count_ones() == 1 {
+                queue.remove_from_current(u64::MAX);
             }
         }
-        assert!(!ready.has_any());
+        assert!(!queue.has_any());
     }
 
     #[test]
     fn bits_over_an_emptied_word_mislead_nobody() {
-        let ready = ready(10_000, 0);
+        let queue = empty(10_000, 0);
         // Round after round in one word, which leaves the bits above it.
-        (0..8).for_each(|number| ready.set(number));
+        (0..8).for_each(|number| queue.add(number));
         for _round in 0..3 {
             for number in 0..8 {
-                assert_eq!(next(&ready), Some(number));
-                ready.set(number);
+                assert_eq!(next(&queue), Some(number));
+                queue.add(number);
             }
         }
-        (0..8).for_each(|number| assert_eq!(next(&ready), Some(number)));
-        assert!(!ready.has_any());
-        assert_eq!(next(&ready), None);
+        (0..8).for_each(|number| assert_eq!(next(&queue), Some(number)));
+        assert!(!queue.has_any());
+        assert_eq!(next(&queue), None);
         // Others come, and the first word again.
         [9_999, 70, 3]
             .into_iter()
-            .for_each(|number| ready.set(number));
-        let mut seen: Vec<_> = std::iter::from_fn(|| next(&ready)).collect();
+            .for_each(|number| queue.add(number));
+        let mut seen: Vec<_> = std::iter::from_fn(|| next(&queue)).collect();
         seen.sort_unstable();
         assert_eq!(seen, [3, 70, 9_999]);
-        assert!(!ready.has_any());
+        assert!(!queue.has_any());
     }
 
     #[test]
     fn chance_loses_nobody_and_depends_on_the_seed_alone() {
         const FIBERS: u32 = if cfg!(miri) { 100 } else { 1000 };
         let order = |seed| {
-            let ready = ready(10_000, seed);
-            (0..FIBERS).for_each(|number| ready.set(number * 7));
-            std::iter::from_fn(|| next(&ready)).collect::<Vec<_>>()
+            let queue = empty(10_000, seed);
+            (0..FIBERS).for_each(|number| queue.add(number * 7));
+            std::iter::from_fn(|| next(&queue)).collect::<Vec<_>>()
         };
         let (one, same, other) = (order(1), order(1), order(2));
         assert_eq!(one, same);

@@ -1,0 +1,109 @@
+//! Configuration of a runtime: workers, stacks and their guards, and the order of runnable fibers.
+
+use weft_sys::cores;
+
+/// Which stacks have guards. A fiber that uses up a stack without one writes into its neighbour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Guard(pub(crate) Guarded);
+
+/// See [`Guard`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Guarded {
+    #[default]
+    All,
+    Possible,
+    None,
+}
+
+impl Guard {
+    /// Every stack has one: the default. Where guards cost mappings (before Linux 6.13) a runtime has
+    /// 16 384 stacks, and one more is refused.
+    pub const ALL: Self = Self(Guarded::All);
+
+    /// As many as can be had: all, or the first 16 384 stacks of the runtime where guards cost mappings.
+    ///
+    /// # Safety
+    /// On such a kernel the fibers beyond must not use up their stacks.
+    #[must_use]
+    pub const unsafe fn where_possible() -> Self {
+        Self(Guarded::Possible)
+    }
+
+    /// None.
+    ///
+    /// # Safety
+    /// No fiber of the runtime may use up its stack.
+    #[must_use]
+    pub const unsafe fn never() -> Self {
+        Self(Guarded::None)
+    }
+}
+
+/// In which order a worker runs its runnable fibers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// Each once before any twice.
+    #[default]
+    Fair,
+    /// By chance, from this seed: for finding mistakes in what the fibers do together. The same seed gives
+    /// the same order if nothing else differs. A fiber may wait long for its turn.
+    Seeded(u64),
+}
+
+/// How a runtime is made. All fields have defaults.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How many workers there may be, at most 64; 0 for one a core. A worker's thread is started when it
+    /// first has a fiber.
+    pub workers: usize,
+    /// How many fibers may be live at once, in steps of 1024. What is not used costs address space only.
+    pub fibers: usize,
+    /// Bytes of a stack, guard included, rounded up to a power of two; memory is taken as it is touched.
+    pub stack: usize,
+    /// Which stacks have guards.
+    pub guard: Guard,
+    /// The order of runnable fibers.
+    pub order: Order,
+    /// Pins worker `i` to the core at place `first + i` of those that the process may use, around. None
+    /// pins nobody, as does a runtime with more workers than cores.
+    pub pin: Option<usize>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            workers: 0,
+            fibers: if cfg!(miri) { 1024 } else { 1 << 22 },
+            stack: if cfg!(miri) { 16 } else { 64 } * 1024,
+            guard: Guard::ALL,
+            order: Order::Fair,
+            pin: Some(0),
+        }
+    }
+}
+
+impl Config {
+    /// With the defaults of this machine in place of zeros, and all numbers within bounds.
+    pub(crate) fn bounded(mut self) -> Self {
+        if self.workers == 0 {
+            self.workers = cores::cores_available();
+        }
+        self.workers = self.workers.clamp(1, 64);
+        self.fibers = self.fibers.clamp(1024, 1 << 26).next_multiple_of(1024);
+        self
+    }
+}
+
+impl Order {
+    /// The state from which the generator of a worker starts; 0 for no generator.
+    pub(crate) fn seed_of(self, worker: usize) -> u64 {
+        match self {
+            Self::Fair => 0,
+            // Any value but 0 starts the generator.
+            Self::Seeded(seed) => {
+                (seed ^ 0x9E37_79B9_7F4A_7C15).wrapping_add(worker as u64 * 0xD1B5_4A32_D192_ED03)
+                    | 1
+            }
+        }
+    }
+}

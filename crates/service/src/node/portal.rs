@@ -79,9 +79,9 @@ impl Node {
     #[inline]
     fn portal_block(&self, id: i32, input: bool, region: Region) -> Result<usize> {
         self.block(
-            |core, fabric, start| {
+            |core, fabric, _| {
                 let (portals, common) = core.portals();
-                portals.begin(common, fabric, id, input, region, true, start)
+                portals.begin(common, fabric, id, input, region, None)
             },
             |core, fabric, start| {
                 let (portals, common) = core.portals();
@@ -117,7 +117,7 @@ impl Node {
             let start = core.common().clock.read(fabric);
             {
                 let (portals, common) = core.portals();
-                portals.begin(common, fabric, id, input, region, false, start)
+                portals.begin(common, fabric, id, input, region, Some(start))
             }
         })
     }

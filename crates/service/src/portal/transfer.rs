@@ -11,7 +11,7 @@ use crate::frame::{DONE, Frame, FrameKind, REFUSED, TOO_LONG};
 
 impl Portals {
     /// Begins a transfer: a read if `input`, else a write. The region must stay valid, for a read
-    /// writable, until [`Self::poll`] answers.
+    /// writable, until [`Self::poll`] answers. `begun_at` is when the call began, if it does not wait for the end.
     pub(crate) fn begin(
         &mut self,
         common: &mut Common,
@@ -19,8 +19,7 @@ impl Portals {
         id: i32,
         input: bool,
         region: Region,
-        waited: bool,
-        start: u64,
+        begun_at: Option<u64>,
     ) -> Result<()> {
         let end = self.ends.get(id)?;
         match (&end.side, input) {
@@ -53,7 +52,7 @@ impl Portals {
         } else {
             common.nodes.check_reachable(pair.0)?;
         }
-        let mut transfer = Transfer::new(region, waited);
+        let mut transfer = Transfer::new(region, begun_at.is_none());
         if input {
             self.begin_read(common, fabric, pair, &mut transfer)?;
         } else {
@@ -61,13 +60,10 @@ impl Portals {
         }
         self.ends.get(id)?.transfer = Some(transfer);
         self.advance(common, fabric, id);
-        let now = if waited {
-            start
-        } else {
-            common.clock.read(fabric)
-        };
-        if let Some(transfer) = &mut self.ends.get(id)?.transfer {
-            transfer.spent = now.saturating_sub(start);
+        if let Some(start) = begun_at
+            && let Some(transfer) = &mut self.ends.get(id)?.transfer
+        {
+            transfer.spent = common.clock.read(fabric).saturating_sub(start);
         }
         Ok(())
     }

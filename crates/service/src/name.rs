@@ -86,6 +86,15 @@ fn check(name: &str) -> Result<()> {
     ))
 }
 
+/// Sends a frame with a name to all other nodes that have not left.
+fn tell_all(common: &mut Common, fabric: &mut dyn Fabric, frame: Frame, name: &str) {
+    for node in common.nodes.others() {
+        if common.nodes.check_reachable(node).is_ok() {
+            common.outbox.post(fabric, node, frame, name.as_bytes());
+        }
+    }
+}
+
 #[cold]
 pub(crate) fn unknown(name: &str) -> Error {
     Error::new(
@@ -115,7 +124,7 @@ impl Names {
         }
         self.known
             .insert(name.to_owned(), (common.nodes.me(), port));
-        self.tell_all(common, fabric, Frame::new(FrameKind::Named, port, 0), name);
+        tell_all(common, fabric, Frame::new(FrameKind::Named, port, 0), name);
         Ok(())
     }
 
@@ -135,7 +144,7 @@ impl Names {
             )),
             Some(_) => {
                 self.known.remove(name);
-                self.tell_all(common, fabric, Frame::new(FrameKind::Unnamed, 0, 0), name);
+                tell_all(common, fabric, Frame::new(FrameKind::Unnamed, 0, 0), name);
                 Ok(())
             }
         }
@@ -149,15 +158,7 @@ impl Names {
 
     /// Asks everybody for a name.
     pub(crate) fn ask(&mut self, common: &mut Common, fabric: &mut dyn Fabric, name: &str) {
-        self.tell_all(common, fabric, Frame::new(FrameKind::Asked, 0, 0), name);
-    }
-
-    fn tell_all(&mut self, common: &mut Common, fabric: &mut dyn Fabric, frame: Frame, name: &str) {
-        for node in common.nodes.others() {
-            if common.nodes.check_reachable(node).is_ok() {
-                common.outbox.post(fabric, node, frame, name.as_bytes());
-            }
-        }
+        tell_all(common, fabric, Frame::new(FrameKind::Asked, 0, 0), name);
     }
 
     /// Answers questions, and says so again if a name of ours was taken at the same time.

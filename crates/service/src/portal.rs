@@ -20,7 +20,7 @@
 
 mod arrival;
 mod ends;
-pub(crate) mod transfer;
+mod transfer;
 
 use std::collections::HashMap;
 

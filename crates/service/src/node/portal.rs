@@ -6,7 +6,6 @@ use super::Node;
 use crate::counters::Request;
 use crate::error::Result;
 use crate::memory;
-use crate::portal::transfer::TransferCall;
 
 impl Node {
     /// Makes the input at `port` of this node, which must be `node`.
@@ -80,15 +79,9 @@ impl Node {
     #[inline]
     fn portal_block(&self, id: i32, input: bool, region: Region) -> Result<usize> {
         self.block(
-            |core, fabric, start| {
+            |core, fabric, _| {
                 let (portals, common) = core.portals();
-                let call = TransferCall {
-                    input,
-                    region,
-                    waited: true,
-                    start,
-                };
-                portals.begin(common, fabric, id, &call)
+                portals.begin(common, fabric, id, input, region, None)
             },
             |core, fabric, start| {
                 let (portals, common) = core.portals();
@@ -124,13 +117,7 @@ impl Node {
             let start = core.common().clock.read(fabric);
             {
                 let (portals, common) = core.portals();
-                let call = TransferCall {
-                    input,
-                    region,
-                    waited: false,
-                    start,
-                };
-                portals.begin(common, fabric, id, &call)
+                portals.begin(common, fabric, id, input, region, Some(start))
             }
         })
     }

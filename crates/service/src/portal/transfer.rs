@@ -9,33 +9,18 @@ use crate::common::Common;
 use crate::error::{Code, Error, Result, busy, nothing_begun, wrong_end};
 use crate::frame::{DONE, Frame, FrameKind, REFUSED, TOO_LONG};
 
-/// What a call asks of a transfer that it begins.
-pub(crate) struct TransferCall {
-    /// A read; else it is a write.
-    pub input: bool,
-    /// Must stay valid, for a read writable, until [`Portals::poll`] answers.
-    pub region: Region,
-    /// Whether the call waits for the end.
-    pub waited: bool,
-    /// When it began.
-    pub start: u64,
-}
-
 impl Portals {
-    /// Begins a transfer.
+    /// Begins a transfer: a read if `input`, else a write. The region must stay valid, for a read
+    /// writable, until [`Self::poll`] answers. `begun_at` is when the call began, if it does not wait for the end.
     pub(crate) fn begin(
         &mut self,
         common: &mut Common,
         fabric: &mut dyn Fabric,
         id: i32,
-        call: &TransferCall,
+        input: bool,
+        region: Region,
+        begun_at: Option<u64>,
     ) -> Result<()> {
-        let &TransferCall {
-            input,
-            region,
-            waited,
-            start,
-        } = call;
         let end = self.ends.get(id)?;
         match (&end.side, input) {
             (Side::In(_), false) => return Err(wrong_end(id, "input", "create", "output")),
@@ -67,7 +52,7 @@ impl Portals {
         } else {
             common.nodes.check_reachable(pair.0)?;
         }
-        let mut transfer = Transfer::new(region, waited);
+        let mut transfer = Transfer::new(region, begun_at.is_none());
         if input {
             self.begin_read(common, fabric, pair, &mut transfer)?;
         } else {
@@ -75,13 +60,10 @@ impl Portals {
         }
         self.ends.get(id)?.transfer = Some(transfer);
         self.advance(common, fabric, id);
-        let now = if waited {
-            start
-        } else {
-            common.clock.read(fabric)
-        };
-        if let Some(transfer) = &mut self.ends.get(id)?.transfer {
-            transfer.spent = now.saturating_sub(start);
+        if let Some(start) = begun_at
+            && let Some(transfer) = &mut self.ends.get(id)?.transfer
+        {
+            transfer.spent = common.clock.read(fabric).saturating_sub(start);
         }
         Ok(())
     }

@@ -47,6 +47,7 @@ union Payload<F, T> {
 /// by them.
 pub(crate) const LARGEST_PAYLOAD: usize = 1024;
 
+#[inline]
 fn payload<F, T>(control: *mut Control) -> *mut Payload<F, T> {
     let size = size_of::<Payload<F, T>>();
     let align = align_of::<Payload<F, T>>().max(16);

@@ -90,6 +90,7 @@ impl Fiber {
     }
 
     /// A number that no other live fiber of its runtime has, from 0 up: an index for tables.
+    #[inline]
     #[must_use]
     pub fn number(self) -> u32 {
         self.number

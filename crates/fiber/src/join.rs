@@ -24,6 +24,7 @@ unsafe impl<T: Send> Send for JoinHandle<T> {}
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
+    #[inline]
     pub(crate) fn new(fiber: Fiber) -> Self {
         Self {
             fiber,
@@ -90,6 +91,7 @@ impl<T> JoinHandle<T> {
             .then(|| Self::new(fiber))
     }
 
+    #[inline]
     fn control(&self) -> *mut Control {
         self.fiber.runtime().control(self.fiber.number())
     }

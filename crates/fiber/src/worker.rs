@@ -390,16 +390,19 @@ impl Worker {
     }
 
     /// How many fibers this worker has started.
+    #[inline]
     pub(crate) fn started(&self) -> u64 {
         self.started.load(Ordering::Acquire)
     }
 
     /// How many fibers have ended on this worker.
+    #[inline]
     pub(crate) fn finished(&self) -> u64 {
         self.finished.load(Ordering::Acquire)
     }
 
     /// Whether this worker has never started a fiber; a moment's view.
+    #[inline]
     pub(crate) fn is_unused(&self) -> bool {
         self.started.load(Ordering::Relaxed) == 0
     }

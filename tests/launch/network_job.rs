@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 
-use crate::harness::{Job, Running, weft};
+use crate::harness::{Job, Running, default_signals, weft};
 use crate::network::Network;
 
 /// `weft run` on the first host.
@@ -25,16 +25,16 @@ pub fn expected(hosts: usize) -> Vec<String> {
 
 /// `weft join` on a host.
 pub fn join(network: &Network, host: usize, words: &[&str]) -> Child {
-    network
-        .on(host, &weft().to_string_lossy())
+    let mut command = network.on(host, &weft().to_string_lossy());
+    command
         .arg("join")
         .args(words)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .expect("starts")
+        .process_group(0);
+    default_signals(&mut command);
+    command.spawn().expect("starts")
 }
 
 /// Reads what the head says until it waits; answers the token.

@@ -161,7 +161,7 @@ impl ControlPage {
         self.get(STOP) != 0
     }
 
-    /// Component: an order could not be followed. Its [`Runner`](crate::component::Runner) ends with this.
+    /// Component: an order could not be followed. Its [`Runner`](crate::runner::Runner) ends with this.
     pub fn fail(&self, error: io::Error) {
         // The first reason is the one.
         let _ = self.failure.set(error);

@@ -1,7 +1,7 @@
 //! Cost of this fabric over bare sockets: bursts of both in turn, in one process, on loopback.
 //!
 //! ```text
-//! cargo run --release -p weft-fabric-tcp --example pingpong
+//! cargo run --release -p weft-fabric-tcp --example tcp_pingpong
 //! ```
 //!
 //! Prints, for each thing measured, the smallest and the median burst of each kind and the ratios.

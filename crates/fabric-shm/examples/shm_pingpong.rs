@@ -2,7 +2,7 @@
 //! bounces between the same two cores.
 //!
 //! ```text
-//! cargo run --release -p weft-fabric-shm --example pingpong
+//! cargo run --release -p weft-fabric-shm --example shm_pingpong
 //! ```
 //!
 //! `WITHOUT_ATTACH`, `WITHOUT_KERNEL_FENCES` and `WITHOUT_ASSIST` in the environment show the other ways.

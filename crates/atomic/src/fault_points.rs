@@ -66,6 +66,11 @@ macro_rules! word {
                 Self(base::$name::new(value))
             }
 
+            /// The integer of the standard library, for the kernel, whose accesses are no points.
+            pub const fn plain(&self) -> &base::$name {
+                &self.0
+            }
+
             /// # Safety
             /// As in the standard library.
             pub const unsafe fn from_ptr<'a>(pointer: *mut $value) -> &'a Self {

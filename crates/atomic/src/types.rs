@@ -43,6 +43,17 @@ pub type Mutex<T> = base::sync::Mutex<T>;
 /// The right to what a [`Mutex`] protects.
 pub type MutexGuard<'a, T> = base::sync::MutexGuard<'a, T>;
 
+/// The word of a futex as the kernel is handed it.
+#[cfg(not(loom))]
+#[inline]
+#[must_use]
+pub fn kernel_word(word: &AtomicU32) -> &core::sync::atomic::AtomicU32 {
+    #[cfg(fault_points)]
+    return word.plain();
+    #[cfg(not(fault_points))]
+    word
+}
+
 /// A fence between threads. Under loom only `SeqCst` fences order more than their neighbours say.
 pub fn fence(order: Ordering) {
     base::sync::atomic::fence(order);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags};
+use weft_atomic::types::kernel_word;
 use weft_atomic::{AtomicBool, AtomicU32, Kernel, Ordering, Woken};
 
 use crate::clock;
@@ -70,6 +71,7 @@ impl Kernel for Futex {
         let until = self.bounded(deadline).map(clock::kernel_time);
         // WAIT_BITSET takes an absolute time of the monotonic clock, so that neither a signal nor a
         // spurious wake-up prolongs the sleep.
+        let word = kernel_word(word);
         let slept = futex::wait_bitset(word, self.flags(), expected, until.as_ref(), ANY);
         match slept {
             Ok(()) => Woken::Woken,
@@ -94,7 +96,7 @@ impl Kernel for Futex {
         // The kernel counts in an int.
         let count = count.min(i32::MAX as u32);
         // If it is refused, so is the sleep, see above.
-        let _ = futex::wake(word, self.flags(), count);
+        let _ = futex::wake(kernel_word(word), self.flags(), count);
     }
 
     fn barrier(&self) {

@@ -41,11 +41,19 @@ pub fn check() -> Result<()> {
         }
         breaches.extend(unused(&home, room, &declared)?);
         breaches.extend(misplaced_unsafe(&home, room, &rooms)?);
+        for file in sources(&home.join("src"))? {
+            if file.ends_with("mod.rs") {
+                breaches.push(format!(
+                    "{} stands beside its folder under the folder's name, as CONTRIBUTING.md has it",
+                    file.strip_prefix(&root)?.display()
+                ));
+            }
+        }
     }
     if breaches.is_empty() {
         println!(
             "layers: {} rooms, each uses only rooms above it in ARCHITECTURE.md and all that it declares; \
-             unsafe stands only where CONTRIBUTING.md lets it",
+             unsafe and files stand only where CONTRIBUTING.md lets them",
             rooms.order.len()
         );
         return Ok(());

@@ -114,7 +114,7 @@ const STEPS: &[Step] = &[
         ],
         ..Step::new(
             "loom",
-            "cargo test --release -p weft-atomic -p weft-fiber -p weft-pool -p weft-matching -p weft-net --lib",
+            "cargo test --profile models -p weft-atomic -p weft-fiber -p weft-pool -p weft-matching -p weft-net --lib",
         )
     },
     Step {
@@ -126,7 +126,7 @@ const STEPS: &[Step] = &[
         long: Long::With(&[("WEFT_SEEDS", "10000000")]),
         ..Step::new(
             "fault points",
-            "cargo test --release -p weft-fabric-shm --lib --test killed deaths",
+            "cargo test --profile models -p weft-fabric-shm --lib --test killed deaths",
         )
     },
     Step {

@@ -17,7 +17,7 @@
 //! structure under the model checker:
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test --release -p weft-atomic --lib
+//! RUSTFLAGS="--cfg loom" cargo test --profile models -p weft-atomic --lib
 //! ```
 //!
 //! This room makes no system call. What needs the kernel (sleeping, waking, a fence on other cores)

@@ -9,8 +9,8 @@ use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
 
 /// The two controls: the same intruders at a port of their own, or none.
-pub(crate) const ELSEWHERE: &str = "against the same strangers elsewhere";
-pub(crate) const NOBODY: &str = "against no strangers";
+pub(crate) const ELSEWHERE: &str = "against the same intruders elsewhere";
+pub(crate) const NOBODY: &str = "against no intruders";
 /// The panel of small messages, and that of large ones.
 pub(crate) const SMALL: &str = "8 B back and forth";
 pub(crate) const LARGE: &str = "windows of 8 × 1 MiB one way";
@@ -38,11 +38,11 @@ pub fn experiments() -> Vec<Experiment> {
                  key; a slow one that says a byte of that recording now and then (32 at a time, a byte with each new \
                  connection). The full run makes more than 10 000 connections at each rate from 1 000 a second on.",
                 "A sample is the time under attack over the time without, measured one right after the other.",
-                "The strangers have no machine of their own here: their work, and that of the kernel for their connections, \
+                "The intruders have no machine of their own here: their work, and that of the kernel for their connections, \
                  takes processor time from two ranks that spin on two cores. So the promise is judged against a control \
-                 that differs in one thing: the strangers connect at the same rate, with the same bytes, to a port of \
+                 that differs in one thing: the intruders connect at the same rate, with the same bytes, to a port of \
                  their own where they are accepted and dropped unread. What is left is what it costs the ranks to turn \
-                 them away. Against no strangers at all: the other series, which holds the strangers' own work, too.",
+                 them away. Against no intruders at all: the other series, which holds the intruders' own work, too.",
                 "Data: back and forth each message is another one and each is looked at, in both runs; one way they are \
                  looked at after each sample. A job that ends, or delivers something else, fails the experiment.",
             ],

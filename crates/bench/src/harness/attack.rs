@@ -73,7 +73,7 @@ impl Intruders {
         let at = format!("at={}", all.join(","));
         if let Err(error) = self.program.ask(&format!("record {at}"), LIMIT) {
             jobs.complain(format!(
-                "in place of replayed handshakes strangers sent garbage of the same length: {error:#}"
+                "in place of replayed handshakes intruders sent garbage of the same length: {error:#}"
             ));
         }
         self.overheard = Some((key, at.clone()));
@@ -96,7 +96,7 @@ impl Intruders {
         }
         let found = found?;
         let [made, _refused, seconds] = tally?[..] else {
-            bail!("the strangers did not say what they did");
+            bail!("the intruders did not say what they did");
         };
         let reached = made >= REACHED * f64::from(rate) * seconds - 1.0;
         Ok(Some(found).filter(|_| reached))
@@ -150,7 +150,7 @@ impl Harness<'_> {
             }
         }
         bail!(
-            "strangers could not connect {rate} times a second, {ATTEMPTS} times: other work keeps them from it"
+            "intruders could not connect {rate} times a second, {ATTEMPTS} times: other work keeps them from it"
         )
     }
 }

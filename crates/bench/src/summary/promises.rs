@@ -179,7 +179,7 @@ pub(super) const TARGETS: &[Target] = &[
         variant: ELSEWHERE,
         reference: Reference::Absolute,
         ..at_most(
-            "8 B over TCP beside up to 1 000 strangers a second",
+            "8 B over TCP beside up to 1 000 hostile connections a second",
             "hosts-strangers",
             1.05,
         )
@@ -190,7 +190,7 @@ pub(super) const TARGETS: &[Target] = &[
         variant: ELSEWHERE,
         reference: Reference::Absolute,
         ..at_most(
-            "1 MiB over TCP beside up to 1 000 strangers a second",
+            "1 MiB over TCP beside up to 1 000 hostile connections a second",
             "hosts-strangers",
             1.05,
         )
@@ -200,7 +200,7 @@ pub(super) const TARGETS: &[Target] = &[
         variant: NOBODY,
         reference: Reference::Absolute,
         ..at_most(
-            "100 strangers a second, their own work included",
+            "100 hostile connections a second, their own work included",
             "hosts-strangers",
             1.05,
         )

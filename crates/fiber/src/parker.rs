@@ -24,7 +24,7 @@ const WOKEN: u32 = 2;
 /// the core, so this is about what a sleep and a wake-up cost.
 pub(crate) const YIELDS: u32 = if cfg!(loom) { 1 } else { 30 };
 
-/// See the module page. One thread parks, any may wake it.
+/// The word on which one thread parks, and by which any may wake it.
 #[derive(Debug)]
 pub(crate) struct Parker {
     word: AtomicU32,

@@ -31,7 +31,7 @@ use crate::stack::Stacks;
 use crate::threads::WorkerThreads;
 use crate::worker::{self, Worker};
 
-/// See the module page.
+/// What the workers of one runtime share.
 pub(crate) struct Scheduler {
     pub config: Config,
     pub stacks: Stacks,

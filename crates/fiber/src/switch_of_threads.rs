@@ -13,7 +13,7 @@ use crate::worker::{self, Worker};
 /// A context that does not run: the address of its [`Turn`].
 pub(crate) type Context = *mut u8;
 
-/// See the module page.
+/// The right of one of the threads that stand for contexts to run.
 #[derive(Default)]
 struct Turn {
     /// Whoever runs as this worker (or as none) is it: the turn.

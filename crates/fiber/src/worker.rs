@@ -56,7 +56,7 @@ thread_local! {
 /// How to wake a worker that sleeps elsewhere than on its own doorbell.
 pub(crate) type Ringer = Arc<dyn Fn() + Send + Sync>;
 
-/// See the module page.
+/// One worker: the thread of the kernel that runs the fibers of its queue.
 pub(crate) struct Worker {
     pub index: usize,
     pub runtime: &'static Scheduler,

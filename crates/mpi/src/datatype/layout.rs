@@ -36,7 +36,7 @@ pub(super) struct Node {
     pieces: u64,
 }
 
-/// See the module page.
+/// The kinds of node: see the drawing at the head of this file.
 #[derive(Debug)]
 pub(super) enum Shape {
     Block,

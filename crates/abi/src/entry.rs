@@ -8,11 +8,14 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use weft_mpi::Comm;
+use weft_mpi::extras::Extras;
+use weft_mpi::io::File;
+use weft_mpi::rma::Window;
 
 use crate::c;
 use crate::fault::{self, Checked, Fault};
 use crate::generated::constants as k;
-use crate::state::{self, ErrhandlerObject, SessionObject};
+use crate::state::{self, ErrhandlerObject, FileObject, SessionObject, WinObject};
 use crate::{check, handle};
 
 /// The object whose error handler a fault goes to.
@@ -23,16 +26,8 @@ pub enum Scope {
     /// The communicator whose handle stands at this address.
     CommAt(*const c::Comm),
     /// The window of the call.
-    #[allow(
-        dead_code,
-        reason = "windows have no handlers of their own until they exist"
-    )]
     Win(c::Win),
     /// The file of the call.
-    #[allow(
-        dead_code,
-        reason = "files have no handlers of their own until they exist"
-    )]
     File(c::File),
     /// The session of the call.
     Session(c::Session),
@@ -121,6 +116,17 @@ pub fn call_handler(comm: &Comm, code: c_int) {
     failed("MPI_Comm_call_errhandler", Scope::None, &fault);
 }
 
+/// Calls the handler of a window (`MPI_Win_call_errhandler`).
+pub fn call_window_handler(win: c::Win, code: c_int) {
+    failed("MPI_Win_call_errhandler", Scope::Win(win), &called(code));
+}
+
+/// Calls the handler of a file (`MPI_File_call_errhandler`).
+#[allow(dead_code, reason = "used once files can be opened")]
+pub fn call_file_handler(file: c::File, code: c_int) {
+    failed("MPI_File_call_errhandler", Scope::File(file), &called(code));
+}
+
 /// The object whose handler is called.
 struct Owner {
     handle: usize,
@@ -135,7 +141,22 @@ impl Owner {
             return Some(Self::of_context(context));
         }
         Some(match scope {
-            Scope::Tool | Scope::File(_) => return None,
+            Scope::Tool => return None,
+            Scope::Win(win) => match handle::find::<WinObject>(win.0) {
+                Some(object) => {
+                    Self::of_extras(win.0, object.window().extras(), "a window without name")
+                }
+                None => Self::comm_self(),
+            },
+            Scope::File(file) => match handle::find::<FileObject>(file.0) {
+                Some(object) => Self {
+                    handle: file.0,
+                    name: "a file".to_owned(),
+                    handler: handler_of_file(object.file()),
+                },
+                // Files without a handler of their own return their errors (MPI 5.0, section 14.7).
+                None => return None,
+            },
             Scope::Comm(comm) => Self::of_comm(comm),
             Scope::Session(session) => match handle::find::<SessionObject>(session.0) {
                 Some(object) => Self {
@@ -193,22 +214,40 @@ impl Owner {
     }
 
     fn of(handle: usize, comm: &Arc<Comm>) -> Self {
-        let name = match comm.extras().name() {
-            name if name.is_empty() => "a communicator without name".to_owned(),
+        Self::of_extras(handle, comm.extras(), "a communicator without name")
+    }
+
+    fn of_extras(handle: usize, extras: &Extras, nameless: &str) -> Self {
+        let name = match extras.name() {
+            name if name.is_empty() => nameless.to_owned(),
             name => name,
         };
         Self {
             handle,
             name,
-            handler: handler_of(comm),
+            handler: handler_of_extras(extras, k::MPI_ERRORS_ARE_FATAL),
         }
     }
 }
 
-/// The error handler of a communicator.
-pub fn handler_of(comm: &Comm) -> c::Errhandler {
-    match comm.extras().errhandler() {
-        0 => k::MPI_ERRORS_ARE_FATAL,
+fn handler_of_extras(extras: &Extras, default: c::Errhandler) -> c::Errhandler {
+    match extras.errhandler() {
+        0 => default,
         handler => c::Errhandler(handler),
     }
+}
+
+/// The error handler of a window.
+pub fn handler_of_window(window: &Window) -> c::Errhandler {
+    handler_of_extras(window.extras(), k::MPI_ERRORS_ARE_FATAL)
+}
+
+/// The error handler of a file. Without one, errors are returned (MPI 5.0, section 14.7).
+pub fn handler_of_file(file: &File) -> c::Errhandler {
+    handler_of_extras(file.extras(), k::MPI_ERRORS_RETURN)
+}
+
+/// The error handler of a communicator.
+pub fn handler_of(comm: &Comm) -> c::Errhandler {
+    handler_of_extras(comm.extras(), k::MPI_ERRORS_ARE_FATAL)
 }

@@ -21,10 +21,12 @@ pub mod error;
 pub mod extras;
 pub mod group;
 pub mod info;
+pub mod io;
 pub mod memory;
 pub mod op;
 pub mod p2p;
 mod process;
+pub mod rma;
 
 pub use buffer::Buffer;
 pub use comm::Comm;

@@ -267,6 +267,8 @@ fn rule(
                 ("INFO", _) => by("info_or_null"),
                 ("ERRHANDLER", _) => by("errhandler"),
                 ("SESSION", _) => by("session"),
+                ("WINDOW", _) => by("window"),
+                ("FILE", _) => by("file"),
                 ("LOGICAL", _) => Rule {
                     check: None,
                     argument: format!("{name} != 0"),

@@ -14,7 +14,8 @@ use crate::args::{InOut, Out};
 use crate::calls::errhandler;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
-use crate::{c, check, state};
+use crate::state::{self, WinObject};
+use crate::{c, check};
 
 /// Keys of the program begin here, away from the predefined ones.
 const FIRST_KEY: c_int = 0x1000;
@@ -24,6 +25,7 @@ const FIRST_KEY: c_int = 0x1000;
 pub(crate) enum Holder {
     Comm(c::Comm),
     Datatype(c::Datatype),
+    Win(c::Win),
 }
 
 /// Kind of object that a key is for.
@@ -39,6 +41,7 @@ impl Holder {
         match self {
             Self::Comm(_) => Subject::Comm,
             Self::Datatype(_) => Subject::Datatype,
+            Self::Win(_) => Subject::Win,
         }
     }
 
@@ -46,6 +49,7 @@ impl Holder {
         match self {
             Self::Comm(handle) => handle.0,
             Self::Datatype(handle) => handle.0,
+            Self::Win(handle) => handle.0,
         }
     }
 }
@@ -468,4 +472,23 @@ pub fn win_create_keyval(
 
 pub fn win_free_keyval(win_keyval: InOut<c_int>) -> Checked<()> {
     free(Subject::Win, "win_keyval", win_keyval)
+}
+
+pub fn win_set_attr(win: &WinObject, win_keyval: c_int, attribute_val: *mut c_void) -> Checked<()> {
+    set(
+        Holder::Win(win.handle()),
+        win.window().extras(),
+        "win_keyval",
+        win_keyval,
+        attribute_val,
+    )
+}
+
+pub fn win_delete_attr(win: &WinObject, win_keyval: c_int) -> Checked<()> {
+    delete(
+        Holder::Win(win.handle()),
+        win.window().extras(),
+        "win_keyval",
+        win_keyval,
+    )
 }

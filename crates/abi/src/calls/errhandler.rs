@@ -10,7 +10,7 @@ use crate::args::{InOut, Out, TextOut, text_of};
 use crate::calls::abi::full;
 use crate::fault::{self, Checked, Fault};
 use crate::generated::constants as k;
-use crate::state::{self, ErrhandlerObject, SessionObject};
+use crate::state::{self, ErrhandlerObject, SessionObject, WinObject};
 use crate::{c, check, entry, handle};
 
 pub fn comm_create_errhandler(
@@ -94,6 +94,25 @@ pub fn session_get_errhandler(
 
 pub fn session_call_errhandler(session: &SessionObject, errorcode: c_int) -> Checked<()> {
     entry::call_session_handler(session.handle(), errorcode);
+    Ok(())
+}
+
+pub fn win_set_errhandler(win: &WinObject, errhandler: c::Errhandler) -> Checked<()> {
+    ErrhandlerObject::retain(errhandler);
+    ErrhandlerObject::release(entry::handler_of_window(win.window()));
+    win.window().extras().set_errhandler(errhandler.0);
+    Ok(())
+}
+
+pub fn win_get_errhandler(win: &WinObject, mut errhandler: Out<c::Errhandler>) -> Checked<()> {
+    let handler = entry::handler_of_window(win.window());
+    ErrhandlerObject::retain(handler);
+    errhandler.set(handler);
+    Ok(())
+}
+
+pub fn win_call_errhandler(win: &WinObject, errorcode: c_int) -> Checked<()> {
+    entry::call_window_handler(win.handle(), errorcode);
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use weft_mpi::{Comm, Group, Op};
 use super::PAGE;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
-use crate::state::{self, ErrhandlerObject, InfoObject, SessionObject};
+use crate::state::{self, ErrhandlerObject, FileObject, InfoObject, SessionObject, WinObject};
 use crate::{c, handle};
 
 /// The communicator of a handle.
@@ -180,6 +180,37 @@ pub fn session(handle: c::Session, name: &'static str) -> Checked<&'static Sessi
             handle.0,
             k::MPI_SESSION_NULL.0,
             "MPI_SESSION_NULL",
+        )
+    })
+}
+
+/// A window.
+#[inline]
+pub fn window(handle: c::Win, name: &'static str) -> Checked<&'static WinObject> {
+    handle::find(handle.0).ok_or_else(|| {
+        bad_handle(
+            k::MPI_ERR_WIN,
+            name,
+            "a window",
+            handle.0,
+            k::MPI_WIN_NULL.0,
+            "MPI_WIN_NULL",
+        )
+    })
+}
+
+/// A file.
+#[allow(dead_code, reason = "used once files can be opened")]
+#[inline]
+pub fn file(handle: c::File, name: &'static str) -> Checked<&'static FileObject> {
+    handle::find(handle.0).ok_or_else(|| {
+        bad_handle(
+            k::MPI_ERR_FILE,
+            name,
+            "an open file",
+            handle.0,
+            k::MPI_FILE_NULL.0,
+            "MPI_FILE_NULL",
         )
     })
 }

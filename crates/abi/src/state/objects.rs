@@ -1,11 +1,13 @@
 //! Objects that exist in the binding only.
 
 use std::ffi::c_int;
-use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use weft_atomic::{AtomicU32, AtomicUsize, Ordering};
 use weft_mpi::Message;
 use weft_mpi::info::Info;
+use weft_mpi::io::File;
+use weft_mpi::rma::Window;
 
 use super::open;
 use crate::{c, handle};
@@ -169,5 +171,72 @@ impl SessionObject {
 impl Drop for SessionObject {
     fn drop(&mut self) {
         ErrhandlerObject::release(self.errhandler());
+    }
+}
+
+/// A window. It knows its own handle, for the callbacks that are told it.
+#[derive(Debug)]
+pub struct WinObject {
+    handle: AtomicUsize,
+    window: Arc<Window>,
+}
+
+impl WinObject {
+    /// The handle of a new window; `None` when the table is full.
+    #[allow(dead_code, reason = "used once windows can be made")]
+    pub fn create(window: Arc<Window>) -> Option<c::Win> {
+        let handle = handle::insert(Self {
+            handle: AtomicUsize::new(0),
+            window,
+        })?;
+        // Nobody else has the handle yet.
+        if let Some(object) = handle::find::<Self>(handle) {
+            object.handle.store(handle, Ordering::Relaxed);
+        }
+        Some(c::Win(handle))
+    }
+
+    /// Its own handle.
+    pub fn handle(&self) -> c::Win {
+        c::Win(self.handle.load(Ordering::Relaxed))
+    }
+
+    /// The window itself.
+    pub fn window(&self) -> &Arc<Window> {
+        &self.window
+    }
+}
+
+#[allow(dead_code, reason = "used once files can be opened")]
+/// A file. It knows its own handle, for the callbacks that are told it.
+#[derive(Debug)]
+pub struct FileObject {
+    handle: AtomicUsize,
+    file: Arc<File>,
+}
+
+#[allow(dead_code, reason = "used once files can be opened")]
+impl FileObject {
+    /// The handle of a new file; `None` when the table is full.
+    pub fn create(file: Arc<File>) -> Option<c::File> {
+        let handle = handle::insert(Self {
+            handle: AtomicUsize::new(0),
+            file,
+        })?;
+        // Nobody else has the handle yet.
+        if let Some(object) = handle::find::<Self>(handle) {
+            object.handle.store(handle, Ordering::Relaxed);
+        }
+        Some(c::File(handle))
+    }
+
+    /// Its own handle.
+    pub fn handle(&self) -> c::File {
+        c::File(self.handle.load(Ordering::Relaxed))
+    }
+
+    /// The file itself.
+    pub fn file(&self) -> &Arc<File> {
+        &self.file
     }
 }

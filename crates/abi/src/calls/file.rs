@@ -1,0 +1,1 @@
+//! Files (MPI 5.0, chapter 14).

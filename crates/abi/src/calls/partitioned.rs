@@ -1,0 +1,1 @@
+//! Partitioned communication (MPI 5.0, section 4.2).

@@ -64,6 +64,7 @@ mod waiters;
 
 use std::time::Duration;
 
+use weft_fabric::waiting::Asking;
 use weft_fabric::{Fabric, Guest};
 use weft_matching::Matching;
 
@@ -125,6 +126,7 @@ pub(crate) struct Engine {
     /// Those who wait while another drives.
     parked: Parked,
     futures: Futures,
+    asking: Asking,
 }
 
 impl Engine {
@@ -153,6 +155,7 @@ impl Engine {
             driven: false,
             parked: Parked::default(),
             futures: Futures::default(),
+            asking: Asking::default(),
         }
     }
 

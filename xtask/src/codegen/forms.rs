@@ -47,7 +47,7 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
     while place < parameters.len() {
         if let Some(names) = triple(&parameters[place..]) {
             let constant = parameters[place].widest().is_some_and(|one| one.constant);
-            out.buffer(&names, constant, lazy);
+            out.buffer(&names, constant, lazy, peer(&parameters[place + 3..]));
             place += 3;
             continue;
         }
@@ -118,15 +118,28 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
 }
 
 impl Body {
-    fn buffer(&mut self, [buffer, count, datatype]: &[String; 3], constant: bool, lazy: bool) {
+    /// `peer`: whom the data go to or come from, if it is a process.
+    fn buffer(
+        &mut self,
+        [buffer, count, datatype]: &[String; 3],
+        constant: bool,
+        lazy: bool,
+        peer: Option<String>,
+    ) {
         let pointer = pointer(buffer, constant);
         if lazy {
             self.arguments.push(format!(
                 "BufferArgument::new({pointer}, {count}.into(), {datatype}, [\"{buffer}\", \"{count}\", \"{datatype}\"])"
             ));
         } else {
+            let committed = match peer {
+                Some(peer) => format!(
+                    "check::committed_for({datatype}, {count}.into(), {peer}, \"{datatype}\")?"
+                ),
+                None => format!("check::committed({datatype}, \"{datatype}\")?"),
+            };
             self.lines.extend([
-                format!("let {datatype} = check::committed({datatype}, \"{datatype}\")?;"),
+                format!("let {datatype} = {committed};"),
                 format!("let {count} = check::count({count}.into(), \"{count}\")?;"),
                 format!(
                     "let {buffer} = check::buffer({pointer}, {count}, {datatype}, \"{buffer}\")?;"
@@ -217,6 +230,14 @@ fn triple(parameters: &[Parameter]) -> Option<[String; 3]> {
         && scalar(count)
         && scalar(datatype);
     fits.then(|| Some([name(buffer)?, name(count)?, name(datatype)?]))?
+}
+
+/// The process of the first parameters that is sent to or received from.
+fn peer(parameters: &[Parameter]) -> Option<String> {
+    let peer = parameters
+        .iter()
+        .find(|parameter| matches!(parameter.check.as_deref(), Some("dest" | "source")))?;
+    Some(peer.widest()?.name)
 }
 
 fn is_communicator(parameter: &Parameter) -> bool {

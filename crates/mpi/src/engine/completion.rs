@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   complete ──► run_on_complete ─┬─► wake who waits
-//!                                 ├─► the attached buffer has room again
+//!                                 ├─► the attached buffer has room again; a flush may end
 //!                                 ├─► a transfer of a run: counted there         end_transfer_of
 //!                                 ├─► a part of another request: that may end    end_part ──► complete
 //!                                 └─► detached: released
@@ -43,8 +43,7 @@ impl Core {
         let received = slot.is_receive();
         let carried = follower.map(|follower| (follower, slot.take_outcome()));
         if buffered > 0 {
-            self.attached_buffer.give_back(buffered);
-            self.wake_for_arrival();
+            self.end_buffered(id, buffered);
         }
         if let Some(run) = run {
             self.end_transfer_of(id, run);

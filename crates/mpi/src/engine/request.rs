@@ -539,7 +539,7 @@ impl Request {
         if let (Buffer::Typed(typed), Receiving::Moving(Some(owned)), None) =
             (buffer, state, &error)
         {
-            typed.unpack(&owned);
+            typed.unpack(SharedBytes::of(&owned));
         }
         if error.is_some() {
             self.outcome.error = error;

@@ -111,6 +111,27 @@ impl Buffer {
         }
     }
 
+    /// The elements of a run of partitions, of `all` equal ones that the buffer consists of.
+    pub(crate) fn partitions(&self, run: std::ops::Range<u32>, all: u32) -> Self {
+        let (first, length) = (run.start as usize, run.len());
+        match self {
+            Self::Flat(region) => {
+                let each = region.len() / all.max(1) as usize;
+                let part = region.part(first * each, length * each);
+                Self::Flat(part.unwrap_or(Region::EMPTY))
+            }
+            Self::Typed(typed) => {
+                let each = typed.count / all.max(1) as usize;
+                let distance = (first * each) as isize * typed.datatype.extent();
+                Self::Typed(TypedBuffer {
+                    base: typed.base.wrapping_offset(distance),
+                    count: length * each,
+                    datatype: Arc::clone(&typed.datatype),
+                })
+            }
+        }
+    }
+
     /// Writes arriving data; answers how many bytes fitted.
     #[inline]
     pub(crate) fn fill(&self, data: SharedBytes<'_>) -> usize {

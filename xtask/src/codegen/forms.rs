@@ -295,14 +295,13 @@ fn rule(
                     argument: format!("{name} != 0"),
                 },
                 (kind, _)
-                    if kind.contains("XFER_NUM_ELEM")
-                        || kind.contains("DTYPE_NUM_ELEM_")
-                        || kind == "PARTITION" =>
+                    if kind.contains("XFER_NUM_ELEM") || kind.contains("DTYPE_NUM_ELEM_") =>
                 {
                     checked(format!("check::count({name}.into(), \"{name}\")?"))
                 }
                 (kind, _)
                     if kind.starts_with("ARRAY_LENGTH")
+                        || kind == "PARTITION"
                         || kind == "NUM_DIMS"
                         || kind == "POLYNUM_PARAM_VALUES" =>
                 {

@@ -196,7 +196,19 @@ impl Engine {
     /// again, whose drop may be the program's code: to be dropped when the engine is not held.
     pub(crate) fn detach(&mut self, id: RequestId) -> Result<Option<Box<PersistentOperation>>> {
         let slot = self.core.requests.checked(id)?;
+        let is_active = slot.is_active();
         let on_complete = slot.on_complete_mut();
+        if let Some(PersistentOperation::Partitioned(Some(channel))) =
+            on_complete.persistent.as_deref()
+        {
+            if is_active {
+                return Err(Error::new(
+                    ErrorClass::Request,
+                    "the partitioned request is under way; wait for its end before it is freed",
+                ));
+            }
+            self.core.channels.free(*channel);
+        }
         on_complete.detached = true;
         let operation = on_complete.persistent.take();
         if !slot.is_active() {

@@ -326,6 +326,11 @@ impl Request {
         self.outcome.error = error;
     }
 
+    /// Notes its outcome.
+    pub(super) fn set_outcome(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+
     /// Its outcome, for whom it was carried out; none is left.
     pub(super) fn take_outcome(&mut self) -> Outcome {
         take(&mut self.outcome)

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use weft_fabric::{Peer, Region};
+use weft_fabric::{Peer, Region, SharedBytes};
 
 use super::division::Division;
 use crate::buffer::{self, Buffer};
@@ -282,7 +282,7 @@ impl Receiving {
             self.buffer.partitions(partition..partition + 1, self.partitions),
             self.memory.part(partition as usize * each, each),
         ) {
-            typed.unpack(buffer::bytes_of(&bytes));
+            typed.unpack(SharedBytes::of(buffer::bytes_of(&bytes)));
         }
     }
 

@@ -171,6 +171,19 @@ fn the_fine_print() {
     passes("fine_print", &[1, 2, 3, 4], &[]);
 }
 
+/// The wrapper for C++ under the names that build systems look for.
+#[test]
+fn the_wrapper_for_cxx_has_three_names() {
+    let shown = |name: &str| {
+        let ended = run(tool(name).arg("-show"), Duration::from_secs(20));
+        ended.expect_success();
+        ended.out
+    };
+    assert!(shown("mpicxx").contains("-lmpi_abi"));
+    assert_eq!(shown("mpic++"), shown("mpicxx"));
+    assert_eq!(shown("mpiCC"), shown("mpicxx"));
+}
+
 /// Messages that nobody has received when their communicator is freed are named, once for each process. It is no
 /// error: programs that forget messages run everywhere else.
 #[test]

@@ -280,6 +280,11 @@ pub fn abort(code: c_int, text: &str) -> ! {
     unsafe { libc::_exit(status) }
 }
 
+/// Says something to people without ending anything.
+pub fn warn(text: &str) {
+    exit_output::say(text);
+}
+
 fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -132,6 +132,19 @@ impl Buffer {
         }
     }
 
+    /// Address of the first byte of the first element's data; `None` if there are no data.
+    #[must_use]
+    #[inline]
+    pub fn first_byte(&self) -> Option<usize> {
+        match self {
+            Self::Flat(region) => (!region.is_empty()).then(|| region.as_ptr().addr()),
+            Self::Typed(typed) => (typed.bytes() > 0).then(|| {
+                let start = typed.datatype.true_lower_bound();
+                typed.base.wrapping_offset(start).addr()
+            }),
+        }
+    }
+
     /// Writes arriving data; answers how many bytes fitted.
     #[inline]
     pub(crate) fn fill(&self, data: SharedBytes<'_>) -> usize {

@@ -11,7 +11,7 @@ use weft_atomic::{AtomicU32, Ordering};
 use weft_fabric::Peer;
 
 use crate::engine::schedule::{CollectiveContext, Schedule};
-use crate::engine::{PersistentOperation, RequestId};
+use crate::engine::{PersistentOperation, RequestId, Status};
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
 use crate::group::Group;
@@ -222,12 +222,12 @@ impl Comm {
 
     /// The communicator is freed: messages that nobody has received, and never will, give their memory
     /// back. Not while a collective or a persistent request of it may still want them; what is on its
-    /// way still is not found.
-    pub fn drop_messages(&self) {
-        let Some(context) = self.known_context() else {
-            return;
-        };
-        self.process.lock().drop_context(context);
+    /// way still is not found. Answers how many of them a receive has been forgotten for, and the status that the
+    /// first of those would have had.
+    pub fn drop_messages(&self) -> Option<(usize, Status)> {
+        let context = self.known_context()?;
+        let (count, first) = self.process.lock().drop_context(context)?;
+        Some((count, self.status_of(&first)))
     }
 
     /// Runs a collective to its end.

@@ -98,6 +98,9 @@ pub(crate) use unexpected::Unexpected;
 /// How many items one look may handle before the caller's own condition is looked at again.
 const BUDGET: usize = 32;
 
+/// How many times progress is made, at most, before the messages of a context are given back.
+const LOOKS_BEFORE_DROPPING: u32 = 16;
+
 /// What the fabric reports to.
 struct Core {
     matching: Matching<RequestId, UnexpectedId>,
@@ -213,20 +216,34 @@ impl Engine {
         (self.core.guest.call(), &mut *self.fabric)
     }
 
-    /// Gives back the messages of a context that no receive will be posted for: see
+    /// Gives back the messages of a context that no receive will be posted for, and answers how many of them
+    /// point-to-point calls have sent, with the first of those: see
     /// [`Comm::drop_messages`](crate::Comm::drop_messages).
-    pub(crate) fn drop_context(&mut self, context: u32) {
+    pub(crate) fn drop_context(&mut self, context: u32) -> Option<(usize, Outcome)> {
+        // What has come is to be found, but who never stops sending must not keep us. A thread that drives looks
+        // all the time.
+        for _ in 0..LOOKS_BEFORE_DROPPING {
+            if self.driven || !self.progress() {
+                break;
+            }
+        }
         let core = &mut self.core;
         let mut live = core.requests.live();
         if live.any(|(_, slot)| slot.context() == context && slot.may_post()) {
-            return;
+            return None;
         }
-        for context in [context, context | 1] {
-            let all = start::pattern(context, None, None);
+        let mut found: Option<(usize, Outcome)> = None;
+        for part in [context, context | 1] {
+            let all = start::pattern(part, None, None);
             while let Some((_, id)) = core.matching.take(all) {
                 let message = core.unexpected.take(id);
+                if part == context {
+                    let (count, _) = found.get_or_insert_with(|| (0, outcome_of(&message)));
+                    *count += 1;
+                }
                 core.unexpected.recycle(message.data);
             }
         }
+        found
     }
 }

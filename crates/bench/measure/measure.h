@@ -60,5 +60,7 @@ void carried(struct task *task);
 void idle(struct task *task);
 void settle(struct task *task);
 void burn(struct task *task);
+void packing(struct task *task);
+void gaps(struct task *task);
 
 #endif

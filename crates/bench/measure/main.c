@@ -23,6 +23,7 @@ static const struct {
     {"exchange", exchange}, {"collective", collective}, {"routine", routine}, {"oneway", oneway}, {"matching", matching}, {"idle", idle},
     {"settle", settle},     {"burn", burn},         {"threads", threads}, {"carried", carried},
     {"raw", raw},           {"instructions", instructions},
+    {"packing", packing},   {"gaps", gaps},
 };
 
 static int world_rank;

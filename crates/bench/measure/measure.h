@@ -61,5 +61,7 @@ void idle(struct task *task);
 void settle(struct task *task);
 void burn(struct task *task);
 void instructions(struct task *task);
+void packing(struct task *task);
+void gaps(struct task *task);
 
 #endif

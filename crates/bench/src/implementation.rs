@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The measuring program, carried along so that an installed `weft` needs no source tree.
-const SOURCES: [(&str, &str); 10] = [
+const SOURCES: [(&str, &str); 11] = [
     ("measure.h", include_str!("../measure/measure.h")),
     ("main.c", include_str!("../measure/main.c")),
     ("point.c", include_str!("../measure/point.c")),
@@ -18,6 +18,7 @@ const SOURCES: [(&str, &str); 10] = [
     ("raw.c", include_str!("../measure/raw.c")),
     ("idle.c", include_str!("../measure/idle.c")),
     ("threads.c", include_str!("../measure/threads.c")),
+    ("packing.c", include_str!("../measure/packing.c")),
 ];
 
 /// Dialect of a launcher: the options that it understands.

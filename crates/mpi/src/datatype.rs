@@ -26,9 +26,9 @@ mod packing;
 mod parameterised;
 mod recipe;
 mod signature;
-mod walk;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use std::sync::Arc;
 use weft_atomic::{AtomicBool, Ordering};

@@ -210,17 +210,16 @@ impl Times<'_> {
         let together = match &self.body.shape {
             Shape::Block => count,
             // In the order of memory, and in one run.
-            Shape::Repeat { body, count: inner, .. }
-                if matches!(body.shape, Shape::Block) && *inner >= SHORT =>
-            {
-                count
-            }
+            Shape::Repeat {
+                body, count: inner, ..
+            } if matches!(body.shape, Shape::Block) && *inner >= SHORT => count,
             _ => (NEAR / bytes).clamp(1, TOGETHER),
         };
         let mut index = 0;
         while index < count {
             let some = together.min(count - index);
-            self.body.whole(spot.turn(index, turns), turns.of(some), visit);
+            self.body
+                .whole(spot.turn(index, turns), turns.of(some), visit);
             index += some;
         }
     }

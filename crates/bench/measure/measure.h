@@ -60,5 +60,6 @@ void carried(struct task *task);
 void idle(struct task *task);
 void settle(struct task *task);
 void burn(struct task *task);
+void rma(struct task *task);
 
 #endif

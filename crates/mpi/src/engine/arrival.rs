@@ -6,6 +6,7 @@ use weft_matching::{Arrival, Context, Source, Tag};
 use super::Core;
 use super::deferred::Deferred;
 use super::envelope::{Envelope, MessageKind};
+use super::one_sided::OneSidedHead;
 use super::request::Answer;
 use super::request_id::RequestId;
 use crate::error::Error;
@@ -21,7 +22,7 @@ impl Sink for Core {
                 ..
             }) => self.sent(from, request, token),
             Some(envelope) => self.arrive(from, envelope, data),
-            None => self.message_of_guest(from, head, data),
+            None => self.other_message(from, head, data),
         }
     }
 
@@ -55,9 +56,18 @@ impl Sink for Core {
 }
 
 impl Core {
-    #[cold]
-    fn message_of_guest(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
-        let taken = self.guest.message(from, head, data);
+    /// A message that is no envelope: of one-sided communication, or of the guest.
+    #[inline(never)]
+    fn other_message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
+        let taken = match OneSidedHead::from_head(head) {
+            Some(head) => {
+                let taken = self.one_sided.arrive(from, &head, data);
+                self.end_one_sided();
+                self.wake_for_arrival();
+                taken
+            }
+            None => self.guest.message(from, head, data),
+        };
         self.refused += u64::from(!taken);
     }
 

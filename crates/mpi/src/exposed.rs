@@ -6,10 +6,13 @@
 //! [`ElementLock`] of the memory is held. Which of the two it is depends on the element's address and size alone, so that all
 //! who combine it agree (MPI 5.0, section 12.7.1).
 
+#![allow(unsafe_code)]
+
 mod atomic;
 mod lock;
 
 use weft_fabric::{Region, SharedBytes};
+use weft_sys::SharedMemory;
 
 use crate::datatype::Run;
 use crate::op::Combine;
@@ -22,12 +25,40 @@ pub(crate) use lock::ElementLock;
 pub(crate) struct Exposed {
     region: Region,
     lock: ElementLock,
+    /// What keeps shared memory mapped.
+    kept: Option<SharedMemory>,
 }
 
 impl Exposed {
     /// This memory.
     pub(crate) fn new(region: Region, lock: ElementLock) -> Self {
-        Self { region, lock }
+        Self {
+            region,
+            lock,
+            kept: None,
+        }
+    }
+
+    /// `length` bytes from `offset` of memory that others share, who have the same lock; `None` if they do not lie within.
+    pub(crate) fn shared(
+        memory: &SharedMemory,
+        offset: usize,
+        length: usize,
+        lock: ElementLock,
+    ) -> Option<Self> {
+        // SAFETY: the handle that keeps the memory mapped lives as long as this; only atomics and copies that may be torn
+        // touch it.
+        let region = unsafe { memory.region(offset, length) }?;
+        Some(Self {
+            region,
+            lock,
+            kept: Some(memory.clone()),
+        })
+    }
+
+    /// Whether others load and store it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.kept.is_some()
     }
 
     /// All of it.

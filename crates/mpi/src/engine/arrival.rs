@@ -28,6 +28,13 @@ impl Sink for Core {
 
     fn transfer_completed(&mut self, operation: Operation, result: weft_fabric::Result<()>) {
         let Some(pull) = self.pulls.end(operation) else {
+            let error = || result.clone().err().map(Error::from);
+            if self.one_sided.has_transfers()
+                && self.one_sided.transfer_completed(operation, error())
+            {
+                self.end_one_sided();
+                return self.wake_for_arrival();
+            }
             return self.guest.transfer_completed(operation, result);
         };
         self.deferred.push(Deferred::Answer {

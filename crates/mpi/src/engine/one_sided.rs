@@ -15,6 +15,7 @@
 //! | `operation` | an operation of the origin: how far it is |
 //! | `direct` | an operation on memory that this rank can reach, without a message |
 //! | `member` | another member of a window, as target and as origin of this rank |
+//! | `memory` | what the fabric is asked for |
 //! | `lock_queue` | who holds the lock of this rank's memory, who waits for it |
 //! | `target` | what arrives is carried out, while the fabric is polled |
 //! | `origin` | operations are begun and go on, after the poll |
@@ -27,6 +28,7 @@
 mod direct;
 mod lock_queue;
 mod member;
+mod memory;
 mod message;
 mod operation;
 mod origin;
@@ -43,13 +45,13 @@ use crate::exposed::Exposed;
 use crate::group::Group;
 
 pub(crate) use direct::apply;
-pub(crate) use lock_queue::LockKind;
+pub use lock_queue::LockKind;
 use lock_queue::LockQueue;
 pub(crate) use member::Gate;
 use member::Member;
 pub(super) use message::OneSidedHead;
-use operation::Operations;
 pub(crate) use operation::{Access, ELEMENT_MAX, Operation};
+use operation::{OperationId, Operations};
 
 /// Messages to one member that may be without an answer.
 const CREDITS: u64 = 64;
@@ -151,6 +153,8 @@ pub(super) struct OneSided {
     queued: Vec<(u32, u32)>,
     /// Requests that have ended.
     ended: Vec<(RequestId, Option<Error>)>,
+    /// Transfers by portal under way.
+    transfers: Vec<(weft_fabric::Operation, OperationId)>,
 }
 
 impl OneSided {
@@ -158,6 +162,11 @@ impl OneSided {
     #[inline]
     pub(super) fn is_called(&self) -> bool {
         !self.queued.is_empty() | !self.untold.is_empty() | !self.outgoing.is_empty()
+    }
+
+    /// Whether the fabric moves data of operations.
+    pub(super) fn has_transfers(&self) -> bool {
+        !self.transfers.is_empty()
     }
 
     /// The window of a context.

@@ -7,7 +7,7 @@ use weft_fabric::Peer;
 
 /// Type of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum LockKind {
+pub enum LockKind {
     /// Others may hold it, too.
     Shared,
     /// Nobody else may.

@@ -37,6 +37,7 @@ pub(crate) struct Member {
     /// Messages of it that were carried out and that it was not told of.
     pub(super) untold: u64,
     failure: Option<Error>,
+    lost: Option<Error>,
 }
 
 impl Member {
@@ -114,6 +115,20 @@ impl Member {
             self.answered += count;
         }
         due
+    }
+
+    /// What is said of it once it is lost.
+    pub(crate) fn lost(&self) -> Option<&Error> {
+        self.lost.as_ref()
+    }
+
+    /// It is lost: nothing goes to it any more, and nothing of it is waited for.
+    pub(super) fn lose(&mut self, error: &Error) {
+        self.queue.clear();
+        self.answered = self.sent;
+        self.open();
+        self.fail(error.clone());
+        self.lost = Some(error.clone());
     }
 
     /// An operation to it has failed; the first failure is kept.

@@ -54,10 +54,12 @@ pub(super) enum Verb {
     Post,
     /// The access epoch has ended.
     Complete,
+    /// A lock in shared memory may be free.
+    Freed,
 }
 
 impl Verb {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Put,
         Self::Get,
         Self::Accumulate,
@@ -72,6 +74,7 @@ impl Verb {
         Self::Unlock,
         Self::Post,
         Self::Complete,
+        Self::Freed,
     ];
 }
 
@@ -238,7 +241,7 @@ mod tests {
     #[test]
     fn what_says_nothing_is_refused() {
         let good = OneSidedHead::new(Verb::Put, 4).to_head();
-        for (at, byte) in [(0, 0x21), (1, 14), (2, 14), (3, 255)] {
+        for (at, byte) in [(0, 0x21), (1, 15), (2, 14), (3, 255)] {
             let mut head = good;
             head[at] = byte;
             assert_eq!(OneSidedHead::from_head(&head), None);

@@ -9,14 +9,14 @@
 
 use std::sync::Arc;
 
-use weft_fabric::Peer;
+use weft_fabric::{Peer, Region, Token};
 
 use super::message::{OneSidedHead, Verb, bytes_of_runs, write_runs};
 use crate::buffer::Buffer;
 use crate::datatype::{Basic, Datatype};
 use crate::engine::request_id::RequestId;
 use crate::error::Error;
-use crate::op::{Combine, Predefined};
+use crate::op::Combine;
 
 /// Largest element (`MPI_C_LONG_DOUBLE_COMPLEX`).
 pub(crate) const ELEMENT_MAX: usize = 32;
@@ -113,7 +113,18 @@ pub(crate) struct Operation {
     piece: usize,
     /// Messages that have left and were not answered, if they bring data.
     unanswered: u32,
+    /// The fabric moves the data, by this grant of the target.
+    portal: Option<Token>,
     error: Option<Error>,
+}
+
+/// What the fabric is to move.
+pub(super) struct Transfer {
+    pub(super) peer: Peer,
+    pub(super) token: Token,
+    pub(super) offset: u64,
+    pub(super) region: Region,
+    pub(super) writes: bool,
 }
 
 /// A piece of an operation as a message.
@@ -123,16 +134,23 @@ pub(super) struct Piece {
 }
 
 impl Operation {
-    /// An operation on `count` elements of `datatype` from byte `base` of the memory of a member.
+    /// An operation on `count` elements of `datatype` from byte `base` of the memory of a member, which has granted it by
+    /// `portal`.
     pub(crate) fn new(
         access: Access,
         base: i64,
         count: usize,
         datatype: &Arc<Datatype>,
         request: Option<RequestId>,
+        portal: Option<Token>,
     ) -> Self {
         let total = datatype.size().saturating_mul(count);
+        let is_whole = matches!(
+            access,
+            Access::Put(Buffer::Flat(_)) | Access::Get(Buffer::Flat(_))
+        ) && datatype.flat(count).is_some();
         Self {
+            portal: portal.filter(|_| is_whole),
             access,
             base,
             count,
@@ -176,6 +194,44 @@ impl Operation {
     /// What it has failed with.
     pub(super) fn take_error(&mut self) -> Option<Error> {
         self.error.take()
+    }
+
+    /// Whether its end is waited for: others end when they have left.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.portal.is_some() || self.access.result().is_some()
+    }
+
+    /// What the fabric is to move, if it is to.
+    pub(super) fn transfer(&self) -> Option<Transfer> {
+        let (offset, _) = self.datatype.flat(self.count)?;
+        let (region, writes) = match self.access {
+            Access::Put(Buffer::Flat(region)) => (region, true),
+            Access::Get(Buffer::Flat(region)) => (region, false),
+            _ => return None,
+        };
+        Some(Transfer {
+            peer: self.target,
+            token: self.portal?,
+            offset: self.base.wrapping_add(offset as i64).cast_unsigned(),
+            region,
+            writes,
+        })
+    }
+
+    /// The fabric has begun to move the data, or has moved them.
+    pub(super) fn transfer_begun(&mut self, pending: bool) {
+        self.sent = self.total;
+        self.unanswered = u32::from(pending);
+    }
+
+    /// The fabric has moved the data.
+    pub(super) fn transfer_ended(&mut self) {
+        self.unanswered = 0;
+    }
+
+    /// Whether the fabric moves its data just now.
+    pub(super) fn is_transferred(&self) -> bool {
+        self.portal.is_some() && self.unanswered > 0
     }
 
     /// Writes the next piece to `data`, which holds at most `limit` bytes.
@@ -227,10 +283,6 @@ impl Operation {
             data.extend(&compare[..basic.size()]);
             data.extend(&new[..basic.size()]);
         }
-        if head.operation == Predefined::Replace && head.verb == Verb::Accumulate {
-            // Elements, not bytes: each is written at once.
-            debug_assert!(length.is_multiple_of(unit));
-        }
         Piece { head, length }
     }
 
@@ -243,7 +295,8 @@ impl Operation {
     /// Data of a piece have come. False if they are not due.
     #[must_use]
     pub(super) fn reply(&mut self, at: u64, data: &[u8]) -> bool {
-        let Some(result) = self.access.result().filter(|_| self.unanswered > 0) else {
+        let due = self.unanswered > 0 && self.portal.is_none();
+        let Some(result) = self.access.result().filter(|_| due) else {
             return false;
         };
         let at = usize::try_from(at).unwrap_or(usize::MAX);
@@ -258,7 +311,7 @@ impl Operation {
     /// A piece was refused, and brings no data. False if that is not due.
     #[must_use]
     pub(super) fn refuse(&mut self, error: &Error) -> bool {
-        let due = self.unanswered > 0;
+        let due = self.unanswered > 0 && self.portal.is_none();
         if due {
             self.unanswered -= 1;
             self.error.get_or_insert_with(|| error.clone());

@@ -3,7 +3,7 @@
 use weft_fabric::{Peer, Posted};
 
 use super::message::{OneSidedHead, Verb};
-use super::operation::{Operation, OperationId};
+use super::operation::{Operation, OperationId, Transfer};
 use super::{CREDITS, LockKind, OneSided, WindowState};
 use crate::engine::outbox::{Load, Waiting};
 use crate::engine::request::Work;
@@ -78,7 +78,7 @@ impl Engine {
             return Ok(());
         }
         let member = &mut window.members[rank as usize];
-        member.awaiting += u32::from(operation.access().result().is_some());
+        member.awaiting += u32::from(operation.is_awaited());
         let id = one_sided.operations.insert(operation);
         member.queue.push_back(id);
         while let Pumped::Moved = self.pump(context, rank) {}
@@ -113,6 +113,9 @@ impl Engine {
         if !member.is_open() || !has_credit || !self.outbox.is_clear(to) {
             return Pumped::Stuck;
         }
+        if let Some(transfer) = operation.transfer() {
+            return self.pump_transfer(context, rank, id, &transfer);
+        }
         let limit = self.fabric.limits().data;
         let piece = operation.next_piece(context, id.0, limit, &mut self.scratch);
         match self
@@ -129,6 +132,52 @@ impl Engine {
         if operation.has_left() {
             member.queue.pop_front();
             one_sided.end_if_over(id);
+        }
+        Pumped::Moved
+    }
+
+    /// Has the fabric move the data of an operation.
+    fn pump_transfer(
+        &mut self,
+        context: u32,
+        rank: u32,
+        id: OperationId,
+        transfer: &Transfer,
+    ) -> Pumped {
+        let number = weft_fabric::Operation(self.core.pulls.next_number());
+        let Transfer {
+            peer,
+            token,
+            offset,
+            region,
+            writes,
+        } = *transfer;
+        let posted = if writes {
+            self.fabric.put(peer, token, offset, region, number)
+        } else {
+            self.fabric.get(peer, token, offset, region, number)
+        };
+        let pending = matches!(posted, Ok(Posted::Pending));
+        let error = match posted {
+            Ok(Posted::Retry) | Err(weft_fabric::FabricError::PeerLost { .. }) => {
+                return Pumped::Stuck;
+            }
+            Ok(Posted::Done) => None,
+            Ok(Posted::Pending) => {
+                self.core.one_sided.transfers.push((number, id));
+                None
+            }
+            Err(cause) => Some(Error::from(cause)),
+        };
+        let one_sided = &mut self.core.one_sided;
+        if let Some(window) = one_sided.windows.get_mut(&context) {
+            window.members[rank as usize].queue.pop_front();
+        }
+        if let Some(operation) = one_sided.operations.get_mut(id) {
+            operation.transfer_begun(pending);
+        }
+        if !pending {
+            one_sided.end_transfer(id, error);
         }
         Pumped::Moved
     }
@@ -208,6 +257,12 @@ impl Engine {
         Ok(())
     }
 
+    /// Tells a member that waits for a lock that it may have its turn.
+    pub(crate) fn tell_freed(&mut self, context: u32, rank: u32) {
+        // Nobody has to be told who is lost.
+        let _ = self.tell_member(context, rank, Verb::Freed);
+    }
+
     /// Asks a member for its lock; its gate opens when it is given.
     pub(crate) fn request_lock(&mut self, context: u32, rank: u32, kind: LockKind) -> Result<()> {
         self.window(context)
@@ -259,6 +314,37 @@ impl Core {
 }
 
 impl OneSided {
+    /// The fabric says how a transfer has ended; false if it is none of a window.
+    pub(in crate::engine) fn transfer_completed(
+        &mut self,
+        number: weft_fabric::Operation,
+        error: Option<Error>,
+    ) -> bool {
+        let mut all = self.transfers.iter();
+        let Some(place) = all.position(|(other, _)| *other == number) else {
+            return false;
+        };
+        let (_, id) = self.transfers.swap_remove(place);
+        self.end_transfer(id, error);
+        true
+    }
+
+    fn end_transfer(&mut self, id: OperationId, error: Option<Error>) {
+        let Some(operation) = self.operations.get_mut(id) else {
+            return;
+        };
+        let (context, rank) = operation.member;
+        if let Some(error) = error {
+            operation.break_off(&error);
+            if let Some(window) = self.windows.get_mut(&context) {
+                window.members[rank as usize].fail(error);
+            }
+        } else {
+            operation.transfer_ended();
+        }
+        self.end_if_over(id);
+    }
+
     fn lose(&mut self, peer: Peer, error: &Error) {
         let contexts: Vec<u32> = self.windows.keys().copied().collect();
         for context in contexts {
@@ -271,16 +357,15 @@ impl OneSided {
             window.lost.get_or_insert_with(|| error.clone());
             window.lock.release(peer);
             let member = &mut window.members[rank as usize];
-            member.queue.clear();
-            member.answered = member.sent;
-            member.open();
-            member.fail(error.clone());
+            member.lose(error);
             let ids: Vec<OperationId> = self.operations.to((context, rank));
             for id in ids {
-                if let Some(operation) = self.operations.get_mut(id) {
+                // The end of a transfer that is under way is told by the fabric.
+                let operation = self.operations.get_mut(id);
+                if let Some(operation) = operation.filter(|one| !one.is_transferred()) {
                     operation.break_off(error);
+                    self.end_if_over(id);
                 }
-                self.end_if_over(id);
             }
             self.grant(context);
         }

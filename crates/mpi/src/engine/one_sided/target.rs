@@ -3,7 +3,7 @@
 use weft_fabric::{Peer, SharedBytes};
 
 use super::message::{OneSidedHead, Refusal, Verb, read_runs};
-use super::operation::{Access, OperationId};
+use super::operation::OperationId;
 use super::{LockKind, OneSided, Outgoing, WindowMemory, WindowState};
 use crate::datatype::Run;
 use crate::error::Error;
@@ -63,6 +63,8 @@ impl OneSided {
                 window.members[rank as usize].posted();
                 Answer::None
             }
+            // Whoever waits for a lock in shared memory looks again at whatever comes.
+            Verb::Freed => Answer::None,
             Verb::Complete => {
                 window.members[rank as usize].completed();
                 Answer::None
@@ -176,7 +178,7 @@ impl OneSided {
             return;
         };
         let (context, rank) = operation.member;
-        if operation.access().result().is_some()
+        if operation.is_awaited()
             && let Some(window) = self.windows.get_mut(&context)
         {
             let member = &mut window.members[rank as usize];

@@ -36,6 +36,7 @@ use crate::comm::Comm;
 use crate::engine::one_sided::WindowState;
 use crate::engine::{Guard, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
+use crate::exposed::Exposed;
 use crate::extras::Extras;
 use crate::group::Group;
 
@@ -112,7 +113,8 @@ impl Window {
     /// What this rank exposes; in a dynamic window, nothing that has an address.
     #[must_use]
     pub fn memory(&self) -> Region {
-        self.own
+        let own = &self.targets[self.comm.rank() as usize];
+        own.attached().map_or(self.own, Exposed::region)
     }
 
     /// Bytes of a displacement of this rank.
@@ -185,7 +187,7 @@ impl Window {
         };
         let target = self.target(rank)?;
         if rank == self.comm.rank() {
-            return Ok(Some((self.own, target.unit())));
+            return Ok(Some((self.memory(), target.unit())));
         }
         let exposed = self.reach(rank)?;
         Ok(exposed.map(|exposed| (exposed.region(), target.unit())))

@@ -146,6 +146,11 @@ impl Target {
         self.portal
     }
 
+    /// Its memory, if this rank has attached it.
+    pub(super) fn attached(&self) -> Option<&Exposed> {
+        self.attached.get()
+    }
+
     /// Its memory, which this rank has.
     pub(super) fn attach(&self, exposed: Exposed) {
         let _ = self.attached.set(exposed);

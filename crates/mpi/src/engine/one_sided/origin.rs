@@ -50,11 +50,6 @@ impl Engine {
         Ok(self.core.requests.insert(context, None, Work::Nothing))
     }
 
-    /// A request of an operation that has ended already.
-    pub(crate) fn end_one_sided_request(&mut self, request: RequestId) {
-        self.core.complete(request);
-    }
-
     /// Begins an operation to a member.
     pub(crate) fn start_operation(
         &mut self,

@@ -24,6 +24,7 @@ static const struct {
     {"settle", settle},     {"burn", burn},         {"threads", threads}, {"carried", carried},
     {"raw", raw},           {"instructions", instructions},
     {"packing", packing},   {"gaps", gaps},
+    {"rma", rma},
 };
 
 static int world_rank;

@@ -63,5 +63,6 @@ void burn(struct task *task);
 void instructions(struct task *task);
 void packing(struct task *task);
 void gaps(struct task *task);
+void rma(struct task *task);
 
 #endif

@@ -17,6 +17,7 @@ const SOURCES: [(&str, &str); 11] = [
     ("matching.c", include_str!("../measure/matching.c")),
     ("raw.c", include_str!("../measure/raw.c")),
     ("idle.c", include_str!("../measure/idle.c")),
+    ("rma.c", include_str!("../measure/rma.c")),
     ("threads.c", include_str!("../measure/threads.c")),
     ("packing.c", include_str!("../measure/packing.c")),
 ];

@@ -154,6 +154,36 @@ impl Buffer {
         }
     }
 
+    /// Copies the data without gaps, from byte `from` of them, to the front of `out`; answers how many.
+    pub(crate) fn pack_from(&self, from: usize, out: &mut [u8]) -> usize {
+        match self {
+            Self::Flat(region) => {
+                let rest = region.len().saturating_sub(from);
+                let part = region.part(from, rest).unwrap_or(Region::EMPTY);
+                part.copy_to_slice(out)
+            }
+            // SAFETY: the maker of the buffer promised that the elements are readable.
+            Self::Typed(typed) => unsafe {
+                typed.datatype.pack(typed.base, typed.count, from, out)
+            },
+        }
+    }
+
+    /// Writes bytes that are data from byte `from` on; answers how many had room.
+    pub(crate) fn unpack_from(&self, from: usize, bytes: &[u8]) -> usize {
+        match self {
+            Self::Flat(region) => {
+                let rest = region.len().saturating_sub(from);
+                let part = region.part(from, rest).unwrap_or(Region::EMPTY);
+                part.copy_from_slice(bytes)
+            }
+            // SAFETY: the maker of the buffer promised that the elements are writable.
+            Self::Typed(typed) => unsafe {
+                typed.datatype.unpack(typed.base, typed.count, from, bytes)
+            },
+        }
+    }
+
     /// All data without gaps, in memory of one's own.
     ///
     /// # Errors

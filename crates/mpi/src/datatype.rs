@@ -25,6 +25,7 @@ mod nested;
 mod packing;
 mod parameterised;
 mod recipe;
+mod runs;
 mod signature;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ pub use basic::{Basic, BasicKind, Scalar, TypeClass};
 pub use contents::{Combiner, Contents};
 pub use packing::{pack, pack_external, unpack, unpack_external};
 pub use recipe::Recipe;
+pub(crate) use runs::Run;
 
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
@@ -56,6 +58,8 @@ pub struct Datatype {
     signature: Arc<Signature>,
     /// The predefined datatype that it is or is a duplicate of.
     basic: Option<Basic>,
+    /// The predefined datatype that all its data are elements of.
+    element: Option<Basic>,
     committed: AtomicBool,
     recipe: Recipe,
     /// Built by a call with `MPI_Count` arguments.
@@ -127,6 +131,14 @@ impl Datatype {
     #[must_use]
     pub fn basic(&self) -> Option<Basic> {
         self.basic
+    }
+
+    /// The predefined datatype that all its data are elements of, if it is one: what the operations of one-sided
+    /// communication work on (MPI 5.0, section 12.3.4).
+    #[inline]
+    #[must_use]
+    pub fn element(&self) -> Option<Basic> {
+        self.element
     }
 
     /// The name; that of the standard for a predefined one, else empty until one is set.

@@ -21,6 +21,7 @@
 //! | [`Channels`] | partitioned messages |
 //! | [`DeferredQueue`], [`Callbacks`] | what is done after the poll; what is done without the engine |
 //! | [`Waiters`], [`Parked`] | who is woken by arrivals; who waits while another drives |
+//! | [`OneSided`] | windows, and operations on them under way |
 //! | [`Outbox`] | messages that the fabric would not take yet |
 //! | [`GuestSlot`] | who else uses the endpoint |
 //!
@@ -43,6 +44,7 @@ mod guest_slot;
 mod loss;
 mod lost_peers;
 mod on_complete;
+pub(crate) mod one_sided;
 mod outbox;
 mod outcomes;
 mod pair;
@@ -76,6 +78,7 @@ use deferred::DeferredQueue;
 use futures::Futures;
 use guest_slot::GuestSlot;
 use lost_peers::LostPeers;
+use one_sided::OneSided;
 use outbox::Outbox;
 use parked::Parked;
 use partitioned::Channels;
@@ -114,6 +117,7 @@ struct Core {
     waiters: Waiters,
     attached_buffer: AttachedBuffer,
     lost: LostPeers,
+    one_sided: OneSided,
     guest: GuestSlot,
     /// Messages that nobody could use.
     refused: u64,
@@ -155,6 +159,7 @@ impl Engine {
                 waiters: Waiters::default(),
                 attached_buffer: AttachedBuffer::default(),
                 lost: LostPeers::default(),
+                one_sided: OneSided::default(),
                 guest: GuestSlot::default(),
                 refused: 0,
             },

@@ -27,8 +27,11 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
     let mut out = Body::default();
     let parameters = &function.parameters;
     // Whether the call itself checks its buffers.
-    let lazy =
-        function.form_of.is_some() || group == "op" || function.call().ends_with("pack_external");
+    let lazy = function.form_of.is_some()
+        || group == "op"
+        || function.call().ends_with("pack_external")
+        // Its origin is not looked at for one operation.
+        || function.call().ends_with("get_accumulate");
     let handed_on = function.call_parameters().len();
     // Communicators first: ranks and roots are checked against them.
     for parameter in parameters
@@ -294,9 +297,7 @@ fn rule(
                     check: None,
                     argument: format!("{name} != 0"),
                 },
-                (kind, _)
-                    if kind.contains("XFER_NUM_ELEM") || kind.contains("DTYPE_NUM_ELEM_") =>
-                {
+                (kind, _) if kind.contains("XFER_NUM_ELEM") || kind.contains("DTYPE_NUM_ELEM_") => {
                     checked(format!("check::count({name}.into(), \"{name}\")?"))
                 }
                 (kind, _)

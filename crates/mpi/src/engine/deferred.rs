@@ -81,6 +81,7 @@ impl Engine {
             | core.runs.want_look()
             | core.pulls.has_refused()
             | !core.deferred.is_empty()
+            | core.one_sided.is_called()
             | core.guest.is_called()
     }
 
@@ -97,6 +98,9 @@ impl Engine {
             self.retry_pulls();
         }
         self.drain_deferred();
+        if self.core.one_sided.is_called() {
+            moved |= self.settle_one_sided();
+        }
         if self.core.guest.is_called() {
             moved |= self.settle_guest();
         }

@@ -273,9 +273,7 @@ fn rule(
                     check: None,
                     argument: format!("{name} != 0"),
                 },
-                (kind, _)
-                    if kind.contains("XFER_NUM_ELEM") || kind.contains("DTYPE_NUM_ELEM_") =>
-                {
+                (kind, _) if kind.contains("XFER_NUM_ELEM") || kind.contains("DTYPE_NUM_ELEM_") => {
                     checked(format!("check::count({name}.into(), \"{name}\")?"))
                 }
                 (kind, _)

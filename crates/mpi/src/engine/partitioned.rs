@@ -157,7 +157,10 @@ impl Engine {
                 return Err(error);
             }
         };
-        let id = self.core.channels.insert(Channel::Sending(Box::new(sending)));
+        let id = self
+            .core
+            .channels
+            .insert(Channel::Sending(Box::new(sending)));
         let request = self.keep(context, None, PersistentOperation::Partitioned(Some(id)))?;
         if let Some(sending) = self.core.channels.sending(id) {
             sending.set_request(request);
@@ -199,7 +202,10 @@ impl Engine {
         self.core.requests.check_room()?;
         let collective = context | 1;
         let receiving = Receiving::new((from, collective), tag, buffer, partitions)?;
-        let id = self.core.channels.insert(Channel::Receiving(Box::new(receiving)));
+        let id = self
+            .core
+            .channels
+            .insert(Channel::Receiving(Box::new(receiving)));
         let request = self.keep(context, group, PersistentOperation::Partitioned(Some(id)))?;
         let Some(receiving) = self.core.channels.receiving(id) else {
             return Ok(request);
@@ -393,7 +399,10 @@ impl Core {
 
     /// Takes a posted receive back.
     fn withdraw(&mut self, request: RequestId) {
-        let posted = self.requests.get(request).and_then(super::request::Request::posted);
+        let posted = self
+            .requests
+            .get(request)
+            .and_then(super::request::Request::posted);
         if let Some(handle) = posted {
             self.matching.cancel(handle);
         }

@@ -111,7 +111,15 @@ mod tests {
 
     #[test]
     fn both_views_of_an_overlap_agree() {
-        for (theirs, ours) in [(1, 1), (3, 2), (2, 3), (7, 64), (64, 7), (200_000, 3), (5, 1)] {
+        for (theirs, ours) in [
+            (1, 1),
+            (3, 2),
+            (2, 3),
+            (7, 64),
+            (64, 7),
+            (200_000, 3),
+            (5, 1),
+        ] {
             let division = Division::new(theirs, u64::from(theirs) * u64::from(ours) * 4);
             assert!(division.pieces() <= MOST);
             let mut seen = 0_u64;

@@ -208,9 +208,12 @@ impl Receiving {
         }
         self.pending = division.pieces();
         self.pieces.clear();
-        self.pieces.resize(division.pieces() as usize, Piece::Waiting);
+        self.pieces
+            .resize(division.pieces() as usize, Piece::Waiting);
         for (partition, missing) in (0..).zip(&mut self.missing) {
-            *missing = division.pieces_of_received(partition, self.partitions).len() as u32;
+            *missing = division
+                .pieces_of_received(partition, self.partitions)
+                .len() as u32;
         }
         Some((division.pieces(), first_tag))
     }
@@ -226,7 +229,8 @@ impl Receiving {
             return Region::EMPTY;
         };
         let start = division.bytes_in(piece..piece + 1).start;
-        let start = usize::try_from(start).map_or(self.memory.len(), |start| start.min(self.memory.len()));
+        let start =
+            usize::try_from(start).map_or(self.memory.len(), |start| start.min(self.memory.len()));
         let rest = self.memory.len() - start;
         self.memory.part(start, rest).unwrap_or(Region::EMPTY)
     }
@@ -242,7 +246,12 @@ impl Receiving {
         } else if count.is_none() {
             let expected = division.bytes_in(piece..piece + 1);
             self.error.get_or_insert_with(|| {
-                different(self.from, self.tag, outcome.bytes, expected.end - expected.start)
+                different(
+                    self.from,
+                    self.tag,
+                    outcome.bytes,
+                    expected.end - expected.start,
+                )
             });
         }
         piece..piece + count.unwrap_or(1)
@@ -279,7 +288,8 @@ impl Receiving {
         }
         let each = self.memory.len() / self.partitions as usize;
         if let (Buffer::Typed(typed), Some(bytes)) = (
-            self.buffer.partitions(partition..partition + 1, self.partitions),
+            self.buffer
+                .partitions(partition..partition + 1, self.partitions),
             self.memory.part(partition as usize * each, each),
         ) {
             typed.unpack(buffer::bytes_of(&bytes));
@@ -293,7 +303,11 @@ impl Receiving {
         Outcome {
             source: Some(self.from),
             tag: self.tag,
-            bytes: if error.is_none() { self.memory.len() as u64 } else { 0 },
+            bytes: if error.is_none() {
+                self.memory.len() as u64
+            } else {
+                0
+            },
             cancelled: false,
             error,
         }

@@ -137,7 +137,9 @@ impl Sending {
     pub(super) fn message(&self, pieces: Range<u32>) -> (Buffer, u32) {
         let tag = self.first_tag + pieces.start;
         let partitions = self.division.partitions_in(pieces);
-        let buffer = self.buffer.partitions(partitions, self.division.partitions());
+        let buffer = self
+            .buffer
+            .partitions(partitions, self.division.partitions());
         (buffer, tag)
     }
 

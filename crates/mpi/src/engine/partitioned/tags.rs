@@ -19,7 +19,9 @@ impl TagRanges {
     /// A range of so many tags: its first one. `None` if none is free.
     pub(super) fn take(&mut self, count: u32) -> Option<u32> {
         let count = count.max(1);
-        let first = self.find(self.next, count).or_else(|| self.find(0, count))?;
+        let first = self
+            .find(self.next, count)
+            .or_else(|| self.find(0, count))?;
         self.used.insert(first, first + count);
         self.next = first + count;
         Some(first)

@@ -220,6 +220,11 @@ impl Node {
         gather.0.finish()
     }
 
+    /// How many pieces there are.
+    pub fn pieces(&self) -> u64 {
+        self.pieces
+    }
+
     /// Visits the `length` bytes of data from byte `from`, where the tree lies at `offset`.
     pub fn walk(&self, offset: isize, from: usize, length: usize, visit: &mut impl Visit) {
         let length = length.min(self.bytes - from.min(self.bytes));

@@ -217,6 +217,21 @@ impl Engine {
         Ok(())
     }
 
+    /// Something outside of the engine has ended, which a request stands for: with so many bytes, or an error. False
+    /// if nobody will ask for the outcome.
+    pub(crate) fn end_outside(&mut self, id: RequestId, outcome: Result<u64>) -> bool {
+        let Some(slot) = self.core.requests.get_mut(id) else {
+            return false;
+        };
+        let awaited = !(slot.has_on_complete() && slot.on_complete().detached);
+        match outcome {
+            Ok(bytes) => slot.set_bytes(bytes),
+            Err(error) => slot.fail(Some(error)),
+        }
+        self.core.complete(id);
+        awaited
+    }
+
     /// The communicator's context of a live request.
     pub(crate) fn context_of(&self, id: RequestId) -> Option<u32> {
         self.core.requests.get(id).map(Request::context)

@@ -326,6 +326,11 @@ impl Request {
         self.outcome.error = error;
     }
 
+    /// How many bytes it has moved.
+    pub(super) fn set_bytes(&mut self, bytes: u64) {
+        self.outcome.bytes = bytes;
+    }
+
     /// Its outcome, for whom it was carried out; none is left.
     pub(super) fn take_outcome(&mut self) -> Outcome {
         take(&mut self.outcome)

@@ -1,8 +1,9 @@
 //! Entry to a call, and exit from it: runs the body of an entry point, and hands a fault to the error handler of the
 //! object concerned (MPI 5.0, section 9.3).
 //!
-//! A fault that belongs to no object goes to the handler of `MPI_COMM_SELF`. Without a handler set,
-//! faults are fatal, but for files, where they are returned.
+//! A fault that belongs to no object goes to the handler of `MPI_COMM_SELF` if the program has set one there, else to
+//! that of `MPI_COMM_WORLD` if it has set one there (`docs/decisions/0036`). Without a handler set, faults are fatal,
+//! but for files, where they are returned.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use weft_mpi::rma::Window;
 use crate::c;
 use crate::fault::{self, Checked, Fault};
 use crate::generated::constants as k;
-use crate::state::{self, ErrhandlerObject, FileObject, SessionObject, WinObject};
+use crate::state::{self, ErrhandlerObject, FileObject, MessageObject, SessionObject, WinObject};
 use crate::{check, handle};
 
 /// The object whose error handler a fault goes to.
@@ -36,6 +37,8 @@ pub enum Scope {
     Session(c::Session),
     /// The communicator of the request whose handle stands at this address.
     RequestAt(*const c::Request),
+    /// The communicator on which the message was probed whose handle stands at this address.
+    MessageAt(*const c::Message),
     /// The tool interface, which only returns codes.
     Tool,
     /// None.
@@ -155,7 +158,7 @@ impl Owner {
                 Some(object) => {
                     Self::of_extras(win.0, object.window().extras(), "a window without name")
                 }
-                None => Self::comm_self(),
+                None => Self::nobody(),
             },
             Scope::File(file) => Self::of_file(file),
             Scope::FileAt(address) => {
@@ -169,7 +172,7 @@ impl Owner {
                     name: "a session".to_owned(),
                     handler: object.errhandler(),
                 },
-                None => Self::comm_self(),
+                None => Self::nobody(),
             },
             Scope::CommAt(address) if !address.is_null() => {
                 // SAFETY: the entry point was given the address of a communicator's handle (INOUT parameter); it is
@@ -182,17 +185,26 @@ impl Owner {
                 let request = unsafe { *address };
                 match state::context_of(request) {
                     Some(context) => Self::of_context(context),
-                    None => Self::comm_self(),
+                    None => Self::nobody(),
                 }
             }
-            _ => Self::comm_self(),
+            Scope::MessageAt(address) if !address.is_null() => {
+                // SAFETY: the entry point was given the address of a message's handle (INOUT parameter); it is not
+                // null.
+                let message = unsafe { *address };
+                match handle::find::<MessageObject>(message.0) {
+                    Some(object) => Self::of_context(object.context()),
+                    None => Self::nobody(),
+                }
+            }
+            _ => Self::nobody(),
         })
     }
 
     fn of_comm(handle: c::Comm) -> Self {
         match check::find_communicator(handle) {
             Some(comm) => Self::of(handle.0, comm),
-            None => Self::comm_self(),
+            None => Self::nobody(),
         }
     }
 
@@ -202,7 +214,7 @@ impl Owner {
             Some((handle, comm)) => Self::of(handle.0, &comm),
             None => match state::file_of_context(context) {
                 Some(file) => Self::of_file(file),
-                None => Self::comm_self(),
+                None => Self::nobody(),
             },
         }
     }
@@ -223,17 +235,22 @@ impl Owner {
         }
     }
 
-    fn comm_self() -> Self {
-        match check::find_communicator(k::MPI_COMM_SELF) {
-            Some(comm) => Self {
-                name: String::new(),
-                ..Self::of(k::MPI_COMM_SELF.0, comm)
-            },
-            None => Self {
-                handle: k::MPI_COMM_SELF.0,
-                name: String::new(),
-                handler: k::MPI_ERRORS_ARE_FATAL,
-            },
+    /// Of a fault that belongs to no object: the first of the two predefined communicators with a handler.
+    fn nobody() -> Self {
+        let found = [k::MPI_COMM_SELF, k::MPI_COMM_WORLD]
+            .into_iter()
+            .find_map(|handle| {
+                let comm = check::find_communicator(handle)?;
+                (comm.extras().errhandler() != 0).then(|| Self::of(handle.0, comm))
+            });
+        let found = found.unwrap_or_else(|| Self {
+            handle: k::MPI_COMM_SELF.0,
+            name: String::new(),
+            handler: k::MPI_ERRORS_ARE_FATAL,
+        });
+        Self {
+            name: String::new(),
+            ..found
         }
     }
 

@@ -11,7 +11,7 @@
 //! always behind an `Arc`, and what is built from it keeps it alive. Sizes and bounds are checked when
 //! it is built: everything later may rely on `size`, `extent` and all displacements fitting `isize`.
 //!
-//! Memory is touched by `copying` alone.
+//! A `walk` turns layouts into loop nests; memory is touched by `copying` alone.
 
 mod array;
 mod basic;
@@ -29,6 +29,7 @@ mod recipe;
 mod signature;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use std::sync::Arc;
 use weft_atomic::{AtomicBool, Ordering};

@@ -18,6 +18,7 @@
 //! | [`UnexpectedStore`] | messages that came before their receives |
 //! | [`Pulls`] | rendezvous transfers under way |
 //! | [`Runs`] | collectives under way |
+//! | [`Channels`] | partitioned messages |
 //! | [`DeferredQueue`], [`Callbacks`] | what is done after the poll; what is done without the engine |
 //! | [`Waiters`], [`Parked`] | who is woken by arrivals; who waits while another drives |
 //! | [`Outbox`] | messages that the fabric would not take yet |
@@ -46,6 +47,7 @@ mod outbox;
 mod outcomes;
 mod pair;
 mod parked;
+mod partitioned;
 mod persistent;
 mod probe;
 mod progress;
@@ -64,6 +66,7 @@ mod waiters;
 
 use std::time::Duration;
 
+use weft_fabric::waiting::Asking;
 use weft_fabric::{Fabric, Guest};
 use weft_matching::Matching;
 
@@ -75,6 +78,7 @@ use guest_slot::GuestSlot;
 use lost_peers::LostPeers;
 use outbox::Outbox;
 use parked::Parked;
+use partitioned::Channels;
 use pulls::Pulls;
 use requests::Requests;
 use runs::Runs;
@@ -100,6 +104,7 @@ struct Core {
     requests: Requests,
     unexpected: UnexpectedStore,
     runs: Runs,
+    channels: Channels,
     deferred: DeferredQueue,
     callbacks: Callbacks,
     pulls: Pulls,
@@ -125,6 +130,7 @@ pub(crate) struct Engine {
     /// Those who wait while another drives.
     parked: Parked,
     futures: Futures,
+    asking: Asking,
 }
 
 impl Engine {
@@ -139,6 +145,7 @@ impl Engine {
                 requests: Requests::default(),
                 unexpected: UnexpectedStore::default(),
                 runs: Runs::default(),
+                channels: Channels::default(),
                 deferred: DeferredQueue::default(),
                 callbacks: Callbacks::default(),
                 pulls: Pulls::default(),
@@ -153,6 +160,7 @@ impl Engine {
             driven: false,
             parked: Parked::default(),
             futures: Futures::default(),
+            asking: Asking::default(),
         }
     }
 

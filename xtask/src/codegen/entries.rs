@@ -148,6 +148,9 @@ fn scope(group: &str, function: &Function) -> String {
             "REQUEST" if single && parameter.direction == "inout" => {
                 return format!("Scope::RequestAt({name})");
             }
+            "MESSAGE" if single && parameter.direction == "inout" => {
+                return format!("Scope::MessageAt({name})");
+            }
             _ => {}
         }
     }

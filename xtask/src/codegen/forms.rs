@@ -51,7 +51,7 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
     while place < parameters.len() {
         if let Some(names) = triple(&parameters[place..]) {
             let constant = parameters[place].widest().is_some_and(|one| one.constant);
-            out.buffer(&names, constant, lazy);
+            out.buffer(&names, constant, lazy, peer(&parameters[place + 3..]));
             place += 3;
             continue;
         }
@@ -123,15 +123,28 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
 }
 
 impl Body {
-    fn buffer(&mut self, [buffer, count, datatype]: &[String; 3], constant: bool, lazy: bool) {
+    /// `peer`: whom the data go to or come from, if it is a process.
+    fn buffer(
+        &mut self,
+        [buffer, count, datatype]: &[String; 3],
+        constant: bool,
+        lazy: bool,
+        peer: Option<String>,
+    ) {
         let pointer = pointer(buffer, constant);
         if lazy {
             self.arguments.push(format!(
                 "BufferArgument::new({pointer}, {count}.into(), {datatype}, [\"{buffer}\", \"{count}\", \"{datatype}\"])"
             ));
         } else {
+            let committed = match peer {
+                Some(peer) => format!(
+                    "check::committed_for({datatype}, {count}.into(), {peer}, \"{datatype}\")?"
+                ),
+                None => format!("check::committed({datatype}, \"{datatype}\")?"),
+            };
             self.lines.extend([
-                format!("let {datatype} = check::committed({datatype}, \"{datatype}\")?;"),
+                format!("let {datatype} = {committed};"),
                 format!("let {count} = check::count({count}.into(), \"{count}\")?;"),
                 format!(
                     "let {buffer} = check::buffer({pointer}, {count}, {datatype}, \"{buffer}\")?;"
@@ -224,6 +237,14 @@ fn triple(parameters: &[Parameter]) -> Option<[String; 3]> {
     fits.then(|| Some([name(buffer)?, name(count)?, name(datatype)?]))?
 }
 
+/// The process of the first parameters that is sent to or received from.
+fn peer(parameters: &[Parameter]) -> Option<String> {
+    let peer = parameters
+        .iter()
+        .find(|parameter| matches!(parameter.check.as_deref(), Some("dest" | "source")))?;
+    Some(peer.widest()?.name)
+}
+
 fn is_communicator(parameter: &Parameter) -> bool {
     parameter.kind == "COMMUNICATOR"
         && parameter.check.as_deref() != Some("or_null")
@@ -279,15 +300,12 @@ fn rule(
                     check: None,
                     argument: format!("{name} != 0"),
                 },
-                (kind, _)
-                    if kind.contains("XFER_NUM_ELEM")
-                        || kind.contains("DTYPE_NUM_ELEM_")
-                        || kind == "PARTITION" =>
-                {
+                (kind, _) if kind.contains("XFER_NUM_ELEM") || kind.contains("DTYPE_NUM_ELEM_") => {
                     checked(format!("check::count({name}.into(), \"{name}\")?"))
                 }
                 (kind, _)
                     if kind.starts_with("ARRAY_LENGTH")
+                        || kind == "PARTITION"
                         || kind == "NUM_DIMS"
                         || kind == "POLYNUM_PARAM_VALUES" =>
                 {

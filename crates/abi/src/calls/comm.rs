@@ -137,8 +137,15 @@ fn duplicate_later(
     newcomm.set(k::MPI_COMM_NULL);
     request.set(k::MPI_REQUEST_NULL);
     let (copy, agreement) = comm.idup()?;
+    match publish_copy(copy, comm, info) {
+        Ok(copy) => newcomm.set(copy),
+        Err(fault) => {
+            // The others go on, for whom this process takes part in the agreement.
+            state::process()?.free_request(agreement)?;
+            return Err(fault);
+        }
+    }
     request.set(pack(agreement));
-    newcomm.set(publish_copy(copy, comm, info)?);
     Ok(())
 }
 

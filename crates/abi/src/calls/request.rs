@@ -203,8 +203,10 @@ pub fn waitall(count: usize, requests: &mut [c::Request], statuses: StatusesOut)
     let watched = Watched::new(requests);
     let mut handles = Handles::new(requests, statuses)?;
     let outcome = state::process()?.wait_all(&mut handles);
-    let queried = watched.all_ended(&mut handles.statuses);
-    outcome.map_err(of_request(context)).and(queried)
+    let outcome = outcome.map_err(of_request(context));
+    watched
+        .all_ended(&mut handles.statuses, outcome)
+        .map_err(|fault| fault.on(Some(context)))
 }
 
 pub fn testall(
@@ -219,12 +221,13 @@ pub fn testall(
     let outcome = state::process()?.test_all(&mut handles);
     let ended = !matches!(outcome, Ok(false));
     flag.flag(ended);
-    let queried = if ended {
-        watched.all_ended(&mut handles.statuses)
-    } else {
-        Ok(())
-    };
-    outcome.map(drop).map_err(of_request(context)).and(queried)
+    let outcome = outcome.map(drop).map_err(of_request(context));
+    if !ended {
+        return outcome;
+    }
+    watched
+        .all_ended(&mut handles.statuses, outcome)
+        .map_err(|fault| fault.on(Some(context)))
 }
 
 /// One request of a list has ended, or none is under way.
@@ -310,16 +313,17 @@ fn some_ended(
         indices[rank] = *place as c_int;
         statuses.set(rank, end, failed.is_some());
         ended(&mut requests[*place]);
-        watched.one_ended(*place, statuses.get_mut(rank))?;
     }
-    match failed {
+    let outcome = match failed {
         None => Ok(()),
         Some(error) => Err(Fault::new(
             k::MPI_ERR_IN_STATUS,
             format!("a request failed because {error}; see the error in each status"),
-        )
-        .on(Some(context))),
-    }
+        )),
+    };
+    watched
+        .some_ended(ends.iter().map(|(place, _)| *place), statuses, outcome)
+        .map_err(|fault| fault.on(Some(context)))
 }
 
 pub fn waitsome(

@@ -106,17 +106,28 @@ impl ErrhandlerObject {
 
 /// A message that a matched probe has taken, until it is received.
 #[derive(Debug)]
-pub struct MessageObject(Mutex<Option<Message>>);
+pub struct MessageObject {
+    context: u32,
+    message: Mutex<Option<Message>>,
+}
 
 impl MessageObject {
     /// Keeps a message.
     pub fn new(message: Message) -> Self {
-        Self(Mutex::new(Some(message)))
+        Self {
+            context: message.context(),
+            message: Mutex::new(Some(message)),
+        }
+    }
+
+    /// The context of the communicator that it was probed on.
+    pub fn context(&self) -> u32 {
+        self.context
     }
 
     /// Takes it; `None` if somebody was faster.
     pub fn take(&self) -> Option<Message> {
-        open(&self.0).take()
+        open(&self.message).take()
     }
 }
 

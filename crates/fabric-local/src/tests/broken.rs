@@ -87,7 +87,8 @@ impl Sink for Hands<'_> {
 }
 
 impl Fabric for Broken {
-    forward_fabric!(self => self.inner; me, peers, limits, bell, now, route, offer, is_flushed,
+    forward_fabric!(self => self.inner; me, peers, limits, bell, now, route, offer,
+        shares_memory, allocate_shared, release_shared, attach_shared, is_flushed,
         farewell);
 
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {

@@ -1,9 +1,10 @@
 //! Pieces of a datatype: where its data lie, for whoever looks at a file through it (MPI 5.0, section 14.3).
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use super::Datatype;
-use super::layout::{Node, Shape, Visit};
+use super::layout::{Node, Shape};
 
 /// Whether the pieces of a datatype come in the order in which they lie.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -39,29 +40,25 @@ impl Bounds {
     }
 }
 
-/// A visit that hands on what it gets.
-struct Handing<F>(F);
+/// Nesting that a walk recurs into: stacks of fibers are small.
+const SHALLOW: u32 = 6;
 
-impl<F: FnMut(isize, usize, isize, usize)> Visit for Handing<F> {
-    fn block(&mut self, offset: isize, bytes: usize) {
-        (self.0)(offset, 1, 0, bytes);
-    }
-
-    fn strided(&mut self, offset: isize, count: usize, stride: isize, bytes: usize) {
-        (self.0)(offset, count, stride, bytes);
-    }
-}
+/// Whether a walk goes on.
+type Going = ControlFlow<()>;
 
 impl Datatype {
     /// Calls `visit` with (offset, number, stride, bytes of each) of the pieces that hold the `length` bytes of data from byte `from`
-    /// of elements repeated without end.
+    /// of elements repeated without end: in the order of the data, until it breaks off.
     pub fn pieces(
         &self,
         from: usize,
         length: usize,
-        visit: impl FnMut(isize, usize, isize, usize),
+        mut visit: impl FnMut(isize, usize, isize, usize) -> ControlFlow<()>,
     ) {
-        self.walk(usize::MAX, from, length, &mut Handing(visit));
+        if let Some(body) = self.layout.node.as_deref() {
+            let first = self.layout.offset;
+            let _ended = repeat(body, self.extent(), first, from, length, &mut visit);
+        }
     }
 
     /// How many pieces an element has: those that touch may be counted apart.
@@ -89,6 +86,141 @@ impl Datatype {
         let next = inner.first.saturating_add(self.extent());
         inner.order.min(inner.followed_by(next))
     }
+}
+
+/// Visits `length` bytes of the data from byte `from` of a body repeated without end.
+fn repeat(
+    body: &Node,
+    stride: isize,
+    first: isize,
+    from: usize,
+    length: usize,
+    visit: &mut impl FnMut(isize, usize, isize, usize) -> Going,
+) -> Going {
+    let bytes = body.bytes;
+    let at = |index: usize| first.wrapping_add(stride.wrapping_mul(index.cast_signed()));
+    let (mut index, mut skip) = (from / bytes, from % bytes);
+    let mut left = length;
+    while left > 0 {
+        let whole = left / bytes;
+        if skip == 0 && whole > 0 && matches!(body.shape, Shape::Block) {
+            visit(at(index), whole, stride, bytes)?;
+            left -= whole * bytes;
+            index += whole;
+            continue;
+        }
+        let part = left.min(bytes - skip);
+        walk(body, at(index), skip, part, visit)?;
+        left -= part;
+        skip = 0;
+        index += 1;
+    }
+    Going::Continue(())
+}
+
+/// Visits `length` bytes of the data of a tree from byte `from`; all of them are there.
+fn walk(
+    node: &Node,
+    offset: isize,
+    from: usize,
+    length: usize,
+    visit: &mut impl FnMut(isize, usize, isize, usize) -> Going,
+) -> Going {
+    if node.depth > SHALLOW {
+        return walk_deep(node, offset, from, length, visit);
+    }
+    match &node.shape {
+        Shape::Block => visit(offset.wrapping_add(from.cast_signed()), 1, 0, length),
+        Shape::Repeat { stride, body, .. } => repeat(body, *stride, offset, from, length, visit),
+        Shape::Even { piece, offsets } => {
+            let (mut skip, mut left) = (from % piece, length);
+            for place in &offsets[from / piece..] {
+                if left == 0 {
+                    break;
+                }
+                let bytes = left.min(piece - skip);
+                let place = offset.wrapping_add(*place).wrapping_add(skip.cast_signed());
+                visit(place, 1, 0, bytes)?;
+                (left, skip) = (left - bytes, 0);
+            }
+            Going::Continue(())
+        }
+        Shape::Blocks(pieces) => {
+            let first = pieces.partition_point(|piece| piece.before + piece.bytes <= from);
+            let mut left = length;
+            for piece in &pieces[first..] {
+                if left == 0 {
+                    break;
+                }
+                let skip = from.saturating_sub(piece.before);
+                let bytes = left.min(piece.bytes - skip);
+                let place = offset.wrapping_add(piece.offset);
+                visit(place.wrapping_add(skip.cast_signed()), 1, 0, bytes)?;
+                left -= bytes;
+            }
+            Going::Continue(())
+        }
+        Shape::Sequence(parts) => {
+            let first = parts.partition_point(|part| part.before + part.node.bytes <= from);
+            let mut left = length;
+            for part in &parts[first..] {
+                if left == 0 {
+                    break;
+                }
+                let skip = from.saturating_sub(part.before);
+                let bytes = left.min(part.node.bytes - skip);
+                walk(
+                    &part.node,
+                    offset.wrapping_add(part.offset),
+                    skip,
+                    bytes,
+                    visit,
+                )?;
+                left -= bytes;
+            }
+            Going::Continue(())
+        }
+    }
+}
+
+/// As [`walk`], one shallow subtree after the other, each found from the top.
+fn walk_deep(
+    node: &Node,
+    offset: isize,
+    mut from: usize,
+    length: usize,
+    visit: &mut impl FnMut(isize, usize, isize, usize) -> Going,
+) -> Going {
+    let end = from + length;
+    while from < end {
+        let (subtree, at, skip) = descend(node, offset, from);
+        let bytes = (end - from).min(subtree.bytes - skip);
+        walk(subtree, at, skip, bytes, visit)?;
+        from += bytes;
+    }
+    Going::Continue(())
+}
+
+/// The shallow subtree that byte `from` of the data is in, where it lies, and which of its bytes that is.
+fn descend(mut node: &Node, mut offset: isize, mut from: usize) -> (&Node, isize, usize) {
+    while node.depth > SHALLOW {
+        match &node.shape {
+            Shape::Block | Shape::Even { .. } | Shape::Blocks(_) => break,
+            Shape::Repeat { stride, body, .. } => {
+                let index = (from / body.bytes).cast_signed();
+                offset = offset.wrapping_add(stride.wrapping_mul(index));
+                from %= body.bytes;
+                node = body;
+            }
+            Shape::Sequence(parts) => {
+                let place = parts.partition_point(|part| part.before + part.node.bytes <= from);
+                offset = offset.wrapping_add(parts[place].offset);
+                from -= parts[place].before;
+                node = &parts[place].node;
+            }
+        }
+    }
+    (node, offset, from)
 }
 
 /// Trees share subtrees; each is looked at once. They are not nested deeper than walks may go.
@@ -132,6 +264,12 @@ fn bounds(node: &Node, known: &mut HashMap<*const Node, Bounds>) -> Bounds {
                 ..second
             }
         }
+        Shape::Even { piece, offsets } => offsets
+            .iter()
+            .fold(None, |before, offset| {
+                Some(join(before, block(*offset, *piece)))
+            })
+            .unwrap_or_else(|| block(0, 0)),
         Shape::Blocks(pieces) => pieces
             .iter()
             .fold(None, |before, piece| {
@@ -209,6 +347,7 @@ mod tests {
             for index in 0..count {
                 found.push((offset + stride * index.cast_signed(), bytes));
             }
+            Going::Continue(())
         });
         assert_eq!(found, [(2, 2), (12, 4), (32, 4), (44, 4), (64, 1)]);
     }

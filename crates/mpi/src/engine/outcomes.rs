@@ -9,7 +9,7 @@ use super::on_complete::PersistentOperation;
 use super::request::{Phase, Request};
 use super::request_id::RequestId;
 use super::requests::stale;
-use super::status::Status;
+use super::status::{Outcome, Status};
 use super::{Engine, Guard, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
 
@@ -196,7 +196,19 @@ impl Engine {
     /// again, whose drop may be the program's code: to be dropped when the engine is not held.
     pub(crate) fn detach(&mut self, id: RequestId) -> Result<Option<Box<PersistentOperation>>> {
         let slot = self.core.requests.checked(id)?;
+        let is_active = slot.is_active();
         let on_complete = slot.on_complete_mut();
+        if let Some(PersistentOperation::Partitioned(Some(channel))) =
+            on_complete.persistent.as_deref()
+        {
+            if is_active {
+                return Err(Error::new(
+                    ErrorClass::Request,
+                    "the partitioned request is under way; wait for its end before it is freed",
+                ));
+            }
+            self.core.channels.free(*channel);
+        }
         on_complete.detached = true;
         let operation = on_complete.persistent.take();
         if !slot.is_active() {
@@ -224,10 +236,15 @@ impl Engine {
             return false;
         };
         let awaited = !(slot.has_on_complete() && slot.on_complete().detached);
-        match outcome {
-            Ok(bytes) => slot.set_bytes(bytes),
-            Err(error) => slot.fail(Some(error)),
-        }
+        let (bytes, error) = match outcome {
+            Ok(bytes) => (bytes, None),
+            Err(error) => (0, Some(error)),
+        };
+        slot.set_outcome(Outcome {
+            bytes,
+            error,
+            ..Outcome::NONE
+        });
         self.core.complete(id);
         awaited
     }

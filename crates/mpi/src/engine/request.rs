@@ -326,9 +326,9 @@ impl Request {
         self.outcome.error = error;
     }
 
-    /// How many bytes it has moved.
-    pub(super) fn set_bytes(&mut self, bytes: u64) {
-        self.outcome.bytes = bytes;
+    /// Notes its outcome.
+    pub(super) fn set_outcome(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
     }
 
     /// Its outcome, for whom it was carried out; none is left.
@@ -544,7 +544,7 @@ impl Request {
         if let (Buffer::Typed(typed), Receiving::Moving(Some(owned)), None) =
             (buffer, state, &error)
         {
-            typed.unpack(&owned);
+            typed.unpack(SharedBytes::of(&owned));
         }
         if error.is_some() {
             self.outcome.error = error;

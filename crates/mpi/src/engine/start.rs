@@ -44,8 +44,8 @@ impl Engine {
                     self.fabric.try_send(to, &head, buffer::bytes_of(region))?
                 }
                 Buffer::Typed(typed) => {
-                    self.scratch.resize(size, 0);
-                    typed.pack_into(&mut self.scratch);
+                    self.scratch.clear();
+                    typed.append_to(&mut self.scratch);
                     self.fabric.try_send(to, &head, &self.scratch)?
                 }
             };

@@ -1,19 +1,15 @@
 //! Cursor: goes once through the pieces of an access, in order, and takes them as runs.
 //!
-//! It looks ahead as far as pays: pieces of a regular filetype are few runs however many they are; those of an irregular
-//! one are asked for in stretches, so that a list of them stays small.
+//! It looks some runs ahead: pieces of a regular filetype are few runs however many they are.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 
 use super::run::{Run, RunList};
 use super::view::View;
 
-/// Bytes of data of the first stretch.
-const FIRST: usize = 64 << 10;
-/// A stretch with more runs is followed by a shorter one.
-const MANY: usize = 4096;
-/// A stretch with fewer runs is followed by a longer one.
-const FEW: usize = 256;
+/// Runs that are looked ahead.
+const AHEAD: usize = 1024;
 
 /// Where an access has come to.
 #[derive(Debug)]
@@ -22,8 +18,6 @@ pub(super) struct Cursor<'a> {
     /// The first byte of the data that was not asked for yet, and the one after the last of the access.
     next: u64,
     end: u64,
-    /// Bytes of data of the next stretch.
-    stretch: usize,
     ahead: VecDeque<Run>,
 }
 
@@ -34,7 +28,6 @@ impl<'a> Cursor<'a> {
             view,
             next: from,
             end: from + bytes,
-            stretch: FIRST,
             ahead: VecDeque::new(),
         }
     }
@@ -53,30 +46,30 @@ impl<'a> Cursor<'a> {
     }
 
     fn refill(&mut self) {
-        let left = usize::try_from(self.end - self.next).unwrap_or(usize::MAX);
-        let length = left.min(self.stretch);
         let mut list = RunList::default();
-        self.view
-            .pieces(self.next, length, |offset, count, stride, bytes| {
+        self.view.pieces(
+            self.next,
+            self.end - self.next,
+            |offset, count, stride, bytes| {
                 list.push(Run {
                     offset,
                     length: bytes,
                     stride,
                     count,
                 });
-            });
-        if list.is_empty() {
-            // A filetype without data: no access has bytes in it.
-            self.next = self.end;
-            return;
-        }
-        self.next += length as u64;
-        let found = list.runs().len();
-        if found > MANY {
-            self.stretch = (self.stretch / 2).max(1);
-        } else if found < FEW {
-            self.stretch = self.stretch.saturating_mul(8).min(1 << 40);
-        }
+                if list.runs().len() < AHEAD {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            },
+        );
+        // A filetype without data: no access has bytes in it.
+        self.next = if list.is_empty() {
+            self.end
+        } else {
+            self.next + list.bytes()
+        };
         self.ahead.extend(list.runs());
     }
 

@@ -248,7 +248,7 @@ impl Representation {
         let each = self.in_file(elements.datatype())?.size().max(1);
         let whole = elements.first(file.len() / each);
         if !conversion.read(region_of(file), &whole)? {
-            whole.unpack(file);
+            whole.unpack_part(0, file);
         }
         Ok(whole.bytes() as u64)
     }

@@ -10,6 +10,7 @@
 //! Positions are counted in etypes by callers and in bytes of data here. Nobody keeps a list of all pieces: the
 //! [cursor](super::cursor) asks for those of a stretch of data at a time.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::representation::Representation;
@@ -189,6 +190,7 @@ impl View {
                 place = place
                     .wrapping_add(tiles.wrapping_mul(self.in_file.extent() as u64))
                     .wrapping_add_signed(offset as i64);
+                ControlFlow::Break(())
             });
         place
     }
@@ -220,19 +222,20 @@ impl View {
     }
 
     /// Calls `visit` with (place in the file, number, stride, bytes of each) of the pieces that hold `length` bytes of the
-    /// data from byte `from` on.
+    /// data from byte `from` on, in order, until it breaks off.
     pub(super) fn pieces(
         &self,
         from: u64,
-        length: usize,
-        mut visit: impl FnMut(u64, u64, u64, u64),
+        length: u64,
+        mut visit: impl FnMut(u64, u64, u64, u64) -> ControlFlow<()>,
     ) {
         let size = self.in_file.size() as u64;
         if size == 0 {
             return;
         }
         if self.is_contiguous() {
-            return visit(self.place_of(from), 1, 0, length as u64);
+            let _ended = visit(self.place_of(from), 1, 0, length);
+            return;
         }
         let tiles = from / size;
         let base = self
@@ -240,14 +243,14 @@ impl View {
             .wrapping_add(tiles.wrapping_mul(self.in_file.extent() as u64));
         self.in_file.pieces(
             (from % size) as usize,
-            length,
+            length as usize,
             |offset, count, stride, bytes| {
                 visit(
                     base.wrapping_add_signed(offset as i64),
                     count as u64,
                     stride as u64,
                     bytes as u64,
-                );
+                )
             },
         );
     }

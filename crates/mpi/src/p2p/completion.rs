@@ -27,7 +27,7 @@ impl Process {
         let mut engine = self.lock();
         engine.check_live(id)?;
         if !engine.is_over(id) {
-            engine.look();
+            engine.ask();
         }
         if engine.is_over(id) {
             engine.take_outcome(id).map(Some)
@@ -44,7 +44,7 @@ impl Process {
         let mut engine = self.lock();
         engine.check_live(id)?;
         if !engine.is_over(id) {
-            engine.look();
+            engine.ask();
         }
         engine.peek(id)
     }
@@ -90,7 +90,7 @@ impl Process {
             }
         }
         if !over {
-            engine.look();
+            engine.ask();
             over = (0..list.len())
                 .all(|place| list.request(place).is_none_or(|id| engine.is_over(id)));
         }
@@ -128,7 +128,7 @@ impl Process {
             return Ok(Some(None));
         }
         if !pending.iter().any(|id| engine.is_over(*id)) {
-            engine.look();
+            engine.ask();
         }
         Ok(engine.take_ended(ids, 1).pop().map(Some))
     }
@@ -162,7 +162,7 @@ impl Process {
         if pending.is_empty() {
             return Ok(None);
         }
-        engine.look();
+        engine.ask();
         Ok(Some(engine.take_ended(ids, usize::MAX)))
     }
 

@@ -19,6 +19,14 @@ pub struct Message {
     group: Option<Arc<Group>>,
 }
 
+impl Message {
+    /// The context of the communicator that it was probed on; errors of its receive belong there.
+    #[must_use]
+    pub fn context(&self) -> u32 {
+        self.context
+    }
+}
+
 /// Waits for what `look` finds, or until nobody is left to send it.
 fn wait<T>(
     process: &Process,
@@ -42,7 +50,7 @@ fn try_now<T>(
     let mut engine = process.lock();
     let known = engine.lost_peers();
     let found = look(probe, &mut engine).or_else(|| {
-        engine.look();
+        engine.ask();
         look(probe, &mut engine)
     });
     match found {

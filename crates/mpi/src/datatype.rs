@@ -24,6 +24,7 @@ mod layout;
 mod nested;
 mod packing;
 mod parameterised;
+mod pieces;
 mod recipe;
 mod runs;
 mod signature;
@@ -37,7 +38,9 @@ use weft_atomic::{AtomicBool, Ordering};
 pub use array::{Distribution, Order};
 pub use basic::{Basic, BasicKind, Scalar, TypeClass};
 pub use contents::{Combiner, Contents};
+pub(crate) use packing::{decode_external, encode_external};
 pub use packing::{pack, pack_external, unpack, unpack_external};
+pub use pieces::PieceOrder;
 pub use recipe::Recipe;
 pub(crate) use runs::Run;
 

@@ -1,7 +1,7 @@
 //! Run: pieces of equal size at equal distances, as which another process is told where the data of elements lie.
 
 use super::Datatype;
-use super::layout::Visit;
+use super::walk::{self, Loop, Spot, Visit};
 
 /// `count` pieces of `bytes` bytes, the first at `offset` from where the elements begin, `stride` apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,47 +41,96 @@ impl Run {
     }
 }
 
-/// Collects runs; the first of them may go on behind the last.
-struct Runs(Vec<Run>);
+/// Collects runs with the place of their data among the packed ones: a walk visits them in another order.
+struct Runs(Vec<(usize, Run)>);
 
-impl Visit for Runs {
-    fn block(&mut self, offset: isize, bytes: usize) {
-        match self.0.last_mut() {
-            Some(last) if last.count == 1 && last.offset + last.bytes.cast_signed() == offset => {
-                last.bytes += bytes;
-            }
-            Some(last) if last.count == 1 && last.bytes == bytes && last.offset < offset => {
-                (last.count, last.stride) = (2, offset - last.offset);
-            }
-            Some(last)
-                if last.bytes == bytes
-                    && last.count > 1
-                    && last
-                        .offset
-                        .wrapping_add(last.stride.wrapping_mul(last.count.cast_signed()))
-                        == offset =>
-            {
-                last.count += 1;
-            }
-            _ => self.0.push(Run {
-                offset,
-                bytes,
+impl Runs {
+    fn push(&mut self, first: Spot, bytes: usize, along: Loop) {
+        let run = if along.stride == bytes.cast_signed() {
+            Run {
+                offset: first.offset,
+                bytes: bytes * along.count,
                 count: 1,
                 stride: 0,
-            }),
-        }
+            }
+        } else {
+            Run {
+                offset: first.offset,
+                bytes,
+                count: along.count,
+                stride: if along.count == 1 { 0 } else { along.stride },
+            }
+        };
+        self.0.push((first.position, run));
     }
 
-    fn strided(&mut self, offset: isize, count: usize, stride: isize, bytes: usize) {
-        if count == 1 || stride == bytes.cast_signed() {
-            return self.block(offset, bytes * count);
+    /// In the order of the data, those that go on behind one another as one.
+    fn joined(mut self) -> Vec<Run> {
+        self.0.sort_unstable_by_key(|(position, _)| *position);
+        let mut joined: Vec<Run> = Vec::with_capacity(self.0.len());
+        for (_, run) in self.0 {
+            if !joined.last_mut().is_some_and(|last| last.append(run)) {
+                joined.push(run);
+            }
         }
-        self.0.push(Run {
-            offset,
-            bytes,
-            count,
-            stride,
-        });
+        joined
+    }
+}
+
+impl Run {
+    /// Takes a run in whose data follow its own, if one run can say both.
+    fn append(&mut self, next: Self) -> bool {
+        if next.count != 1 {
+            return false;
+        }
+        if self.count == 1 && self.offset + self.bytes.cast_signed() == next.offset {
+            self.bytes += next.bytes;
+        } else if self.bytes != next.bytes {
+            return false;
+        } else if self.count == 1 && self.offset < next.offset {
+            (self.count, self.stride) = (2, next.offset - self.offset);
+        } else if self.count > 1
+            && self
+                .offset
+                .wrapping_add(self.stride.wrapping_mul(self.count.cast_signed()))
+                == next.offset
+        {
+            self.count += 1;
+        } else {
+            return false;
+        }
+        true
+    }
+}
+
+impl Visit for Runs {
+    fn run(&mut self, run: &walk::Run) {
+        // Along one of the loops the data follow each other; if along none, each piece is a run.
+        let loops = [run.inner, run.outer];
+        let along = loops
+            .iter()
+            .position(|one| one.count > 1 && one.step == run.bytes);
+        let (across, along) = match along {
+            Some(place) => (vec![loops[1 - place]], loops[place]),
+            None => (loops.to_vec(), Loop::ONCE),
+        };
+        let mut spots = vec![run.first];
+        for one in across {
+            spots = spots
+                .iter()
+                .flat_map(|spot| {
+                    (0..one.count).map(|turn| Spot {
+                        offset: spot
+                            .offset
+                            .wrapping_add(one.stride.wrapping_mul(turn.cast_signed())),
+                        position: spot.position + one.step * turn,
+                    })
+                })
+                .collect();
+        }
+        for spot in spots {
+            self.push(spot, run.bytes, along);
+        }
     }
 }
 
@@ -90,11 +139,15 @@ impl Datatype {
     pub(crate) fn runs(&self, count: usize, from: usize, length: usize) -> Vec<Run> {
         let mut runs = Runs(Vec::new());
         if let (Some((offset, _)), true) = (self.flat(count), length > 0) {
-            runs.block(offset + from.cast_signed(), length);
+            let first = Spot {
+                offset: offset + from.cast_signed(),
+                position: 0,
+            };
+            runs.push(first, length, Loop::ONCE);
         } else {
             self.walk(count, from, length, &mut runs);
         }
-        runs.0
+        runs.joined()
     }
 }
 

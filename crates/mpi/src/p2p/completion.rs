@@ -222,6 +222,21 @@ impl Process {
         Ok(())
     }
 
+    /// A request, of the communicator with this context, for what is done outside of the engine.
+    pub(crate) fn begin_outside(&self, context: u32) -> Result<RequestId> {
+        self.lock().start_general(context)
+    }
+
+    /// Ends such a request. Whoever waits for it is woken. False if nobody will ask for the outcome.
+    pub(crate) fn end_outside(&self, id: RequestId, outcome: Result<u64>) -> bool {
+        let mut engine = self.lock();
+        let awaited = engine.end_outside(id, outcome);
+        drop(engine);
+        // The thread that waits for it may be the one that sleeps on the fabric.
+        self.ring();
+        awaited
+    }
+
     /// Whether the id still names a request (a persistent one does after its end).
     #[must_use]
     pub fn is_live(&self, id: RequestId) -> bool {

@@ -23,6 +23,7 @@ use super::link::{Link, LinkError};
 use super::message::{Assignment, FromAgent, Hello, ToAgent};
 use crate::bootstrap::HostMap;
 use crate::exchange::portions;
+use crate::job_request::{JobAnswer, Refusal};
 use crate::plan::Program;
 use crate::rank_processes::{Event, HostShare, NotStarted, OtherHosts, RankNumbers, RankProcesses};
 use crate::signals::{HANDLED, ends_programs};
@@ -141,6 +142,7 @@ fn prepare(assignment: &Assignment) -> io::Result<RankProcesses> {
     let share = HostShare {
         size: assignment.size,
         ranks: ranks.clone(),
+        room: 0,
         spares: 0,
     };
     let others = OtherHosts {
@@ -418,6 +420,12 @@ impl Agent {
                         self.say(&FromAgent::Put { values });
                     }
                     self.say(&FromAgent::Fence);
+                }
+                Event::Asked { rank, .. } => {
+                    let reason = "the processes of this job run on several hosts, and it was started without room \
+                                  for others; start it on one host";
+                    let answer = JobAnswer::refuse(Refusal::Spawn, reason);
+                    self.ranks.answer(rank, answer);
                 }
                 Event::Exited { ended } => {
                     for (rank, status) in ended {

@@ -204,7 +204,9 @@ impl Assigned {
                 self.own(*rank)?;
                 match told {
                     Told::Abort { text, .. } => check_text(text),
-                    Told::Initialised | Told::Finalised => Ok(()),
+                    Told::Initialised | Told::Finalised | Told::Connected | Told::Independent => {
+                        Ok(())
+                    }
                 }
             }
             FromAgent::Exited { rank, status } => {

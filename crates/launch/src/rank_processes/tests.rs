@@ -6,6 +6,7 @@ fn ranks(count: u32, others: Option<OtherHosts>) -> (RankProcesses, Vec<OwnedFd>
     let share = HostShare {
         size: 2 * count,
         ranks: (0..count).map(|local| (count + local, 0)).collect(),
+        room: 0,
         spares: 0,
     };
     let mut ranks = RankProcesses::prepare(share, others, false).expect("memory files exist here");

@@ -196,6 +196,10 @@ pub fn code_of(class: ErrorClass) -> c_int {
         ErrorClass::NoMem => k::MPI_ERR_NO_MEM,
         ErrorClass::UnsupportedOperation => k::MPI_ERR_UNSUPPORTED_OPERATION,
         ErrorClass::ProcFailed => k::MPI_ERR_PROC_ABORTED,
+        ErrorClass::Spawn => k::MPI_ERR_SPAWN,
+        ErrorClass::Port => k::MPI_ERR_PORT,
+        ErrorClass::Name => k::MPI_ERR_NAME,
+        ErrorClass::Service => k::MPI_ERR_SERVICE,
     }
 }
 

@@ -1,8 +1,10 @@
 //! Communicators: a group with a context of its own (MPI 5.0, chapter 7).
 
 mod agree;
+mod connections;
 mod create;
 mod inter;
+mod port;
 pub mod topology;
 
 use std::sync::Arc;
@@ -17,7 +19,11 @@ use crate::extras::Extras;
 use crate::group::Group;
 use crate::process::Process;
 
+pub(crate) use agree::first_number;
+use connections::Connection;
+pub use connections::Connections;
 pub use inter::Bridge;
+pub use port::Port;
 use topology::Topology;
 
 /// Context of `MPI_COMM_WORLD`. A communicator owns two: even for point-to-point, odd for collectives.
@@ -26,8 +32,10 @@ pub(crate) const WORLD: u32 = 0;
 pub(crate) const ITSELF: u32 = 2;
 /// No context: that of a communicator whose members have not agreed on one yet.
 const UNNAMED: u32 = u32::MAX;
-/// Contexts led by a process are numbered from here: 0 would be the world of leader 0.
-pub(crate) const FIRST_NUMBER: u32 = 2;
+/// Context of messages to ports, which belong to no communicator.
+const PORTS: u32 = 4;
+/// Contexts led by a process are numbered from here: those before are given already.
+pub(crate) const FIRST_NUMBER: u32 = 3;
 
 /// A communicator of one rank. Always behind an `Arc`.
 #[derive(Debug)]
@@ -41,6 +49,8 @@ pub struct Comm {
     /// Collectives begun on this communicator so far.
     sequence: AtomicU32,
     extras: Extras,
+    /// If it has processes of other worlds.
+    _connection: Option<Connection>,
 }
 
 /// What kind of communicator it is.
@@ -88,7 +98,11 @@ impl Comm {
         shape: Shape,
     ) -> Option<Arc<Self>> {
         let rank = group.rank_of(process.me())?;
+        let foreign = process.connections().are_possible()
+            && (process.is_foreign(&group)
+                || matches!(&shape, Shape::Between(remote) if process.is_foreign(&remote.group)));
         Some(Arc::new(Self {
+            _connection: foreign.then(|| Connection::of(process)),
             process: Arc::clone(process),
             context: AtomicU32::new(context),
             group,
@@ -200,7 +214,7 @@ impl Comm {
     #[inline]
     pub(crate) fn translation(&self) -> Option<Arc<Group>> {
         let peers = self.peers();
-        if peers.is_identity() && peers.size() == self.process.peers() {
+        if peers.is_identity() && peers.size() == self.process.first() {
             None
         } else {
             Some(Arc::clone(peers))

@@ -72,7 +72,7 @@ use callbacks::Callbacks;
 use deferred::DeferredQueue;
 use futures::Futures;
 use guest_slot::GuestSlot;
-use lost_peers::LostPeers;
+use lost_peers::{FirstPeers, LostPeers};
 use outbox::Outbox;
 use parked::Parked;
 use pulls::Pulls;
@@ -128,7 +128,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    fn new(fabric: Box<dyn Fabric>) -> Self {
+    /// `first`: the peers that the job starts with.
+    fn new(fabric: Box<dyn Fabric>, first: FirstPeers) -> Self {
         let limits = fabric.limits();
         let peers = fabric.peers() as usize;
         Self {
@@ -144,7 +145,7 @@ impl Engine {
                 pulls: Pulls::default(),
                 waiters: Waiters::default(),
                 attached_buffer: AttachedBuffer::default(),
-                lost: LostPeers::default(),
+                lost: LostPeers::new(first),
                 guest: GuestSlot::default(),
                 refused: 0,
             },
@@ -203,6 +204,13 @@ impl Engine {
     /// If no guest was installed.
     pub(crate) fn guest_and_fabric(&mut self) -> (&mut dyn Guest, &mut dyn Fabric) {
         (self.core.guest.call(), &mut *self.fabric)
+    }
+
+    /// Takes the data of a message that came unexpected, whoever sent it.
+    pub(crate) fn take_small(&mut self, context: u32, tag: i32) -> Option<Vec<u8>> {
+        let pattern = start::pattern(context, None, Some(tag));
+        let (_, id) = self.core.matching.take(pattern)?;
+        Some(self.core.unexpected.take(id).data)
     }
 
     /// Gives back the messages of a context that no receive will be posted for: see

@@ -58,6 +58,14 @@ pub enum ErrorClass {
     UnsupportedOperation,
     /// A peer has died.
     ProcFailed,
+    /// Processes could not be started.
+    Spawn,
+    /// Invalid port name.
+    Port,
+    /// A service name that is not published.
+    Name,
+    /// A service that cannot be published or unpublished.
+    Service,
 }
 
 /// An error: class and sentence. One pointer wide, so that results stay small on the hot path.

@@ -33,6 +33,8 @@ pub(super) enum Deferred {
     Advance(RunId),
     /// A peer is lost.
     Lost { peer: Peer, reason: String },
+    /// Another process has the number of a peer.
+    Succeeded(Peer),
 }
 
 /// What is left to do, in order.
@@ -127,6 +129,7 @@ impl Engine {
                     Deferred::Pulled { request, error } => self.pulled(request, error),
                     Deferred::Advance(run) => self.advance(run),
                     Deferred::Lost { peer, reason } => self.lose(peer, &reason),
+                    Deferred::Succeeded(peer) => self.succeed(peer),
                 }
             }
             self.core.deferred.recycle(all);

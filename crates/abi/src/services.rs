@@ -46,7 +46,9 @@ impl Host for Engine {
 /// Lets the services share the endpoint of a process. From the start, so that nothing is lost that a
 /// peer sends before `weft_init` is called here.
 pub fn attach_services(process: &Arc<Process>) -> Node {
-    process.install_guest(|fabric| Box::new(Core::new(fabric)));
+    // Whoever was started later has a number behind the others; those know only who was there from the start.
+    let nodes = process.first().max(process.me().0 + 1);
+    process.install_guest(|fabric| Box::new(Core::among(fabric, nodes)));
     Node::hosted(Arc::new(Engine(Arc::clone(process))))
 }
 

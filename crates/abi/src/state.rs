@@ -18,9 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use weft_atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
-use weft_fabric::Fabric;
+use weft_fabric::{Fabric, Peer};
 use weft_launch::bootstrap::{self, Launcher};
-use weft_mpi::{Comm, Process};
+use weft_mpi::{Comm, Group, Process};
 use weft_service::Node;
 
 use crate::fault::{Checked, Fault};
@@ -152,9 +152,10 @@ pub fn initialise(thread_level: c_int) -> Checked<()> {
             ));
         }
     }
-    ensure_runtime(thread_level)?.launcher.initialised();
+    let runtime = ensure_runtime(thread_level)?;
+    runtime.launcher.initialised();
     PHASE.store(Phase::Running as u8, Ordering::Release);
-    Ok(())
+    crate::calls::process::find_parent(runtime)
 }
 
 /// Begins a session.
@@ -230,7 +231,16 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     // of any library.
     unsafe { weft_sys::environment::remove(bootstrap::VARIABLES) };
     let fabric = fabric(launcher.as_ref())?;
-    let process = Process::new(fabric);
+    let process = match launcher.later() {
+        None => {
+            let first = launcher.size();
+            Process::in_world(fabric, first, Group::identity(first), 0)
+        }
+        Some(later) => {
+            let members = later.members.iter().map(|number| Peer(*number)).collect();
+            Process::in_world(fabric, later.first, Group::of(members), later.number)
+        }
+    };
     let (world, comm_self) = (process.world(), process.itself());
     register_comm(&world, k::MPI_COMM_WORLD);
     register_comm(&comm_self, k::MPI_COMM_SELF);
@@ -244,6 +254,10 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
         thread_level,
         main_thread: std::thread::current().id(),
     }));
+    runtime
+        .process
+        .connections()
+        .tell(|connected| runtime.launcher.connected(connected));
     // SYNC state.runtime
     RUNTIME.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     Ok(runtime)

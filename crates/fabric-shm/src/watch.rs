@@ -154,9 +154,7 @@ impl Watch {
         running: impl Fn(u32) -> bool,
     ) -> std::result::Result<(), u32> {
         let mut behind = self.segment.behind(rank, change);
-        behind
-            .find(|other| running(*other))
-            .map_or(Ok(()), Err)
+        behind.find(|other| running(*other)).map_or(Ok(()), Err)
     }
 
     /// Clears a place of the room for the process that is started next. It [may be reused](Self::may_be_reused).

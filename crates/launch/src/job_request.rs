@@ -112,6 +112,8 @@ pub enum Refusal {
 /// Processes that were started together: those of one `MPI_COMM_WORLD`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct World {
+    /// Its number: 0 for the processes that the job starts with.
+    pub number: u32,
     /// The numbers of its processes in the job, by rank.
     pub members: Vec<u32>,
     /// How many processes the job started with.

@@ -87,6 +87,7 @@ impl Worlds {
         let number = self.next_world;
         self.next_world += 1;
         let world = World {
+            number,
             members,
             first: self.first,
             parent: Some(parent),
@@ -121,6 +122,7 @@ impl Worlds {
         match worlds.find(|world| world.members.contains(&process)) {
             Some(world) => JobAnswer::World(world.clone()),
             None => JobAnswer::World(World {
+                number: 0,
                 members: (0..self.first).collect(),
                 first: self.first,
                 parent: None,

@@ -7,13 +7,15 @@ mod inter;
 mod port;
 pub mod topology;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use weft_atomic::{AtomicU32, Ordering};
 use weft_fabric::Peer;
 
+use crate::coll::inter::{self as sides, Sides};
+use crate::coll::{self, Members};
 use crate::engine::schedule::{CollectiveContext, Schedule};
-use crate::engine::{PersistentOperation, RequestId};
+use crate::engine::{PersistentOperation, RequestId, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
 use crate::group::Group;
@@ -49,8 +51,8 @@ pub struct Comm {
     /// Collectives begun on this communicator so far.
     sequence: AtomicU32,
     extras: Extras,
-    /// If it has processes of other worlds.
-    _connection: Option<Connection>,
+    /// If it has processes of other worlds, until it is freed.
+    connection: Mutex<Option<Connection>>,
 }
 
 /// What kind of communicator it is.
@@ -102,7 +104,7 @@ impl Comm {
             && (process.is_foreign(&group)
                 || matches!(&shape, Shape::Between(remote) if process.is_foreign(&remote.group)));
         Some(Arc::new(Self {
-            _connection: foreign.then(|| Connection::of(process)),
+            connection: Mutex::new(foreign.then(|| Connection::of(process))),
             process: Arc::clone(process),
             context: AtomicU32::new(context),
             group,
@@ -231,6 +233,36 @@ impl Comm {
         };
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
         CollectiveContext::new(self.context() | 1, group, sequence)
+    }
+
+    /// The communicator is freed: it connects this process with no other any more.
+    pub fn sever(&self) {
+        let mut connection = self
+            .connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        connection.take();
+    }
+
+    /// `MPI_Comm_disconnect`, but for freeing the handle: all that is under way on this communicator has ended, at all of
+    /// its processes.
+    ///
+    /// # Errors
+    /// When a member is lost.
+    pub fn settle(&self) -> Result<()> {
+        let context = self.context();
+        let mut engine = self.process.lock();
+        engine.wait_for(WaitFor::Arrivals, |engine| {
+            (!engine.is_active_in(context)).then_some(())
+        });
+        drop(engine);
+        let barrier = match Sides::of(self) {
+            None => coll::barrier(&Members::of(self))?,
+            Some(both) => sides::barrier(&both)?,
+        };
+        self.run(barrier)?;
+        self.process.drain();
+        Ok(())
     }
 
     /// The communicator is freed: messages that nobody has received, and never will, give their memory

@@ -206,6 +206,17 @@ impl Engine {
         (self.core.guest.call(), &mut *self.fabric)
     }
 
+    /// Whether anything is under way on the communicator of this context.
+    pub(crate) fn is_active_in(&self, context: u32) -> bool {
+        let mut live = self.core.requests.live();
+        live.any(|(_, slot)| slot.is_active() && slot.context() & !1 == context & !1)
+    }
+
+    /// Something has changed outside of the engine: whoever waits for arrivals is to look.
+    pub(crate) fn notify(&mut self) {
+        self.core.wake_for_arrival();
+    }
+
     /// Takes the data of a message that came unexpected, whoever sent it.
     pub(crate) fn take_small(&mut self, context: u32, tag: i32) -> Option<Vec<u8>> {
         let pattern = start::pattern(context, None, Some(tag));

@@ -221,6 +221,19 @@ impl Process {
         });
     }
 
+    /// Waits until `ready` answers true, and makes progress meanwhile: for what another thread does, which calls
+    /// [`notify`](Self::notify) when it is done.
+    pub fn wait_until(&self, mut ready: impl FnMut() -> bool) {
+        self.lock()
+            .wait_for(WaitFor::Arrivals, |_| ready().then_some(()));
+    }
+
+    /// What a thread waits for by [`wait_until`](Self::wait_until) may have come.
+    pub fn notify(&self) {
+        self.lock().notify();
+        self.bell.ring();
+    }
+
     /// Ends the sleep of whoever drives.
     pub(crate) fn ring(&self) {
         self.bell.ring();

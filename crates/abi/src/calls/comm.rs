@@ -9,7 +9,7 @@ use weft_mpi::{Comm, Group};
 use crate::args::{InOut, Out, TextOut, text_of};
 use crate::calls::abi::{full, new_info};
 use crate::calls::attribute::{self, Holder};
-use crate::calls::group;
+use crate::calls::{group, process};
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::handle::request::pack;
@@ -371,8 +371,10 @@ pub fn comm_free(mut comm: InOut<c::Comm>) -> Checked<()> {
         ));
     }
     attribute::delete_all(Holder::Comm(given), object.extras())?;
+    process::forget_parent(given);
     state::forget_comm(object);
     object.drop_messages();
+    object.sever();
     ErrhandlerObject::release(entry::handler_of(object));
     handle::remove::<Arc<Comm>>(given.0);
     comm.set(k::MPI_COMM_NULL);

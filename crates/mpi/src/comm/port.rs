@@ -28,6 +28,7 @@ use crate::process::Process;
 
 const ACCEPT: &str = "MPI_Comm_accept";
 const CONNECT: &str = "MPI_Comm_connect";
+const SPAWN: &str = "MPI_Comm_spawn";
 
 /// A port, as its name says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +106,58 @@ impl Comm {
             self.call(port)
         });
         self.join_group(CONNECT, ErrorClass::Port, root, met)
+    }
+
+    /// `MPI_Comm_spawn`, after the root has had processes started: an intercommunicator with them. `asked` matters at
+    /// the root only: the port by which they come, or why none were started, and a number for each process that was
+    /// wanted, which all members get.
+    ///
+    /// # Errors
+    /// `Spawn` if none were started; as for [`Self::accept`].
+    pub fn spawned(
+        &self,
+        root: u32,
+        asked: Option<(Result<Port>, Vec<u32>)>,
+    ) -> Result<(Vec<u32>, Result<Arc<Self>>)> {
+        self.check_intra(SPAWN)?;
+        self.target(root)?;
+        let (port, mut numbers) = match asked {
+            Some((port, numbers)) => (Some(port), numbers),
+            None => (None, Vec::new()),
+        };
+        let mut head = [0; 8];
+        let started = matches!(port, Some(Ok(_)));
+        head[..4].copy_from_slice(&u32::from(started).to_le_bytes());
+        head[4..].copy_from_slice(&(numbers.len() as u32).to_le_bytes());
+        self.spread(SPAWN, &mut head, root)?;
+        let [a, b, c, d, e, f, g, h] = head;
+        let started = u32::from_le_bytes([a, b, c, d]) != 0;
+        let count = u32::from_le_bytes([e, f, g, h]) as usize;
+        let mut list: Vec<u8> = numbers
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect();
+        list.resize(count * 4, 0);
+        self.spread(SPAWN, &mut list, root)?;
+        numbers = list
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|word| u32::from_le_bytes(*word))
+            .collect();
+        if started {
+            return Ok((numbers, self.accept(root, port)));
+        }
+        let error = match port {
+            Some(Err(error)) => error,
+            _ => Error::new(
+                ErrorClass::Spawn,
+                format!(
+                    "{SPAWN}: the root, rank {root}, could not start the processes; see the error that it got"
+                ),
+            ),
+        };
+        Ok((numbers, Err(error)))
     }
 
     /// The root of those who accept.

@@ -630,6 +630,13 @@ impl RankProcesses {
             }
         }
         let mut events = Vec::new();
+        if locals
+            .iter()
+            .any(|(local, _)| self.ranks[*local].numbers.place.is_some())
+        {
+            // What its end means depends on what the others of its world have said.
+            events.extend(self.listen_to_all());
+        }
         for (local, _) in &locals {
             events.extend(self.listen(*local));
         }

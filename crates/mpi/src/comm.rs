@@ -256,13 +256,20 @@ impl Comm {
             (!engine.is_active_in(context)).then_some(())
         });
         drop(engine);
-        let barrier = match Sides::of(self) {
-            None => coll::barrier(&Members::of(self))?,
-            Some(both) => sides::barrier(&both)?,
-        };
-        self.run(barrier)?;
+        self.meet_all()?;
+        self.sever();
+        // When it returns, all of them are severed: who dies from now on dies alone.
+        self.meet_all()?;
         self.process.drain();
         Ok(())
+    }
+
+    /// All processes of the communicator, of both sides, come here.
+    fn meet_all(&self) -> Result<()> {
+        self.run(match Sides::of(self) {
+            None => coll::barrier(&Members::of(self))?,
+            Some(both) => sides::barrier(&both)?,
+        })
     }
 
     /// The communicator is freed: messages that nobody has received, and never will, give their memory

@@ -100,6 +100,11 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     /// If the launcher is gone.
     fn get(&self, rank: u32, name: &str) -> Result<Option<Vec<u8>>, BootstrapError>;
 
+    /// How many processes are expected to be useful in all (MPI 5.0, section 11.10.1).
+    fn universe(&self) -> u32 {
+        self.size()
+    }
+
     /// The world of this process, if it was started from within a program; `None` for those that the job starts with.
     fn later(&self) -> Option<&World> {
         None

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use rustix::fs::Access;
 
-use crate::bootstrap::foreign_variables;
+use weft_sys::cores::cores_available;
+
+use crate::bootstrap::{Names, foreign_variables};
 use crate::linkage;
 use crate::mapping::Allocation;
 use crate::options::{CommandLine, Inherit, Input, OnDeath, ProgramLine};
@@ -167,7 +169,17 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
         None => universe(ranks),
     };
     let programs: Result<Vec<_>, _> = line.programs.into_iter().map(program).collect();
-    let programs = programs?;
+    let mut programs = programs?;
+    // Room is address space; more processes than cores are rarely useful.
+    let useful = match line.universe {
+        Some(_) => universe,
+        None if line.allocation == Allocation::ThisHost => ranks.max(cores_available() as u32),
+        None => ranks,
+    };
+    for program in &mut programs {
+        let text = useful.to_string().into();
+        program.environment.insert(Names::UNIVERSE.into(), text);
+    }
     if total > 1 {
         programs.iter().try_for_each(refuse_foreign)?;
     }

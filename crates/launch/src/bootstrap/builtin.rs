@@ -214,6 +214,10 @@ impl Launcher for Builtin {
         }
     }
 
+    fn universe(&self) -> u32 {
+        self.environment.universe.unwrap_or(self.environment.size)
+    }
+
     fn later(&self) -> Option<&World> {
         self.world.as_ref()
     }

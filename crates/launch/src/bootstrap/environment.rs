@@ -16,6 +16,8 @@ impl Names {
     pub const APPNUM: &str = "WEFT_APPNUM";
     /// Of a process that was started from within a program: its number in the job, and in the memory of its host.
     pub const PLACE: &str = "WEFT_PLACE";
+    /// How many processes are expected to be useful in all.
+    pub const UNIVERSE: &str = "WEFT_UNIVERSE";
     pub const JOB_DESCRIPTOR: &str = "WEFT_JOB_FD";
     pub const CONTROL_DESCRIPTOR: &str = "WEFT_CONTROL_FD";
     pub const LIFELINE_DESCRIPTOR: &str = "WEFT_LIFELINE_FD";
@@ -34,6 +36,7 @@ pub const VARIABLES: &[&str] = &[
     Names::CONTROL_DESCRIPTOR,
     Names::LIFELINE_DESCRIPTOR,
     Names::PLACE,
+    Names::UNIVERSE,
     // What a launcher that speaks PMI has set: what a rank starts is not taken for that rank either.
     pmi::VARIABLES[0],
     pmi::VARIABLES[1],
@@ -66,6 +69,8 @@ pub struct RankEnvironment {
     pub lifeline: RawFd,
     /// Of a process that was started later: its number in the job, and in the memory of its host.
     pub place: Option<(u32, u32)>,
+    /// How many processes are expected to be useful in all.
+    pub universe: Option<u32>,
 }
 
 impl RankEnvironment {
@@ -99,6 +104,10 @@ impl RankEnvironment {
             job: number(variable, Names::JOB_DESCRIPTOR)?,
             control: number(variable, Names::CONTROL_DESCRIPTOR)?,
             lifeline: number(variable, Names::LIFELINE_DESCRIPTOR)?,
+            universe: match variable(Names::UNIVERSE) {
+                None => None,
+                Some(_) => Some(number(variable, Names::UNIVERSE)?),
+            },
             place: match variable(Names::PLACE) {
                 None => None,
                 Some(text) => {

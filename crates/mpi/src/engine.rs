@@ -77,7 +77,7 @@ use callbacks::Callbacks;
 use deferred::DeferredQueue;
 use futures::Futures;
 use guest_slot::GuestSlot;
-use lost_peers::LostPeers;
+use lost_peers::{FirstPeers, LostPeers};
 use one_sided::OneSided;
 use outbox::Outbox;
 use parked::Parked;
@@ -141,7 +141,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    fn new(fabric: Box<dyn Fabric>) -> Self {
+    /// `first`: the peers that the job starts with.
+    fn new(fabric: Box<dyn Fabric>, first: FirstPeers) -> Self {
         let limits = fabric.limits();
         let peers = fabric.peers() as usize;
         Self {
@@ -158,7 +159,7 @@ impl Engine {
                 pulls: Pulls::default(),
                 waiters: Waiters::default(),
                 attached_buffer: AttachedBuffer::default(),
-                lost: LostPeers::default(),
+                lost: LostPeers::new(first),
                 one_sided: OneSided::default(),
                 guest: GuestSlot::default(),
                 refused: 0,
@@ -219,6 +220,24 @@ impl Engine {
     /// If no guest was installed.
     pub(crate) fn guest_and_fabric(&mut self) -> (&mut dyn Guest, &mut dyn Fabric) {
         (self.core.guest.call(), &mut *self.fabric)
+    }
+
+    /// Whether anything is under way on the communicator of this context.
+    pub(crate) fn is_active_in(&self, context: u32) -> bool {
+        let mut live = self.core.requests.live();
+        live.any(|(_, slot)| slot.is_active() && slot.context() & !1 == context & !1)
+    }
+
+    /// Something has changed outside of the engine: whoever waits for arrivals is to look.
+    pub(crate) fn notify(&mut self) {
+        self.core.wake_for_arrival();
+    }
+
+    /// Takes the data of a message that came unexpected, whoever sent it.
+    pub(crate) fn take_small(&mut self, context: u32, tag: i32) -> Option<Vec<u8>> {
+        let pattern = start::pattern(context, None, Some(tag));
+        let (_, id) = self.core.matching.take(pattern)?;
+        Some(self.core.unexpected.take(id).data)
     }
 
     /// Gives back the messages of a context that no receive will be posted for, and answers how many of them

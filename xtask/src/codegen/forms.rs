@@ -275,6 +275,9 @@ fn rule(
     if declaration.is_callback() {
         return Ok(plain());
     }
+    if parameter.check.as_deref() == Some("at_root") {
+        return Ok(plain());
+    }
     if declaration.by_value() {
         return Ok(
             match (parameter.kind.as_str(), parameter.check.as_deref()) {

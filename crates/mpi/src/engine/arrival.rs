@@ -55,6 +55,10 @@ impl Sink for Core {
         self.guest.lost(peer, reason);
     }
 
+    fn succeeded(&mut self, peer: Peer) {
+        self.deferred.push(Deferred::Succeeded(peer));
+    }
+
     fn signalled(&mut self, from: Peer, key: SyncKey) {
         // Counted by the fabric; the runs that wait for signals look after the poll.
         self.runs.note_signal();

@@ -199,14 +199,9 @@ pub fn win_free(mut win: InOut<c::Win>) -> Checked<()> {
     let given = win.get();
     let object = check::window(given, "win")?;
     let window = Arc::clone(object.window());
+    window.check_free()?;
     attribute::delete_all(Holder::Win(given), window.extras())?;
     let freed = window.free();
-    if let Err(error) = &freed
-        && error.class() == weft_mpi::ErrorClass::RmaSync
-    {
-        // It is used just now, and lives on.
-        return Err(error.clone().into());
-    }
     ErrhandlerObject::release(entry::handler_of_window(&window));
     handle::remove::<WinObject>(given.0);
     win.set(k::MPI_WIN_NULL);

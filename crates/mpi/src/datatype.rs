@@ -25,8 +25,8 @@ mod nested;
 mod packing;
 mod parameterised;
 mod recipe;
-mod runs;
 mod signature;
+mod strided;
 #[cfg(test)]
 mod tests;
 
@@ -38,7 +38,7 @@ pub use basic::{Basic, BasicKind, Scalar, TypeClass};
 pub use contents::{Combiner, Contents};
 pub use packing::{pack, pack_external, unpack, unpack_external};
 pub use recipe::Recipe;
-pub(crate) use runs::Run;
+pub(crate) use strided::StridedBlock;
 
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;

@@ -1,18 +1,18 @@
-//! Run: pieces of equal size at equal distances, as which another process is told where the data of elements lie.
+//! StridedBlock: pieces of equal size at equal distances, as which another process is told where the data of elements lie.
 
 use super::Datatype;
 use super::layout::Visit;
 
 /// `count` pieces of `bytes` bytes, the first at `offset` from where the elements begin, `stride` apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Run {
+pub(crate) struct StridedBlock {
     pub offset: isize,
     pub bytes: usize,
     pub count: usize,
     pub stride: isize,
 }
 
-impl Run {
+impl StridedBlock {
     /// Bytes of data.
     pub(crate) fn data(&self) -> usize {
         self.bytes.saturating_mul(self.count)
@@ -20,12 +20,13 @@ impl Run {
 
     /// Where its pieces begin.
     pub(crate) fn offsets(&self) -> impl Iterator<Item = isize> + use<> {
-        let run = *self;
+        let block = *self;
         let at = move |index: usize| {
-            run.offset
-                .wrapping_add(run.stride.wrapping_mul(index.cast_signed()))
+            block
+                .offset
+                .wrapping_add(block.stride.wrapping_mul(index.cast_signed()))
         };
-        (0..run.count).map(at)
+        (0..block.count).map(at)
     }
 
     /// First byte that it covers and the first behind it; `None` if these are no addresses.
@@ -41,10 +42,10 @@ impl Run {
     }
 }
 
-/// Collects runs; the first of them may go on behind the last.
-struct Runs(Vec<Run>);
+/// Collects blocks; the first of them may go on behind the last.
+struct StridedBlocks(Vec<StridedBlock>);
 
-impl Visit for Runs {
+impl Visit for StridedBlocks {
     fn block(&mut self, offset: isize, bytes: usize) {
         match self.0.last_mut() {
             Some(last) if last.count == 1 && last.offset + last.bytes.cast_signed() == offset => {
@@ -63,7 +64,7 @@ impl Visit for Runs {
             {
                 last.count += 1;
             }
-            _ => self.0.push(Run {
+            _ => self.0.push(StridedBlock {
                 offset,
                 bytes,
                 count: 1,
@@ -76,7 +77,7 @@ impl Visit for Runs {
         if count == 1 || stride == bytes.cast_signed() {
             return self.block(offset, bytes * count);
         }
-        self.0.push(Run {
+        self.0.push(StridedBlock {
             offset,
             bytes,
             count,
@@ -86,15 +87,20 @@ impl Visit for Runs {
 }
 
 impl Datatype {
-    /// The runs of `length` bytes of the data of `count` elements from byte `from`.
-    pub(crate) fn runs(&self, count: usize, from: usize, length: usize) -> Vec<Run> {
-        let mut runs = Runs(Vec::new());
+    /// The blocks of `length` bytes of the data of `count` elements from byte `from`.
+    pub(crate) fn strided_blocks(
+        &self,
+        count: usize,
+        from: usize,
+        length: usize,
+    ) -> Vec<StridedBlock> {
+        let mut blocks = StridedBlocks(Vec::new());
         if let (Some((offset, _)), true) = (self.flat(count), length > 0) {
-            runs.block(offset + from.cast_signed(), length);
+            blocks.block(offset + from.cast_signed(), length);
         } else {
-            self.walk(count, from, length, &mut runs);
+            self.walk(count, from, length, &mut blocks);
         }
-        runs.0
+        blocks.0
     }
 }
 
@@ -106,21 +112,24 @@ mod tests {
     #[test]
     fn runs_are_few_where_the_layout_is_regular() {
         let int = Basic::Int.datatype();
-        let run = |offset, bytes, count, stride| Run {
+        let block = |offset, bytes, count, stride| StridedBlock {
             offset,
             bytes,
             count,
             stride,
         };
-        assert_eq!(int.runs(10, 4, 8), [run(4, 8, 1, 0)]);
+        assert_eq!(int.strided_blocks(10, 4, 8), [block(4, 8, 1, 0)]);
         let column = Datatype::vector(5, 1, 3, int).unwrap();
-        assert_eq!(column.runs(1, 0, 20), [run(0, 4, 5, 12)]);
-        assert_eq!(column.runs(1, 8, 8), [run(24, 4, 2, 12)]);
+        assert_eq!(column.strided_blocks(1, 0, 20), [block(0, 4, 5, 12)]);
+        assert_eq!(column.strided_blocks(1, 8, 8), [block(24, 4, 2, 12)]);
         let pair = Basic::ShortInt.datatype();
-        assert_eq!(pair.runs(1, 0, 6), [run(0, 2, 1, 0), run(4, 4, 1, 0)]);
+        assert_eq!(
+            pair.strided_blocks(1, 0, 6),
+            [block(0, 2, 1, 0), block(4, 4, 1, 0)]
+        );
         assert_eq!(pair.element(), Some(Basic::ShortInt));
         assert_eq!(column.element(), Some(Basic::Int));
-        assert_eq!(run(8, 4, 3, -4).bounds(), Some((0, 12)));
-        assert_eq!(run(0, 4, usize::MAX, 4).bounds(), None);
+        assert_eq!(block(8, 4, 3, -4).bounds(), Some((0, 12)));
+        assert_eq!(block(0, 4, usize::MAX, 4).bounds(), None);
     }
 }

@@ -116,6 +116,11 @@ fn topologies() {
 }
 
 #[test]
+fn one_sided() {
+    passes("one_sided", &[1, 2, 3, 4, 7], &[]);
+}
+
+#[test]
 fn services_alone_and_beside_mpi() {
     passes("services", &[1, 2, 3, 17], &[]);
     passes("services", &[1, 2, 17], &["mpi"]);
@@ -192,6 +197,25 @@ fn a_death_that_is_reported_ends_nobody_else() {
     assert_eq!(ended.code(), Some(128 + 9), "{ended:?}");
     assert_eq!(ended.out.matches("mourned node 4").count(), 4, "{ended:?}");
     assert!(ended.err.contains("rank 4 killed by signal 9"), "{ended:?}");
+}
+
+/// Whoever waits for the lock that a dead rank had, or for its memory, is told.
+#[test]
+fn a_window_whose_member_dies_holds_nobody_up() {
+    let program = build("tests/programs/window_death.c", &[]);
+    for allocated in ["0", "1"] {
+        for fabric in [&[][..], &["--fabric", "tcp"]] {
+            let mut command = tool("mpiexec");
+            command.args(["--on-death=report", "--timeout=30", "-n", "3"]);
+            command.args(fabric).arg(&program).arg(allocated);
+            let ended: Ended = run(&mut command, Duration::from_secs(40));
+            assert_eq!(ended.code(), Some(128 + 9), "{ended:?}");
+            for rank in 0..2 {
+                let told = format!("rank {rank}: told");
+                assert!(ended.out.contains(&told), "{fabric:?}: {ended:?}");
+            }
+        }
+    }
 }
 
 /// Whoever lives has all bytes and success, or an error, whatever the root does with its buffer after its own.
@@ -412,6 +436,7 @@ fn over_tcp_plain_and_encrypted() {
         ("collectives", 4, &[]),
         ("communicators", 4, &[]),
         ("ring", 9, &["20"]),
+        ("one_sided", 4, &[]),
     ] {
         let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
         for extra in [&[][..], &["--encrypt"]] {

@@ -11,6 +11,7 @@ use crate::comm::{self, Comm, Connections, Shape};
 use crate::engine::{Guard, Shared, WaitFor};
 use crate::error::Result;
 use crate::group::Group;
+use crate::rma::HelperSlot;
 
 /// One rank.
 pub struct Process {
@@ -30,6 +31,8 @@ pub struct Process {
     pub(crate) contexts: AtomicU32,
     world: OnceLock<Arc<Comm>>,
     itself: OnceLock<Arc<Comm>>,
+    /// Looks into the engine for windows that need it.
+    pub(crate) helper: HelperSlot,
 }
 
 const _: () = {
@@ -68,6 +71,7 @@ impl Process {
             contexts: AtomicU32::new(comm::first_number(peers, world)),
             world: OnceLock::new(),
             itself: OnceLock::new(),
+            helper: HelperSlot::default(),
         })
     }
 
@@ -137,6 +141,13 @@ impl Process {
     #[must_use]
     pub fn load(&self) -> Load {
         self.bell.load()
+    }
+
+    /// The first process of the job whose memory this one can load and store; itself, if there is no other before.
+    #[must_use]
+    pub fn first_to_share_memory(&self) -> Option<u32> {
+        let engine = self.lock();
+        (0..self.peers).find(|peer| *peer == self.me.0 || engine.shares_memory(Peer(*peer)))
     }
 
     /// The context of `MPI_COMM_SELF`, whose error handler gets what belongs to no communicator.

@@ -217,6 +217,7 @@ impl Region {
     }
 
     /// The part of `length` bytes from `offset`; `None` if it does not lie within.
+    #[inline]
     #[must_use]
     pub fn part(&self, offset: usize, length: usize) -> Option<Self> {
         let end = offset.checked_add(length)?;
@@ -297,11 +298,12 @@ impl Region {
     }
 
     /// Copies as many bytes as both hold from `from`; answers how many.
+    #[inline]
     pub fn copy_from(&self, from: &Self) -> usize {
         let length = self.length.min(from.length);
-        // SAFETY: one region is valid for reads, the other for writes, as promised to `Region::new`; `copy`
+        // SAFETY: one region is valid for reads, the other for writes, as promised to `Region::new`; `copy_short`
         // allows an overlap.
-        unsafe { std::ptr::copy(from.start, self.start, length) };
+        unsafe { copy_short(from.start, self.start, length) };
         length
     }
 

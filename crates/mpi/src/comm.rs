@@ -43,6 +43,17 @@ pub struct Comm {
     extras: Extras,
 }
 
+/// What waits on a communicator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waiting {
+    /// Messages without a receive.
+    pub messages: u64,
+    /// Bytes of data of these that are held here.
+    pub bytes: u64,
+    /// Receives without a message.
+    pub receives: u64,
+}
+
 /// What kind of communicator it is.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
@@ -227,6 +238,26 @@ impl Comm {
             return;
         };
         self.process.lock().drop_context(context);
+    }
+
+    /// How many collectives were begun on it.
+    #[must_use]
+    pub fn collectives(&self) -> u32 {
+        self.sequence.load(Ordering::Relaxed)
+    }
+
+    /// What waits for its receive, or for its message.
+    #[must_use]
+    pub fn waiting(&self) -> Waiting {
+        let Some(context) = self.known_context() else {
+            return Waiting::default();
+        };
+        let (messages, bytes, receives) = self.process.lock().waiting(context);
+        Waiting {
+            messages,
+            bytes,
+            receives,
+        }
     }
 
     /// Runs a collective to its end.

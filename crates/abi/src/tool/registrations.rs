@@ -75,7 +75,8 @@ thread_local! {
 /// The event of an instance's handle, while its functions run in this thread.
 pub fn current(instance: c::ToolHandle) -> Option<Event> {
     let (handle, event) = CURRENT.get()?;
-    (handle == instance.0).then_some(event)
+    // The handler of dropped events has none.
+    (handle == instance.0 && handle != 0).then_some(event)
 }
 
 /// Whether a function of the program runs in this thread.

@@ -251,6 +251,31 @@ fn partitioned() {
 }
 
 #[test]
+fn examples_of_queues_and_partitions() {
+    let queues = build("examples/queues.c", &[]);
+    let ended = mpiexec(3, &queues, &[]);
+    ended.expect_success();
+    let last = ended
+        .out
+        .lines()
+        .find(|line| line.starts_with("at the end:"));
+    let last = last.expect("the last line of the queues");
+    assert!(
+        last.contains("unexpected_messages 0  unexpected_bytes 0"),
+        "{ended:?}"
+    );
+    let partitioned = build("examples/partitioned.c", &["-pthread"]);
+    let ended = mpiexec(2, &partitioned, &[]);
+    ended.expect_success();
+    assert!(ended.out.contains("the sum is 600000"), "{ended:?}");
+}
+
+#[test]
+fn tools() {
+    passes("tools", &[1, 2, 4], &[]);
+}
+
+#[test]
 fn requests() {
     passes("requests", &[1, 2, 4], &[]);
 }

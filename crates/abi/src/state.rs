@@ -253,6 +253,8 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
         .tell(|connected| runtime.launcher.connected(connected));
     // SYNC state.runtime
     RUNTIME.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    crate::tool::settings::initialised(&runtime.process);
+    crate::tool::registrations::listen();
     Ok(runtime)
 }
 

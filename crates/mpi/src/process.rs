@@ -8,6 +8,8 @@ use weft_fabric::{Bell, Fabric, Guest, Load, Peer};
 
 use crate::coll;
 use crate::comm::{self, Comm, Connections, Shape};
+use crate::engine::counters::Counters;
+use crate::engine::events::Listener;
 use crate::engine::{Guard, Shared, WaitFor};
 use crate::error::Result;
 use crate::group::Group;
@@ -243,6 +245,47 @@ impl Process {
     pub fn notify(&self) {
         self.lock().notify();
         self.bell.ring();
+    }
+
+    /// What the engine has counted. Reading it takes no lock.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        self.shared.counters()
+    }
+
+    /// Has events of these kinds (a set of [bits](crate::events::EventKind::bit)) told from now on, of which so many may wait
+    /// to be told. Who listened before does no more.
+    pub fn listen(&self, kinds: u32, listener: Arc<dyn Listener>, most: usize) {
+        self.lock().listen(kinds, listener, most);
+    }
+
+    /// The bytes up to which a message goes with its envelope.
+    #[must_use]
+    pub fn eager_limit(&self) -> usize {
+        self.lock().eager_limit()
+    }
+
+    /// Sets these bytes; false, and the most that is possible is set, if no message of the fabric carries as many.
+    pub fn set_eager_limit(&self, bytes: usize) -> bool {
+        self.lock().set_eager_limit(bytes)
+    }
+
+    /// How many messages wait for room of the fabric.
+    #[must_use]
+    pub fn held_back(&self) -> usize {
+        self.lock().held_back()
+    }
+
+    /// How many requests are live.
+    #[must_use]
+    pub fn live_requests(&self) -> usize {
+        self.lock().requests().0
+    }
+
+    /// How many requests were live at once at most.
+    #[must_use]
+    pub fn request_slots(&self) -> usize {
+        self.lock().requests().1
     }
 
     /// Ends the sleep of whoever drives.

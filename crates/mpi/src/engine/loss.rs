@@ -16,6 +16,7 @@ use weft_fabric::Peer;
 
 use super::Engine;
 use super::deferred::Deferred;
+use super::events::EventKind;
 use super::lost_peers::FirstPeers;
 use super::request::Request;
 use super::request_id::RequestId;
@@ -35,6 +36,8 @@ impl Engine {
         );
         // What comes later asks here.
         self.core.lost.note(peer, reason);
+        self.core.counters.lost.add(1);
+        self.core.raise(EventKind::Lost, Some(peer), (-1, 0), 0);
         self.outbox.drop_peer(peer);
         let first = self.core.lost.first();
         self.end_all(&error, |slot| concerns(slot, peer, first));
@@ -78,6 +81,7 @@ impl Engine {
             if !self.core.matching.cancel(handle) {
                 return;
             }
+            self.core.counters.posted_gone.add(1);
         } else if let Some(sending) = slot.sending() {
             if sending.is_queued() {
                 self.outbox.withdraw(sending.to(), id);

@@ -7,6 +7,7 @@ use weft_matching::{Context, Pattern, Posting, Source, Tag};
 
 use super::Engine;
 use super::envelope::{Envelope, MessageKind};
+use super::events::EventKind;
 use super::outbox::{Load, Waiting};
 use super::protocol::{Protocol, SendMode};
 use super::request::{Sending, Work, truncated};
@@ -38,6 +39,10 @@ impl Engine {
     ) -> Result<Option<RequestId>> {
         let size = buffer.bytes();
         let protocol = Protocol::of(mode, size, self.eager);
+        self.core.counters.sent(protocol, size);
+        if !self.far.is_empty() {
+            self.note_far(to, size);
+        }
         if protocol == Protocol::Eager && self.outbox.is_clear(to) {
             let head = Envelope::eager(context, tag, size as u64).to_head();
             let posted = match &buffer {
@@ -56,6 +61,14 @@ impl Engine {
         }
         self.start_slow_send(protocol, mode, buffer, context, to, tag)
             .map(Some)
+    }
+
+    /// A message may be one to another host.
+    #[cold]
+    fn note_far(&self, to: Peer, size: usize) {
+        if self.far.get(to.index()) == Some(&true) {
+            self.core.counters.sent_far.add(size as u64);
+        }
     }
 
     /// A send that needs a request: no room, or an answer is due.
@@ -109,6 +122,11 @@ impl Engine {
             Protocol::EagerSynchronous => MessageKind::EagerSynchronous,
             Protocol::Rendezvous => MessageKind::Rts,
         };
+        if protocol == Protocol::Rendezvous {
+            let message = (tag, context);
+            self.core
+                .raise(EventKind::Offered, Some(to), message, size as u64);
+        }
         // Only if the envelope goes next.
         if protocol == Protocol::Rendezvous && self.outbox.is_clear(to) {
             self.fabric.offer(to, token);
@@ -120,6 +138,12 @@ impl Engine {
         };
         self.outbox.push(to, waiting);
         self.flush();
+        if self.outbox.has(to, request) {
+            self.core.counters.held_back.add(1);
+            let message = (tag, context);
+            self.core
+                .raise(EventKind::HeldBack, Some(to), message, size as u64);
+        }
         Ok(request)
     }
 
@@ -164,6 +188,11 @@ impl Engine {
             .post(pattern(context, from, tag), request)
         {
             Posting::Posted(handle) => {
+                let core = &mut self.core;
+                core.counters.posted.add(1);
+                core.counters
+                    .posted_most
+                    .raise(core.matching.posted_len() as u64);
                 if let Some(slot) = self.core.requests.get_mut(request) {
                     slot.post(from, handle);
                 }
@@ -173,6 +202,7 @@ impl Engine {
             }
             Posting::Matched(_, unexpected) => {
                 let message = self.core.unexpected.take(unexpected);
+                self.core.note_taken(&message);
                 self.take_message(request, message);
             }
         }
@@ -216,7 +246,9 @@ impl Engine {
             return None;
         }
         let (_, id) = core.matching.take(pattern(context, from, tag))?;
-        Some(core.unexpected.take(id))
+        let message = core.unexpected.take(id);
+        core.note_taken(&message);
+        Some(message)
     }
 
     /// Receives a message that was taken, without a request; gives it back if its data wait at the sender.
@@ -257,6 +289,7 @@ impl Engine {
             && let Some(handle) = slot.posted()
             && self.core.matching.cancel(handle)
         {
+            self.core.counters.posted_gone.add(1);
             slot.cancel();
             self.core.complete(request);
         }
@@ -273,6 +306,8 @@ impl Engine {
     ) -> RequestId {
         let work = Work::receive(buffer);
         let request = self.core.requests.insert(context, group, work);
+        self.core.counters.matched_unexpected.add(1);
+        self.core.counters.received.add(message.envelope.size);
         self.take_message(request, message);
         request
     }

@@ -47,6 +47,7 @@ mod outcomes;
 mod pair;
 mod parked;
 mod persistent;
+mod pieces;
 mod probe;
 mod progress;
 mod protocol;

@@ -54,6 +54,7 @@ mod pair;
 mod parked;
 mod partitioned;
 mod persistent;
+mod pieces;
 mod probe;
 mod progress;
 mod protocol;

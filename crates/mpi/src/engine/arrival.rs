@@ -8,7 +8,7 @@ use super::deferred::Deferred;
 use super::envelope::{Envelope, MessageKind};
 use super::events::EventKind;
 use super::one_sided::OneSidedHead;
-use super::request::Answer;
+use super::request::{Answer, PieceTaken};
 use super::request_id::RequestId;
 use super::unexpected::Unexpected;
 use crate::error::Error;
@@ -17,13 +17,12 @@ impl Sink for Core {
     #[inline]
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
         match Envelope::from_head(head) {
-            Some(Envelope {
-                kind: MessageKind::Fin,
-                request,
-                token,
-                ..
-            }) => self.sent(from, request, token),
-            Some(envelope) => self.arrive(from, envelope, data),
+            Some(envelope) if envelope.kind.is_message() => self.arrive(from, envelope, data),
+            Some(envelope) => match envelope.kind {
+                MessageKind::Piece => self.piece(from, &envelope, data),
+                MessageKind::Cts => self.asked(from, &envelope),
+                _ => self.sent(from, envelope.request, envelope.token),
+            },
             None => self.other_message(from, head, data),
         }
     }
@@ -87,7 +86,7 @@ impl Core {
 
     #[inline]
     fn arrive(&mut self, from: Peer, mut envelope: Envelope, data: SharedBytes<'_>) {
-        let is_rts = envelope.kind == MessageKind::Rts;
+        let is_rts = envelope.kind.is_rts();
         if !is_rts {
             // The envelope's size is the peer's word; the length of the data is the fabric's.
             envelope.size = data.len() as u64;
@@ -198,6 +197,30 @@ impl Core {
             if has_more {
                 self.run_on_complete(id);
             }
+        }
+    }
+
+    /// A part of the data of a receive is here.
+    fn piece(&mut self, from: Peer, envelope: &Envelope, data: SharedBytes<'_>) {
+        let slot = self.requests.get_mut(envelope.request);
+        let place = (envelope.token, envelope.size);
+        match slot.map_or(PieceTaken::Undue, |slot| slot.take_piece(from, place, data)) {
+            PieceTaken::Undue => self.counters.refused.add(1),
+            PieceTaken::GoesOn => {}
+            PieceTaken::Ends => self.complete(envelope.request),
+        }
+    }
+
+    /// A peer says that one of our sends is matched and asks for its data.
+    fn asked(&mut self, from: Peer, envelope: &Envelope) {
+        let slot = self.requests.get_mut(envelope.request);
+        if slot.is_some_and(|slot| slot.ask(from, envelope.token)) {
+            self.deferred.push(Deferred::Asked {
+                request: envelope.request,
+                receive: envelope.receive(),
+            });
+        } else {
+            self.counters.refused.add(1);
         }
     }
 

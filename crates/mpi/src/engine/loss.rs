@@ -10,7 +10,8 @@
 //! A communicator without the lost one knows nothing of it.
 //!
 //! A receive that is matched is not ended here, whoever is lost: its message has come, or the transfer of
-//! its data says how it ended. See [`Receiving`](super::request::Receiving).
+//! its data says how it ended; but one whose data come in pieces ends with their sender. See
+//! [`Receiving`](super::request::Receiving).
 
 use weft_fabric::Peer;
 
@@ -71,8 +72,8 @@ impl Engine {
         }
     }
 
-    /// Ends a request with an error; nothing comes in or goes out for it any more. Only a posted receive or a
-    /// send may be ended so.
+    /// Ends a request with an error; nothing comes in or goes out for it any more. Only a posted receive, one whose
+    /// data come in pieces, or a send may be ended so.
     fn fail(&mut self, id: RequestId, error: Error) {
         let Some(slot) = self.core.requests.get_mut(id) else {
             return;
@@ -89,7 +90,7 @@ impl Engine {
             if let Some(grant) = sending.grant() {
                 self.fabric.revoke(grant);
             }
-        } else {
+        } else if slot.pieces_from().is_none() {
             return;
         }
         slot.fail(Some(error));
@@ -159,5 +160,5 @@ fn concerns(slot: &Request, peer: Peer, first: FirstPeers) -> bool {
             Some(from) => from == peer,
         };
     }
-    slot.sending().is_some_and(|sending| sending.to() == peer)
+    slot.pieces_from() == Some(peer) || slot.sending().is_some_and(|sending| sending.to() == peer)
 }

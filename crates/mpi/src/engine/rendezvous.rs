@@ -10,7 +10,8 @@
 //! The answer ends the sender's grant, which an honest receiver has used up by then; so whatever a receiver says,
 //! nobody reads the buffer once the send has ended.
 //!
-//! If the receiver's elements have gaps, the data are pulled into memory of the engine and unpacked.
+//! If the receiver's elements have gaps, the data are pulled into memory of the engine and unpacked; many of them, and
+//! those whose sender has them with gaps, are asked for in [pieces](super::pieces) instead.
 //! A receive that is too small pulls what fits and ends with `MPI_ERR_TRUNCATE`.
 
 use weft_fabric::{Operation, Peer, Posted};
@@ -19,6 +20,7 @@ use super::Engine;
 use super::envelope::Envelope;
 use super::events::EventKind;
 use super::pulls::Refused;
+use super::request::Transfer;
 use super::request_id::RequestId;
 use crate::error::Error;
 
@@ -26,9 +28,10 @@ impl Engine {
     /// A receive is matched with data that wait at the sender.
     pub(super) fn pull(&mut self, id: RequestId, from: Peer, envelope: &Envelope) {
         let slot = self.core.requests.get_mut(id);
-        let Some(into) = slot.and_then(|slot| slot.begin_pull(from, envelope.tag, envelope.size))
-        else {
-            return;
+        let into = match slot.and_then(|slot| slot.begin_transfer(from, envelope)) {
+            Some(Transfer::Pull(into)) => into,
+            Some(Transfer::Pieces) => return self.ask_for_pieces(id, from, envelope),
+            None => return,
         };
         let operation = Operation(self.core.pulls.next_number());
         let reply = envelope.reply();

@@ -10,11 +10,11 @@ use super::envelope::{Envelope, MessageKind};
 use super::events::EventKind;
 use super::outbox::{Load, Waiting};
 use super::protocol::{Protocol, SendMode};
-use super::request::{Sending, Work, truncated};
+use super::request::{Kept, Sending, Work, truncated};
 use super::request_id::RequestId;
 use super::status::Status;
 use super::unexpected::Unexpected;
-use crate::buffer::{self, Buffer};
+use crate::buffer::{self, Buffer, TypedBuffer};
 use crate::error::{Error, Result};
 use crate::group::Group;
 
@@ -22,6 +22,8 @@ use crate::group::Group;
 enum Bytes {
     Lent(Region),
     Owned(Box<[u8]>),
+    /// With gaps.
+    Elements(TypedBuffer),
 }
 
 impl Engine {
@@ -87,29 +89,32 @@ impl Engine {
         self.core.requests.check_room()?;
         let size = buffer.bytes();
         let bytes = match buffer {
-            Buffer::Flat(region) if mode != SendMode::Buffered => Bytes::Lent(region),
-            other => Bytes::Owned(other.packed()?),
+            other if mode == SendMode::Buffered => Bytes::Owned(other.packed()?),
+            Buffer::Flat(region) => Bytes::Lent(region),
+            Buffer::Typed(typed) if protocol == Protocol::Rendezvous => Bytes::Elements(typed),
+            Buffer::Typed(typed) => Bytes::Owned(typed.packed()?),
         };
-        let (load, owned, token) = match (protocol, bytes) {
+        let (protocol, load, kept) = match (protocol, bytes) {
+            (_, Bytes::Elements(typed)) => (
+                Protocol::Pieces,
+                Load::None,
+                Kept::Lent(Buffer::Typed(typed)),
+            ),
             (Protocol::Rendezvous, Bytes::Lent(region)) => {
-                (Load::None, None, self.grant(region, to)?)
+                (protocol, Load::None, Kept::Lent(Buffer::Flat(region)))
             }
-            (Protocol::Rendezvous, Bytes::Owned(mut bytes)) => {
-                let region = buffer::region_of(&mut bytes);
-                (Load::None, Some(bytes), self.grant(region, to)?)
+            (Protocol::Rendezvous, Bytes::Owned(bytes)) => {
+                (protocol, Load::None, Kept::Owned(bytes))
             }
-            (_, Bytes::Lent(region)) => (
-                Load::Lent(region),
-                None,
-                Token(self.core.pulls.next_number()),
-            ),
-            (_, Bytes::Owned(bytes)) => (
-                Load::Owned(bytes),
-                None,
-                Token(self.core.pulls.next_number()),
-            ),
+            (_, Bytes::Lent(region)) => (protocol, Load::Lent(region), Kept::Nothing),
+            (_, Bytes::Owned(bytes)) => (protocol, Load::Owned(bytes), Kept::Nothing),
         };
-        let sending = Sending::new(to, protocol, token, owned);
+        let mut sending = Sending::new(to, protocol, Token(0), kept);
+        let token = match sending.granted() {
+            Some(region) => self.grant(region, to)?,
+            None => Token(self.core.pulls.next_number()),
+        };
+        sending.set_token(token);
         let request = self
             .core
             .requests
@@ -121,6 +126,7 @@ impl Engine {
             Protocol::Eager => MessageKind::Eager,
             Protocol::EagerSynchronous => MessageKind::EagerSynchronous,
             Protocol::Rendezvous => MessageKind::Rts,
+            Protocol::Pieces => MessageKind::RtsPieces,
         };
         if protocol == Protocol::Rendezvous {
             let message = (tag, context);
@@ -216,7 +222,7 @@ impl Engine {
             data,
         } = message;
         match envelope.kind {
-            MessageKind::Rts => {
+            MessageKind::Rts | MessageKind::RtsPieces => {
                 if self.core.match_to_pull(request) {
                     self.pull(request, from, &envelope);
                 }
@@ -229,7 +235,9 @@ impl Engine {
                     .deliver(request, from, &envelope, SharedBytes::of(&data));
                 self.core.unexpected.recycle(data);
             }
-            MessageKind::Fin => unreachable!("an answer is never stored as a message"),
+            MessageKind::Fin | MessageKind::Cts | MessageKind::Piece => {
+                unreachable!("what belongs to a message is never stored as one")
+            }
         }
     }
 
@@ -261,9 +269,9 @@ impl Engine {
     ) -> std::result::Result<Result<Status>, Unexpected> {
         let envelope = &message.envelope;
         match envelope.kind {
-            MessageKind::Rts => return Err(message),
+            MessageKind::Eager => {}
             MessageKind::EagerSynchronous => self.answer(message.from, envelope.reply()),
-            MessageKind::Eager | MessageKind::Fin => {}
+            _ => return Err(message),
         }
         let data = SharedBytes::of(&message.data);
         let fitted = buffer.fill(data);

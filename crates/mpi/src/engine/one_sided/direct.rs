@@ -13,6 +13,9 @@ use crate::exposed::Exposed;
 /// Bytes that are packed at a time: on the stack, which is small for fibers. Holds whole elements of every size.
 const CHUNK: usize = 2048 / 96 * 96;
 
+/// Bytes of an operation on an element or a few: less of the stack has to be made zeros.
+const FEW: usize = 64;
+
 /// Finds the memory that runs lie in, with what their base is there.
 pub(crate) trait Reach {
     fn reach(&self, base: i64, runs: &[Run], bytes: usize) -> Option<(&Exposed, i64)>;
@@ -42,17 +45,17 @@ pub(crate) fn apply(
     datatype: &Arc<Datatype>,
 ) -> bool {
     if let Some((offset, bytes)) = datatype.flat(count) {
-        let run = Run {
-            offset,
-            bytes,
-            count: 1,
-            stride: 0,
-        };
-        if let Some(done) = apply_whole(memory, access, base, &[run], bytes) {
+        if let Some(done) = apply_whole(memory, access, base, &[Run::once(offset, bytes)], bytes) {
             return done;
         }
+        let runs = |from: usize, bytes| [Run::once(offset + from.cast_signed(), bytes)];
+        return match bytes {
+            ..=FEW => apply_chunks::<FEW, _>(memory, access, base, bytes, runs),
+            _ => apply_chunks::<CHUNK, _>(memory, access, base, bytes, runs),
+        };
     }
-    apply_chunks(memory, access, base, count, datatype)
+    let runs = |from, bytes| datatype.runs(count, from, bytes);
+    apply_chunks::<CHUNK, _>(memory, access, base, datatype.size() * count, runs)
 }
 
 /// Contiguous data on both sides, in one go; `None` if it must be done chunk by chunk.
@@ -78,34 +81,40 @@ fn apply_whole(
     }
 }
 
-fn apply_chunks(
+/// `ROOM` bytes at a time. `runs` says where so many bytes of the data lie from a given one on.
+fn apply_chunks<const ROOM: usize, R: AsRef<[Run]>>(
     memory: &impl Reach,
     access: &Access,
     base: i64,
-    count: usize,
-    datatype: &Arc<Datatype>,
+    total: usize,
+    runs: impl Fn(usize, usize) -> R,
 ) -> bool {
-    let total = datatype.size() * count;
     let unit = access.unit();
-    let chunk = (CHUNK / unit).max(1) * unit;
-    let (mut operand, mut fetched) = ([0; CHUNK], [0; CHUNK]);
+    // All of it, if it fits: then it is whole elements.
+    let chunk = if total <= ROOM {
+        total
+    } else {
+        (ROOM / unit).max(1) * unit
+    };
+    let (mut operand, mut fetched) = ([0; ROOM], [0; ROOM]);
     let mut from = 0;
     while from < total {
         let bytes = chunk.min(total - from);
         let (operand, fetched) = (&mut operand[..bytes], &mut fetched[..bytes]);
-        let runs = datatype.runs(count, from, bytes);
+        let runs = runs(from, bytes);
+        let runs = runs.as_ref();
         if let Some(source) = access.source() {
             source.pack_from(from, operand);
         }
-        let Some((exposed, base)) = memory.reach(base, &runs, bytes) else {
+        let Some((exposed, base)) = memory.reach(base, runs, bytes) else {
             return false;
         };
         let done = match access {
-            Access::Put(_) => exposed.put(base, &runs, SharedBytes::of(operand)),
-            Access::Get(_) => exposed.get(base, &runs, fetched),
-            Access::Accumulate(combine, _) => exposed.combine(base, &runs, combine, operand, None),
+            Access::Put(_) => exposed.put(base, runs, SharedBytes::of(operand)),
+            Access::Get(_) => exposed.get(base, runs, fetched),
+            Access::Accumulate(combine, _) => exposed.combine(base, runs, combine, operand, None),
             Access::GetAccumulate(combine, ..) => {
-                exposed.combine(base, &runs, combine, operand, Some(fetched))
+                exposed.combine(base, runs, combine, operand, Some(fetched))
             }
             Access::CompareAndSwap { compare, new, .. } => {
                 let at = base.wrapping_add(runs.first().map_or(0, |run| run.offset as i64));

@@ -181,6 +181,26 @@ impl Exposed {
         true
     }
 
+    /// As [`Self::combine`] of one element that the processor can change at once. False, and nothing done, if it is none, or
+    /// does not lie within.
+    #[inline]
+    pub(crate) fn combine_element(
+        &self,
+        at: usize,
+        combine: &Combine,
+        operand: &mut [u8],
+        fetched: Option<&mut [u8]>,
+    ) -> bool {
+        let size = combine.basic().size();
+        let fits = operand.len() == size && atomic::is_word(size);
+        let part = self.region.part(at, size);
+        let aligned = part.is_some_and(|part| part.as_ptr().addr().is_multiple_of(size));
+        if fits && aligned {
+            atomic::combine(&self.region, at, combine, operand, fetched);
+        }
+        fits && aligned
+    }
+
     /// Combines elements under the lock: those that the processor cannot change at once.
     #[cold]
     fn combine_locked(

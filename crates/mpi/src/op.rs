@@ -92,6 +92,7 @@ impl Op {
     }
 
     /// Which predefined operation it is, if it is one.
+    #[inline]
     #[must_use]
     pub fn as_predefined(&self) -> Option<Predefined> {
         match self.action {

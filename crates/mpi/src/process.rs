@@ -11,6 +11,7 @@ use crate::comm::{self, Comm, Shape};
 use crate::engine::{Guard, Shared, WaitFor};
 use crate::error::Result;
 use crate::group::Group;
+use crate::rma::HelperSlot;
 
 /// One rank.
 pub struct Process {
@@ -22,6 +23,8 @@ pub struct Process {
     pub(crate) contexts: AtomicU32,
     world: OnceLock<Arc<Comm>>,
     itself: OnceLock<Arc<Comm>>,
+    /// Looks into the engine for windows that need it.
+    pub(crate) helper: HelperSlot,
 }
 
 const _: () = {
@@ -48,6 +51,7 @@ impl Process {
             contexts: AtomicU32::new(comm::FIRST_NUMBER),
             world: OnceLock::new(),
             itself: OnceLock::new(),
+            helper: HelperSlot::default(),
         })
     }
 

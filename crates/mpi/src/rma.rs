@@ -21,6 +21,7 @@ mod create;
 mod dynamic;
 mod epoch;
 mod fence;
+mod helper;
 mod hints;
 mod passive;
 mod shared_lock;
@@ -45,6 +46,7 @@ pub use access::{Ends, TargetBuffer};
 pub use create::Allocation;
 pub use epoch::Assertion;
 use epoch::Epoch;
+pub(crate) use helper::HelperSlot;
 use target::Target;
 
 /// How a window came by its memory (MPI 5.0, section 12.2.6).
@@ -77,8 +79,12 @@ pub struct Window {
     block: Option<SharedKey>,
     /// What the blocks of all members begin with: see [`shared_lock`].
     control: Option<SharedMemory>,
+    /// The memory of all members, where it is one piece.
+    whole: Option<SharedMemory>,
     /// The grant by which others reach the memory of the program.
     grant: Option<Token>,
+    /// Whether others need the engine of this rank.
+    needs_help: bool,
     /// Whether any operation went by messages or by portal.
     used: AtomicBool,
     freed: AtomicBool,
@@ -213,5 +219,9 @@ impl Window {
         let mut engine = self.engine();
         engine.close_window(self.context());
         engine.release_window_memory(self.grant, self.block);
+        drop(engine);
+        if self.needs_help {
+            self.comm.process().helper.end();
+        }
     }
 }

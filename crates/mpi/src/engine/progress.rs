@@ -144,6 +144,11 @@ impl Guard<'_> {
         }
     }
 
+    /// One look on behalf of a rank that makes no call; true if anything moved.
+    pub(crate) fn help(&mut self) -> bool {
+        !self.driven && self.progress()
+    }
+
     /// Lets go of the engine while `meanwhile` runs.
     fn released(&mut self, meanwhile: impl FnOnce()) {
         self.engine = None;

@@ -21,6 +21,8 @@ enum Instruction {
     And,
     Or,
     Xor,
+    /// A sum of floating-point numbers of the word's size, stored if nobody was faster.
+    FloatingSum,
     /// None does: it is computed, and stored if nobody was faster.
     Compute,
 }
@@ -44,10 +46,50 @@ impl Instruction {
             Predefined::Band if integer => Self::And,
             Predefined::Bor if integer => Self::Or,
             Predefined::Bxor if integer => Self::Xor,
+            Predefined::Sum
+                if matches!(
+                    combine.basic().kind(),
+                    BasicKind::Floating(Scalar::F32 | Scalar::F64)
+                ) =>
+            {
+                Self::FloatingSum
+            }
             _ => Self::Compute,
         }
     }
 }
+
+/// The sum of two words that are floating-point numbers of their size.
+trait FloatingSum {
+    fn floating_sum(self, other: Self) -> Self;
+}
+
+impl FloatingSum for u64 {
+    #[inline]
+    fn floating_sum(self, other: Self) -> Self {
+        (f64::from_bits(self) + f64::from_bits(other)).to_bits()
+    }
+}
+
+impl FloatingSum for u32 {
+    #[inline]
+    fn floating_sum(self, other: Self) -> Self {
+        (f32::from_bits(self) + f32::from_bits(other)).to_bits()
+    }
+}
+
+/// There are no such numbers of one and two bytes among those that are told apart here.
+macro_rules! no_floating_sum {
+    ($($number:ty)*) => {$(
+        impl FloatingSum for $number {
+            fn floating_sum(self, _: Self) -> Self {
+                self
+            }
+        }
+    )*};
+}
+
+no_floating_sum! { u8 u16 }
 
 macro_rules! words {
     ($($function:ident $swap:ident $number:ty, $atomic:ident;)*) => {$(
@@ -71,6 +113,16 @@ macro_rules! words {
                     Instruction::And => word.fetch_and(value, AcqRel),
                     Instruction::Or => word.fetch_or(value, AcqRel),
                     Instruction::Xor => word.fetch_xor(value, AcqRel),
+                    Instruction::FloatingSum => {
+                        let mut now = word.load(Acquire);
+                        loop {
+                            let sum = value.floating_sum(now);
+                            match word.compare_exchange_weak(now, sum, AcqRel, Acquire) {
+                                Ok(old) => break old,
+                                Err(other) => now = other,
+                            }
+                        }
+                    }
                     Instruction::Compute => {
                         let computed = |old: $number| {
                             let mut new = old.to_ne_bytes();

@@ -121,7 +121,16 @@ impl Window {
             |_| Box::default(),
             |all| targets(&comm, flavor, contiguous, all),
         );
+        let whole = match &all {
+            Ok(all) if contiguous && failed(all).is_none() => attach_whole(&comm, all),
+            _ => Ok(None),
+        };
+        let (whole, failure) = match whole {
+            Ok(whole) => (whole, failure),
+            Err(error) => (None, failure.or(Some(error))),
+        };
         let window = Self {
+            whole,
             epoch: Epoch::new(targets.len() as u32),
             shared_locks: all_share && all.as_ref().is_ok_and(|all| has_blocks(all)),
             flavor,
@@ -131,12 +140,17 @@ impl Window {
             block: own.block,
             control: made.control,
             grant: own.token,
+            needs_help: comm.size() > 1
+                && (!all_share || matches!(flavor, Flavor::Create | Flavor::Dynamic)),
             used: AtomicBool::new(false),
             freed: AtomicBool::new(false),
             extras: Extras::default(),
             comm,
         };
         *window.extras.info() = info;
+        if window.needs_help {
+            window.comm.process().helper.begin(window.comm.process());
+        }
         let failed = match (&all, failure) {
             (_, Some(error)) => Some(error),
             (Err(error), None) => Some(error.clone()),
@@ -170,6 +184,24 @@ impl Window {
         }
         Ok(())
     }
+}
+
+/// The memory of all members in one piece, which the first of them has allocated.
+fn attach_whole(comm: &Comm, all: &[Description]) -> Result<Option<SharedMemory>> {
+    let Some(key) = all[0].block else {
+        return Ok(None);
+    };
+    let bytes = whole_bytes(all)?.saturating_add(shared_lock::bytes(comm.size()));
+    let mut engine = comm.process().lock();
+    let memory = engine.attach_shared(comm.group().peer(0), key, bytes);
+    memory.map(Some)
+}
+
+/// Bytes of all members together.
+fn whole_bytes(all: &[Description]) -> Result<usize> {
+    let mut sizes = all.iter().map(|member| usize::try_from(member.size).ok());
+    let sum = sizes.try_fold(0usize, |sum, size| sum.checked_add(size?));
+    sum.ok_or_else(too_much)
 }
 
 fn not_shared() -> Error {
@@ -211,12 +243,7 @@ fn allocate(
 ) -> Result<Own> {
     let words = shared_lock::bytes(comm.size());
     let bytes = match allocation {
-        Allocation::OfWeft(_) if contiguous && comm.rank() == 0 => all
-            .iter()
-            .try_fold(0usize, |sum, member| {
-                sum.checked_add(usize::try_from(member.size).ok()?)
-            })
-            .ok_or_else(too_much)?,
+        Allocation::OfWeft(_) if contiguous && comm.rank() == 0 => whole_bytes(all)?,
         Allocation::OfWeft(_) if contiguous => 0,
         Allocation::OfWeft(size) => size,
         Allocation::OfProgram(_) | Allocation::Later => 0,

@@ -183,8 +183,13 @@ impl Window {
         let control = self.control(rank)?;
         let size = usize::try_from(target.size).unwrap_or(usize::MAX);
         let whole = place.offset.saturating_add(size);
-        let owner = self.group().peer(place.owner);
-        let memory = self.engine().attach_shared(owner, place.key, whole)?;
+        let memory = match &self.whole {
+            Some(memory) => memory.clone(),
+            None => {
+                let owner = self.group().peer(place.owner);
+                self.engine().attach_shared(owner, place.key, whole)?
+            }
+        };
         let lock = shared_lock::element_lock(&control);
         let exposed = Exposed::shared(&memory, place.offset, size, lock);
         target.attach(exposed.ok_or_else(|| missing(rank))?);

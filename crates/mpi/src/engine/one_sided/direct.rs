@@ -13,6 +13,9 @@ use crate::exposed::Exposed;
 /// Bytes that are packed at a time: on the stack, which is small for fibers. Holds whole elements of every size.
 const CHUNK: usize = 2048 / 96 * 96;
 
+/// Bytes of the largest element that the processor can change at once.
+const WORD: usize = 8;
+
 /// Bytes of an operation on an element or a few: less of the stack has to be made zeros.
 const FEW: usize = 64;
 
@@ -48,6 +51,11 @@ pub(crate) fn apply(
         if let Some(done) = apply_whole(memory, access, base, &[Run::once(offset, bytes)], bytes) {
             return done;
         }
+        if bytes <= WORD
+            && let Some(done) = apply_element(memory, access, base, offset, bytes)
+        {
+            return done;
+        }
         let runs = |from: usize, bytes| [Run::once(offset + from.cast_signed(), bytes)];
         return match bytes {
             ..=FEW => apply_chunks::<FEW, _>(memory, access, base, bytes, runs),
@@ -79,6 +87,39 @@ fn apply_whole(
         }
         _ => None,
     }
+}
+
+/// One element that the processor can change at once; `None` if it is none, or must be done as others are.
+#[inline]
+fn apply_element(
+    memory: &impl Reach,
+    access: &Access,
+    base: i64,
+    offset: isize,
+    bytes: usize,
+) -> Option<bool> {
+    let (combine, source, result) = match access {
+        Access::Accumulate(combine, source) => (combine, Some(source), None),
+        Access::GetAccumulate(combine, source, result) => (combine, source.as_ref(), Some(result)),
+        Access::Put(_) | Access::Get(_) | Access::CompareAndSwap { .. } => return None,
+    };
+    let (exposed, base) = memory.reach(base, &[Run::once(offset, bytes)], bytes)?;
+    let at = usize::try_from(base.checked_add(offset as i64)?).ok()?;
+    let (mut operand, mut fetched) = ([0; WORD], [0; WORD]);
+    let (operand, fetched) = (&mut operand[..bytes], &mut fetched[..bytes]);
+    match source {
+        Some(Buffer::Flat(source)) => _ = source.copy_to_slice(operand),
+        Some(Buffer::Typed(_)) => return None,
+        None => {}
+    }
+    let wanted = result.is_some().then_some(&mut *fetched);
+    if !exposed.combine_element(at, combine, operand, wanted) {
+        return None;
+    }
+    if let Some(result) = result {
+        result.unpack_from(0, fetched);
+    }
+    Some(true)
 }
 
 /// `ROOM` bytes at a time. `runs` says where so many bytes of the data lie from a given one on.

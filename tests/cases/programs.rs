@@ -51,6 +51,11 @@ fn topologies() {
 }
 
 #[test]
+fn one_sided() {
+    passes("one_sided", &[1, 2, 3, 4, 7], &[]);
+}
+
+#[test]
 fn services_alone_and_beside_mpi() {
     passes("services", &[1, 2, 3, 17], &[]);
     passes("services", &[1, 2, 17], &["mpi"]);
@@ -313,6 +318,7 @@ fn over_tcp_plain_and_encrypted() {
         ("collectives", 4, &[]),
         ("communicators", 4, &[]),
         ("ring", 9, &["20"]),
+        ("one_sided", 4, &[]),
     ] {
         let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
         for extra in [&[][..], &["--encrypt"]] {

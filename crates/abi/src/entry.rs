@@ -145,12 +145,7 @@ impl Owner {
         }
         Some(match scope {
             Scope::Tool => return None,
-            Scope::Win(win) => match handle::find::<WinObject>(win.0) {
-                Some(object) => {
-                    Self::of_extras(win.0, object.window().extras(), "a window without name")
-                }
-                None => Self::nobody(),
-            },
+            Scope::Win(win) => Self::of_win(win),
             Scope::File(file) => match handle::find::<FileObject>(file.0) {
                 Some(object) => Self {
                     handle: file.0,
@@ -203,11 +198,23 @@ impl Owner {
         }
     }
 
-    /// The communicator of a context; errors of requests go there.
+    fn of_win(win: c::Win) -> Self {
+        match handle::find::<WinObject>(win.0) {
+            Some(object) => {
+                Self::of_extras(win.0, object.window().extras(), "a window without name")
+            }
+            None => Self::nobody(),
+        }
+    }
+
+    /// The communicator or the window of a context; errors of requests go there.
     fn of_context(context: u32) -> Self {
         match state::comm_of_context(context) {
             Some((handle, comm)) => Self::of(handle.0, &comm),
-            None => Self::nobody(),
+            None => match state::window_of_context(context) {
+                Some(win) => Self::of_win(win),
+                None => Self::nobody(),
+            },
         }
     }
 

@@ -97,6 +97,12 @@ impl Exposed {
         self.region.part(at, bytes).unwrap_or(Region::EMPTY)
     }
 
+    /// The span of `length` bytes from byte `at`; `None` if it does not lie within.
+    #[inline]
+    pub(crate) fn span(&self, at: i64, length: usize) -> Option<Region> {
+        self.region.part(usize::try_from(at).ok()?, length)
+    }
+
     /// Writes data to the pieces. False, and nothing written, if they do not lie within or are not as long.
     pub(crate) fn put(&self, base: i64, runs: &[Run], mut data: SharedBytes<'_>) -> bool {
         if !self.holds(base, runs, data.len()) {
@@ -119,20 +125,6 @@ impl Exposed {
             let (now, later) = into.split_at_mut(bytes);
             self.part(at, bytes).copy_to_slice(now);
             into = later;
-        }
-        true
-    }
-
-    /// As [`Self::get`], into a caller's memory.
-    pub(crate) fn get_into(&self, base: i64, runs: &[Run], into: &Region) -> bool {
-        if !self.holds(base, runs, into.len()) {
-            return false;
-        }
-        let mut done = 0;
-        for (at, bytes) in self.pieces(base, runs) {
-            let part = into.part(done, bytes).unwrap_or(Region::EMPTY);
-            part.copy_from(&self.part(at, bytes));
-            done += bytes;
         }
         true
     }
@@ -179,26 +171,6 @@ impl Exposed {
             }
         }
         true
-    }
-
-    /// As [`Self::combine`] of one element that the processor can change at once. False, and nothing done, if it is none, or
-    /// does not lie within.
-    #[inline]
-    pub(crate) fn combine_element(
-        &self,
-        at: usize,
-        combine: &Combine,
-        operand: &mut [u8],
-        fetched: Option<&mut [u8]>,
-    ) -> bool {
-        let size = combine.basic().size();
-        let fits = operand.len() == size && atomic::is_word(size);
-        let part = self.region.part(at, size);
-        let aligned = part.is_some_and(|part| part.as_ptr().addr().is_multiple_of(size));
-        if fits && aligned {
-            atomic::combine(&self.region, at, combine, operand, fetched);
-        }
-        fits && aligned
     }
 
     /// Combines elements under the lock: those that the processor cannot change at once.

@@ -199,6 +199,14 @@ impl Window {
         Ok(exposed.map(|exposed| (exposed.region(), target.unit())))
     }
 
+    /// Whether it may be freed now.
+    ///
+    /// # Errors
+    /// `RmaSync` if an epoch is open.
+    pub fn check_free(&self) -> Result<()> {
+        self.epoch.check_free()
+    }
+
     /// `MPI_Win_free`: collective. All accesses to the window have been made when it returns.
     ///
     /// # Errors

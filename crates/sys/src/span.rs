@@ -312,9 +312,9 @@ impl Region {
     #[inline]
     pub fn copy_from(&self, from: &Self) -> usize {
         let length = self.length.min(from.length);
-        // SAFETY: one region is valid for reads, the other for writes, as promised to `Region::new`; `copy`
+        // SAFETY: one region is valid for reads, the other for writes, as promised to `Region::new`; `copy_short`
         // allows an overlap.
-        unsafe { std::ptr::copy(from.start, self.start, length) };
+        unsafe { copy_short(from.start, self.start, length) };
         length
     }
 

@@ -21,15 +21,17 @@ enum Instruction {
     And,
     Or,
     Xor,
-    /// A sum of floating-point numbers of the word's size, stored if nobody was faster.
-    FloatingSum,
+    /// None does, but it is short enough to be computed here.
+    AddFloat,
+    AddDouble,
     /// None does: it is computed, and stored if nobody was faster.
     Compute,
 }
 
 impl Instruction {
     fn of(combine: &Combine) -> Self {
-        let integer = match combine.basic().kind() {
+        let kind = combine.basic().kind();
+        let integer = match kind {
             BasicKind::Integer(_)
             | BasicKind::FortranInteger(_)
             | BasicKind::Address(_)
@@ -43,53 +45,27 @@ impl Instruction {
             Predefined::NoOp => Self::Load,
             Predefined::Replace => Self::Swap,
             Predefined::Sum if integer => Self::Add,
+            Predefined::Sum if kind == BasicKind::Floating(Scalar::F32) => Self::AddFloat,
+            Predefined::Sum if kind == BasicKind::Floating(Scalar::F64) => Self::AddDouble,
             Predefined::Band if integer => Self::And,
             Predefined::Bor if integer => Self::Or,
             Predefined::Bxor if integer => Self::Xor,
-            Predefined::Sum
-                if matches!(
-                    combine.basic().kind(),
-                    BasicKind::Floating(Scalar::F32 | Scalar::F64)
-                ) =>
-            {
-                Self::FloatingSum
-            }
             _ => Self::Compute,
         }
     }
 }
 
-/// The sum of two words that are floating-point numbers of their size.
-trait FloatingSum {
-    fn floating_sum(self, other: Self) -> Self;
+/// The sum of two numbers given by their bits.
+#[inline]
+fn add_floats(one: u64, two: u64) -> u64 {
+    let sum = f32::from_bits(one as u32) + f32::from_bits(two as u32);
+    sum.to_bits().into()
 }
 
-impl FloatingSum for u64 {
-    #[inline]
-    fn floating_sum(self, other: Self) -> Self {
-        (f64::from_bits(self) + f64::from_bits(other)).to_bits()
-    }
+#[inline]
+fn add_doubles(one: u64, two: u64) -> u64 {
+    (f64::from_bits(one) + f64::from_bits(two)).to_bits()
 }
-
-impl FloatingSum for u32 {
-    #[inline]
-    fn floating_sum(self, other: Self) -> Self {
-        (f32::from_bits(self) + f32::from_bits(other)).to_bits()
-    }
-}
-
-/// There are no such numbers of one and two bytes among those that are told apart here.
-macro_rules! no_floating_sum {
-    ($($number:ty)*) => {$(
-        impl FloatingSum for $number {
-            fn floating_sum(self, _: Self) -> Self {
-                self
-            }
-        }
-    )*};
-}
-
-no_floating_sum! { u8 u16 }
 
 macro_rules! words {
     ($($function:ident $swap:ident $number:ty, $atomic:ident;)*) => {$(
@@ -103,6 +79,7 @@ macro_rules! words {
         ) {
             const SIZE: usize = size_of::<$number>();
             let instruction = Instruction::of(combine);
+            let add = if matches!(instruction, Instruction::AddFloat) { add_floats } else { add_doubles };
             for (index, one) in operand.as_chunks_mut::<SIZE>().0.iter_mut().enumerate() {
                 let Some(word) = region.$atomic(at + index * SIZE) else { return };
                 let value = <$number>::from_ne_bytes(*one);
@@ -113,15 +90,10 @@ macro_rules! words {
                     Instruction::And => word.fetch_and(value, AcqRel),
                     Instruction::Or => word.fetch_or(value, AcqRel),
                     Instruction::Xor => word.fetch_xor(value, AcqRel),
-                    Instruction::FloatingSum => {
-                        let mut now = word.load(Acquire);
-                        loop {
-                            let sum = value.floating_sum(now);
-                            match word.compare_exchange_weak(now, sum, AcqRel, Acquire) {
-                                Ok(old) => break old,
-                                Err(other) => now = other,
-                            }
-                        }
+                    Instruction::AddFloat | Instruction::AddDouble => {
+                        let add = |old: $number| Some(add(old.into(), value.into()) as $number);
+                        let done = word.fetch_update(AcqRel, Acquire, add);
+                        done.unwrap_or_default()
                     }
                     Instruction::Compute => {
                         let computed = |old: $number| {

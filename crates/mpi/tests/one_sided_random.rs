@@ -86,6 +86,8 @@ struct Program {
     ranks: usize,
     flavor: Flavor,
     one_host: bool,
+    /// Elements are combined many at a time.
+    coarse: bool,
     faulty: bool,
     seed: u64,
     phases: Vec<Phase>,
@@ -308,7 +310,11 @@ fn play(program: &Program) -> Vec<Vec<Seen>> {
             Flavor::Create => Allocation::OfProgram(over(&mut memory)),
             _ => Allocation::OfWeft(WORDS * 8),
         };
-        let window = Window::new(&comm, program.flavor, allocation, 8, &Info::default());
+        let mut info = Info::default();
+        let granularity = if program.coarse { "4096" } else { "0" };
+        info.set("mpi_accumulate_granularity", granularity)
+            .expect("a key and a value");
+        let window = Window::new(&comm, program.flavor, allocation, 8, &info);
         let window = window.expect("a window");
         let long = Basic::Int64.datatype();
         let player = Player {
@@ -553,11 +559,13 @@ fn programs() -> impl Strategy<Value = Program> {
     ];
     (1..4usize).prop_flat_map(move |ranks| {
         let all = proptest::collection::vec(phases(ranks), 1..5);
-        (flavor.clone(), any::<bool>(), any::<u64>(), all).prop_map(
-            move |((flavor, one_host), faulty, seed, phases)| Program {
+        let coarse_and_faulty = any::<(bool, bool)>();
+        (flavor.clone(), coarse_and_faulty, any::<u64>(), all).prop_map(
+            move |((flavor, one_host), (coarse, faulty), seed, phases)| Program {
                 ranks,
                 flavor,
                 one_host,
+                coarse,
                 faulty,
                 seed,
                 phases,
@@ -568,7 +576,7 @@ fn programs() -> impl Strategy<Value = Program> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 150,
+        cases: 600,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
@@ -596,6 +604,7 @@ fn two(epoch: Epoch, steps: [&[(Kind, i64, After)]; 2]) -> Program {
         ranks: 2,
         flavor: Flavor::Create,
         one_host: true,
+        coarse: false,
         faulty: false,
         seed: 1,
         phases: vec![Phase {

@@ -407,6 +407,17 @@ fn fibers_of_the_examples() {
 }
 
 #[test]
+fn a_queue_of_work_needs_no_server() {
+    let program = build("examples/work_queue.c", &[]);
+    for ranks in [1, 2, 5] {
+        let ended = mpiexec(ranks, &program, &["200"]);
+        ended.expect_success();
+        let expected = "200 pieces: 9592 primes below 100000, 1224 of them with a twin";
+        assert!(ended.out.contains(expected), "{ended:?}");
+    }
+}
+
+#[test]
 fn singleton_needs_no_launcher() {
     let program = build("tests/programs/ring.c", &["-pthread"]);
     run(&mut Command::new(program), Duration::from_secs(20)).expect_success();

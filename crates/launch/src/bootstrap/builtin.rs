@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weft_sys::{MemoryFile, descriptor, lifeline, passing};
 
-use super::environment::RankEnvironment;
+use super::environment::{RankEnvironment, VARIABLES};
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher};
 use crate::control::{ANSWER, Answer, Message, Told};
@@ -144,6 +144,10 @@ fn taken(environment: &RankEnvironment, reason: &std::io::Error) -> BootstrapErr
 }
 
 impl Launcher for Builtin {
+    fn variables(&self) -> &'static [&'static str] {
+        VARIABLES
+    }
+
     fn rank(&self) -> u32 {
         self.environment.rank
     }
@@ -228,6 +232,10 @@ impl Singleton {
 }
 
 impl Launcher for Singleton {
+    fn variables(&self) -> &'static [&'static str] {
+        VARIABLES
+    }
+
     fn rank(&self) -> u32 {
         0
     }

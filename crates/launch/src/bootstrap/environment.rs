@@ -21,8 +21,8 @@ impl Names {
     pub const JOB: &str = "WEFT_JOB";
 }
 
-/// The variables that make a process a rank: to be removed once it is one.
-pub const VARIABLES: &[&str] = &[
+/// The variables that make a process a rank of ours.
+pub(crate) const VARIABLES: &[&str] = &[
     Names::RANK,
     Names::SIZE,
     Names::LOCAL_RANK,
@@ -31,15 +31,6 @@ pub const VARIABLES: &[&str] = &[
     Names::JOB_DESCRIPTOR,
     Names::CONTROL_DESCRIPTOR,
     Names::LIFELINE_DESCRIPTOR,
-    // What a launcher that speaks PMI has set: what a rank starts is not taken for that rank either.
-    pmi::VARIABLES[0],
-    pmi::VARIABLES[1],
-    pmi::VARIABLES[2],
-    pmi::VARIABLES[3],
-    pmi::VARIABLES[4],
-    pmi::VARIABLES[5],
-    pmi::VARIABLES[6],
-    pmi::VARIABLES[7],
 ];
 
 /// Whether a variable says to a program that a foreign launcher started it: not to be inherited by
@@ -48,6 +39,7 @@ pub(crate) fn foreign_variables(name: &str) -> bool {
     foreign::PREFIXES
         .iter()
         .any(|prefix| name.starts_with(prefix))
+        || pmi::VARIABLES.contains(&name)
 }
 
 /// What the variables say.
@@ -115,7 +107,7 @@ mod tests {
             if let Some((_, value)) = changes.iter().find(|(changed, _)| *changed == name) {
                 return value.map(str::to_owned);
             }
-            let index = VARIABLES[..8].iter().position(|known| *known == name)?;
+            let index = VARIABLES.iter().position(|known| *known == name)?;
             Some(["3", "8", "1", "4", "2", "10", "11", "12"][index].to_owned())
         })
     }

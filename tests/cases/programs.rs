@@ -157,6 +157,11 @@ fn there_is_no_limit_to_large_messages_under_way() {
 }
 
 #[test]
+fn partitioned() {
+    passes("partitioned", &[1, 2, 3, 4], &[]);
+}
+
+#[test]
 fn requests() {
     passes("requests", &[1, 2, 4], &[]);
 }

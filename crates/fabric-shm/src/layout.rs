@@ -44,7 +44,7 @@ use crate::shared_transfer::SharedTransfer;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"weft shm");
 
 /// Changes whenever anything in the segment moves or changes its meaning.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// Most process slots of a job, and so most ranks: as many as the two-level set of pending lanes with one
 /// summary word can name.
@@ -273,6 +273,13 @@ impl Shape {
 #[must_use]
 pub fn segment_size(ranks: u32) -> Option<usize> {
     Shape::of(ranks).map(|shape| shape.total)
+}
+
+/// Bytes of the memory file of a job of so many ranks: its segment, and behind it room for the memory that ranks share
+/// (see `heap.rs`), which is sparse and costs nothing. `None` as for [`segment_size`].
+#[must_use]
+pub fn job_memory_size(ranks: u32) -> Option<usize> {
+    segment_size(ranks).map(|segment| crate::heap::file_size(segment, ranks))
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use weft_atomic::Ordering;
 use weft_fabric::{FabricError, Load, Result};
-use weft_sys::Mapping;
+use weft_sys::{Mapping, MemoryFile};
 
+use crate::heap::Heap;
 use crate::layout::{
     Control, GrantRecord, Header, MAGIC, MAX_RANKS, PAGE, Shape, VERSION, segment_size,
 };
@@ -75,11 +76,30 @@ pub(crate) struct Segment {
     mapping: Mapping,
     shape: Shape,
     members: u32,
+    heap: Option<Heap>,
 }
 
 impl Segment {
-    /// Checks a mapping that somebody else prepared.
+    /// Maps the segment of a job's memory file that somebody else prepared, and checks it.
+    pub fn of_file(file: MemoryFile) -> Result<Arc<Self>> {
+        let system = |error: std::io::Error| FabricError::System {
+            what: error.to_string(),
+        };
+        let start = file.map_part(0, PAGE.min(file.len())).map_err(system)?;
+        let process_slots = header_of(&start)?.process_slots.load(Ordering::Relaxed);
+        // What the header says of itself is checked when it is opened; nonsense is mapped no further than that.
+        let total = Shape::of(process_slots).map_or(PAGE, |shape| shape.total);
+        let mapping = file.map_part(0, total.min(file.len())).map_err(system)?;
+        Self::with_heap(mapping, Heap::behind(file, total, process_slots))
+    }
+
+    /// Checks a mapping that somebody else prepared. The job has no heap.
+    #[cfg(test)]
     pub fn open(mapping: Mapping) -> Result<Arc<Self>> {
+        Self::with_heap(mapping, None)
+    }
+
+    fn with_heap(mapping: Mapping, heap: Option<Heap>) -> Result<Arc<Self>> {
         let refuse = |what: String| Err(FabricError::System { what });
         let header = header_of(&mapping)?;
         // SYNC segment.ready.
@@ -110,6 +130,7 @@ impl Segment {
                     mapping,
                     shape,
                     members,
+                    heap,
                 }))
             }
             _ => refuse(format!(
@@ -118,6 +139,11 @@ impl Segment {
                 mapping.len()
             )),
         }
+    }
+
+    /// Memory that processes share by blocks, if the file has room for it.
+    pub fn heap(&self) -> Option<&Heap> {
+        self.heap.as_ref()
     }
 
     /// Its sizes.

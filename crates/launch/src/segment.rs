@@ -20,7 +20,8 @@ pub struct Segment {
 /// If there are too many ranks, or the kernel refuses the memory.
 pub fn create(ranks: u32, spares: u32) -> io::Result<Segment> {
     let slots = ranks.saturating_add(spares);
-    let size = weft_fabric_shm::segment_size(slots).ok_or_else(|| {
+    let sizes = weft_fabric_shm::segment_size(slots).zip(weft_fabric_shm::job_memory_size(slots));
+    let (segment, size) = sizes.ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
@@ -30,11 +31,11 @@ pub fn create(ranks: u32, spares: u32) -> io::Result<Segment> {
         )
     })?;
     let file = MemoryFile::create("weft", size)?;
-    let mapping = file.map()?;
+    let mapping = file.map_part(0, segment)?;
     let cores = u32::try_from(cores::cores_available()).unwrap_or(u32::MAX);
     weft_fabric_shm::initialise_with_spares(&mapping, ranks, spares, cores)
         .map_err(io::Error::other)?;
-    let watch = Watch::open(mapping).map_err(io::Error::other)?;
+    let watch = Watch::open(&file).map_err(io::Error::other)?;
     Ok(Segment {
         descriptor: file.into_descriptor(),
         watch,

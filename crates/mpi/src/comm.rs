@@ -39,7 +39,7 @@ pub struct Comm {
     shape: Shape,
     rank: u32,
     /// Collectives begun on this communicator so far.
-    sequence: AtomicU32,
+    begun: [AtomicU32; 3],
     extras: Extras,
 }
 
@@ -94,7 +94,7 @@ impl Comm {
             group,
             shape,
             rank,
-            sequence: AtomicU32::new(0),
+            begun: Default::default(),
             extras: Extras::default(),
         }))
     }
@@ -207,16 +207,17 @@ impl Comm {
         }
     }
 
-    /// The context of the next collective of this communicator. All ranks begin collectives in the same
-    /// order, so they count alike. In an intercommunicator the ranks of the remote group are counted on
-    /// behind those of the local one.
-    fn next_collective(&self) -> CollectiveContext {
+    /// The context of the next collective of this communicator. All ranks begin collectives of a form in the same
+    /// order, so they count alike; those of two forms do not match each other (MPI 5.0, section 6.12), and programs
+    /// count on it. In an intercommunicator the ranks of the remote group are counted on behind those of the local
+    /// one.
+    fn next_collective(&self, form: Form) -> CollectiveContext {
         let group = match self.remote() {
             None => self.translation(),
             Some(remote) => Some(Arc::clone(&remote.everybody)),
         };
-        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
-        CollectiveContext::new(self.context() | 1, group, sequence)
+        let number = self.begun[form as usize].fetch_add(1, Ordering::Relaxed);
+        CollectiveContext::new(self.context() | 1, group, number << 2 | form as u32)
     }
 
     /// The communicator is freed: messages that nobody has received, and never will, give their memory
@@ -234,7 +235,7 @@ impl Comm {
     /// # Errors
     /// What a step of it ended with.
     pub fn run(&self, schedule: Schedule) -> Result<()> {
-        let request = self.begin(schedule)?;
+        let request = self.start(schedule, Form::Blocking)?;
         self.process.wait(request).map(drop)
     }
 
@@ -243,7 +244,11 @@ impl Comm {
     /// # Errors
     /// `NoMem` if too many requests are live.
     pub fn begin(&self, schedule: Schedule) -> Result<RequestId> {
-        let collective = self.next_collective();
+        self.start(schedule, Form::Nonblocking)
+    }
+
+    fn start(&self, schedule: Schedule, form: Form) -> Result<RequestId> {
+        let collective = self.next_collective(form);
         let mut engine = self.process.lock();
         let request = engine.start_collective(self.context(), schedule, collective)?;
         engine.look();
@@ -255,12 +260,20 @@ impl Comm {
     /// # Errors
     /// `NoMem` if too many requests are live.
     pub fn prepare(&self, schedule: Schedule) -> Result<RequestId> {
-        let context = self.next_collective();
+        let context = self.next_collective(Form::Persistent);
         self.keep(PersistentOperation::Collective {
             schedule: Arc::new(schedule),
             context,
         })
     }
+}
+
+/// Form of a collective. Ranks must begin it in the same form.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Blocking,
+    Nonblocking,
+    Persistent,
 }
 
 #[cold]

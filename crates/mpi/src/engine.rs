@@ -18,8 +18,10 @@
 //! | [`UnexpectedStore`] | messages that came before their receives |
 //! | [`Pulls`] | rendezvous transfers under way |
 //! | [`Runs`] | collectives under way |
+//! | [`Channels`] | partitioned messages |
 //! | [`DeferredQueue`], [`Callbacks`] | what is done after the poll; what is done without the engine |
 //! | [`Waiters`], [`Parked`] | who is woken by arrivals; who waits while another drives |
+//! | [`OneSided`] | windows, and operations on them under way |
 //! | [`Outbox`] | messages that the fabric would not take yet |
 //! | [`GuestSlot`] | who else uses the endpoint |
 //!
@@ -42,10 +44,12 @@ mod guest_slot;
 mod loss;
 mod lost_peers;
 mod on_complete;
+pub(crate) mod one_sided;
 mod outbox;
 mod outcomes;
 mod pair;
 mod parked;
+mod partitioned;
 mod persistent;
 mod probe;
 mod progress;
@@ -64,6 +68,7 @@ mod waiters;
 
 use std::time::Duration;
 
+use weft_fabric::waiting::Asking;
 use weft_fabric::{Fabric, Guest};
 use weft_matching::Matching;
 
@@ -73,8 +78,10 @@ use deferred::DeferredQueue;
 use futures::Futures;
 use guest_slot::GuestSlot;
 use lost_peers::LostPeers;
+use one_sided::OneSided;
 use outbox::Outbox;
 use parked::Parked;
+use partitioned::Channels;
 use pulls::Pulls;
 use requests::Requests;
 use runs::Runs;
@@ -103,12 +110,14 @@ struct Core {
     requests: Requests,
     unexpected: UnexpectedStore,
     runs: Runs,
+    channels: Channels,
     deferred: DeferredQueue,
     callbacks: Callbacks,
     pulls: Pulls,
     waiters: Waiters,
     attached_buffer: AttachedBuffer,
     lost: LostPeers,
+    one_sided: OneSided,
     guest: GuestSlot,
     /// Messages that nobody could use.
     refused: u64,
@@ -128,6 +137,7 @@ pub(crate) struct Engine {
     /// Those who wait while another drives.
     parked: Parked,
     futures: Futures,
+    asking: Asking,
 }
 
 impl Engine {
@@ -142,12 +152,14 @@ impl Engine {
                 requests: Requests::default(),
                 unexpected: UnexpectedStore::default(),
                 runs: Runs::default(),
+                channels: Channels::default(),
                 deferred: DeferredQueue::default(),
                 callbacks: Callbacks::default(),
                 pulls: Pulls::default(),
                 waiters: Waiters::default(),
                 attached_buffer: AttachedBuffer::default(),
                 lost: LostPeers::default(),
+                one_sided: OneSided::default(),
                 guest: GuestSlot::default(),
                 refused: 0,
             },
@@ -156,6 +168,7 @@ impl Engine {
             driven: false,
             parked: Parked::default(),
             futures: Futures::default(),
+            asking: Asking::default(),
         }
     }
 

@@ -177,6 +177,7 @@ impl From<weft_fabric::FabricError> for Error {
     fn from(cause: weft_fabric::FabricError) -> Self {
         let class = match cause {
             weft_fabric::FabricError::PeerLost { .. } => ErrorClass::ProcFailed,
+            weft_fabric::FabricError::NoMemory { .. } => ErrorClass::NoMem,
             // The only grants that the engine uses are those of messages.
             weft_fabric::FabricError::NotGranted { peer } => {
                 return Self::new(

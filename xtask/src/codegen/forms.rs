@@ -13,6 +13,9 @@ use super::table::{Form, Function, Parameter};
 /// Groups whose calls are told the form, because the standard makes it visible later.
 const TOLD: [&str; 2] = ["datatype", "op"];
 
+/// Groups whose calls check their buffers themselves: they take elements as they lie in memory.
+const LAZY: [&str; 2] = ["op", "file"];
+
 /// What an entry point does before it calls.
 #[derive(Default)]
 pub struct Body {
@@ -27,8 +30,11 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
     let mut out = Body::default();
     let parameters = &function.parameters;
     // Whether the call itself checks its buffers.
-    let lazy =
-        function.form_of.is_some() || group == "op" || function.call().ends_with("pack_external");
+    let lazy = function.form_of.is_some()
+        || LAZY.contains(&group)
+        || function.call().ends_with("pack_external")
+        // Its origin is not looked at for one operation.
+        || function.call().ends_with("get_accumulate");
     let handed_on = function.call_parameters().len();
     // Communicators first: ranks and roots are checked against them.
     for parameter in parameters
@@ -111,7 +117,8 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
             argument
         });
     }
-    if TOLD.contains(&group) && function.large {
+    let has_callback = || parameters.iter().any(|one| one.kind == "POLYFUNCTION");
+    if function.large && (TOLD.contains(&group) || has_callback()) {
         out.arguments.push(format!("Form::{form:?}"));
     }
     Ok(out)
@@ -279,6 +286,7 @@ fn rule(
                 (_, Some("rank" | "or_null")) => plain(),
                 (_, Some("send_tag")) => by("send_tag"),
                 (_, Some("receive_tag")) => by("receive_tag"),
+                ("DATATYPE", _) if group == "file" => by("datatype"),
                 ("DATATYPE", _) if lazy && !has(function, "OPERATION") => plain(),
                 ("DATATYPE", _) if has(function, "BUFFER") => by("committed"),
                 ("DATATYPE", _) => by("datatype"),
@@ -294,15 +302,12 @@ fn rule(
                     check: None,
                     argument: format!("{name} != 0"),
                 },
-                (kind, _)
-                    if kind.contains("XFER_NUM_ELEM")
-                        || kind.contains("DTYPE_NUM_ELEM_")
-                        || kind == "PARTITION" =>
-                {
+                (kind, _) if kind.contains("XFER_NUM_ELEM") || kind.contains("DTYPE_NUM_ELEM_") => {
                     checked(format!("check::count({name}.into(), \"{name}\")?"))
                 }
                 (kind, _)
                     if kind.starts_with("ARRAY_LENGTH")
+                        || kind == "PARTITION"
                         || kind == "NUM_DIMS"
                         || kind == "POLYNUM_PARAM_VALUES" =>
                 {

@@ -537,3 +537,40 @@ pub fn win_delete_attr(win: &WinObject, win_keyval: c_int) -> Checked<()> {
         win_keyval,
     )
 }
+
+/// What a predefined key of a window points to; `None` for other keys.
+fn predefined_of_window(win: &WinObject, key: c_int) -> Option<*mut c_void> {
+    let facts = win.facts();
+    Some(match key {
+        k::MPI_WIN_BASE => win.window().memory().as_ptr().cast(),
+        k::MPI_WIN_SIZE => (&raw const facts.size).cast_mut().cast(),
+        k::MPI_WIN_DISP_UNIT => (&raw const facts.disp_unit).cast_mut().cast(),
+        k::MPI_WIN_CREATE_FLAVOR => (&raw const facts.flavor).cast_mut().cast(),
+        k::MPI_WIN_MODEL => (&raw const facts.model).cast_mut().cast(),
+        _ => return None,
+    })
+}
+
+pub unsafe fn win_get_attr(
+    win: &WinObject,
+    win_keyval: c_int,
+    attribute_val: *mut c_void,
+    mut flag: Out<c_int>,
+) -> Checked<()> {
+    if let Some(value) = predefined_of_window(win, win_keyval) {
+        flag.flag(true);
+        // SAFETY: `attribute_val` is null or the address of a pointer (MPI 5.0, section 7.7.3, `MPI_Win_get_attr`).
+        return unsafe { store(attribute_val, value) };
+    }
+    // SAFETY: `attribute_val` is null or the address of a pointer (MPI 5.0, section 7.7.3, `MPI_Win_get_attr`).
+    unsafe {
+        get(
+            Subject::Win,
+            win.window().extras(),
+            "win_keyval",
+            win_keyval,
+            attribute_val,
+            flag,
+        )
+    }
+}

@@ -205,7 +205,7 @@ impl Comm {
             .expect("a member of one of the two"))
     }
 
-    pub(super) fn check_intra(&self, name: &str) -> Result<()> {
+    pub(crate) fn check_intra(&self, name: &str) -> Result<()> {
         if self.remote().is_none() {
             return Ok(());
         }

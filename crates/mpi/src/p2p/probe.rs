@@ -50,7 +50,7 @@ fn try_now<T>(
     let mut engine = process.lock();
     let known = engine.lost_peers();
     let found = look(probe, &mut engine).or_else(|| {
-        engine.look();
+        engine.ask();
         look(probe, &mut engine)
     });
     match found {

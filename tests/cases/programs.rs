@@ -372,6 +372,16 @@ fn every_function_with_the_extremes_of_every_argument() {
     ended.expect_success();
 }
 
+/// One wrong value for each parameter of every function that is implemented, made from the tables: the class that it
+/// must give, with the name of the parameter and a remedy.
+#[test]
+fn every_wrong_argument_gets_its_class_and_a_remedy() {
+    let program = build("tests/programs/wrong.c", &["-w"]);
+    let ended = run(&mut Command::new(program), Duration::from_secs(120));
+    assert!(ended.out.contains(" 0 failures"), "{ended:?}");
+    ended.expect_success();
+}
+
 /// The same for the functions of weft.h, which has no table.
 #[test]
 fn every_service_with_the_extremes_of_every_argument() {

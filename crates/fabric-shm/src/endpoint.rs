@@ -16,12 +16,13 @@ use std::time::Duration;
 use weft_atomic::FenceMode;
 use weft_fabric::{
     Bell, Fabric, FabricError, HEAD, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBytes, SignalTable, Sink, SyncKey, Token, Uses,
+    SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token, Uses,
 };
 use weft_sys::{Availability, clock, membarrier};
 
 use crate::bell::ShmBell;
 use crate::delivery::Delivery;
+use crate::heap::Blocks;
 use crate::inbound::InboundLanes;
 use crate::lane::PacketKind;
 use crate::layout::ProcessState;
@@ -43,6 +44,7 @@ pub struct Shm {
     outbound: OutboundLanes,
     inbound: InboundLanes,
     portal: Portal,
+    blocks: Blocks,
     signals: SignalTable,
     bell: Arc<ShmBell>,
     limits: Limits,
@@ -54,7 +56,7 @@ impl Shm {
         // Asking the kernel to fence other cores costs a sleeper 0.2 µs if they are idle and 1.5 µs if
         // they run; it saves each sender the wait until its slot has reached the cache. It pays as long
         // as ranks rarely sleep: while each can have a core.
-        let fences = options.fences_on_others(segment.members() <= segment.load().cores)
+        let fences = options.fences_on_others(segment.ranks() <= segment.load().cores)
             && membarrier::register_all().is_available();
         let members = JobMembership::join(segment.clone(), slot, fences)?;
         let mode = if fences {
@@ -68,7 +70,8 @@ impl Shm {
             members,
             outbound: OutboundLanes::new(segment.clone(), slot, bell.clone(), fences),
             inbound: InboundLanes::new(segment.clone(), slot, bell.clone()),
-            portal: Portal::new(segment, slot, options),
+            portal: Portal::new(segment.clone(), slot, options),
+            blocks: Blocks::new(segment, slot),
             signals: SignalTable::default(),
             bell,
             limits: Limits {
@@ -129,11 +132,11 @@ impl Shm {
             &mut self.signals,
             sink,
         );
-        done += self.inbound.poll(&mut delivery, budget, done);
+        // First: what arrives may be of a process that is new.
         if delivery.has_untold() {
             done += delivery.hear_of_others(&mut self.inbound);
         }
-        done
+        done + self.inbound.poll(&mut delivery, budget, done)
     }
 
     /// Carries out a get or a put, or gets it under way.
@@ -148,6 +151,7 @@ impl Drop for Shm {
     fn drop(&mut self) {
         // Whose memory it was may use it as it likes from now on.
         self.portal.revoke_all();
+        self.blocks.release_all();
         self.members.leave();
     }
 }
@@ -272,6 +276,23 @@ impl Fabric for Shm {
 
     fn forget(&mut self, key: SyncKey) {
         self.signals.forget(key);
+    }
+
+    fn shares_memory(&self, peer: Peer) -> bool {
+        self.blocks.are_shared_with(peer)
+    }
+
+    fn allocate_shared(&mut self, length: usize) -> Result<SharedBlock> {
+        self.blocks.allocate(length)
+    }
+
+    fn release_shared(&mut self, key: SharedKey) -> bool {
+        self.blocks.release(key)
+    }
+
+    fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory> {
+        self.members.check(peer)?;
+        self.blocks.attach(peer, key, length)
     }
 
     /// What was taken for sending lies in the memory of the receiver already.

@@ -13,8 +13,8 @@
 use std::sync::Arc;
 
 use weft_atomic::{FenceMode, Ordering};
-use weft_fabric::Result;
-use weft_sys::Mapping;
+use weft_fabric::{FabricError, Result};
+use weft_sys::MemoryFile;
 
 use crate::bell::ShmBell;
 use crate::layout::ProcessState;
@@ -37,13 +37,16 @@ pub struct Abort {
 }
 
 impl Watch {
-    /// Looks at a segment that [`initialise`](crate::initialise) has prepared.
+    /// Looks at the memory file of a job, whose segment [`initialise`](crate::initialise) has prepared.
     ///
     /// # Errors
     /// If it is none.
-    pub fn open(mapping: Mapping) -> Result<Self> {
+    pub fn open(file: &MemoryFile) -> Result<Self> {
+        let file = file.share().map_err(|error| FabricError::System {
+            what: error.to_string(),
+        })?;
         Ok(Self {
-            segment: Segment::open(mapping)?,
+            segment: Segment::of_file(file)?,
         })
     }
 
@@ -53,7 +56,7 @@ impl Watch {
         Self { segment }
     }
 
-    /// How many ranks the job has.
+    /// How many processes the job can have: its ranks, and the room for those that are started later.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.segment.members()
@@ -122,24 +125,57 @@ impl Watch {
         self.segment.header().run_states.awake(slots)
     }
 
-    /// Tells all ranks that the process of `rank` has ended with this wait status. It must have been
+    /// Tells all ranks that the process of `rank` has died with this wait status. It must have been
     /// fetched: nothing of it may run any more.
     pub fn tell_of_death(&self, rank: u32, status: i32) {
+        self.tell_of_end(rank, status, false);
+    }
+
+    /// As [`tell_of_death`](Self::tell_of_death); `in_order` if it had left the job before, so that it is no loss.
+    /// Answers the number of this change.
+    pub fn tell_of_end(&self, rank: u32, status: i32, in_order: bool) -> u32 {
         if rank >= self.ranks() {
-            return;
+            return 0;
         }
         let slot = self.segment.slot_of(rank);
         self.segment.header().run_states.leave(slot);
         self.mark_all_summaries();
-        self.segment.record_death(slot, status);
+        self.segment.record_end(slot, status, in_order);
+        self.tell();
+        self.segment.changes()
+    }
+
+    /// Whether a place of the room whose process has ended, as was told by this change, can have another one: all
+    /// others that are `running` have put away what they had to do with the old one.
+    ///
+    /// # Errors
+    /// One that has not called MPI since.
+    pub fn may_be_reused(
+        &self,
+        rank: u32,
+        change: u32,
+        running: impl Fn(u32) -> bool,
+    ) -> std::result::Result<(), u32> {
+        let mut behind = self.segment.behind(rank, change);
+        behind.find(|other| running(*other)).map_or(Ok(()), Err)
+    }
+
+    /// Clears a place of the room for the process that is started next. It [may be reused](Self::may_be_reused).
+    pub fn reuse(&self, rank: u32) {
+        self.segment.vacate(rank);
         self.tell();
     }
 
     /// Gives `rank` a process slot that nobody has used, for the process that is started next. False if none
     /// is left.
     pub fn assign_spare(&self, rank: u32) -> bool {
+        let old = self.segment.slot_of(rank);
         let assigned = self.segment.assign_spare(rank);
         if assigned {
+            // Nobody can attach what the dead has left in its arena any more.
+            if let Some(heap) = self.segment.heap() {
+                heap.empty(old);
+            }
             self.tell();
         }
         assigned
@@ -175,7 +211,7 @@ mod tests {
         let file = MemoryFile::create("weft-test", size).expect("memory files exist here");
         let mapping = file.map().expect("maps");
         initialise(&mapping, 3, 2).expect("the right size");
-        let watch = Watch::open(mapping).expect("initialised");
+        let watch = Watch::open(&file).expect("initialised");
         let attach = |rank| {
             let descriptor = file.as_fd().try_clone_to_owned().expect("duplicates");
             Shm::attach_with(descriptor, rank, &Options::default())
@@ -204,3 +240,6 @@ mod tests {
 
 #[cfg(test)]
 mod deaths_by_hand;
+
+#[cfg(test)]
+mod reuse;

@@ -23,12 +23,13 @@ use std::thread;
 use weft_atomic::FenceMode;
 use weft_atomic::biased::{self, Biased};
 
-use weft_fabric::waiting::{Step, Waiting};
+use weft_fabric::waiting::{self, Step, Waiting};
 use weft_fabric::{Bell, Fabric};
 use weft_fiber::{self as fiber, Waiter};
 use weft_sys::{error::keep_errno, futex::Futex, membarrier};
 
 use super::Engine;
+use super::lost_peers::FirstPeers;
 use super::request_id::RequestId;
 
 /// More that wait than this do not let each other run before they sleep: a turn of all of them takes longer
@@ -75,7 +76,7 @@ pub(crate) enum WaitFor<'a> {
 }
 
 impl Shared {
-    pub(crate) fn new(fabric: Box<dyn Fabric>) -> Self {
+    pub(crate) fn new(fabric: Box<dyn Fabric>, first: u32) -> Self {
         let bell = fabric.bell();
         let mode = if membarrier::register_own().is_available() {
             FenceMode::Asymmetric
@@ -83,7 +84,7 @@ impl Shared {
             FenceMode::Symmetric
         };
         Self {
-            engine: Biased::new(Engine::new(fabric), mode),
+            engine: Biased::new(Engine::new(fabric, FirstPeers(first)), mode),
             futex: Futex::private(),
             ring: {
                 let bell = Arc::clone(&bell);
@@ -124,6 +125,23 @@ impl Guard<'_> {
     pub(crate) fn look(&mut self) {
         if !self.driven {
             self.progress();
+        }
+    }
+
+    /// One look for a call that asks whether something has come, and may be called until it has: what it asks for
+    /// may come from a process that needs this core.
+    pub(crate) fn ask(&mut self) {
+        if self.driven {
+            return;
+        }
+        if self.progress() {
+            self.asking.found();
+            return;
+        }
+        let shared = self.shared;
+        if self.asking.in_vain(&*shared.bell) {
+            self.released(|| waiting::give_way(&*shared.bell));
+            self.look();
         }
     }
 

@@ -50,7 +50,12 @@ pub fn init() -> Result<Environment> {
         launcher,
     } = Runtime::join(launcher).map_err(|error| failed(error.to_string()))?;
     launcher.initialised();
-    let state = RankState::new(Arc::clone(&process), Some(Arc::from(launcher)));
+    let launcher: Arc<dyn bootstrap::Launcher> = Arc::from(launcher);
+    let told = Arc::clone(&launcher);
+    process
+        .connections()
+        .tell(move |connected| told.connected(connected));
+    let state = RankState::new(Arc::clone(&process), Some(launcher));
     let predefined = |comm| Communicator::new(Handle::predefined(comm, Arc::clone(&state)));
     Ok(Environment {
         world: predefined(process.world()),

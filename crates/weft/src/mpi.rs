@@ -48,6 +48,9 @@
 //! | operations that are repeated | [`Persistent`] |
 //! | parts of the world, groups | [`Communicator::split`], [`Group`] |
 //! | grids and graphs of neighbours | [`Grid`], [`Graph`] |
+//! | memory of others: put, get, counters | [`Window`] |
+//! | files that all ranks read and write | [`File`] |
+//! | processes that are started meanwhile | [`Program`] |
 //! | two groups that talk to each other | [`Intercommunicator`] |
 //! | processes: start and end | [`init`], [`run`], [`Environment`] |
 //! | ranks as threads | [`test`], [`run_ranks`] |
@@ -66,6 +69,7 @@ mod communicator;
 mod element;
 mod envelope;
 mod environment;
+mod file;
 mod future;
 mod group;
 mod immediate;
@@ -74,11 +78,13 @@ mod memory;
 pub mod op;
 mod p2p;
 mod persistent;
+mod processes;
 mod ranks;
 pub mod request;
 mod scope;
 mod state;
 mod topology;
+mod window;
 
 pub use weft_derive::Element;
 pub use weft_mpi::{Error, ErrorClass, Result};
@@ -89,16 +95,19 @@ pub use communicator::{Communicator, Comparison, PointToPoint};
 pub use element::{Complex, Element, Located};
 pub use envelope::{Any, Destination, MAX_TAG, Source, Status, Tag};
 pub use environment::{Environment, init, run};
+pub use file::{AccessMode, File, Whence};
 pub use future::{Completing, block_on};
 pub use group::Group;
 pub use inter::{Intercommunicator, Root};
 pub use op::Op;
 pub use p2p::Message;
 pub use persistent::{Persistent, start_all};
+pub use processes::Program;
 pub use ranks::{run_ranks, test};
 pub use request::{Request, Tested, wait_all, wait_any};
 pub use scope::{Scope, scope};
 pub use topology::{Graph, Grid, Neighbourhood};
+pub use window::{Epoch, Window};
 
 /// What `#[derive(Element)]` writes.
 #[doc(hidden)]

@@ -8,6 +8,8 @@ use weft_mpi::{Error, ErrorClass, Result};
 use weft_service::Node;
 
 use super::communicator::Communicator;
+use super::inter::Intercommunicator;
+use super::processes;
 use super::state::{Handle, RankState};
 
 /// This process as a rank of its job. Made by [`init`]; ended by [`finalize`](Self::finalize).
@@ -19,6 +21,7 @@ use super::state::{Handle, RankState};
 pub struct Environment {
     world: Communicator,
     itself: Communicator,
+    parent: Option<Intercommunicator>,
     services: Node,
     uses_services: bool,
 }
@@ -55,10 +58,12 @@ pub fn init() -> Result<Environment> {
     process
         .connections()
         .tell(move |connected| told.connected(connected));
-    let state = RankState::new(Arc::clone(&process), Some(launcher));
+    let state = RankState::new(Arc::clone(&process), Some(Arc::clone(&launcher)));
     let predefined = |comm| Communicator::new(Handle::predefined(comm, Arc::clone(&state)));
+    let world = predefined(process.world());
     Ok(Environment {
-        world: predefined(process.world()),
+        parent: processes::parent(&world, &*launcher)?,
+        world,
         itself: predefined(process.itself()),
         services,
         uses_services: false,
@@ -99,6 +104,12 @@ impl Environment {
     #[must_use]
     pub fn itself(&self) -> &Communicator {
         &self.itself
+    }
+
+    /// Those that have had this process started (`MPI_Comm_get_parent`): see [`Program`](super::Program).
+    #[must_use]
+    pub fn parent(&self) -> Option<&Intercommunicator> {
+        self.parent.as_ref()
     }
 
     /// Mailbox, portal and sync, at the same endpoint.

@@ -21,6 +21,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use weft_mpi::buffer::TypedBuffer;
 use weft_mpi::coll;
 use weft_mpi::datatype::Datatype;
 use weft_mpi::{Buffer, Error, ErrorClass, Result};
@@ -56,6 +57,16 @@ impl<'a, T: Element> View<'a, T> {
         // SAFETY: the elements are there as long as the view is, which outlives the operation by the rules of this
         // page; only a view of memory that nobody else touches is given to be written to.
         unsafe { Buffer::new(self.start.as_ptr().cast(), self.length, T::datatype()) }
+    }
+
+    /// As [`buffer`](Self::buffer), whether or not the elements have gaps: for files.
+    ///
+    /// # Errors
+    /// None that elements in memory could raise.
+    pub(super) fn typed(self) -> Result<TypedBuffer> {
+        const { assert!(size_of::<T>() > 0, "an element has at least one byte") };
+        // SAFETY: as for `buffer`.
+        unsafe { TypedBuffer::checked(self.start.as_ptr().cast(), self.length, T::datatype()) }
     }
 
     /// One block of as many elements for each of so many ranks.

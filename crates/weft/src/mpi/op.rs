@@ -81,6 +81,11 @@ fn predefined<T>(operation: Predefined) -> Op<T> {
     Op::of(Arc::clone(&PREDEFINED[operation as usize]))
 }
 
+/// `MPI_NO_OP`: what is there is read, and stays.
+pub(super) fn no_op() -> Arc<weft_mpi::Op> {
+    Arc::clone(&PREDEFINED[Predefined::NoOp as usize])
+}
+
 /// Numbers, which can be added and multiplied.
 pub trait Number: Element + sealed::Sealed {}
 /// Numbers of which one is the larger.

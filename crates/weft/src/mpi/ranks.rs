@@ -86,7 +86,7 @@ impl Drop for Leaving<'_> {
         if std::thread::panicking() {
             self.0.abandon();
         }
-        self.0.process().release();
+        self.0.release();
     }
 }
 

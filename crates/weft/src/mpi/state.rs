@@ -7,12 +7,19 @@ use weft_launch::bootstrap::Launcher;
 use weft_mpi::{Comm, Process, RequestId};
 
 /// One rank.
-#[derive(Debug)]
 pub(super) struct RankState {
     process: Arc<Process>,
     /// Whatever started the process; none if the rank is a thread of a test.
     launcher: Option<Arc<dyn Launcher>>,
     orphans: Mutex<Vec<Orphan>>,
+    /// What others may use until this rank ends.
+    kept: Mutex<Vec<Box<dyn Send>>>,
+}
+
+impl std::fmt::Debug for RankState {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "RankState({:?})", self.process)
+    }
 }
 
 /// An operation that goes on without anybody who waits for it, and what it needs until its end.
@@ -36,11 +43,33 @@ impl RankState {
             process,
             launcher,
             orphans: Mutex::default(),
+            kept: Mutex::default(),
         })
     }
 
     pub(super) fn process(&self) -> &Arc<Process> {
         &self.process
+    }
+
+    /// Whatever started the process, if the rank is no thread.
+    pub(super) fn launcher(&self) -> Option<&Arc<dyn Launcher>> {
+        self.launcher.as_ref()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Box<dyn Send>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps something until the rank ends.
+    pub(super) fn keep(&self, what: Box<dyn Send>) {
+        self.kept().push(what);
+    }
+
+    /// The rank has ended, one way or the other: nobody uses what was kept.
+    pub(super) fn release(&self) {
+        let kept = std::mem::take(&mut *self.kept());
+        drop(kept);
+        self.process.release();
     }
 
     fn orphans(&self) -> MutexGuard<'_, Vec<Orphan>> {

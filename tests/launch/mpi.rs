@@ -34,6 +34,13 @@ fn heat_is_exchanged_by_tasks() {
 }
 
 #[test]
+fn workers_are_started_and_end_with_the_job() {
+    let ended = Job::new(["-n", "2", &example("workers"), "3"]).run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert_eq!(ended.out.trim(), "3.1416 by 3 workers", "{ended:?}");
+}
+
+#[test]
 fn started_alone_it_is_a_job_of_one() {
     let ended = Job::of(std::process::Command::new(example("sample_sort"))).run();
     assert_eq!(ended.code(), Some(0), "{ended:?}");

@@ -106,7 +106,7 @@ pub use processes::Program;
 pub use ranks::{run_ranks, test};
 pub use request::{Request, Tested, wait_all, wait_any};
 pub use scope::{Scope, scope};
-pub use topology::{Graph, Grid, Neighbourhood};
+pub use topology::{Graph, Grid, Neighbourhood, balanced_lengths};
 pub use window::{Epoch, Window};
 
 /// What `#[derive(Element)]` writes.

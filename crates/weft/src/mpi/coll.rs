@@ -10,9 +10,11 @@
 //! Calls whose blocks differ in length tell each other the lengths first: one more collective of a number for each rank.
 //! An argument that is wrong at one rank is an error there alone, unless the call says otherwise: that rank should end.
 
+mod exchanging;
+mod gathering;
 mod immediate;
-mod moving;
 mod reducing;
+mod spreading;
 
 pub(in crate::mpi) use reducing::reduction;
 

@@ -77,7 +77,7 @@ pub fn init() -> Result<Environment> {
 ///
 /// fn main() -> mpi::Result<()> {
 ///     mpi::run(|world| {
-///         let ranks = world.allreduce(&1, op::sum())?;
+///         let ranks = world.allreduce(&1_u32, op::sum())?;
 ///         println!("rank {} of {ranks}", world.rank());
 ///         Ok(())
 ///     })

@@ -31,7 +31,7 @@ use super::state::RankState;
 ///         None => {
 ///             let worker = Program::new(std::env::current_exe().expect("a name"), 2);
 ///             let workers = world.spawn(0, &[worker])?;
-///             assert_eq!(workers.allreduce(&0, op::sum())?, 0 + 1);
+///             assert_eq!(workers.allreduce(&0_usize, op::sum())?, 1);
 ///         }
 ///         Some(masters) => _ = masters.allreduce(&world.rank(), op::sum())?,
 ///     }

@@ -16,7 +16,7 @@ use super::state::{Handle, RankState};
 /// ```
 /// use weft::mpi::{self, op};
 ///
-/// let sums = mpi::run_ranks(4, |world| world.scan(&1, op::sum()).unwrap());
+/// let sums = mpi::run_ranks(4, |world| world.scan(&1_i32, op::sum()).unwrap());
 /// assert_eq!(sums, [1, 2, 3, 4]);
 /// ```
 ///

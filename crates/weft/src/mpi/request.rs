@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use weft_mpi::{RequestId, Result};
+use weft_mpi::{Error, ErrorClass, RequestId, Result};
 
 use super::Status;
 use super::scope::Ticket;
@@ -279,6 +279,16 @@ pub fn wait_any<'scope, R: 'scope>(
     else {
         return Ok(None);
     };
+    if requests
+        .iter()
+        .filter_map(Request::handle)
+        .any(|handle| !Arc::ptr_eq(handle.comm.process(), &process))
+    {
+        return Err(Error::new(
+            ErrorClass::Request,
+            "the requests are of several ranks, which are threads here; let each rank wait for its own",
+        ));
+    }
     let mut ended = process.wait_any(&ids)?;
     let Some((place, status)) = &mut ended else {
         return Ok(None);

@@ -55,7 +55,8 @@ pub(super) struct Ticket<'scope> {
 impl<'scope> Ticket<'scope> {
     /// The request has ended: nothing is left to wait for.
     pub(super) fn ended(self) {
-        self.begun.requests()[self.index] = None;
+        let ended = self.begun.requests()[self.index].take();
+        drop(ended);
     }
 
     /// The request was dropped: the scope waits for its end, which needs `kept`.
@@ -114,9 +115,6 @@ struct Unwinding<'a, 'scope>(&'a Begun<'scope>);
 
 impl Drop for Unwinding<'_, '_> {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            return;
-        }
         for entry in self.0.take() {
             let process = entry.handle.comm.process();
             if entry.receives {
@@ -181,7 +179,7 @@ pub fn scope<'env, R>(
     };
     let unwinding = Unwinding(&scope.begun);
     let outcome = work(&scope);
-    drop(unwinding);
+    std::mem::forget(unwinding);
     let ended = scope.begun.finish(outcome.is_err());
     outcome.and_then(|outcome| ended.map(|()| outcome))
 }

@@ -88,11 +88,12 @@ impl RankState {
 
     /// Releases what has ended by now. Their outcomes are nobody's.
     fn release_ended(&self) {
-        let process = &self.process;
-        let ended: Vec<Orphan> = self
-            .orphans()
-            .extract_if(.., |orphan| !matches!(process.test(orphan.id), Ok(None)))
-            .collect();
+        // Not while the list is locked: a test may run code of the program, which may drop requests.
+        let orphans = std::mem::take(&mut *self.orphans());
+        let (left, ended): (Vec<_>, Vec<_>) = orphans
+            .into_iter()
+            .partition(|orphan| matches!(self.process.test(orphan.id), Ok(None)));
+        self.orphans().extend(left);
         drop(ended);
     }
 

@@ -10,6 +10,25 @@ use super::communicator::Communicator;
 use super::memory::{Memory, View};
 use super::{Blocks, Buffer, Element};
 
+/// Lengths of a grid of `ranks` places, as close to each other as possible, the largest first (`MPI_Dims_create`).
+///
+/// ```
+/// assert_eq!(weft::mpi::balanced_lengths(24, 3), [4, 3, 2]);
+/// ```
+///
+/// # Panics
+/// If there are no ranks, or no dimensions.
+#[must_use]
+pub fn balanced_lengths(ranks: usize, dimensions: usize) -> Vec<usize> {
+    let ranks = u32::try_from(ranks).unwrap_or(u32::MAX);
+    assert!(
+        ranks > 0 && dimensions > 0,
+        "a grid has at least one place and one dimension"
+    );
+    let lengths = weft_mpi::comm::topology::balanced_factors(ranks, dimensions);
+    lengths.into_iter().map(|length| length as usize).collect()
+}
+
 /// A communicator whose ranks know their neighbours: [`Grid`] and [`Graph`] dereference to it.
 ///
 /// Blocks come in the order of [`sources`](Self::sources); from a neighbour that is not there comes an empty one.

@@ -93,7 +93,7 @@ impl Communicator {
     /// use weft::mpi::{self, Op, op};
     ///
     /// mpi::test(3, |world| {
-    ///     assert_eq!(world.allreduce(&0.5, op::sum())?, 1.5);
+    ///     assert_eq!(world.allreduce(&0.5_f64, op::sum())?, 1.5);
     ///     assert_eq!(world.allreduce(&vec![1, 2], op::product())?, [1, 8]);
     ///     // A function of one's own, on what it likes.
     ///     let mine = (world.rank(), world.rank() == 2);

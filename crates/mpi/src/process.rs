@@ -1,6 +1,6 @@
 //! One rank as a value: the engine and its communicators. No globals: many fit in one program.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weft_atomic::AtomicU32;
@@ -31,8 +31,9 @@ pub struct Process {
     bell: Arc<dyn Bell>,
     /// Number of the next context that this process leads.
     pub(crate) contexts: AtomicU32,
-    world: OnceLock<Arc<Comm>>,
-    itself: OnceLock<Arc<Comm>>,
+    /// Made at first use; they keep the process, until it [lets go](Process::release) of them.
+    world: Mutex<Option<Arc<Comm>>>,
+    itself: Mutex<Option<Arc<Comm>>>,
     /// Looks into the engine for windows that need it.
     pub(crate) helper: HelperSlot,
 }
@@ -46,6 +47,10 @@ impl std::fmt::Debug for Process {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "Process({} of {})", self.me, self.peers)
     }
+}
+
+fn open<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Process {
@@ -71,8 +76,8 @@ impl Process {
             port_calls: AtomicU32::new(0),
             bell,
             contexts: AtomicU32::new(comm::first_number(peers, world)),
-            world: OnceLock::new(),
-            itself: OnceLock::new(),
+            world: Mutex::default(),
+            itself: Mutex::default(),
             helper: HelperSlot::default(),
         })
     }
@@ -117,7 +122,7 @@ impl Process {
             world.extras().set_name("MPI_COMM_WORLD");
             world
         };
-        Arc::clone(self.world.get_or_init(world))
+        Arc::clone(open(&self.world).get_or_insert_with(world))
     }
 
     /// `MPI_COMM_SELF`.
@@ -130,7 +135,15 @@ impl Process {
             itself.extras().set_name("MPI_COMM_SELF");
             itself
         };
-        Arc::clone(self.itself.get_or_init(itself))
+        Arc::clone(open(&self.itself).get_or_insert_with(itself))
+    }
+
+    /// Lets go of the communicators that every process has: it leaves its endpoint when the last of its users drops
+    /// it. The last thing, whether it has [finished](Self::finish) or others must learn that it is lost.
+    pub fn release(&self) {
+        let world = open(&self.world).take();
+        let itself = open(&self.itself).take();
+        drop((world, itself));
     }
 
     /// How many messages wait here for a receive.

@@ -132,12 +132,55 @@ impl Buffer {
         }
     }
 
+    /// Address of the first byte of the first element's data; `None` if there are no data.
+    #[must_use]
+    #[inline]
+    pub fn first_byte(&self) -> Option<usize> {
+        match self {
+            Self::Flat(region) => (!region.is_empty()).then(|| region.as_ptr().addr()),
+            Self::Typed(typed) => (typed.bytes() > 0).then(|| {
+                let start = typed.datatype.true_lower_bound();
+                typed.base.wrapping_offset(start).addr()
+            }),
+        }
+    }
+
     /// Writes arriving data; answers how many bytes fitted.
     #[inline]
     pub(crate) fn fill(&self, data: SharedBytes<'_>) -> usize {
         match self {
             Self::Flat(region) => data.copy_to_region(region),
             Self::Typed(typed) => typed.unpack(data),
+        }
+    }
+
+    /// Copies the data without gaps, from byte `from` of them, to the front of `out`; answers how many.
+    pub(crate) fn pack_from(&self, from: usize, out: &mut [u8]) -> usize {
+        match self {
+            Self::Flat(region) => {
+                let rest = region.len().saturating_sub(from);
+                let part = region.part(from, rest).unwrap_or(Region::EMPTY);
+                part.copy_to_slice(out)
+            }
+            // SAFETY: the maker of the buffer promised that the elements are readable.
+            Self::Typed(typed) => unsafe {
+                typed.datatype.pack(typed.base, typed.count, from, out)
+            },
+        }
+    }
+
+    /// Writes bytes that are data from byte `from` on; answers how many had room.
+    pub(crate) fn unpack_from(&self, from: usize, bytes: &[u8]) -> usize {
+        match self {
+            Self::Flat(region) => {
+                let rest = region.len().saturating_sub(from);
+                let part = region.part(from, rest).unwrap_or(Region::EMPTY);
+                part.copy_from_slice(bytes)
+            }
+            // SAFETY: the maker of the buffer promised that the elements are writable.
+            Self::Typed(typed) => unsafe {
+                typed.datatype.unpack(typed.base, typed.count, from, bytes)
+            },
         }
     }
 

@@ -27,6 +27,7 @@ mod parameterised;
 mod pieces;
 mod recipe;
 mod signature;
+mod strided;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -41,6 +42,7 @@ pub(crate) use packing::{decode_external, encode_external};
 pub use packing::{pack, pack_external, unpack, unpack_external};
 pub use pieces::PieceOrder;
 pub use recipe::Recipe;
+pub(crate) use strided::StridedBlock;
 
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
@@ -59,6 +61,8 @@ pub struct Datatype {
     signature: Arc<Signature>,
     /// The predefined datatype that it is or is a duplicate of.
     basic: Option<Basic>,
+    /// The predefined datatype that all its data are elements of.
+    element: Option<Basic>,
     committed: AtomicBool,
     recipe: Recipe,
     /// Built by a call with `MPI_Count` arguments.
@@ -130,6 +134,14 @@ impl Datatype {
     #[must_use]
     pub fn basic(&self) -> Option<Basic> {
         self.basic
+    }
+
+    /// The predefined datatype that all its data are elements of, if it is one: what the operations of one-sided
+    /// communication work on (MPI 5.0, section 12.3.4).
+    #[inline]
+    #[must_use]
+    pub fn element(&self) -> Option<Basic> {
+        self.element
     }
 
     /// The name; that of the standard for a predefined one, else empty until one is set.

@@ -21,6 +21,7 @@
 //! | [`Channels`] | partitioned messages |
 //! | [`DeferredQueue`], [`Callbacks`] | what is done after the poll; what is done without the engine |
 //! | [`Waiters`], [`Parked`] | who is woken by arrivals; who waits while another drives |
+//! | [`OneSided`] | windows, and operations on them under way |
 //! | [`Outbox`] | messages that the fabric would not take yet |
 //! | [`GuestSlot`] | who else uses the endpoint |
 //!
@@ -43,6 +44,7 @@ mod guest_slot;
 mod loss;
 mod lost_peers;
 mod on_complete;
+pub(crate) mod one_sided;
 mod outbox;
 mod outcomes;
 mod pair;
@@ -75,7 +77,8 @@ use callbacks::Callbacks;
 use deferred::DeferredQueue;
 use futures::Futures;
 use guest_slot::GuestSlot;
-use lost_peers::LostPeers;
+use lost_peers::{FirstPeers, LostPeers};
+use one_sided::OneSided;
 use outbox::Outbox;
 use parked::Parked;
 use partitioned::Channels;
@@ -98,6 +101,9 @@ pub(crate) use unexpected::Unexpected;
 /// How many items one look may handle before the caller's own condition is looked at again.
 const BUDGET: usize = 32;
 
+/// How many times progress is made, at most, before the messages of a context are given back.
+const LOOKS_BEFORE_DROPPING: u32 = 16;
+
 /// What the fabric reports to.
 struct Core {
     matching: Matching<RequestId, UnexpectedId>,
@@ -111,6 +117,7 @@ struct Core {
     waiters: Waiters,
     attached_buffer: AttachedBuffer,
     lost: LostPeers,
+    one_sided: OneSided,
     guest: GuestSlot,
     /// Messages that nobody could use.
     refused: u64,
@@ -134,7 +141,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    fn new(fabric: Box<dyn Fabric>) -> Self {
+    /// `first`: the peers that the job starts with.
+    fn new(fabric: Box<dyn Fabric>, first: FirstPeers) -> Self {
         let limits = fabric.limits();
         let peers = fabric.peers() as usize;
         Self {
@@ -151,7 +159,8 @@ impl Engine {
                 pulls: Pulls::default(),
                 waiters: Waiters::default(),
                 attached_buffer: AttachedBuffer::default(),
-                lost: LostPeers::default(),
+                lost: LostPeers::new(first),
+                one_sided: OneSided::default(),
                 guest: GuestSlot::default(),
                 refused: 0,
             },
@@ -213,20 +222,52 @@ impl Engine {
         (self.core.guest.call(), &mut *self.fabric)
     }
 
-    /// Gives back the messages of a context that no receive will be posted for: see
+    /// Whether anything is under way on the communicator of this context.
+    pub(crate) fn is_active_in(&self, context: u32) -> bool {
+        let mut live = self.core.requests.live();
+        live.any(|(_, slot)| slot.is_active() && slot.context() & !1 == context & !1)
+    }
+
+    /// Something has changed outside of the engine: whoever waits for arrivals is to look.
+    pub(crate) fn notify(&mut self) {
+        self.core.wake_for_arrival();
+    }
+
+    /// Takes the data of a message that came unexpected, whoever sent it.
+    pub(crate) fn take_small(&mut self, context: u32, tag: i32) -> Option<Vec<u8>> {
+        let pattern = start::pattern(context, None, Some(tag));
+        let (_, id) = self.core.matching.take(pattern)?;
+        Some(self.core.unexpected.take(id).data)
+    }
+
+    /// Gives back the messages of a context that no receive will be posted for, and answers how many of them
+    /// point-to-point calls have sent, with the first of those: see
     /// [`Comm::drop_messages`](crate::Comm::drop_messages).
-    pub(crate) fn drop_context(&mut self, context: u32) {
+    pub(crate) fn drop_context(&mut self, context: u32) -> Option<(usize, Outcome)> {
+        // What has come is to be found, but who never stops sending must not keep us. A thread that drives looks
+        // all the time.
+        for _ in 0..LOOKS_BEFORE_DROPPING {
+            if self.driven || !self.progress() {
+                break;
+            }
+        }
         let core = &mut self.core;
         let mut live = core.requests.live();
         if live.any(|(_, slot)| slot.context() == context && slot.may_post()) {
-            return;
+            return None;
         }
-        for context in [context, context | 1] {
-            let all = start::pattern(context, None, None);
+        let mut found: Option<(usize, Outcome)> = None;
+        for part in [context, context | 1] {
+            let all = start::pattern(part, None, None);
             while let Some((_, id)) = core.matching.take(all) {
                 let message = core.unexpected.take(id);
+                if part == context {
+                    let (count, _) = found.get_or_insert_with(|| (0, outcome_of(&message)));
+                    *count += 1;
+                }
                 core.unexpected.recycle(message.data);
             }
         }
+        found
     }
 }

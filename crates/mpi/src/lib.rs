@@ -18,6 +18,7 @@ pub mod comm;
 pub mod datatype;
 mod engine;
 pub mod error;
+mod exposed;
 pub mod extras;
 pub mod group;
 pub mod info;

@@ -7,21 +7,32 @@ use weft_atomic::AtomicU32;
 use weft_fabric::{Bell, Fabric, Guest, Load, Peer};
 
 use crate::coll;
-use crate::comm::{self, Comm, Shape};
+use crate::comm::{self, Comm, Connections, Shape};
 use crate::engine::{Guard, Shared, WaitFor};
 use crate::error::Result;
 use crate::group::Group;
+use crate::rma::HelperSlot;
 
 /// One rank.
 pub struct Process {
     shared: Shared,
     me: Peer,
     peers: u32,
+    /// How many processes the job starts with.
+    first: u32,
+    /// The processes of `MPI_COMM_WORLD`.
+    members: Arc<Group>,
+    /// Communicators with processes of other worlds.
+    connections: Connections,
+    /// Numbers the calls to ports.
+    pub(crate) port_calls: AtomicU32,
     bell: Arc<dyn Bell>,
     /// Number of the next context that this process leads.
     pub(crate) contexts: AtomicU32,
     world: OnceLock<Arc<Comm>>,
     itself: OnceLock<Arc<Comm>>,
+    /// Looks into the engine for windows that need it.
+    pub(crate) helper: HelperSlot,
 }
 
 const _: () = {
@@ -36,18 +47,31 @@ impl std::fmt::Debug for Process {
 }
 
 impl Process {
-    /// The rank at an endpoint of a fabric.
+    /// The rank at an endpoint of a fabric, all of whose peers are there from the start.
     #[must_use]
     pub fn new(fabric: Box<dyn Fabric>) -> Arc<Self> {
+        let first = fabric.peers();
+        Self::in_world(fabric, first, Group::identity(first), 0)
+    }
+
+    /// The rank at an endpoint of a fabric whose peers may come later. The job starts with `first` processes; `members`
+    /// are those of this process's `MPI_COMM_WORLD`, the number of which is `world` (0 for that of the first ones).
+    #[must_use]
+    pub fn in_world(fabric: Box<dyn Fabric>, first: u32, members: Group, world: u32) -> Arc<Self> {
         let (me, peers, bell) = (fabric.me(), fabric.peers(), fabric.bell());
         Arc::new(Self {
-            shared: Shared::new(fabric),
+            shared: Shared::new(fabric, first),
             me,
             peers,
+            first,
+            members: Arc::new(members),
+            connections: Connections::new(world > 0),
+            port_calls: AtomicU32::new(0),
             bell,
-            contexts: AtomicU32::new(comm::FIRST_NUMBER),
+            contexts: AtomicU32::new(comm::first_number(peers, world)),
             world: OnceLock::new(),
             itself: OnceLock::new(),
+            helper: HelperSlot::default(),
         })
     }
 
@@ -57,18 +81,36 @@ impl Process {
         self.me
     }
 
-    /// How many processes the job has.
+    /// How many processes the job can have.
     #[must_use]
     pub fn peers(&self) -> u32 {
         self.peers
     }
 
+    /// How many processes the job starts with.
+    #[must_use]
+    pub fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// What this process has to do with those of other worlds.
+    #[must_use]
+    pub fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    /// Whether a group has processes of other worlds.
+    pub(crate) fn is_foreign(&self, group: &Group) -> bool {
+        let mut members = group.members();
+        members.any(|peer| self.members.rank_of(peer).is_none())
+    }
+
     /// `MPI_COMM_WORLD`.
     #[must_use]
     pub fn world(self: &Arc<Self>) -> Arc<Comm> {
-        let group = || Arc::new(Group::identity(self.peers));
         let world = || {
-            let world = Comm::assemble(self, comm::WORLD, group(), Shape::Plain)
+            let members = Arc::clone(&self.members);
+            let world = Comm::assemble(self, comm::WORLD, members, Shape::Plain)
                 .expect("everybody is in the world");
             world.extras().set_name("MPI_COMM_WORLD");
             world
@@ -99,6 +141,13 @@ impl Process {
     #[must_use]
     pub fn load(&self) -> Load {
         self.bell.load()
+    }
+
+    /// The first process of the job whose memory this one can load and store; itself, if there is no other before.
+    #[must_use]
+    pub fn first_to_share_memory(&self) -> Option<u32> {
+        let engine = self.lock();
+        (0..self.peers).find(|peer| *peer == self.me.0 || engine.shares_memory(Peer(*peer)))
     }
 
     /// The context of `MPI_COMM_SELF`, whose error handler gets what belongs to no communicator.
@@ -181,6 +230,19 @@ impl Process {
             begun = true;
             answer
         });
+    }
+
+    /// Waits until `ready` answers true, and makes progress meanwhile: for what another thread does, which calls
+    /// [`notify`](Self::notify) when it is done.
+    pub fn wait_until(&self, mut ready: impl FnMut() -> bool) {
+        self.lock()
+            .wait_for(WaitFor::Arrivals, |_| ready().then_some(()));
+    }
+
+    /// What a thread waits for by [`wait_until`](Self::wait_until) may have come.
+    pub fn notify(&self) {
+        self.lock().notify();
+        self.bell.ring();
     }
 
     /// Ends the sleep of whoever drives.

@@ -345,7 +345,7 @@ fn predefined(key: c_int) -> Option<*const c_int> {
         k::MPI_WTIME_IS_GLOBAL if runtime.launcher.hosts().count() == 1 => &YES,
         k::MPI_WTIME_IS_GLOBAL => &NO,
         k::MPI_APPNUM => APPNUM.get_or_init(|| runtime.launcher.appnum().cast_signed()),
-        k::MPI_UNIVERSE_SIZE => SIZE.get_or_init(|| runtime.world.size().cast_signed()),
+        k::MPI_UNIVERSE_SIZE => SIZE.get_or_init(|| runtime.launcher.universe().cast_signed()),
         k::MPI_LASTUSEDCODE => return Some(errhandler::last_used_code()),
         _ => return None,
     })
@@ -536,4 +536,41 @@ pub fn win_delete_attr(win: &WinObject, win_keyval: c_int) -> Checked<()> {
         "win_keyval",
         win_keyval,
     )
+}
+
+/// What a predefined key of a window points to; `None` for other keys.
+fn predefined_of_window(win: &WinObject, key: c_int) -> Option<*mut c_void> {
+    let facts = win.facts();
+    Some(match key {
+        k::MPI_WIN_BASE => win.window().memory().as_ptr().cast(),
+        k::MPI_WIN_SIZE => (&raw const facts.size).cast_mut().cast(),
+        k::MPI_WIN_DISP_UNIT => (&raw const facts.disp_unit).cast_mut().cast(),
+        k::MPI_WIN_CREATE_FLAVOR => (&raw const facts.flavor).cast_mut().cast(),
+        k::MPI_WIN_MODEL => (&raw const facts.model).cast_mut().cast(),
+        _ => return None,
+    })
+}
+
+pub unsafe fn win_get_attr(
+    win: &WinObject,
+    win_keyval: c_int,
+    attribute_val: *mut c_void,
+    mut flag: Out<c_int>,
+) -> Checked<()> {
+    if let Some(value) = predefined_of_window(win, win_keyval) {
+        flag.flag(true);
+        // SAFETY: `attribute_val` is null or the address of a pointer (MPI 5.0, section 7.7.3, `MPI_Win_get_attr`).
+        return unsafe { store(attribute_val, value) };
+    }
+    // SAFETY: `attribute_val` is null or the address of a pointer (MPI 5.0, section 7.7.3, `MPI_Win_get_attr`).
+    unsafe {
+        get(
+            Subject::Win,
+            win.window().extras(),
+            "win_keyval",
+            win_keyval,
+            attribute_val,
+            flag,
+        )
+    }
 }

@@ -319,7 +319,15 @@ pub unsafe extern "C" fn PMPI_Win_get_attr(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Win_get_attr", Scope::Win(win))
+    entry::run("MPI_Win_get_attr", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            let flag = check::out(flag, "flag")?;
+            calls::attribute::win_get_attr(win, win_keyval, attribute_val, flag)
+        }
+    })
 }
 alias!(MPI_Win_get_attr => PMPI_Win_get_attr);
 

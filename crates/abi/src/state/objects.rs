@@ -7,9 +7,10 @@ use weft_atomic::{AtomicU32, AtomicUsize, Ordering};
 use weft_mpi::Message;
 use weft_mpi::info::Info;
 use weft_mpi::io::File;
-use weft_mpi::rma::Window;
+use weft_mpi::rma::{Flavor, Window};
 
 use super::open;
+use crate::generated::constants as k;
 use crate::{c, handle};
 
 /// An info object.
@@ -185,20 +186,42 @@ impl Drop for SessionObject {
     }
 }
 
+/// What the predefined attributes of a window point to (MPI 5.0, section 12.2.6).
+#[derive(Debug)]
+pub struct WinFacts {
+    pub size: c::Aint,
+    pub disp_unit: c_int,
+    pub flavor: c_int,
+    pub model: c_int,
+}
+
 /// A window. It knows its own handle, for the callbacks that are told it.
 #[derive(Debug)]
 pub struct WinObject {
     handle: AtomicUsize,
     window: Arc<Window>,
+    facts: WinFacts,
 }
 
 impl WinObject {
     /// The handle of a new window; `None` when the table is full.
-    #[allow(dead_code, reason = "used once windows can be made")]
     pub fn create(window: Arc<Window>) -> Option<c::Win> {
+        let facts = WinFacts {
+            size: window.memory().len().cast_signed(),
+            disp_unit: c_int::try_from(window.displacement_unit()).unwrap_or(c_int::MAX),
+            flavor: match window.flavor() {
+                Flavor::Create => k::MPI_WIN_FLAVOR_CREATE,
+                Flavor::Allocate => k::MPI_WIN_FLAVOR_ALLOCATE,
+                Flavor::Dynamic => k::MPI_WIN_FLAVOR_DYNAMIC,
+                Flavor::Shared => k::MPI_WIN_FLAVOR_SHARED,
+            },
+            // Loads and stores of the processor are what others read and write.
+            model: k::MPI_WIN_UNIFIED,
+        };
         let handle = handle::insert(Self {
             handle: AtomicUsize::new(0),
             window,
+            facts,
         })?;
         // Nobody else has the handle yet.
         if let Some(object) = handle::find::<Self>(handle) {
@@ -212,7 +235,13 @@ impl WinObject {
         c::Win(self.handle.load(Ordering::Relaxed))
     }
 
+    /// What its predefined attributes point to.
+    pub fn facts(&self) -> &WinFacts {
+        &self.facts
+    }
+
     /// The window itself.
+    #[inline]
     pub fn window(&self) -> &Arc<Window> {
         &self.window
     }

@@ -57,7 +57,7 @@ impl Engine {
         let Some(run) = self.core.runs.get_mut(id) else {
             return;
         };
-        if let Some((peer, reason)) = self.core.lost.find(|peer| run.context().has(peer)) {
+        if let Some((peer, reason)) = self.core.lost.find_in(run.context().group()) {
             let name = run.name();
             run.fail(&Error::new(
                 ErrorClass::ProcFailed,

@@ -36,6 +36,8 @@ pub(super) enum Deferred {
     Announced(ChannelId),
     /// A peer is lost.
     Lost { peer: Peer, reason: String },
+    /// Another process has the number of a peer.
+    Succeeded(Peer),
 }
 
 /// What is left to do, in order.
@@ -81,6 +83,7 @@ impl Engine {
             | core.runs.want_look()
             | core.pulls.has_refused()
             | !core.deferred.is_empty()
+            | core.one_sided.is_called()
             | core.guest.is_called()
     }
 
@@ -97,6 +100,9 @@ impl Engine {
             self.retry_pulls();
         }
         self.drain_deferred();
+        if self.core.one_sided.is_called() {
+            moved |= self.settle_one_sided();
+        }
         if self.core.guest.is_called() {
             moved |= self.settle_guest();
         }
@@ -131,6 +137,7 @@ impl Engine {
                     Deferred::Advance(run) => self.advance(run),
                     Deferred::Announced(channel) => self.expect_pieces(channel),
                     Deferred::Lost { peer, reason } => self.lose(peer, &reason),
+                    Deferred::Succeeded(peer) => self.succeed(peer),
                 }
             }
             self.core.deferred.recycle(all);

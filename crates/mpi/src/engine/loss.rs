@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a send to it, a receive or a probe from it | at once, also what is begun later |
 //! | a receive or a probe from anybody of a communicator that it belongs to | at once, so that whoever waits is told; what is begun later goes on, unless all others are lost, too |
+//! | an operation to it in a window, a wait for a lock, a post or a completion in a window that it belongs to | at once |
 //! | a collective of a communicator that it belongs to | when what has come does not suffice; what is begun later at once |
 //!
 //! A communicator without the lost one knows nothing of it.
@@ -15,7 +16,7 @@ use weft_fabric::Peer;
 
 use super::Engine;
 use super::deferred::Deferred;
-use super::lost_peers::is_member;
+use super::lost_peers::FirstPeers;
 use super::request::Request;
 use super::request_id::RequestId;
 use super::schedule::RunId;
@@ -28,18 +29,29 @@ impl Engine {
         let error = Error::new(
             ErrorClass::ProcFailed,
             format!(
-                "rank {peer} of MPI_COMM_WORLD is lost: {reason}; start the job again, or look at its own last output"
+                "{} is lost: {reason}; start the job again, or look at its own last output",
+                name_of(peer, self.core.lost.first())
             ),
         );
         // What comes later asks here.
         self.core.lost.note(peer, reason);
         self.outbox.drop_peer(peer);
-        self.end_all(&error, |slot| concerns(slot, peer));
-        for run in self.core.runs.that(|run| run.context().has(peer)) {
+        let first = self.core.lost.first();
+        self.end_all(&error, |slot| concerns(slot, peer, first));
+        self.core.lose_in_windows(peer, &error);
+        let takes_part = |group: Option<&Group>| first.is_member(group, peer);
+        for run in self.core.runs.that(|run| takes_part(run.context().group())) {
             self.break_off(run, &error);
         }
         // Probes look again.
         self.core.wake_for_arrival();
+    }
+
+    /// Another process has the number of a peer: the new one is not lost.
+    #[cold]
+    pub(super) fn succeed(&mut self, peer: Peer) {
+        self.core.lost.forget(peer);
+        self.outbox.drop_peer(peer);
     }
 
     /// Ends all requests under way that `which` names.
@@ -121,17 +133,25 @@ impl Engine {
         let me = self.fabric.me();
         let others = match group {
             Some(group) => group.members().filter(|peer| *peer != me).count(),
-            None => self.fabric.peers() as usize - 1,
+            None => lost.first().0 as usize - 1,
         };
         lost.error_of_all(group, others)
     }
 }
 
+/// A peer, for people.
+fn name_of(peer: Peer, first: FirstPeers) -> String {
+    match first.is_member(None, peer) {
+        true => format!("rank {peer} of MPI_COMM_WORLD"),
+        false => format!("process {peer} of the job, which was started from within a program,"),
+    }
+}
+
 /// Whether a request waits for a peer, or for anybody of a communicator that the peer belongs to.
-fn concerns(slot: &Request, peer: Peer) -> bool {
+fn concerns(slot: &Request, peer: Peer, first: FirstPeers) -> bool {
     if slot.posted().is_some() {
         return match slot.expected_source() {
-            None => is_member(slot.group(), peer),
+            None => first.is_member(slot.group(), peer),
             Some(from) => from == peer,
         };
     }

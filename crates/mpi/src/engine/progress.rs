@@ -29,6 +29,7 @@ use weft_fiber::{self as fiber, Waiter};
 use weft_sys::{error::keep_errno, futex::Futex, membarrier};
 
 use super::Engine;
+use super::lost_peers::FirstPeers;
 use super::request_id::RequestId;
 
 /// More that wait than this do not let each other run before they sleep: a turn of all of them takes longer
@@ -75,7 +76,7 @@ pub(crate) enum WaitFor<'a> {
 }
 
 impl Shared {
-    pub(crate) fn new(fabric: Box<dyn Fabric>) -> Self {
+    pub(crate) fn new(fabric: Box<dyn Fabric>, first: u32) -> Self {
         let bell = fabric.bell();
         let mode = if membarrier::register_own().is_available() {
             FenceMode::Asymmetric
@@ -83,7 +84,7 @@ impl Shared {
             FenceMode::Symmetric
         };
         Self {
-            engine: Biased::new(Engine::new(fabric), mode),
+            engine: Biased::new(Engine::new(fabric, FirstPeers(first)), mode),
             futex: Futex::private(),
             ring: {
                 let bell = Arc::clone(&bell);
@@ -142,6 +143,11 @@ impl Guard<'_> {
             self.released(|| waiting::give_way(&*shared.bell));
             self.look();
         }
+    }
+
+    /// One look on behalf of a rank that makes no call; true if anything moved.
+    pub(crate) fn help(&mut self) -> bool {
+        !self.driven && self.progress()
     }
 
     /// Lets go of the engine while `meanwhile` runs.

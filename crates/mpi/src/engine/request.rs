@@ -607,7 +607,7 @@ impl Request {
 }
 
 #[cold]
-fn truncated(from: Peer, tag: i32, size: u64, room: usize) -> Error {
+pub(super) fn truncated(from: Peer, tag: i32, size: u64, room: usize) -> Error {
     Error::new(
         ErrorClass::Truncate,
         format!(

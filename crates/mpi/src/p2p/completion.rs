@@ -13,7 +13,11 @@ impl Process {
     ///
     /// # Errors
     /// `Request` for a stale id; otherwise what the operation itself ended with.
+    #[inline]
     pub fn wait(&self, id: RequestId) -> Result<Status> {
+        if id == RequestId::DONE {
+            return Ok(Status::empty());
+        }
         let mut engine = self.lock();
         engine.check_live(id)?;
         engine.finish(id)
@@ -24,6 +28,9 @@ impl Process {
     /// # Errors
     /// As for [`Self::wait`].
     pub fn test(&self, id: RequestId) -> Result<Option<Status>> {
+        if id == RequestId::DONE {
+            return Ok(Some(Status::empty()));
+        }
         let mut engine = self.lock();
         engine.check_live(id)?;
         if !engine.is_over(id) {

@@ -1,0 +1,147 @@
+//! Direct access: an operation on memory that this rank can reach, its own or memory that it shares, without a message.
+
+use std::sync::Arc;
+
+use weft_fabric::SharedBytes;
+
+use super::WindowMemory;
+use super::operation::{Access, ELEMENT_MAX};
+use crate::buffer::Buffer;
+use crate::datatype::{Datatype, StridedBlock};
+use crate::exposed::Exposed;
+
+/// Bytes that are packed at a time: on the stack, which is small for fibers. Holds whole elements of every size.
+const CHUNK: usize = 2048 / 96 * 96;
+
+/// Finds the memory that blocks lie in, with what their base is there.
+pub(crate) trait Reach {
+    fn reach(&self, base: i64, blocks: &[StridedBlock], bytes: usize) -> Option<(&Exposed, i64)>;
+}
+
+impl Reach for Exposed {
+    #[inline]
+    fn reach(&self, base: i64, _: &[StridedBlock], _: usize) -> Option<(&Exposed, i64)> {
+        Some((self, base))
+    }
+}
+
+impl Reach for WindowMemory {
+    fn reach(&self, base: i64, blocks: &[StridedBlock], bytes: usize) -> Option<(&Exposed, i64)> {
+        self.find(base, blocks, bytes)
+    }
+}
+
+/// Does the access on `count` elements of `datatype` from byte `base` of `memory`. False if it does not hold them: what lies
+/// before the first element that is missing may be done.
+#[inline]
+pub(crate) fn apply(
+    memory: &impl Reach,
+    access: &Access,
+    base: i64,
+    count: usize,
+    datatype: &Arc<Datatype>,
+) -> bool {
+    let Some((offset, bytes)) = datatype.flat(count) else {
+        return apply_chunks(memory, access, base, count, datatype);
+    };
+    let block = StridedBlock {
+        offset,
+        bytes,
+        count: 1,
+        stride: 0,
+    };
+    let Some((exposed, own)) = memory.reach(base, &[block], bytes) else {
+        return false;
+    };
+    let at = own.wrapping_add(offset as i64);
+    match access {
+        Access::Put(Buffer::Flat(source)) => {
+            let span = exposed.span(at, bytes);
+            span.is_some_and(|span| span.copy_from(source) == bytes)
+        }
+        Access::Get(Buffer::Flat(into)) => {
+            let span = exposed.span(at, bytes);
+            span.is_some_and(|span| into.copy_from(&span) == bytes)
+        }
+        _ if bytes <= ELEMENT_MAX && bytes == access.unit() => {
+            let (mut operand, mut fetched) = ([0; ELEMENT_MAX], [0; ELEMENT_MAX]);
+            let chunk = Chunk {
+                from: 0,
+                operand: &mut operand[..bytes],
+                fetched: &mut fetched[..bytes],
+            };
+            chunk.apply(exposed, access, own, &[block])
+        }
+        _ => apply_chunks(memory, access, base, count, datatype),
+    }
+}
+
+/// Some bytes of an access, with room for what goes there and what comes from there.
+struct Chunk<'a> {
+    /// Bytes of data before it.
+    from: usize,
+    operand: &'a mut [u8],
+    fetched: &'a mut [u8],
+}
+
+impl Chunk<'_> {
+    #[inline]
+    fn apply(self, exposed: &Exposed, access: &Access, base: i64, blocks: &[StridedBlock]) -> bool {
+        let Self {
+            from,
+            operand,
+            fetched,
+        } = self;
+        let bytes = operand.len();
+        if let Some(source) = access.source() {
+            source.pack_from(from, operand);
+        }
+        let done = match access {
+            Access::Put(_) => exposed.put(base, blocks, SharedBytes::of(operand)),
+            Access::Get(_) => exposed.get(base, blocks, fetched),
+            Access::Accumulate(combine, _) => exposed.combine(base, blocks, combine, operand, None),
+            Access::GetAccumulate(combine, ..) => {
+                exposed.combine(base, blocks, combine, operand, Some(fetched))
+            }
+            Access::CompareAndSwap { compare, new, .. } => {
+                let at = base.wrapping_add(blocks.first().map_or(0, |block| block.offset as i64));
+                exposed.compare_and_swap(at, &compare[..bytes], &new[..bytes], fetched)
+            }
+        };
+        if done && let Some(result) = access.result() {
+            result.unpack_from(from, fetched);
+        }
+        done
+    }
+}
+
+fn apply_chunks(
+    memory: &impl Reach,
+    access: &Access,
+    base: i64,
+    count: usize,
+    datatype: &Arc<Datatype>,
+) -> bool {
+    let total = datatype.size() * count;
+    let unit = access.unit();
+    let chunk = (CHUNK / unit).max(1) * unit;
+    let (mut operand, mut fetched) = ([0; CHUNK], [0; CHUNK]);
+    let mut from = 0;
+    while from < total {
+        let bytes = chunk.min(total - from);
+        let blocks = datatype.strided_blocks(count, from, bytes);
+        let chunk = Chunk {
+            from,
+            operand: &mut operand[..bytes],
+            fetched: &mut fetched[..bytes],
+        };
+        let done = memory
+            .reach(base, &blocks, bytes)
+            .is_some_and(|(exposed, base)| chunk.apply(exposed, access, base, &blocks));
+        if !done {
+            return false;
+        }
+        from += bytes;
+    }
+    true
+}

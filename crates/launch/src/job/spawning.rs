@@ -16,7 +16,7 @@ use crate::bootstrap::name_of_this_host;
 use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnProgram, SpawnRequest};
 use crate::mapping::is_here;
 use crate::plan::{self, Plan, Program};
-use crate::rank_processes::{Place, RankNumbers, RankProcesses};
+use crate::rank_processes::{LaterSlot, RankNumbers, RankProcesses};
 use crate::worlds::Worlds;
 
 /// How long processes are waited for that have left, or are about to, and whose places are needed.
@@ -171,7 +171,7 @@ impl Spawning {
                 local_rank: rank,
                 local_size: size,
                 appnum,
-                place: Some(Place { number: slot, slot }),
+                place: Some(LaterSlot { number: slot, slot }),
             };
             let program = &programs[appnum as usize];
             match processes.start_later(numbers, slot, program) {

@@ -88,9 +88,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let folder = root.join("tests/mpi4py");
     let mut lists = Lists::read(&folder, &installation.suite, &root.join("docs/coverage.md"))?;
-    if arguments.fabric.is_none() && arguments.hosts.is_none() {
-        lists = lists.within_memory();
-    }
     if arguments.everything {
         lists = lists.everything(&installation.suite)?;
     }

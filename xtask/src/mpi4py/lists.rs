@@ -33,9 +33,6 @@ pub struct Excluded {
     /// Only at these numbers of ranks; at all if it is absent.
     #[serde(default)]
     pub ranks: Vec<u32>,
-    /// Only over TCP and on several hosts.
-    #[serde(default)]
-    pub network: bool,
 }
 
 #[derive(Deserialize)]
@@ -55,7 +52,7 @@ impl Excluded {
     /// The file that it leaves out wholly and always, if it does.
     fn whole_file(&self) -> Option<&str> {
         let file = self.pattern.strip_suffix(".*")?;
-        (self.ranks.is_empty() && !self.network && !file.contains(['.', '*', '?'])).then_some(file)
+        (self.ranks.is_empty() && !file.contains(['.', '*', '?'])).then_some(file)
     }
 
     /// Whether it holds with this many ranks.
@@ -91,13 +88,6 @@ impl Lists {
             files,
             excluded: Vec::new(),
         })
-    }
-
-    /// Leaves out what holds over a network alone, for a run within one host's memory.
-    #[must_use]
-    pub fn within_memory(mut self) -> Self {
-        self.excluded.retain(|entry| !entry.network);
-        self
     }
 
     fn check(included: &str, excluded: &str, present: &[String], coverage: &str) -> Result<Self> {

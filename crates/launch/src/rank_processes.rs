@@ -406,7 +406,7 @@ impl RankProcesses {
         let chosen = running.filter(|rank| ranks.contains(&rank.number()));
         let processes: Vec<u32> = chosen.map(|rank| rank.process).collect();
         if !processes.is_empty() {
-            tree::signal(process::SIGKILL, &processes);
+            tree::signal_below(process::SIGKILL, &processes);
         }
     }
 

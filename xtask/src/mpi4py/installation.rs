@@ -157,9 +157,12 @@ impl Installation {
             .env("PYTHONDONTWRITEBYTECODE", "1")
             // numpy's own threads would only compete with the ranks.
             .env("OPENBLAS_NUM_THREADS", "1")
-            // Asks the suite to leave out what starts processes by MPI; the list of exclusions says why.
-            .env("MPI4PY_TEST_SPAWN", "no")
             .stdin(Stdio::null());
+        if self.place.network.is_some() || !self.place.options.is_empty() {
+            // Asks the suite to leave out what starts processes by MPI: over TCP and on several hosts a job has no
+            // room for them.
+            command.env("MPI4PY_TEST_SPAWN", "no");
+        }
         command
     }
 }

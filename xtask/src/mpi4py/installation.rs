@@ -147,12 +147,16 @@ impl Installation {
             let hosts = hosts.join(",");
             command.args(["--launch-command", "ip netns exec", "--hosts", &hosts]);
         }
+        let mut paths = self.package.clone().into_os_string();
+        paths.push(":");
+        paths.push(&self.suite);
         command
             .args(&self.place.options)
             .args(["-n", &ranks.to_string()])
             .arg(&self.python)
             .env("LD_LIBRARY_PATH", &self.mpi.libraries)
-            .env("PYTHONPATH", &self.package)
+            // The package; and the tests, which processes that are started later import.
+            .env("PYTHONPATH", paths)
             .env("PYTHONUNBUFFERED", "1")
             .env("PYTHONDONTWRITEBYTECODE", "1")
             // numpy's own threads would only compete with the ranks.

@@ -222,6 +222,11 @@ fn there_is_no_limit_to_large_messages_under_way() {
 }
 
 #[test]
+fn partitioned() {
+    passes("partitioned", &[1, 2, 3, 4], &[]);
+}
+
+#[test]
 fn requests() {
     passes("requests", &[1, 2, 4], &[]);
 }
@@ -229,6 +234,46 @@ fn requests() {
 #[test]
 fn wrong_arguments_give_the_right_class() {
     passes("errors", &[1, 2], &[]);
+}
+
+#[test]
+fn the_fine_print() {
+    passes("fine_print", &[1, 2, 3, 4], &[]);
+}
+
+/// The wrapper for C++ under the names that build systems look for.
+#[test]
+fn the_wrapper_for_cxx_has_three_names() {
+    let shown = |name: &str| {
+        let ended = run(tool(name).arg("-show"), Duration::from_secs(20));
+        ended.expect_success();
+        ended.out
+    };
+    assert!(shown("mpicxx").contains("-lmpi_abi"));
+    assert_eq!(shown("mpic++"), shown("mpicxx"));
+    assert_eq!(shown("mpiCC"), shown("mpicxx"));
+}
+
+/// Messages that nobody has received when their communicator is freed are named, once for each process. It is no
+/// error: programs that forget messages run everywhere else.
+#[test]
+fn forgotten_messages_are_named_once() {
+    let program = build("tests/programs/fine_print.c", &["-pthread"]);
+    let ended = mpiexec(1, &program, &["forgotten"]);
+    ended.expect_success();
+    let (before, after) = ended.err.split_once("so far\n").expect("said in between");
+    assert!(!before.contains("nobody has received"), "{ended:?}");
+    assert_eq!(after.matches("nobody has received").count(), 1, "{ended:?}");
+    for part in [
+        "of second",
+        "2 messages",
+        "from rank 0",
+        "tag 5",
+        "12 bytes",
+        "receive all",
+    ] {
+        assert!(after.contains(part), "{part} is missing in {after}");
+    }
 }
 
 /// A thread that reads standard input has the lock of that stream for as long as nothing comes. Neither

@@ -37,6 +37,8 @@ struct Detail {
     cause: String,
     /// Context of the communicator concerned, where the call does not name it.
     context: Option<u32>,
+    /// Its handler has been called already.
+    told: bool,
 }
 
 impl Fault {
@@ -57,6 +59,7 @@ impl Fault {
             remedy: remedy.into(),
             cause: String::new(),
             context: None,
+            told: false,
         }))
     }
 
@@ -71,7 +74,21 @@ impl Fault {
             remedy: String::new(),
             cause: cause.into(),
             context: None,
+            told: false,
         }))
+    }
+
+    /// A fault whose handler has been called already: the code is returned.
+    #[cold]
+    pub fn told(code: c_int) -> Self {
+        let mut fault = Self::new(code, "");
+        fault.0.told = true;
+        fault
+    }
+
+    /// The code to be returned at once.
+    pub fn told_code(&self) -> Option<c_int> {
+        self.0.told.then_some(self.0.code)
     }
 
     /// An address that must not be null.
@@ -196,10 +213,39 @@ pub fn code_of(class: ErrorClass) -> c_int {
         ErrorClass::NoMem => k::MPI_ERR_NO_MEM,
         ErrorClass::UnsupportedOperation => k::MPI_ERR_UNSUPPORTED_OPERATION,
         ErrorClass::ProcFailed => k::MPI_ERR_PROC_ABORTED,
-        ErrorClass::Spawn => k::MPI_ERR_SPAWN,
-        ErrorClass::Port => k::MPI_ERR_PORT,
+        ErrorClass::Access => k::MPI_ERR_ACCESS,
+        ErrorClass::Amode => k::MPI_ERR_AMODE,
+        ErrorClass::Assert => k::MPI_ERR_ASSERT,
+        ErrorClass::BadFile => k::MPI_ERR_BAD_FILE,
+        ErrorClass::Base => k::MPI_ERR_BASE,
+        ErrorClass::Conversion => k::MPI_ERR_CONVERSION,
+        ErrorClass::Disp => k::MPI_ERR_DISP,
+        ErrorClass::DupDatarep => k::MPI_ERR_DUP_DATAREP,
+        ErrorClass::FileExists => k::MPI_ERR_FILE_EXISTS,
+        ErrorClass::FileInUse => k::MPI_ERR_FILE_IN_USE,
+        ErrorClass::File => k::MPI_ERR_FILE,
+        ErrorClass::Io => k::MPI_ERR_IO,
+        ErrorClass::LockType => k::MPI_ERR_LOCKTYPE,
         ErrorClass::Name => k::MPI_ERR_NAME,
+        ErrorClass::NotSame => k::MPI_ERR_NOT_SAME,
+        ErrorClass::NoSpace => k::MPI_ERR_NO_SPACE,
+        ErrorClass::NoSuchFile => k::MPI_ERR_NO_SUCH_FILE,
+        ErrorClass::Port => k::MPI_ERR_PORT,
+        ErrorClass::Quota => k::MPI_ERR_QUOTA,
+        ErrorClass::ReadOnly => k::MPI_ERR_READ_ONLY,
+        ErrorClass::RmaAttach => k::MPI_ERR_RMA_ATTACH,
+        ErrorClass::RmaConflict => k::MPI_ERR_RMA_CONFLICT,
+        ErrorClass::RmaRange => k::MPI_ERR_RMA_RANGE,
+        ErrorClass::RmaShared => k::MPI_ERR_RMA_SHARED,
+        ErrorClass::RmaSync => k::MPI_ERR_RMA_SYNC,
+        ErrorClass::RmaFlavor => k::MPI_ERR_RMA_FLAVOR,
         ErrorClass::Service => k::MPI_ERR_SERVICE,
+        ErrorClass::Session => k::MPI_ERR_SESSION,
+        ErrorClass::Size => k::MPI_ERR_SIZE,
+        ErrorClass::Spawn => k::MPI_ERR_SPAWN,
+        ErrorClass::UnsupportedDatarep => k::MPI_ERR_UNSUPPORTED_DATAREP,
+        ErrorClass::ValueTooLarge => k::MPI_ERR_VALUE_TOO_LARGE,
+        ErrorClass::Win => k::MPI_ERR_WIN,
     }
 }
 

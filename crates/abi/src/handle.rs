@@ -34,6 +34,8 @@ pub enum ObjectKind {
     Errhandler = 6,
     Message = 7,
     Session = 8,
+    Win = 9,
+    File = 10,
 }
 
 const KIND_SHIFT: u32 = INDEX_BITS + GENERATION_BITS;
@@ -88,6 +90,8 @@ objects! {
     crate::state::ErrhandlerObject => Errhandler;
     crate::state::MessageObject => Message;
     crate::state::SessionObject => Session;
+    crate::state::WinObject => Win;
+    crate::state::FileObject => File;
 }
 
 /// The object behind a handle, if it is live.

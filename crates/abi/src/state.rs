@@ -18,9 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use weft_atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
-use weft_fabric::{Fabric, Peer};
 use weft_launch::bootstrap::{self, Launcher};
-use weft_mpi::{Comm, Group, Process};
+use weft_mpi::{Comm, Process};
 use weft_service::Node;
 
 use crate::fault::{Checked, Fault};
@@ -230,21 +229,15 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     // to be inside MPI, and programs that change the environment elsewhere meanwhile race with getenv
     // of any library.
     unsafe { weft_sys::environment::remove(bootstrap::VARIABLES) };
-    let fabric = fabric(launcher.as_ref())?;
-    let process = match launcher.later() {
-        None => {
-            let first = launcher.size();
-            Process::in_world(fabric, first, Group::identity(first), 0)
-        }
-        Some(later) => {
-            let members = later.members.iter().map(|number| Peer(*number)).collect();
-            Process::in_world(fabric, later.first, Group::of(members), later.number)
-        }
-    };
+    let weft_launch::runtime::Runtime {
+        process,
+        services,
+        launcher,
+    } = weft_launch::runtime::Runtime::join(launcher)
+        .map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))?;
     let (world, comm_self) = (process.world(), process.itself());
     register_comm(&world, k::MPI_COMM_WORLD);
     register_comm(&comm_self, k::MPI_COMM_SELF);
-    let services = crate::services::attach_services(&process);
     let runtime: &'static Runtime = Box::leak(Box::new(Runtime {
         process,
         services,
@@ -261,12 +254,6 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     // SYNC state.runtime
     RUNTIME.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     Ok(runtime)
-}
-
-/// The fabric among the processes of the job.
-fn fabric(launcher: &dyn Launcher) -> Checked<Box<dyn Fabric>> {
-    weft_launch::fabric::join(launcher)
-        .map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))
 }
 
 /// Ends the world model: but for few calls, sessions alone may go on.
@@ -296,6 +283,11 @@ pub fn abort(code: c_int, text: &str) -> ! {
     exit_output::flush();
     // SAFETY: ends the process without exit handlers, which might wait for others.
     unsafe { libc::_exit(status) }
+}
+
+/// Says something to people without ending anything.
+pub fn warn(text: &str) {
+    exit_output::say(text);
 }
 
 fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -37,13 +37,14 @@ mod bell;
 mod grants;
 mod mailbox;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weft_fabric::grants::{Access, Grant, TransferRequest};
+use weft_fabric::shared::BlocksOfProcess;
 use weft_fabric::{
     Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBytes, SignalTable, Sink, SyncKey, Token, Uses,
+    SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token, Uses,
 };
 
 use bell::{Awake, LocalBell};
@@ -60,6 +61,13 @@ const BULK: usize = 8 * 1024;
 struct Group {
     start: Instant,
     members: Vec<Member>,
+    blocks: Mutex<BlocksOfProcess>,
+}
+
+impl Group {
+    fn blocks(&self) -> MutexGuard<'_, BlocksOfProcess> {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// One rank as the others see it.
@@ -93,6 +101,7 @@ impl Local {
         let group = Arc::new(Group {
             start: Instant::now(),
             members,
+            blocks: Mutex::default(),
         });
         // Ranks are numbered by u32 everywhere; nobody has four thousand million threads.
         (0..u32::try_from(count).unwrap_or(u32::MAX))
@@ -303,6 +312,23 @@ impl Fabric for Local {
         self.signals.forget(key);
     }
 
+    fn shares_memory(&self, peer: Peer) -> bool {
+        self.member(peer).is_ok()
+    }
+
+    fn allocate_shared(&mut self, length: usize) -> Result<SharedBlock> {
+        self.group.blocks().allocate(self.me, length)
+    }
+
+    fn release_shared(&mut self, key: SharedKey) -> bool {
+        self.group.blocks().release(self.me, key)
+    }
+
+    fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory> {
+        self.member(peer)?;
+        self.group.blocks().attach(peer, key, length)
+    }
+
     /// What was taken for sending lies in the memory of the receiver already.
     fn is_flushed(&mut self) -> bool {
         true
@@ -315,6 +341,7 @@ impl Drop for Local {
     fn drop(&mut self) {
         let mine = &self.group.members[self.me.index()];
         mine.grants.close();
+        self.group.blocks().release_all_of(self.me);
         let refused = mine.mailbox.close();
         mine.bell.leave();
         if std::thread::panicking() {

@@ -2,12 +2,13 @@
 //! process. Joining waits for nobody.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use weft_fabric::{FabricError, Result};
-use weft_sys::{Mapping, MemoryFile};
+use weft_sys::MemoryFile;
 
 use crate::endpoint::Shm;
-use crate::layout::{MAX_RANKS, segment_size};
+use crate::layout::{MAX_RANKS, job_memory_size, segment_size};
 use crate::options::Options;
 use crate::segment::{Segment, initialise};
 
@@ -18,8 +19,8 @@ fn system(error: std::io::Error) -> FabricError {
 }
 
 /// A fresh segment for so many ranks.
-fn fresh(ranks: u32) -> Result<Mapping> {
-    let Some(length) = segment_size(ranks) else {
+fn fresh(ranks: u32) -> Result<Arc<Segment>> {
+    let (Some(segment), Some(length)) = (segment_size(ranks), job_memory_size(ranks)) else {
         return Err(FabricError::System {
             what: format!(
                 "a job of {ranks} ranks on one host was asked for; between 1 and {} are possible",
@@ -28,10 +29,10 @@ fn fresh(ranks: u32) -> Result<Mapping> {
         });
     };
     let file = MemoryFile::create("weft", length).map_err(system)?;
-    let mapping = file.map().map_err(system)?;
+    let mapping = file.map_part(0, segment).map_err(system)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     initialise(&mapping, ranks, u32::try_from(cores).unwrap_or(u32::MAX))?;
-    Ok(mapping)
+    Segment::of_file(file)
 }
 
 impl Shm {
@@ -48,10 +49,8 @@ impl Shm {
     /// # Errors
     /// As [`attach`](Self::attach).
     pub fn attach_with(segment: OwnedFd, rank: u32, options: &Options) -> Result<Self> {
-        let mapping = MemoryFile::adopt(segment)
-            .and_then(|file| file.map())
-            .map_err(system)?;
-        let segment = Segment::open(mapping)?;
+        let file = MemoryFile::adopt(segment).map_err(system)?;
+        let segment = Segment::of_file(file)?;
         if rank >= segment.members() {
             return Err(FabricError::System {
                 what: format!(
@@ -70,7 +69,7 @@ impl Shm {
     /// # Errors
     /// If the system refuses the memory.
     pub fn solo() -> Result<Self> {
-        Self::join(Segment::open(fresh(1)?)?, 0, &Options::default())
+        Self::join(fresh(1)?, 0, &Options::default())
     }
 
     /// All endpoints of a job of `ranks` in this process, for threads and tests.
@@ -86,7 +85,7 @@ impl Shm {
     /// # Errors
     /// As [`group`](Self::group).
     pub fn group_with(ranks: u32, options: &Options) -> Result<Vec<Self>> {
-        let segment = Segment::open(fresh(ranks)?)?;
+        let segment = fresh(ranks)?;
         let mut group = Vec::with_capacity(ranks as usize);
         for rank in 0..ranks {
             let mut member = Self::join(segment.clone(), rank, options)?;

@@ -16,12 +16,13 @@ use std::time::Duration;
 use weft_atomic::FenceMode;
 use weft_fabric::{
     Bell, Fabric, FabricError, HEAD, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBytes, SignalTable, Sink, SyncKey, Token, Uses,
+    SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token, Uses,
 };
 use weft_sys::{Availability, clock, membarrier};
 
 use crate::bell::ShmBell;
 use crate::delivery::Delivery;
+use crate::heap::Blocks;
 use crate::inbound::InboundLanes;
 use crate::lane::PacketKind;
 use crate::layout::ProcessState;
@@ -43,6 +44,7 @@ pub struct Shm {
     outbound: OutboundLanes,
     inbound: InboundLanes,
     portal: Portal,
+    blocks: Blocks,
     signals: SignalTable,
     bell: Arc<ShmBell>,
     limits: Limits,
@@ -68,7 +70,8 @@ impl Shm {
             members,
             outbound: OutboundLanes::new(segment.clone(), slot, bell.clone(), fences),
             inbound: InboundLanes::new(segment.clone(), slot, bell.clone()),
-            portal: Portal::new(segment, slot, options),
+            portal: Portal::new(segment.clone(), slot, options),
+            blocks: Blocks::new(segment, slot),
             signals: SignalTable::default(),
             bell,
             limits: Limits {
@@ -148,6 +151,7 @@ impl Drop for Shm {
     fn drop(&mut self) {
         // Whose memory it was may use it as it likes from now on.
         self.portal.revoke_all();
+        self.blocks.release_all();
         self.members.leave();
     }
 }
@@ -272,6 +276,23 @@ impl Fabric for Shm {
 
     fn forget(&mut self, key: SyncKey) {
         self.signals.forget(key);
+    }
+
+    fn shares_memory(&self, peer: Peer) -> bool {
+        self.blocks.are_shared_with(peer)
+    }
+
+    fn allocate_shared(&mut self, length: usize) -> Result<SharedBlock> {
+        self.blocks.allocate(length)
+    }
+
+    fn release_shared(&mut self, key: SharedKey) -> bool {
+        self.blocks.release(key)
+    }
+
+    fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory> {
+        self.members.check(peer)?;
+        self.blocks.attach(peer, key, length)
     }
 
     /// What was taken for sending lies in the memory of the receiver already.

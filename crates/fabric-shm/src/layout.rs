@@ -242,6 +242,15 @@ impl JobSize {
         self.shape().map(|shape| shape.total)
     }
 
+    /// Bytes of its memory file: its segment, and behind it room for the memory that ranks share (see `heap.rs`), which
+    /// is sparse and costs nothing. `None` as for [`segment_size`](Self::segment_size).
+    #[must_use]
+    pub fn memory_size(self) -> Option<usize> {
+        let slots = self.process_slots();
+        self.segment_size()
+            .map(|segment| crate::heap::file_size(segment, slots))
+    }
+
     /// Process slots that it needs.
     pub(crate) fn process_slots(self) -> u32 {
         let later = self.room.saturating_add(self.spares);
@@ -352,6 +361,12 @@ impl Shape {
 #[must_use]
 pub fn segment_size(ranks: u32) -> Option<usize> {
     JobSize::of(ranks).segment_size()
+}
+
+/// Bytes of the memory file of a job of so many ranks; see [`JobSize::memory_size`].
+#[must_use]
+pub fn job_memory_size(ranks: u32) -> Option<usize> {
+    JobSize::of(ranks).memory_size()
 }
 
 #[cfg(test)]

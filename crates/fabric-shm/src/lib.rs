@@ -2,7 +2,7 @@
 //! where it is proven to work and by chunks elsewhere.
 //!
 //! ```text
-//!   launcher   segment_size(n) → memory file → initialise → n processes inherit the descriptor
+//!   launcher   job_memory_size(n) → memory file → initialise → n processes inherit the descriptor
 //!   rank       Shm::attach(descriptor, rank) → a Fabric
 //!
 //!   one segment ┌────────┬──────────────┬─────────────┬───────────────────────────────┐
@@ -11,6 +11,7 @@
 //!                run       doorbell       what others    LaneHead │ slots │ bulk area
 //!                states    pending lanes  may move
 //!                          identity
+//!   behind it   heap: an arena for each process slot, of which blocks are mapped one by one
 //! ```
 //!
 //! An endpoint is composed of four owners. What stands below or to the right knows nothing of what stands above or to
@@ -21,7 +22,7 @@
 //!                                        ├─► portal        grants, transfers, methods
 //!                                        ├─► outbound      fence, announce, ring
 //!                                        └─► membership    who is there, who is lost
-//!                  lane, bell, poll_set, slots ─► segment ─► layout ─► run_states, shared_transfer
+//!                  lane, bell, poll_set, slots, heap ─► segment ─► layout ─► run_states, shared_transfer
 //! ```
 //!
 //! | file | what |
@@ -32,6 +33,7 @@
 //! | `poll_set` | how a receiver finds work at a cost that does not grow with idle peers; the fences |
 //! | `outbound`, `inbound` | the lanes to and from all peers |
 //! | `slots`, `membership` | which process has which process slot; who is lost, and why |
+//! | `heap` | memory that processes share by blocks, behind the segment |
 //! | `portal` | bulk data: grants, revoking, and the methods that move bytes |
 //! | `endpoint`, `delivery` | the [`Fabric`](weft_fabric::Fabric), composed; what is done with what arrives |
 //! | `attach` | joining a job |
@@ -59,6 +61,7 @@ mod bell;
 mod deaths;
 mod delivery;
 mod endpoint;
+mod heap;
 mod inbound;
 mod lane;
 mod layout;
@@ -75,7 +78,7 @@ mod slots;
 mod watch;
 
 pub use endpoint::{Shm, fences_probe};
-pub use layout::{JobSize, MAX_RANKS, ProcessState, segment_size};
+pub use layout::{JobSize, MAX_RANKS, ProcessState, job_memory_size, segment_size};
 pub use options::{Options, Use};
 pub use respawnable::respawnable;
 pub use segment::{initialise, initialise_job};

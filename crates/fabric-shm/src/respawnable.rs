@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use weft_fabric::{
-    Fabric, FabricError, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink,
-    SyncKey, Token, Uses, forward_fabric,
+    Fabric, FabricError, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes,
+    SharedKey, SharedMemory, Sink, SyncKey, Token, Uses, forward_fabric,
 };
 
 use crate::endpoint::Shm;
@@ -59,6 +59,8 @@ impl RespawnableEndpoint {
         match error {
             FabricError::PeerLost { reason, .. } => FabricError::PeerLost { peer: rank, reason },
             FabricError::NotGranted { .. } => FabricError::NotGranted { peer: rank },
+            FabricError::NotShared { .. } => FabricError::NotShared { peer: rank },
+            FabricError::NotAllocated { .. } => FabricError::NotAllocated { peer: rank },
             FabricError::OutsideGrant { offset, length, .. } => FabricError::OutsideGrant {
                 peer: rank,
                 offset,
@@ -174,7 +176,8 @@ impl Sink for Translated<'_> {
 }
 
 impl Fabric for RespawnableEndpoint {
-    forward_fabric!(self => self.inner; limits, bell, now, revoke, forget, is_flushed, farewell);
+    forward_fabric!(self => self.inner; limits, bell, now, revoke, forget, allocate_shared,
+        release_shared, is_flushed, farewell);
 
     fn me(&self) -> Peer {
         Peer(self.slots.me)
@@ -259,6 +262,15 @@ impl Fabric for RespawnableEndpoint {
     fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
         self.inner.take_signals(self.slot(from), key, count)
     }
+
+    fn shares_memory(&self, peer: Peer) -> bool {
+        self.inner.shares_memory(self.slot(peer))
+    }
+
+    fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory> {
+        let attached = self.inner.attach_shared(self.slot(peer), key, length);
+        attached.map_err(|error| self.named(error, peer))
+    }
 }
 
 #[cfg(test)]
@@ -288,11 +300,12 @@ mod tests {
                 room: 0,
                 spares,
             };
-            let length = size.segment_size().expect("fits");
+            let length = size.memory_size().expect("fits");
             let file = MemoryFile::create("weft-test", length).expect("memory files exist here");
-            let mapping = file.map().expect("maps");
+            let segment = size.segment_size().expect("fits");
+            let mapping = file.map_part(0, segment).expect("maps");
             initialise_job(&mapping, size, 2).expect("the right size");
-            let watch = Watch::open(mapping).expect("initialised");
+            let watch = Watch::open(&file).expect("initialised");
             Self { file, watch }
         }
 

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use weft_atomic::Ordering;
 use weft_fabric::{FabricError, Load, Result};
-use weft_sys::Mapping;
+use weft_sys::{Mapping, MemoryFile};
 
+use crate::heap::Heap;
 use crate::layout::{
     Control, GrantRecord, Header, JobSize, MAGIC, MAX_RANKS, PAGE, Shape, VERSION,
 };
@@ -67,6 +68,20 @@ fn header_of(mapping: &Mapping) -> Result<&Header> {
     Ok(unsafe { start.cast::<Header>().as_ref() })
 }
 
+/// The size of a job, as its header has it.
+fn job_size(header: &Header) -> JobSize {
+    let members = header.members.load(Ordering::Relaxed);
+    let ranks = header.ranks.load(Ordering::Relaxed);
+    JobSize {
+        ranks,
+        room: members.saturating_sub(ranks),
+        spares: header
+            .process_slots
+            .load(Ordering::Relaxed)
+            .saturating_sub(members),
+    }
+}
+
 /// Segment as mapped by this process. Cheap to share: one per process and endpoint.
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -74,11 +89,31 @@ pub(crate) struct Segment {
     shape: Shape,
     members: u32,
     ranks: u32,
+    heap: Option<Heap>,
 }
 
 impl Segment {
-    /// Checks a mapping that somebody else prepared.
+    /// Maps the segment of a job's memory file that somebody else prepared, and checks it.
+    pub fn of_file(file: MemoryFile) -> Result<Arc<Self>> {
+        let system = |error: std::io::Error| FabricError::System {
+            what: error.to_string(),
+        };
+        let start = file.map_part(0, PAGE.min(file.len())).map_err(system)?;
+        let size = job_size(header_of(&start)?);
+        let process_slots = size.process_slots();
+        // What the header says of itself is checked when it is opened; nonsense is mapped no further than that.
+        let total = size.shape().map_or(PAGE, |shape| shape.total);
+        let mapping = file.map_part(0, total.min(file.len())).map_err(system)?;
+        Self::with_heap(mapping, Heap::behind(file, total, process_slots))
+    }
+
+    /// Checks a mapping that somebody else prepared. The job has no heap.
+    #[cfg(test)]
     pub fn open(mapping: Mapping) -> Result<Arc<Self>> {
+        Self::with_heap(mapping, None)
+    }
+
+    fn with_heap(mapping: Mapping, heap: Option<Heap>) -> Result<Arc<Self>> {
         let refuse = |what: String| Err(FabricError::System { what });
         let header = header_of(&mapping)?;
         // SYNC segment.ready.
@@ -100,12 +135,7 @@ impl Segment {
                  {VERSION}: use the launcher and the library of one release"
             ));
         }
-        let size = JobSize {
-            ranks,
-            room: members.saturating_sub(ranks),
-            spares: process_slots.saturating_sub(members),
-        };
-        match size.shape() {
+        match job_size(header).shape() {
             Some(shape)
                 if shape.total == mapping.len()
                     && shape.total as u64 == total
@@ -117,6 +147,7 @@ impl Segment {
                     shape,
                     members,
                     ranks,
+                    heap,
                 }))
             }
             _ => refuse(format!(
@@ -125,6 +156,11 @@ impl Segment {
                 mapping.len()
             )),
         }
+    }
+
+    /// Memory that processes share by blocks, if the file has room for it.
+    pub fn heap(&self) -> Option<&Heap> {
+        self.heap.as_ref()
     }
 
     /// Its sizes.

@@ -13,8 +13,8 @@
 use std::sync::Arc;
 
 use weft_atomic::{FenceMode, Ordering};
-use weft_fabric::Result;
-use weft_sys::Mapping;
+use weft_fabric::{FabricError, Result};
+use weft_sys::MemoryFile;
 
 use crate::bell::ShmBell;
 use crate::layout::ProcessState;
@@ -37,13 +37,16 @@ pub struct Abort {
 }
 
 impl Watch {
-    /// Looks at a segment that [`initialise`](crate::initialise) has prepared.
+    /// Looks at the memory file of a job, whose segment [`initialise`](crate::initialise) has prepared.
     ///
     /// # Errors
     /// If it is none.
-    pub fn open(mapping: Mapping) -> Result<Self> {
+    pub fn open(file: &MemoryFile) -> Result<Self> {
+        let file = file.share().map_err(|error| FabricError::System {
+            what: error.to_string(),
+        })?;
         Ok(Self {
-            segment: Segment::open(mapping)?,
+            segment: Segment::of_file(file)?,
         })
     }
 
@@ -166,8 +169,13 @@ impl Watch {
     /// Gives `rank` a process slot that nobody has used, for the process that is started next. False if none
     /// is left.
     pub fn assign_spare(&self, rank: u32) -> bool {
+        let old = self.segment.slot_of(rank);
         let assigned = self.segment.assign_spare(rank);
         if assigned {
+            // Nobody can attach what the dead has left in its arena any more.
+            if let Some(heap) = self.segment.heap() {
+                heap.empty(old);
+            }
             self.tell();
         }
         assigned
@@ -203,7 +211,7 @@ mod tests {
         let file = MemoryFile::create("weft-test", size).expect("memory files exist here");
         let mapping = file.map().expect("maps");
         initialise(&mapping, 3, 2).expect("the right size");
-        let watch = Watch::open(mapping).expect("initialised");
+        let watch = Watch::open(&file).expect("initialised");
         let attach = |rank| {
             let descriptor = file.as_fd().try_clone_to_owned().expect("duplicates");
             Shm::attach_with(descriptor, rank, &Options::default())

@@ -159,7 +159,7 @@ mod killed {
         let file = file.expect("memory files exist here");
         let mapping = file.map().expect("maps");
         initialise(&mapping, RANKS, 2).expect("the right size");
-        let watch = Watch::open(mapping).expect("initialised");
+        let watch = Watch::open(&file).expect("initialised");
         let mut children: Vec<Option<Child>> = (0..RANKS)
             .map(|rank| {
                 let mut command = Command::new(env::current_exe().expect("this program"));

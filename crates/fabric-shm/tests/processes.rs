@@ -271,7 +271,7 @@ fn job(ranks: u32, way: &str) {
     let file = MemoryFile::create("weft-test", size).expect("memory files exist here");
     let mapping = file.map().expect("maps");
     initialise(&mapping, ranks, 2).expect("the right size");
-    let watch = Watch::open(mapping).expect("initialised");
+    let watch = Watch::open(&file).expect("initialised");
     // The one that is killed in jobs where one is.
     let victim = way.ends_with("taken back").then_some(2);
     let start = |rank: u32| {

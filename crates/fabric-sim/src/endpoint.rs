@@ -6,7 +6,8 @@ use std::time::Duration;
 use weft_fabric::grants::{Access, Grant, TransferRequest};
 use weft_fabric::{
     Bell, Fabric, FabricError, Head, Limits, Load, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBytes, SignalTable, Sink, SyncKey, Ticket, Token, Uses,
+    SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Ticket, Token,
+    Uses,
 };
 
 use crate::grants::Transfer;
@@ -265,6 +266,27 @@ impl Fabric for SimEndpoint {
 
     fn forget(&mut self, key: SyncKey) {
         self.signals.forget(key);
+    }
+
+    fn shares_memory(&self, peer: Peer) -> bool {
+        peer.0 < self.peers
+    }
+
+    fn allocate_shared(&mut self, length: usize) -> Result<SharedBlock> {
+        let block = self.scheduler.machine().allocate_shared(self.me, length);
+        self.scheduler.acted(self.me.0);
+        block
+    }
+
+    fn release_shared(&mut self, key: SharedKey) -> bool {
+        let live = self.scheduler.machine().release_shared(self.me, key);
+        self.scheduler.acted(self.me.0);
+        live
+    }
+
+    fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory> {
+        let machine = self.scheduler.machine();
+        machine.attach_shared((self.me, peer), key, length)
     }
 
     /// What was taken for sending is the network's: it arrives whether or not its sender has ended.

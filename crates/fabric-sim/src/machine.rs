@@ -9,6 +9,7 @@
 //! | [`Links`] | what the way between two ranks costs, and when it is down |
 //! | [`SeededRandom`] | all that the seed decides |
 //! | [`StallDetector`] | whether ranks poll for ever while nothing happens |
+//! | [`BlocksOfProcess`] | memory that ranks share |
 //! | [`Trace`] | what happened, and the hash of it |
 //!
 //! What a message does is in `messages`, what a transfer does in `transfer`, how a run ends in `ending`. A rank goes on
@@ -22,7 +23,8 @@ mod transfer;
 use std::time::Duration;
 
 use weft_fabric::grants::Grant;
-use weft_fabric::{Limits, Peer, Token};
+use weft_fabric::shared::BlocksOfProcess;
+use weft_fabric::{Limits, Peer, Result, SharedBlock, SharedKey, SharedMemory, Token};
 use weft_sys::random::SeededRandom;
 
 use crate::config::{Config, nanoseconds};
@@ -63,6 +65,7 @@ pub(crate) struct Machine {
     stall: StallDetector,
     trace: Trace,
     counts: Counts,
+    blocks: BlocksOfProcess,
     /// Why the run is over before its end, and when: nothing moves any more, everybody unwinds.
     over: Option<(Cause, u64)>,
 }
@@ -80,6 +83,7 @@ impl Machine {
             stall: StallDetector::new(config.ranks, config.patience),
             trace: Trace::new(config.trace),
             counts: Counts::default(),
+            blocks: BlocksOfProcess::default(),
             over: None,
             config,
         };
@@ -130,6 +134,27 @@ impl Machine {
     /// Ends a grant; true if it was live.
     pub(crate) fn revoke(&mut self, me: u32, token: Token) -> bool {
         self.rank(me).revoke(token)
+    }
+
+    /// Allocates a block that all ranks can attach.
+    pub(crate) fn allocate_shared(&mut self, me: Peer, length: usize) -> Result<SharedBlock> {
+        self.blocks.allocate(me, length)
+    }
+
+    /// Gives a block back; true if it was live.
+    pub(crate) fn release_shared(&mut self, me: Peer, key: SharedKey) -> bool {
+        self.blocks.release(me, key)
+    }
+
+    /// The bytes of a block of a peer that is not known to be lost.
+    pub(crate) fn attach_shared(
+        &self,
+        (me, peer): (Peer, Peer),
+        key: SharedKey,
+        length: usize,
+    ) -> Result<SharedMemory> {
+        self.ranks[me.index()].members().check(peer)?;
+        self.blocks.attach(peer, key, length)
     }
 
     /// Notes what happened to a rank.

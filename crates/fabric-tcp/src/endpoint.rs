@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use weft_fabric::{
     Bell, Fabric, FabricError, HEAD, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBytes, SignalTable, Sink, SyncKey, Token, Uses,
+    SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token, Uses,
 };
 use weft_secure::Refusals;
 
@@ -461,6 +461,29 @@ impl<N: Network> Fabric for Tcp<N> {
 
     fn forget(&mut self, key: SyncKey) {
         self.signals.forget(key);
+    }
+
+    /// Hosts have no memory in common, and ranks of one host a fabric of their own.
+    fn shares_memory(&self, _peer: Peer) -> bool {
+        false
+    }
+
+    fn allocate_shared(&mut self, _length: usize) -> Result<SharedBlock> {
+        Err(FabricError::NotShared { peer: self.me() })
+    }
+
+    fn release_shared(&mut self, _key: SharedKey) -> bool {
+        false
+    }
+
+    fn attach_shared(
+        &mut self,
+        peer: Peer,
+        _key: SharedKey,
+        _length: usize,
+    ) -> Result<SharedMemory> {
+        self.peers.check(peer)?;
+        Err(FabricError::NotShared { peer })
     }
 
     /// What the other kernels have acknowledged arrives also if this process is gone.

@@ -24,7 +24,8 @@ use std::time::Duration;
 
 use weft_fabric::{
     Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBytes, Sink, SyncKey, Ticket, Token, Uses, forward_bell,
+    SharedBlock, SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Ticket, Token, Uses,
+    forward_bell,
 };
 use weft_sys::clock;
 use weft_sys::event::EventFd;
@@ -89,6 +90,12 @@ impl LocalRanks {
                 peer: self.global(peer),
                 offset,
                 length,
+            },
+            FabricError::NotShared { peer } => FabricError::NotShared {
+                peer: self.global(peer),
+            },
+            FabricError::NotAllocated { peer } => FabricError::NotAllocated {
+                peer: self.global(peer),
             },
             other => other,
         }
@@ -346,6 +353,30 @@ impl<L: Fabric> Fabric for Union<L> {
     fn forget(&mut self, key: SyncKey) {
         self.local.forget(key);
         self.remote.forget(key);
+    }
+
+    fn shares_memory(&self, peer: Peer) -> bool {
+        let local = self.ranks.local(peer);
+        local.is_some_and(|local| self.local.shares_memory(local))
+    }
+
+    fn allocate_shared(&mut self, length: usize) -> Result<SharedBlock> {
+        let allocated = self.local.allocate_shared(length);
+        allocated.map_err(|error| self.ranks.error(error))
+    }
+
+    fn release_shared(&mut self, key: SharedKey) -> bool {
+        self.local.release_shared(key)
+    }
+
+    fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory> {
+        match self.ranks.local(peer) {
+            Some(local) => self
+                .local
+                .attach_shared(local, key, length)
+                .map_err(|error| self.ranks.error(error)),
+            None => self.remote.attach_shared(peer, key, length),
+        }
     }
 
     fn is_flushed(&mut self) -> bool {

@@ -28,6 +28,7 @@ mod memory;
 mod player;
 pub mod portals;
 mod scene;
+pub mod shares;
 pub mod syncs;
 
 use std::time::Duration;
@@ -177,6 +178,15 @@ macro_rules! conformance {
                 syncs::forgetting_a_key_drops_its_signals_alone,
                 syncs::a_rank_signals_itself,
                 syncs::many_signals_are_all_counted,
+                shares::members_see_each_others_stores,
+                shares::words_are_the_same_for_all,
+                shares::counts_of_many_are_exact,
+                shares::a_released_key_is_dead,
+                shares::a_held_handle_does_not_fault,
+                shares::a_key_reaches_one_block_of_one_peer,
+                shares::absurd_amounts_are_refused,
+                shares::many_blocks_live_at_once,
+                shares::the_dead_leave_what_was_attached,
                 bells::news_after_prepare_end_the_wait,
                 bells::one_rings_ones_own_bell,
                 bells::a_helper_rings_the_sleeper,

@@ -14,7 +14,8 @@
 ///
 /// impl<F: Fabric> Fabric for ToZero<F> {
 ///     forward_fabric!(self => self.0; me, peers, limits, bell, now, route, poll, grant, offer, revoke, get, put,
-///         signal, signals, take_signals, forget, is_flushed, farewell);
+///         signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
+///         is_flushed, farewell);
 ///
 ///     fn try_send(&mut self, _: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
 ///         self.0.try_send(Peer(0), head, data)
@@ -135,6 +136,31 @@ macro_rules! forward_fabric {
     ($this:ident => $to:expr; forget) => {
         fn forget(&mut $this, key: $crate::SyncKey) {
             $to.forget(key);
+        }
+    };
+    ($this:ident => $to:expr; shares_memory) => {
+        fn shares_memory(&$this, peer: $crate::Peer) -> bool {
+            $to.shares_memory(peer)
+        }
+    };
+    ($this:ident => $to:expr; allocate_shared) => {
+        fn allocate_shared(&mut $this, length: usize) -> $crate::Result<$crate::SharedBlock> {
+            $to.allocate_shared(length)
+        }
+    };
+    ($this:ident => $to:expr; release_shared) => {
+        fn release_shared(&mut $this, key: $crate::SharedKey) -> bool {
+            $to.release_shared(key)
+        }
+    };
+    ($this:ident => $to:expr; attach_shared) => {
+        fn attach_shared(
+            &mut $this,
+            peer: $crate::Peer,
+            key: $crate::SharedKey,
+            length: usize,
+        ) -> $crate::Result<$crate::SharedMemory> {
+            $to.attach_shared(peer, key, length)
         }
     };
     ($this:ident => $to:expr; is_flushed) => {

@@ -108,9 +108,14 @@ impl<G> GrantTable<G> {
 
     /// Ends all grants and answers them.
     pub fn remove_all(&mut self) -> Vec<G> {
+        self.remove_if(|_| true)
+    }
+
+    /// Ends those grants of which this is true, and answers them.
+    pub fn remove_if(&mut self, mut ends: impl FnMut(&G) -> bool) -> Vec<G> {
         let mut ended = Vec::new();
         for (index, slot) in (0..).zip(&mut self.slots) {
-            let Some(grant) = slot.grant.take() else {
+            let Some(grant) = slot.grant.take_if(|grant| ends(grant)) else {
                 continue;
             };
             ended.push(grant);

@@ -4,6 +4,7 @@
 //!            mailbox: try_send ──► poll → Sink::message      small, in order per sender, credits
 //!   peer ──  portal:  grant ─ token ─► get / put → Sink::transfer_completed   bulk, only where its owner granted
 //!            sync:    signal ──► signals(from, key)           counted, never lost, no data
+//!            memory:  allocate_shared ─ key ─► attach_shared   loads, stores, atomics, between members of one host
 //!            bell:    prepare · look again · wait             sleep until any of them has news
 //! ```
 //!
@@ -36,6 +37,7 @@ mod forward;
 pub mod grants;
 mod guest;
 mod membership;
+pub mod shared;
 mod signals;
 pub mod trace;
 pub mod waiting;
@@ -46,7 +48,9 @@ use std::time::Duration;
 
 pub use guest::{GUEST_KEY, GUEST_OPERATION, Guest};
 pub use membership::Membership;
+pub use shared::{SharedBlock, SharedKey};
 pub use signals::SignalTable;
+pub use weft_sys::SharedMemory;
 pub use weft_sys::span::{Region, SharedBytes};
 
 /// A member of the fabric: `0..peers()`. For a job, the rank in `MPI_COMM_WORLD` of those that it started with; the
@@ -125,6 +129,21 @@ pub enum FabricError {
         /// How many there are.
         peers: u32,
     },
+    /// The peer has no memory in common with this process.
+    NotShared {
+        /// Who.
+        peer: Peer,
+    },
+    /// The key names no block of that peer: never allocated, given back, or another's.
+    NotAllocated {
+        /// Whose block was asked for.
+        peer: Peer,
+    },
+    /// There is no memory for what was asked for.
+    NoMemory {
+        /// What was asked for, what is in the way, and a remedy.
+        what: String,
+    },
     /// The operating system refused.
     System {
         /// What was tried and what it answered.
@@ -160,7 +179,16 @@ impl fmt::Display for FabricError {
             Self::NoSuchPeer { peer, peers } => {
                 write!(out, "there is no peer {peer}: the fabric has {peers}")
             }
-            Self::System { what } => out.write_str(what),
+            Self::NotShared { peer } => write!(
+                out,
+                "peer {peer} has no memory in common with this process (another host, or a fabric without such memory): \
+                 transfer by grants instead"
+            ),
+            Self::NotAllocated { peer } => write!(
+                out,
+                "the key names no block of shared memory of peer {peer}: it was given back, or is another peer's"
+            ),
+            Self::NoMemory { what } | Self::System { what } => out.write_str(what),
         }
     }
 }
@@ -353,6 +381,30 @@ pub trait Fabric: Send {
 
     /// Forgets a key: signals not taken are dropped. For the end of a communicator.
     fn forget(&mut self, key: SyncKey);
+
+    /// Memory: whether blocks of this peer can be attached, and those of this member by it. The answer is the same for
+    /// as long as the endpoint lives, whether or not the peer does.
+    fn shares_memory(&self, peer: Peer) -> bool;
+
+    /// Memory: allocates a block of `length` zero bytes (0 is fine too), aligned to a page, which peers on this host can
+    /// attach by its key. It belongs to this endpoint until it is [released](Self::release_shared), or the endpoint
+    /// dropped. Its memory is taken now: touching it later does not fail. See [`shared`].
+    ///
+    /// # Errors
+    /// [`FabricError::NoMemory`]; [`FabricError::NotShared`] (with this peer) if the fabric shares no memory.
+    fn allocate_shared(&mut self, length: usize) -> Result<SharedBlock>;
+
+    /// Memory: gives a block back. True if the key named one of this endpoint. Whoever has attached it must not use it
+    /// any more.
+    fn release_shared(&mut self, key: SharedKey) -> bool;
+
+    /// Memory: the first `length` bytes of a block of `peer` (or of this member).
+    ///
+    /// # Errors
+    /// [`FabricError::NotShared`], [`FabricError::NotAllocated`], [`FabricError::OutsideGrant`] if the block has less,
+    /// [`FabricError::NoMemory`] if there is no address space for it, [`FabricError::PeerLost`],
+    /// [`FabricError::NoSuchPeer`].
+    fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory>;
 
     /// Whether all that was taken for sending would arrive if this process ended now. Ask again after
     /// a poll, or a sleep on the bell, which ends soon while this is false.

@@ -29,6 +29,7 @@
 //! |---|---|
 //! | [`bootstrap`] | the other side: how a process learns which rank it is |
 //! | [`fabric`] | and by what it reaches the others |
+//! | [`runtime`] | MPI and the services at one endpoint of that fabric |
 //! | [`wrapper`] | `mpicc`, `mpicxx` |
 //!
 //! # Nothing is left behind
@@ -56,6 +57,7 @@ pub mod mapping;
 pub mod options;
 pub mod plan;
 mod rank_processes;
+pub mod runtime;
 mod segment;
 mod signals;
 mod tree;

@@ -19,7 +19,8 @@ pub struct Segment {
 /// # Errors
 /// If there are too many ranks, or the kernel refuses the memory.
 pub fn create(job: JobSize) -> io::Result<Segment> {
-    let size = job.segment_size().ok_or_else(|| {
+    let sizes = job.segment_size().zip(job.memory_size());
+    let (segment, size) = sizes.ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
@@ -31,10 +32,10 @@ pub fn create(job: JobSize) -> io::Result<Segment> {
         )
     })?;
     let file = MemoryFile::create("weft", size)?;
-    let mapping = file.map()?;
+    let mapping = file.map_part(0, segment)?;
     let cores = u32::try_from(cores::cores_available()).unwrap_or(u32::MAX);
     weft_fabric_shm::initialise_job(&mapping, job, cores).map_err(io::Error::other)?;
-    let watch = Watch::open(mapping).map_err(io::Error::other)?;
+    let watch = Watch::open(&file).map_err(io::Error::other)?;
     Ok(Segment {
         descriptor: file.into_descriptor(),
         watch,

@@ -15,7 +15,7 @@ use weft_fabric::Peer;
 use crate::coll::inter::{self as sides, Sides};
 use crate::coll::{self, Members};
 use crate::engine::schedule::{CollectiveContext, Schedule};
-use crate::engine::{PersistentOperation, RequestId, WaitFor};
+use crate::engine::{PersistentOperation, RequestId, Status, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
 use crate::group::Group;
@@ -49,7 +49,7 @@ pub struct Comm {
     shape: Shape,
     rank: u32,
     /// Collectives begun on this communicator so far.
-    sequence: AtomicU32,
+    begun: [AtomicU32; 3],
     extras: Extras,
     /// If it has processes of other worlds, until it is freed.
     connection: Mutex<Option<Connection>>,
@@ -110,7 +110,7 @@ impl Comm {
             group,
             shape,
             rank,
-            sequence: AtomicU32::new(0),
+            begun: Default::default(),
             extras: Extras::default(),
         }))
     }
@@ -223,16 +223,17 @@ impl Comm {
         }
     }
 
-    /// The context of the next collective of this communicator. All ranks begin collectives in the same
-    /// order, so they count alike. In an intercommunicator the ranks of the remote group are counted on
-    /// behind those of the local one.
-    fn next_collective(&self) -> CollectiveContext {
+    /// The context of the next collective of this communicator. All ranks begin collectives of a form in the same
+    /// order, so they count alike; those of two forms do not match each other (MPI 5.0, section 6.12), and programs
+    /// count on it. In an intercommunicator the ranks of the remote group are counted on behind those of the local
+    /// one.
+    fn next_collective(&self, form: Form) -> CollectiveContext {
         let group = match self.remote() {
             None => self.translation(),
             Some(remote) => Some(Arc::clone(&remote.everybody)),
         };
-        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
-        CollectiveContext::new(self.context() | 1, group, sequence)
+        let number = self.begun[form as usize].fetch_add(1, Ordering::Relaxed);
+        CollectiveContext::new(self.context() | 1, group, number << 2 | form as u32)
     }
 
     /// The communicator is freed: it connects this process with no other any more.
@@ -274,12 +275,12 @@ impl Comm {
 
     /// The communicator is freed: messages that nobody has received, and never will, give their memory
     /// back. Not while a collective or a persistent request of it may still want them; what is on its
-    /// way still is not found.
-    pub fn drop_messages(&self) {
-        let Some(context) = self.known_context() else {
-            return;
-        };
-        self.process.lock().drop_context(context);
+    /// way still is not found. Answers how many of them a receive has been forgotten for, and the status that the
+    /// first of those would have had.
+    pub fn drop_messages(&self) -> Option<(usize, Status)> {
+        let context = self.known_context()?;
+        let (count, first) = self.process.lock().drop_context(context)?;
+        Some((count, self.status_of(&first)))
     }
 
     /// Runs a collective to its end.
@@ -287,7 +288,7 @@ impl Comm {
     /// # Errors
     /// What a step of it ended with.
     pub fn run(&self, schedule: Schedule) -> Result<()> {
-        let request = self.begin(schedule)?;
+        let request = self.start(schedule, Form::Blocking)?;
         self.process.wait(request).map(drop)
     }
 
@@ -296,7 +297,11 @@ impl Comm {
     /// # Errors
     /// `NoMem` if too many requests are live.
     pub fn begin(&self, schedule: Schedule) -> Result<RequestId> {
-        let collective = self.next_collective();
+        self.start(schedule, Form::Nonblocking)
+    }
+
+    fn start(&self, schedule: Schedule, form: Form) -> Result<RequestId> {
+        let collective = self.next_collective(form);
         let mut engine = self.process.lock();
         let request = engine.start_collective(self.context(), schedule, collective)?;
         engine.look();
@@ -308,12 +313,20 @@ impl Comm {
     /// # Errors
     /// `NoMem` if too many requests are live.
     pub fn prepare(&self, schedule: Schedule) -> Result<RequestId> {
-        let context = self.next_collective();
+        let context = self.next_collective(Form::Persistent);
         self.keep(PersistentOperation::Collective {
             schedule: Arc::new(schedule),
             context,
         })
     }
+}
+
+/// Form of a collective. Ranks must begin it in the same form.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Blocking,
+    Nonblocking,
+    Persistent,
 }
 
 #[cold]

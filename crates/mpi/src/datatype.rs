@@ -11,7 +11,7 @@
 //! always behind an `Arc`, and what is built from it keeps it alive. Sizes and bounds are checked when
 //! it is built: everything later may rely on `size`, `extent` and all displacements fitting `isize`.
 //!
-//! Memory is touched by `copying` alone.
+//! A `walk` turns layouts into loop nests; memory is touched by `copying` alone.
 
 mod array;
 mod basic;
@@ -24,10 +24,13 @@ mod layout;
 mod nested;
 mod packing;
 mod parameterised;
+mod pieces;
 mod recipe;
+mod runs;
 mod signature;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use std::sync::Arc;
 use weft_atomic::{AtomicBool, Ordering};
@@ -35,8 +38,11 @@ use weft_atomic::{AtomicBool, Ordering};
 pub use array::{Distribution, Order};
 pub use basic::{Basic, BasicKind, Scalar, TypeClass};
 pub use contents::{Combiner, Contents};
+pub(crate) use packing::{decode_external, encode_external};
 pub use packing::{pack, pack_external, unpack, unpack_external};
+pub use pieces::PieceOrder;
 pub use recipe::Recipe;
+pub(crate) use runs::Run;
 
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
@@ -55,6 +61,8 @@ pub struct Datatype {
     signature: Arc<Signature>,
     /// The predefined datatype that it is or is a duplicate of.
     basic: Option<Basic>,
+    /// The predefined datatype that all its data are elements of.
+    element: Option<Basic>,
     committed: AtomicBool,
     recipe: Recipe,
     /// Built by a call with `MPI_Count` arguments.
@@ -126,6 +134,14 @@ impl Datatype {
     #[must_use]
     pub fn basic(&self) -> Option<Basic> {
         self.basic
+    }
+
+    /// The predefined datatype that all its data are elements of, if it is one: what the operations of one-sided
+    /// communication work on (MPI 5.0, section 12.3.4).
+    #[inline]
+    #[must_use]
+    pub fn element(&self) -> Option<Basic> {
+        self.element
     }
 
     /// The name; that of the standard for a predefined one, else empty until one is set.

@@ -18,8 +18,10 @@
 //! | [`UnexpectedStore`] | messages that came before their receives |
 //! | [`Pulls`] | rendezvous transfers under way |
 //! | [`Runs`] | collectives under way |
+//! | [`Channels`] | partitioned messages |
 //! | [`DeferredQueue`], [`Callbacks`] | what is done after the poll; what is done without the engine |
 //! | [`Waiters`], [`Parked`] | who is woken by arrivals; who waits while another drives |
+//! | [`OneSided`] | windows, and operations on them under way |
 //! | [`Outbox`] | messages that the fabric would not take yet |
 //! | [`GuestSlot`] | who else uses the endpoint |
 //!
@@ -42,10 +44,12 @@ mod guest_slot;
 mod loss;
 mod lost_peers;
 mod on_complete;
+pub(crate) mod one_sided;
 mod outbox;
 mod outcomes;
 mod pair;
 mod parked;
+mod partitioned;
 mod persistent;
 mod probe;
 mod progress;
@@ -64,6 +68,7 @@ mod waiters;
 
 use std::time::Duration;
 
+use weft_fabric::waiting::Asking;
 use weft_fabric::{Fabric, Guest};
 use weft_matching::Matching;
 
@@ -73,8 +78,10 @@ use deferred::DeferredQueue;
 use futures::Futures;
 use guest_slot::GuestSlot;
 use lost_peers::{FirstPeers, LostPeers};
+use one_sided::OneSided;
 use outbox::Outbox;
 use parked::Parked;
+use partitioned::Channels;
 use pulls::Pulls;
 use requests::Requests;
 use runs::Runs;
@@ -94,18 +101,23 @@ pub(crate) use unexpected::Unexpected;
 /// How many items one look may handle before the caller's own condition is looked at again.
 const BUDGET: usize = 32;
 
+/// How many times progress is made, at most, before the messages of a context are given back.
+const LOOKS_BEFORE_DROPPING: u32 = 16;
+
 /// What the fabric reports to.
 struct Core {
     matching: Matching<RequestId, UnexpectedId>,
     requests: Requests,
     unexpected: UnexpectedStore,
     runs: Runs,
+    channels: Channels,
     deferred: DeferredQueue,
     callbacks: Callbacks,
     pulls: Pulls,
     waiters: Waiters,
     attached_buffer: AttachedBuffer,
     lost: LostPeers,
+    one_sided: OneSided,
     guest: GuestSlot,
     /// Messages that nobody could use.
     refused: u64,
@@ -125,6 +137,7 @@ pub(crate) struct Engine {
     /// Those who wait while another drives.
     parked: Parked,
     futures: Futures,
+    asking: Asking,
 }
 
 impl Engine {
@@ -140,12 +153,14 @@ impl Engine {
                 requests: Requests::default(),
                 unexpected: UnexpectedStore::default(),
                 runs: Runs::default(),
+                channels: Channels::default(),
                 deferred: DeferredQueue::default(),
                 callbacks: Callbacks::default(),
                 pulls: Pulls::default(),
                 waiters: Waiters::default(),
                 attached_buffer: AttachedBuffer::default(),
                 lost: LostPeers::new(first),
+                one_sided: OneSided::default(),
                 guest: GuestSlot::default(),
                 refused: 0,
             },
@@ -154,6 +169,7 @@ impl Engine {
             driven: false,
             parked: Parked::default(),
             futures: Futures::default(),
+            asking: Asking::default(),
         }
     }
 
@@ -224,20 +240,34 @@ impl Engine {
         Some(self.core.unexpected.take(id).data)
     }
 
-    /// Gives back the messages of a context that no receive will be posted for: see
+    /// Gives back the messages of a context that no receive will be posted for, and answers how many of them
+    /// point-to-point calls have sent, with the first of those: see
     /// [`Comm::drop_messages`](crate::Comm::drop_messages).
-    pub(crate) fn drop_context(&mut self, context: u32) {
+    pub(crate) fn drop_context(&mut self, context: u32) -> Option<(usize, Outcome)> {
+        // What has come is to be found, but who never stops sending must not keep us. A thread that drives looks
+        // all the time.
+        for _ in 0..LOOKS_BEFORE_DROPPING {
+            if self.driven || !self.progress() {
+                break;
+            }
+        }
         let core = &mut self.core;
         let mut live = core.requests.live();
         if live.any(|(_, slot)| slot.context() == context && slot.may_post()) {
-            return;
+            return None;
         }
-        for context in [context, context | 1] {
-            let all = start::pattern(context, None, None);
+        let mut found: Option<(usize, Outcome)> = None;
+        for part in [context, context | 1] {
+            let all = start::pattern(part, None, None);
             while let Some((_, id)) = core.matching.take(all) {
                 let message = core.unexpected.take(id);
+                if part == context {
+                    let (count, _) = found.get_or_insert_with(|| (0, outcome_of(&message)));
+                    *count += 1;
+                }
                 core.unexpected.recycle(message.data);
             }
         }
+        found
     }
 }

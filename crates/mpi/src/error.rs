@@ -58,14 +58,72 @@ pub enum ErrorClass {
     UnsupportedOperation,
     /// A peer has died.
     ProcFailed,
-    /// Processes could not be started.
-    Spawn,
+    /// Permission denied.
+    Access,
+    /// Invalid access mode of a file.
+    Amode,
+    /// Invalid assertion.
+    Assert,
+    /// Invalid file name.
+    BadFile,
+    /// Invalid base of a window.
+    Base,
+    /// A user's conversion function failed.
+    Conversion,
+    /// Invalid displacement.
+    Disp,
+    /// A data representation of that name is registered already.
+    DupDatarep,
+    /// The file exists.
+    FileExists,
+    /// The file is open somewhere.
+    FileInUse,
+    /// Invalid file handle.
+    File,
+    /// Some other error of input or output.
+    Io,
+    /// Invalid lock type.
+    LockType,
+    /// No service of that name.
+    Name,
+    /// Not the same on all processes.
+    NotSame,
+    /// Not enough space.
+    NoSpace,
+    /// The file does not exist.
+    NoSuchFile,
     /// Invalid port name.
     Port,
-    /// A service name that is not published.
-    Name,
-    /// A service that cannot be published or unpublished.
+    /// A quota is exceeded.
+    Quota,
+    /// The file or its file system is read-only.
+    ReadOnly,
+    /// Memory cannot be attached to a window.
+    RmaAttach,
+    /// Conflicting accesses to a window.
+    RmaConflict,
+    /// The target memory is not part of the window.
+    RmaRange,
+    /// Memory cannot be shared.
+    RmaShared,
+    /// Wrong synchronisation of one-sided communication.
+    RmaSync,
+    /// Wrong flavour of window.
+    RmaFlavor,
+    /// Invalid service name.
     Service,
+    /// Invalid session.
+    Session,
+    /// Invalid size.
+    Size,
+    /// Processes could not be started.
+    Spawn,
+    /// The data representation is not supported.
+    UnsupportedDatarep,
+    /// A value does not fit.
+    ValueTooLarge,
+    /// Invalid window.
+    Win,
 }
 
 /// An error: class and sentence. One pointer wide, so that results stay small on the hot path.
@@ -119,6 +177,7 @@ impl From<weft_fabric::FabricError> for Error {
     fn from(cause: weft_fabric::FabricError) -> Self {
         let class = match cause {
             weft_fabric::FabricError::PeerLost { .. } => ErrorClass::ProcFailed,
+            weft_fabric::FabricError::NoMemory { .. } => ErrorClass::NoMem,
             // The only grants that the engine uses are those of messages.
             weft_fabric::FabricError::NotGranted { peer } => {
                 return Self::new(

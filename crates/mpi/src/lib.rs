@@ -18,13 +18,16 @@ pub mod comm;
 pub mod datatype;
 mod engine;
 pub mod error;
+mod exposed;
 pub mod extras;
 pub mod group;
 pub mod info;
+pub mod io;
 pub mod memory;
 pub mod op;
 pub mod p2p;
 mod process;
+pub mod rma;
 
 pub use buffer::Buffer;
 pub use comm::Comm;

@@ -204,6 +204,59 @@ impl Op {
     }
 }
 
+/// A predefined operation on elements of one predefined datatype: what one-sided communication applies to memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Combine {
+    kernel: kernels::Kernel,
+    operation: Predefined,
+    basic: Basic,
+}
+
+impl Combine {
+    /// The operation for these elements.
+    ///
+    /// # Errors
+    /// `Op` if the standard does not define it, `UnsupportedOperation` if this machine cannot do it.
+    pub(crate) fn new(operation: Predefined, basic: Basic) -> Result<Self> {
+        let kernel = kernels::find(operation, basic).ok_or_else(|| refused(operation, basic))?;
+        Ok(Self {
+            kernel,
+            operation,
+            basic,
+        })
+    }
+
+    /// Which operation.
+    #[inline]
+    pub(crate) fn operation(&self) -> Predefined {
+        self.operation
+    }
+
+    /// Of which elements.
+    #[inline]
+    pub(crate) fn basic(&self) -> Basic {
+        self.basic
+    }
+
+    /// `into = operand op into` for as many elements as both hold, without gaps.
+    #[inline]
+    pub(crate) fn run(&self, operand: &mut [u8], into: &mut [u8]) {
+        let size = self.basic.size();
+        let count = operand.len().min(into.len()) / size;
+        let (operand, into) = (
+            crate::buffer::region_of(operand),
+            crate::buffer::region_of(into),
+        );
+        self.kernel.run(&operand, &into, count, size);
+    }
+}
+
+impl std::fmt::Debug for Combine {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} of {}", self.operation.name(), self.basic.name())
+    }
+}
+
 impl std::fmt::Debug for Op {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "Op({})", self.name())

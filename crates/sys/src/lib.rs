@@ -6,6 +6,8 @@
 //!   membarrier  may the doorbells of this job be asymmetric?
 //!   memory      sealed memory files, mappings
 //!   span        bytes that a peer may change; memory that a caller lends
+//!   shared      memory in common: copies and atomics for safe code
+//!   available   how much memory the kernel would still give
 //!   attach      copy straight from or to another process
 //!   descriptor  pipes, socket pairs, inheritance               passing: over a socket
 //!   poll        wait for descriptors                           signal: as a descriptor
@@ -17,6 +19,7 @@
 //!   fork        a second process of this program               environment: variables
 //!   cores       how many cores we really have
 //!   random      unpredictable bytes                            usage: what a thread has used
+//!   file        reads, writes and locks at offsets
 //!   fault       a look at memory touched that may not be       wake: tasks, through a descriptor
 //!   socket      streams and lent memory                        interfaces: addresses of this host
 //! ```
@@ -29,6 +32,7 @@
 #![cfg(target_os = "linux")]
 
 pub mod attach;
+pub mod available;
 pub mod bpf;
 pub mod clock;
 pub mod cores;
@@ -38,6 +42,7 @@ pub mod environment;
 pub mod error;
 pub mod event;
 pub mod fault;
+pub mod file;
 pub mod fork;
 pub mod futex;
 pub mod interfaces;
@@ -52,6 +57,7 @@ pub mod probe;
 pub mod process;
 pub mod random;
 pub mod readiness;
+pub mod shared;
 pub mod signal;
 pub mod socket;
 pub mod span;
@@ -64,4 +70,5 @@ pub use error::SystemError;
 pub use futex::Futex;
 pub use memory::{Mapping, MemoryFile};
 pub use probe::Availability;
+pub use shared::SharedMemory;
 pub use span::{Region, SharedBytes};

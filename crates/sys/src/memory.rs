@@ -5,7 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals,
+    memfd_create,
+};
 use rustix::io::Errno;
 use weft_atomic::{AtomicU32, AtomicU64, Doorbell};
 
@@ -110,6 +113,127 @@ impl MemoryFile {
             libc::PROT_READ | libc::PROT_WRITE,
             Some((self.descriptor.as_fd(), 0)),
         )
+    }
+
+    /// Maps `length` bytes from `offset`, a whole number of pages, shared with whoever else does.
+    ///
+    /// # Errors
+    /// If they do not lie within, or the kernel refuses.
+    pub fn map_part(&self, offset: usize, length: usize) -> io::Result<Mapping> {
+        self.within(offset, length, "mmap", "map")?;
+        Mapping::of(
+            length,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            Some((self.descriptor.as_fd(), offset as u64)),
+        )
+    }
+
+    /// Takes memory for `length` bytes from `offset` now, so that touching them later cannot fail. What is taken holds
+    /// zeros, or what it held.
+    ///
+    /// # Errors
+    /// If they do not lie within, or there is not as much memory: then what was taken until then is given back.
+    pub fn commit(&self, offset: usize, length: usize) -> io::Result<()> {
+        /// A signal undoes the call that it interrupts; so much is done between two that come every few microseconds.
+        const STEP: usize = 1 << 20;
+        self.within(offset, length, "fallocate", "take memory for")?;
+        let mut done = 0;
+        while done < length {
+            let step = STEP.min(length - done);
+            let (at, size) = ((offset + done) as u64, step as u64);
+            match fallocate(&self.descriptor, FallocateFlags::empty(), at, size) {
+                Ok(()) => done += step,
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    self.discard(offset, done);
+                    let what = format!("take {length} bytes of shared memory");
+                    return Err(with_errno("fallocate", error.raw_os_error(), what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the memory of `length` bytes from `offset` back; they read as zeros in every mapping. What does not lie
+    /// within is left alone.
+    pub fn discard(&self, offset: usize, length: usize) {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let (at, size) = (offset as u64, length as u64);
+        while length > 0
+            && self
+                .within(offset, length, "fallocate", "give back")
+                .is_ok()
+            && fallocate(&self.descriptor, hole, at, size) == Err(Errno::INTR)
+        {}
+    }
+
+    fn within(
+        &self,
+        offset: usize,
+        length: usize,
+        call: &'static str,
+        verb: &str,
+    ) -> io::Result<()> {
+        if offset
+            .checked_add(length)
+            .is_some_and(|end| end <= self.length)
+        {
+            return Ok(());
+        }
+        let what = format!(
+            "{verb} {length} bytes at {offset} of a memory file of {}",
+            self.length
+        );
+        Err(with_errno(call, libc::EINVAL, what))
+    }
+
+    /// The largest size that a memory file of this process may have (`ulimit -f`): asking for more would end it.
+    #[must_use]
+    pub fn largest() -> usize {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+        // Offsets in files are signed.
+        let limit = limit.unwrap_or(u64::MAX).min(i64::MAX as u64);
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    }
+
+    /// Reads bytes at `offset`, without a mapping. Others may write to them meanwhile.
+    ///
+    /// # Errors
+    /// If they do not lie within, or the kernel refuses.
+    pub fn read_at(&self, offset: usize, into: &mut [u8]) -> io::Result<()> {
+        let mut done = 0;
+        while done < into.len() {
+            match rustix::io::pread(&self.descriptor, &mut into[done..], (offset + done) as u64) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    return Err(error).to("pread", || format!("read a memory file at {offset}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes bytes at `offset`, without a mapping.
+    ///
+    /// # Errors
+    /// If they do not lie within, or there is no memory for them.
+    pub fn write_at(&self, offset: usize, from: &[u8]) -> io::Result<()> {
+        self.within(offset, from.len(), "pwrite", "write")?;
+        let mut done = 0;
+        while done < from.len() {
+            match rustix::io::pwrite(&self.descriptor, &from[done..], (offset + done) as u64) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    return Err(error).to("pwrite", || format!("write a memory file at {offset}"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Maps all of it, followed by `tail` zero bytes of this process alone. The length of the file must
@@ -437,6 +561,44 @@ mod tests {
         assert_eq!(seen, 77);
         assert_eq!(two.bytes(4096, 1).expect("within").read(), Some([77]));
         assert!(!two.doorbell(64).expect("within").somebody_sleeps());
+    }
+
+    #[test]
+    fn parts_are_mapped_taken_and_given_back() {
+        let page = page_size();
+        let file = MemoryFile::create("weft-test", 1 << 40).expect("a sparse file costs nothing");
+        let blocks = || {
+            File::from(file.as_fd().try_clone_to_owned().expect("duplicates"))
+                .metadata()
+                .map(|data| std::os::linux::fs::MetadataExt::st_blocks(&data))
+                .expect("a file")
+        };
+        assert_eq!(blocks(), 0);
+        let at = (1 << 39) + page;
+        file.commit(at, 3 * page).expect("there is so much memory");
+        assert_eq!(blocks() * 512, 3 * page as u64);
+        let part = file.map_part(at, 2 * page).expect("maps");
+        part.atomic_u64(page)
+            .expect("within")
+            .store(9, Ordering::Relaxed);
+        let mut word = [0; 8];
+        file.read_at(at + page, &mut word).expect("within");
+        assert_eq!(u64::from_ne_bytes(word), 9);
+        file.write_at(at, &[5]).expect("within");
+        assert_eq!(part.bytes(0, 1).expect("within").read(), Some([5]));
+        file.discard(at, 3 * page);
+        assert_eq!(blocks(), 0);
+        assert_eq!(
+            part.atomic_u64(page)
+                .expect("within")
+                .load(Ordering::Relaxed),
+            0
+        );
+        assert!(file.map_part(1 << 40, page).is_err() && file.map_part(usize::MAX, page).is_err());
+        assert!(file.commit(1 << 40, page).is_err() && file.write_at(1 << 40, &[1]).is_err());
+        assert!(file.read_at(1 << 40, &mut word).is_err());
+        file.discard(1 << 40, page);
+        assert!(MemoryFile::largest() > 0);
     }
 
     #[test]

@@ -7,6 +7,8 @@
 
 use std::marker::PhantomData;
 
+use weft_atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+
 /// A view of bytes that somebody else may change while they are read.
 #[derive(Clone, Copy)]
 pub struct SharedBytes<'a> {
@@ -232,6 +234,50 @@ impl Region {
             start: self.start,
             length: length.min(self.length),
         }
+    }
+
+    /// The address of `width` bytes at `offset`, if they lie within and are aligned to as many.
+    #[inline]
+    fn word(&self, offset: usize, width: usize) -> Option<*mut u8> {
+        let place = self.start.wrapping_add(offset);
+        let fits = offset.checked_add(width)? <= self.length && place.addr().is_multiple_of(width);
+        fits.then_some(place)
+    }
+
+    /// The byte at `offset` as an atomic: for memory that several threads or processes change at a time.
+    #[inline]
+    #[must_use]
+    pub fn atomic_u8(&self, offset: usize) -> Option<&AtomicU8> {
+        let place = self.word(offset, 1)?;
+        // SAFETY: within the region, which stays valid for reads and writes as promised to `Region::new`.
+        Some(unsafe { AtomicU8::from_ptr(place) })
+    }
+
+    /// The two bytes at `offset`, which is aligned to them, as an atomic.
+    #[inline]
+    #[must_use]
+    pub fn atomic_u16(&self, offset: usize) -> Option<&AtomicU16> {
+        let place = self.word(offset, 2)?;
+        // SAFETY: within the region and aligned; valid for reads and writes as promised to `Region::new`.
+        Some(unsafe { AtomicU16::from_ptr(place.cast()) })
+    }
+
+    /// The four bytes at `offset`, which is aligned to them, as an atomic.
+    #[inline]
+    #[must_use]
+    pub fn atomic_u32(&self, offset: usize) -> Option<&AtomicU32> {
+        let place = self.word(offset, 4)?;
+        // SAFETY: within the region and aligned; valid for reads and writes as promised to `Region::new`.
+        Some(unsafe { AtomicU32::from_ptr(place.cast()) })
+    }
+
+    /// The eight bytes at `offset`, which is aligned to them, as an atomic.
+    #[inline]
+    #[must_use]
+    pub fn atomic_u64(&self, offset: usize) -> Option<&AtomicU64> {
+        let place = self.word(offset, 8)?;
+        // SAFETY: within the region and aligned; valid for reads and writes as promised to `Region::new`.
+        Some(unsafe { AtomicU64::from_ptr(place.cast()) })
     }
 
     /// Copies as many bytes as both hold into `into`; answers how many.

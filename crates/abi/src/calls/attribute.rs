@@ -14,7 +14,8 @@ use crate::args::{InOut, Out};
 use crate::calls::errhandler;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
-use crate::{c, check, state};
+use crate::state::{self, WinObject};
+use crate::{c, check};
 
 /// Keys of the program begin here, away from the predefined ones.
 const FIRST_KEY: c_int = 0x1000;
@@ -24,6 +25,7 @@ const FIRST_KEY: c_int = 0x1000;
 pub(crate) enum Holder {
     Comm(c::Comm),
     Datatype(c::Datatype),
+    Win(c::Win),
 }
 
 /// Kind of object that a key is for.
@@ -39,6 +41,7 @@ impl Holder {
         match self {
             Self::Comm(_) => Subject::Comm,
             Self::Datatype(_) => Subject::Datatype,
+            Self::Win(_) => Subject::Win,
         }
     }
 
@@ -46,18 +49,30 @@ impl Holder {
         match self {
             Self::Comm(handle) => handle.0,
             Self::Datatype(handle) => handle.0,
+            Self::Win(handle) => handle.0,
         }
     }
 }
 
-/// A key of the program. It stays when it is freed, because attributes may still stand under it.
+/// A key of the program.
+///
+/// It may be used until it was freed *and* no object carries it any more (MPI 5.0, section 7.7.2): a copy of
+/// its number that the program has kept is as good as the variable that was freed.
 #[derive(Clone, Copy, Debug)]
 struct Key {
     subject: Subject,
     copy: c::Callback,
     delete: c::Callback,
     extra_state: usize,
-    live: bool,
+    freed: bool,
+    /// How many objects carry it.
+    uses: usize,
+}
+
+impl Key {
+    fn is_usable(&self) -> bool {
+        !self.freed || self.uses > 0
+    }
 }
 
 static KEYS: Mutex<Vec<Key>> = Mutex::new(Vec::new());
@@ -87,7 +102,8 @@ fn create(
         copy,
         delete,
         extra_state: state.expose_provenance(),
-        live: true,
+        freed: false,
+        uses: 0,
     });
     out.set(FIRST_KEY + keys.len() as c_int - 1);
     Ok(())
@@ -111,17 +127,42 @@ fn bad_key(name: &'static str, key: c_int) -> Fault {
     )
 }
 
-/// A live key for a kind of object.
-fn live_key(subject: Subject, name: &'static str, key: c_int) -> Checked<Key> {
+/// A key for a kind of object, that may be used.
+fn usable_key(subject: Subject, name: &'static str, key: c_int) -> Checked<Key> {
     key_of(key)
-        .filter(|found| found.live && found.subject == subject)
+        .filter(|found| found.is_usable() && found.subject == subject)
         .ok_or_else(|| bad_key(name, key))
 }
 
+/// Puts a value under a key.
+fn attach(extras: &Extras, number: c_int, value: usize) {
+    let before = extras.attributes().set(number, value);
+    if before.is_none() {
+        count_uses(number, |uses| uses + 1);
+    }
+}
+
+/// Takes the value under a key away.
+fn detach(extras: &Extras, number: c_int) {
+    let before = extras.attributes().remove(number);
+    if before.is_some() {
+        count_uses(number, |uses| uses.saturating_sub(1));
+    }
+}
+
+fn count_uses(number: c_int, change: impl FnOnce(usize) -> usize) {
+    let Some(place) = place_of(number) else {
+        return;
+    };
+    if let Some(key) = keys().get_mut(place) {
+        key.uses = change(key.uses);
+    }
+}
+
 fn free(subject: Subject, name: &'static str, mut key: InOut<c_int>) -> Checked<()> {
-    live_key(subject, name, key.get())?;
+    usable_key(subject, name, key.get())?;
     if let Some(place) = place_of(key.get()) {
-        keys()[place].live = false;
+        keys()[place].freed = true;
     }
     key.set(k::MPI_KEYVAL_INVALID);
     Ok(())
@@ -206,21 +247,21 @@ fn set(
     number: c_int,
     value: *mut c_void,
 ) -> Checked<()> {
-    let key = live_key(holder.subject(), name, number)?;
+    let key = usable_key(holder.subject(), name, number)?;
     let old = extras.attributes().get(number);
     if let Some(old) = old {
         key.call_delete(holder, number, old)?;
     }
-    extras.attributes().set(number, value.expose_provenance());
+    attach(extras, number, value.expose_provenance());
     Ok(())
 }
 
 fn delete(holder: Holder, extras: &Extras, name: &'static str, number: c_int) -> Checked<()> {
-    let key = live_key(holder.subject(), name, number)?;
+    let key = usable_key(holder.subject(), name, number)?;
     let old = extras.attributes().get(number);
     if let Some(old) = old {
         key.call_delete(holder, number, old)?;
-        extras.attributes().remove(number);
+        detach(extras, number);
     }
     Ok(())
 }
@@ -244,7 +285,7 @@ unsafe fn get(
     place: *mut c_void,
     mut flag: Out<c_int>,
 ) -> Checked<()> {
-    live_key(subject, name, number)?;
+    usable_key(subject, name, number)?;
     let found = extras.attributes().get(number);
     flag.flag(found.is_some());
     match found {
@@ -259,8 +300,16 @@ pub(crate) fn copy_all(holder: Holder, from: &Extras, to: &Extras) -> Checked<()
     let all = from.attributes().all();
     for (number, value) in all {
         let Some(key) = key_of(number) else { continue };
-        if let Some(copied) = key.call_copy(holder, number, value)? {
-            to.attributes().set(number, copied);
+        match key.call_copy(holder, number, value) {
+            Ok(Some(copied)) => attach(to, number, copied),
+            Ok(None) => {}
+            Err(fault) => {
+                // The duplicate is given up before it had a handle to tell a delete function.
+                for (number, _) in to.attributes().all() {
+                    detach(to, number);
+                }
+                return Err(fault);
+            }
         }
     }
     Ok(())
@@ -273,7 +322,7 @@ pub(crate) fn delete_all(holder: Holder, extras: &Extras) -> Checked<()> {
         if let Some(key) = key_of(number) {
             key.call_delete(holder, number, value)?;
         }
-        extras.attributes().remove(number);
+        detach(extras, number);
     }
     Ok(())
 }
@@ -468,4 +517,60 @@ pub fn win_create_keyval(
 
 pub fn win_free_keyval(win_keyval: InOut<c_int>) -> Checked<()> {
     free(Subject::Win, "win_keyval", win_keyval)
+}
+
+pub fn win_set_attr(win: &WinObject, win_keyval: c_int, attribute_val: *mut c_void) -> Checked<()> {
+    set(
+        Holder::Win(win.handle()),
+        win.window().extras(),
+        "win_keyval",
+        win_keyval,
+        attribute_val,
+    )
+}
+
+pub fn win_delete_attr(win: &WinObject, win_keyval: c_int) -> Checked<()> {
+    delete(
+        Holder::Win(win.handle()),
+        win.window().extras(),
+        "win_keyval",
+        win_keyval,
+    )
+}
+
+/// What a predefined key of a window points to; `None` for other keys.
+fn predefined_of_window(win: &WinObject, key: c_int) -> Option<*mut c_void> {
+    let facts = win.facts();
+    Some(match key {
+        k::MPI_WIN_BASE => win.window().memory().as_ptr().cast(),
+        k::MPI_WIN_SIZE => (&raw const facts.size).cast_mut().cast(),
+        k::MPI_WIN_DISP_UNIT => (&raw const facts.disp_unit).cast_mut().cast(),
+        k::MPI_WIN_CREATE_FLAVOR => (&raw const facts.flavor).cast_mut().cast(),
+        k::MPI_WIN_MODEL => (&raw const facts.model).cast_mut().cast(),
+        _ => return None,
+    })
+}
+
+pub unsafe fn win_get_attr(
+    win: &WinObject,
+    win_keyval: c_int,
+    attribute_val: *mut c_void,
+    mut flag: Out<c_int>,
+) -> Checked<()> {
+    if let Some(value) = predefined_of_window(win, win_keyval) {
+        flag.flag(true);
+        // SAFETY: `attribute_val` is null or the address of a pointer (MPI 5.0, section 7.7.3, `MPI_Win_get_attr`).
+        return unsafe { store(attribute_val, value) };
+    }
+    // SAFETY: `attribute_val` is null or the address of a pointer (MPI 5.0, section 7.7.3, `MPI_Win_get_attr`).
+    unsafe {
+        get(
+            Subject::Win,
+            win.window().extras(),
+            "win_keyval",
+            win_keyval,
+            attribute_val,
+            flag,
+        )
+    }
 }

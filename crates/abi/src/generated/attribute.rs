@@ -288,7 +288,14 @@ alias!(MPI_Win_create_keyval => PMPI_Win_create_keyval);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_delete_attr(win: c::Win, win_keyval: c_int) -> c_int {
-    entry::unsupported("MPI_Win_delete_attr", Scope::Win(win))
+    entry::run("MPI_Win_delete_attr", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::attribute::win_delete_attr(win, win_keyval)
+        }
+    })
 }
 alias!(MPI_Win_delete_attr => PMPI_Win_delete_attr);
 
@@ -312,7 +319,15 @@ pub unsafe extern "C" fn PMPI_Win_get_attr(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Win_get_attr", Scope::Win(win))
+    entry::run("MPI_Win_get_attr", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            let flag = check::out(flag, "flag")?;
+            calls::attribute::win_get_attr(win, win_keyval, attribute_val, flag)
+        }
+    })
 }
 alias!(MPI_Win_get_attr => PMPI_Win_get_attr);
 
@@ -322,6 +337,13 @@ pub unsafe extern "C" fn PMPI_Win_set_attr(
     win_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_Win_set_attr", Scope::Win(win))
+    entry::run("MPI_Win_set_attr", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::attribute::win_set_attr(win, win_keyval, attribute_val)
+        }
+    })
 }
 alias!(MPI_Win_set_attr => PMPI_Win_set_attr);

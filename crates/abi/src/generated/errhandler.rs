@@ -256,7 +256,14 @@ alias!(MPI_Session_set_errhandler => PMPI_Session_set_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_call_errhandler(win: c::Win, errorcode: c_int) -> c_int {
-    entry::unsupported("MPI_Win_call_errhandler", Scope::Win(win))
+    entry::run("MPI_Win_call_errhandler", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::errhandler::win_call_errhandler(win, errorcode)
+        }
+    })
 }
 alias!(MPI_Win_call_errhandler => PMPI_Win_call_errhandler);
 
@@ -281,12 +288,28 @@ pub unsafe extern "C" fn PMPI_Win_get_errhandler(
     win: c::Win,
     errhandler: *mut c::Errhandler,
 ) -> c_int {
-    entry::unsupported("MPI_Win_get_errhandler", Scope::Win(win))
+    entry::run("MPI_Win_get_errhandler", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            let errhandler = check::out(errhandler, "errhandler")?;
+            calls::errhandler::win_get_errhandler(win, errhandler)
+        }
+    })
 }
 alias!(MPI_Win_get_errhandler => PMPI_Win_get_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_errhandler(win: c::Win, errhandler: c::Errhandler) -> c_int {
-    entry::unsupported("MPI_Win_set_errhandler", Scope::Win(win))
+    entry::run("MPI_Win_set_errhandler", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            let errhandler = check::errhandler(errhandler, "errhandler")?;
+            calls::errhandler::win_set_errhandler(win, errhandler)
+        }
+    })
 }
 alias!(MPI_Win_set_errhandler => PMPI_Win_set_errhandler);

@@ -25,7 +25,33 @@ pub unsafe extern "C" fn PMPI_Accumulate(
     op: c::Op,
     win: c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Accumulate", Scope::Win(win))
+    entry::run("MPI_Accumulate", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr = check::buffer(
+                origin_addr.cast_mut(),
+                origin_count,
+                origin_datatype,
+                "origin_addr",
+            )?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let op = check::operation(op, "op")?;
+            let win = check::window(win, "win")?;
+            calls::rma::accumulate(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                op,
+                win,
+            )
+        }
+    })
 }
 alias!(MPI_Accumulate => PMPI_Accumulate);
 
@@ -41,7 +67,33 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
     op: c::Op,
     win: c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Accumulate_c", Scope::Win(win))
+    entry::run("MPI_Accumulate_c", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr = check::buffer(
+                origin_addr.cast_mut(),
+                origin_count,
+                origin_datatype,
+                "origin_addr",
+            )?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let op = check::operation(op, "op")?;
+            let win = check::window(win, "win")?;
+            calls::rma::accumulate(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                op,
+                win,
+            )
+        }
+    })
 }
 alias!(MPI_Accumulate_c => PMPI_Accumulate_c);
 
@@ -55,7 +107,23 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
     target_disp: c::Aint,
     win: c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Compare_and_swap", Scope::Win(win))
+    entry::run("MPI_Compare_and_swap", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::committed(datatype, "datatype")?;
+            let win = check::window(win, "win")?;
+            calls::rma::compare_and_swap(
+                origin_addr,
+                compare_addr,
+                result_addr,
+                datatype,
+                target_rank,
+                target_disp,
+                win,
+            )
+        }
+    })
 }
 alias!(MPI_Compare_and_swap => PMPI_Compare_and_swap);
 
@@ -69,7 +137,24 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
     op: c::Op,
     win: c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Fetch_and_op", Scope::Win(win))
+    entry::run("MPI_Fetch_and_op", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::committed(datatype, "datatype")?;
+            let op = check::operation(op, "op")?;
+            let win = check::window(win, "win")?;
+            calls::rma::fetch_and_op(
+                origin_addr,
+                result_addr,
+                datatype,
+                target_rank,
+                target_disp,
+                op,
+                win,
+            )
+        }
+    })
 }
 alias!(MPI_Fetch_and_op => PMPI_Fetch_and_op);
 
@@ -84,7 +169,27 @@ pub unsafe extern "C" fn PMPI_Get(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Get", Scope::Win(win))
+    entry::run("MPI_Get", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr =
+                check::buffer(origin_addr, origin_count, origin_datatype, "origin_addr")?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let win = check::window(win, "win")?;
+            calls::rma::get(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        }
+    })
 }
 alias!(MPI_Get => PMPI_Get);
 
@@ -99,7 +204,27 @@ pub unsafe extern "C" fn PMPI_Get_c(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Get_c", Scope::Win(win))
+    entry::run("MPI_Get_c", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr =
+                check::buffer(origin_addr, origin_count, origin_datatype, "origin_addr")?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let win = check::window(win, "win")?;
+            calls::rma::get(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        }
+    })
 }
 alias!(MPI_Get_c => PMPI_Get_c);
 
@@ -118,7 +243,36 @@ pub unsafe extern "C" fn PMPI_Get_accumulate(
     op: c::Op,
     win: c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Get_accumulate", Scope::Win(win))
+    entry::run("MPI_Get_accumulate", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let op = check::operation(op, "op")?;
+            let win = check::window(win, "win")?;
+            calls::rma::get_accumulate(
+                BufferArgument::new(
+                    origin_addr.cast_mut(),
+                    origin_count.into(),
+                    origin_datatype,
+                    ["origin_addr", "origin_count", "origin_datatype"],
+                ),
+                BufferArgument::new(
+                    result_addr,
+                    result_count.into(),
+                    result_datatype,
+                    ["result_addr", "result_count", "result_datatype"],
+                ),
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                op,
+                win,
+            )
+        }
+    })
 }
 alias!(MPI_Get_accumulate => PMPI_Get_accumulate);
 
@@ -137,7 +291,36 @@ pub unsafe extern "C" fn PMPI_Get_accumulate_c(
     op: c::Op,
     win: c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Get_accumulate_c", Scope::Win(win))
+    entry::run("MPI_Get_accumulate_c", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let op = check::operation(op, "op")?;
+            let win = check::window(win, "win")?;
+            calls::rma::get_accumulate(
+                BufferArgument::new(
+                    origin_addr.cast_mut(),
+                    origin_count.into(),
+                    origin_datatype,
+                    ["origin_addr", "origin_count", "origin_datatype"],
+                ),
+                BufferArgument::new(
+                    result_addr,
+                    result_count.into(),
+                    result_datatype,
+                    ["result_addr", "result_count", "result_datatype"],
+                ),
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                op,
+                win,
+            )
+        }
+    })
 }
 alias!(MPI_Get_accumulate_c => PMPI_Get_accumulate_c);
 
@@ -152,7 +335,31 @@ pub unsafe extern "C" fn PMPI_Put(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Put", Scope::Win(win))
+    entry::run("MPI_Put", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr = check::buffer(
+                origin_addr.cast_mut(),
+                origin_count,
+                origin_datatype,
+                "origin_addr",
+            )?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let win = check::window(win, "win")?;
+            calls::rma::put(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        }
+    })
 }
 alias!(MPI_Put => PMPI_Put);
 
@@ -167,7 +374,31 @@ pub unsafe extern "C" fn PMPI_Put_c(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Put_c", Scope::Win(win))
+    entry::run("MPI_Put_c", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr = check::buffer(
+                origin_addr.cast_mut(),
+                origin_count,
+                origin_datatype,
+                "origin_addr",
+            )?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let win = check::window(win, "win")?;
+            calls::rma::put(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        }
+    })
 }
 alias!(MPI_Put_c => PMPI_Put_c);
 
@@ -184,7 +415,35 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Raccumulate", Scope::Win(win))
+    entry::run("MPI_Raccumulate", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr = check::buffer(
+                origin_addr.cast_mut(),
+                origin_count,
+                origin_datatype,
+                "origin_addr",
+            )?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let op = check::operation(op, "op")?;
+            let win = check::window(win, "win")?;
+            let request = check::out(request, "request")?;
+            calls::rma::raccumulate(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                op,
+                win,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Raccumulate => PMPI_Raccumulate);
 
@@ -201,7 +460,35 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Raccumulate_c", Scope::Win(win))
+    entry::run("MPI_Raccumulate_c", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr = check::buffer(
+                origin_addr.cast_mut(),
+                origin_count,
+                origin_datatype,
+                "origin_addr",
+            )?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let op = check::operation(op, "op")?;
+            let win = check::window(win, "win")?;
+            let request = check::out(request, "request")?;
+            calls::rma::raccumulate(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                op,
+                win,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Raccumulate_c => PMPI_Raccumulate_c);
 
@@ -217,7 +504,29 @@ pub unsafe extern "C" fn PMPI_Rget(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Rget", Scope::Win(win))
+    entry::run("MPI_Rget", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr =
+                check::buffer(origin_addr, origin_count, origin_datatype, "origin_addr")?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let win = check::window(win, "win")?;
+            let request = check::out(request, "request")?;
+            calls::rma::rget(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Rget => PMPI_Rget);
 
@@ -233,7 +542,29 @@ pub unsafe extern "C" fn PMPI_Rget_c(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Rget_c", Scope::Win(win))
+    entry::run("MPI_Rget_c", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr =
+                check::buffer(origin_addr, origin_count, origin_datatype, "origin_addr")?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let win = check::window(win, "win")?;
+            let request = check::out(request, "request")?;
+            calls::rma::rget(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Rget_c => PMPI_Rget_c);
 
@@ -253,7 +584,38 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Rget_accumulate", Scope::Win(win))
+    entry::run("MPI_Rget_accumulate", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let op = check::operation(op, "op")?;
+            let win = check::window(win, "win")?;
+            let request = check::out(request, "request")?;
+            calls::rma::rget_accumulate(
+                BufferArgument::new(
+                    origin_addr.cast_mut(),
+                    origin_count.into(),
+                    origin_datatype,
+                    ["origin_addr", "origin_count", "origin_datatype"],
+                ),
+                BufferArgument::new(
+                    result_addr,
+                    result_count.into(),
+                    result_datatype,
+                    ["result_addr", "result_count", "result_datatype"],
+                ),
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                op,
+                win,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Rget_accumulate => PMPI_Rget_accumulate);
 
@@ -273,7 +635,38 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Rget_accumulate_c", Scope::Win(win))
+    entry::run("MPI_Rget_accumulate_c", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let op = check::operation(op, "op")?;
+            let win = check::window(win, "win")?;
+            let request = check::out(request, "request")?;
+            calls::rma::rget_accumulate(
+                BufferArgument::new(
+                    origin_addr.cast_mut(),
+                    origin_count.into(),
+                    origin_datatype,
+                    ["origin_addr", "origin_count", "origin_datatype"],
+                ),
+                BufferArgument::new(
+                    result_addr,
+                    result_count.into(),
+                    result_datatype,
+                    ["result_addr", "result_count", "result_datatype"],
+                ),
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                op,
+                win,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Rget_accumulate_c => PMPI_Rget_accumulate_c);
 
@@ -289,7 +682,33 @@ pub unsafe extern "C" fn PMPI_Rput(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Rput", Scope::Win(win))
+    entry::run("MPI_Rput", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr = check::buffer(
+                origin_addr.cast_mut(),
+                origin_count,
+                origin_datatype,
+                "origin_addr",
+            )?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let win = check::window(win, "win")?;
+            let request = check::out(request, "request")?;
+            calls::rma::rput(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Rput => PMPI_Rput);
 
@@ -305,7 +724,33 @@ pub unsafe extern "C" fn PMPI_Rput_c(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Rput_c", Scope::Win(win))
+    entry::run("MPI_Rput_c", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr = check::buffer(
+                origin_addr.cast_mut(),
+                origin_count,
+                origin_datatype,
+                "origin_addr",
+            )?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let win = check::window(win, "win")?;
+            let request = check::out(request, "request")?;
+            calls::rma::rput(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_Rput_c => PMPI_Rput_c);
 
@@ -318,7 +763,17 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
     baseptr: *mut c_void,
     win: *mut c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Win_allocate", Scope::Comm(comm))
+    entry::run("MPI_Win_allocate", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let disp_unit = disp_unit as c::Count;
+            let info = check::info_or_null(info, "info")?;
+            let win = check::out(win, "win")?;
+            calls::rma::win_allocate(size, disp_unit, info, comm, baseptr, win)
+        }
+    })
 }
 alias!(MPI_Win_allocate => PMPI_Win_allocate);
 
@@ -331,7 +786,17 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
     baseptr: *mut c_void,
     win: *mut c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Win_allocate_c", Scope::Comm(comm))
+    entry::run("MPI_Win_allocate_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let disp_unit = disp_unit as c::Count;
+            let info = check::info_or_null(info, "info")?;
+            let win = check::out(win, "win")?;
+            calls::rma::win_allocate(size, disp_unit, info, comm, baseptr, win)
+        }
+    })
 }
 alias!(MPI_Win_allocate_c => PMPI_Win_allocate_c);
 
@@ -344,7 +809,17 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
     baseptr: *mut c_void,
     win: *mut c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Win_allocate_shared", Scope::Comm(comm))
+    entry::run("MPI_Win_allocate_shared", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let disp_unit = disp_unit as c::Count;
+            let info = check::info_or_null(info, "info")?;
+            let win = check::out(win, "win")?;
+            calls::rma::win_allocate_shared(size, disp_unit, info, comm, baseptr, win)
+        }
+    })
 }
 alias!(MPI_Win_allocate_shared => PMPI_Win_allocate_shared);
 
@@ -357,19 +832,43 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
     baseptr: *mut c_void,
     win: *mut c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Win_allocate_shared_c", Scope::Comm(comm))
+    entry::run("MPI_Win_allocate_shared_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let disp_unit = disp_unit as c::Count;
+            let info = check::info_or_null(info, "info")?;
+            let win = check::out(win, "win")?;
+            calls::rma::win_allocate_shared(size, disp_unit, info, comm, baseptr, win)
+        }
+    })
 }
 alias!(MPI_Win_allocate_shared_c => PMPI_Win_allocate_shared_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_attach(win: c::Win, base: *mut c_void, size: c::Aint) -> c_int {
-    entry::unsupported("MPI_Win_attach", Scope::Win(win))
+    entry::run("MPI_Win_attach", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_attach(win, base, size)
+        }
+    })
 }
 alias!(MPI_Win_attach => PMPI_Win_attach);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_complete(win: c::Win) -> c_int {
-    entry::unsupported("MPI_Win_complete", Scope::Win(win))
+    entry::run("MPI_Win_complete", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_complete(win)
+        }
+    })
 }
 alias!(MPI_Win_complete => PMPI_Win_complete);
 
@@ -382,7 +881,17 @@ pub unsafe extern "C" fn PMPI_Win_create(
     comm: c::Comm,
     win: *mut c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Win_create", Scope::Comm(comm))
+    entry::run("MPI_Win_create", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let disp_unit = disp_unit as c::Count;
+            let info = check::info_or_null(info, "info")?;
+            let win = check::out(win, "win")?;
+            calls::rma::win_create(base, size, disp_unit, info, comm, win)
+        }
+    })
 }
 alias!(MPI_Win_create => PMPI_Win_create);
 
@@ -395,7 +904,17 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
     comm: c::Comm,
     win: *mut c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Win_create_c", Scope::Comm(comm))
+    entry::run("MPI_Win_create_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let disp_unit = disp_unit as c::Count;
+            let info = check::info_or_null(info, "info")?;
+            let win = check::out(win, "win")?;
+            calls::rma::win_create(base, size, disp_unit, info, comm, win)
+        }
+    })
 }
 alias!(MPI_Win_create_c => PMPI_Win_create_c);
 
@@ -405,61 +924,135 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(
     comm: c::Comm,
     win: *mut c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Win_create_dynamic", Scope::Comm(comm))
+    entry::run("MPI_Win_create_dynamic", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let info = check::info_or_null(info, "info")?;
+            let win = check::out(win, "win")?;
+            calls::rma::win_create_dynamic(info, comm, win)
+        }
+    })
 }
 alias!(MPI_Win_create_dynamic => PMPI_Win_create_dynamic);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_detach(win: c::Win, base: *const c_void) -> c_int {
-    entry::unsupported("MPI_Win_detach", Scope::Win(win))
+    entry::run("MPI_Win_detach", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_detach(win, base)
+        }
+    })
 }
 alias!(MPI_Win_detach => PMPI_Win_detach);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: c::Win) -> c_int {
-    entry::unsupported("MPI_Win_fence", Scope::Win(win))
+    entry::run("MPI_Win_fence", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_fence(assert, win)
+        }
+    })
 }
 alias!(MPI_Win_fence => PMPI_Win_fence);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: c::Win) -> c_int {
-    entry::unsupported("MPI_Win_flush", Scope::Win(win))
+    entry::run("MPI_Win_flush", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_flush(rank, win)
+        }
+    })
 }
 alias!(MPI_Win_flush => PMPI_Win_flush);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush_all(win: c::Win) -> c_int {
-    entry::unsupported("MPI_Win_flush_all", Scope::Win(win))
+    entry::run("MPI_Win_flush_all", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_flush_all(win)
+        }
+    })
 }
 alias!(MPI_Win_flush_all => PMPI_Win_flush_all);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: c::Win) -> c_int {
-    entry::unsupported("MPI_Win_flush_local", Scope::Win(win))
+    entry::run("MPI_Win_flush_local", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_flush_local(rank, win)
+        }
+    })
 }
 alias!(MPI_Win_flush_local => PMPI_Win_flush_local);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: c::Win) -> c_int {
-    entry::unsupported("MPI_Win_flush_local_all", Scope::Win(win))
+    entry::run("MPI_Win_flush_local_all", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_flush_local_all(win)
+        }
+    })
 }
 alias!(MPI_Win_flush_local_all => PMPI_Win_flush_local_all);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_free(win: *mut c::Win) -> c_int {
-    entry::unsupported("MPI_Win_free", Scope::None)
+    entry::run("MPI_Win_free", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::in_out(win, "win")?;
+            calls::rma::win_free(win)
+        }
+    })
 }
 alias!(MPI_Win_free => PMPI_Win_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_group(win: c::Win, group: *mut c::Group) -> c_int {
-    entry::unsupported("MPI_Win_get_group", Scope::Win(win))
+    entry::run("MPI_Win_get_group", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            let group = check::out(group, "group")?;
+            calls::rma::win_get_group(win, group)
+        }
+    })
 }
 alias!(MPI_Win_get_group => PMPI_Win_get_group);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_info(win: c::Win, info_used: *mut c::Info) -> c_int {
-    entry::unsupported("MPI_Win_get_info", Scope::Win(win))
+    entry::run("MPI_Win_get_info", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            let info_used = check::out(info_used, "info_used")?;
+            calls::rma::win_get_info(win, info_used)
+        }
+    })
 }
 alias!(MPI_Win_get_info => PMPI_Win_get_info);
 
@@ -469,7 +1062,15 @@ pub unsafe extern "C" fn PMPI_Win_get_name(
     win_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Win_get_name", Scope::Win(win))
+    entry::run("MPI_Win_get_name", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win_name = check::text_out(win_name, "win_name")?;
+            let resultlen = check::out(resultlen, "resultlen")?;
+            calls::rma::win_get_name(win, win_name, resultlen)
+        }
+    })
 }
 alias!(MPI_Win_get_name => PMPI_Win_get_name);
 
@@ -480,31 +1081,69 @@ pub unsafe extern "C" fn PMPI_Win_lock(
     assert: c_int,
     win: c::Win,
 ) -> c_int {
-    entry::unsupported("MPI_Win_lock", Scope::Win(win))
+    entry::run("MPI_Win_lock", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_lock(lock_type, rank, assert, win)
+        }
+    })
 }
 alias!(MPI_Win_lock => PMPI_Win_lock);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: c::Win) -> c_int {
-    entry::unsupported("MPI_Win_lock_all", Scope::Win(win))
+    entry::run("MPI_Win_lock_all", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_lock_all(assert, win)
+        }
+    })
 }
 alias!(MPI_Win_lock_all => PMPI_Win_lock_all);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_post(group: c::Group, assert: c_int, win: c::Win) -> c_int {
-    entry::unsupported("MPI_Win_post", Scope::Win(win))
+    entry::run("MPI_Win_post", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let group = check::group(group, "group")?;
+            let win = check::window(win, "win")?;
+            calls::rma::win_post(group, assert, win)
+        }
+    })
 }
 alias!(MPI_Win_post => PMPI_Win_post);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_info(win: c::Win, info: c::Info) -> c_int {
-    entry::unsupported("MPI_Win_set_info", Scope::Win(win))
+    entry::run("MPI_Win_set_info", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            let info = check::info_or_null(info, "info")?;
+            calls::rma::win_set_info(win, info)
+        }
+    })
 }
 alias!(MPI_Win_set_info => PMPI_Win_set_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_name(win: c::Win, win_name: *const c_char) -> c_int {
-    entry::unsupported("MPI_Win_set_name", Scope::Win(win))
+    entry::run("MPI_Win_set_name", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            let win_name = check::text(win_name, "win_name")?;
+            calls::rma::win_set_name(win, win_name)
+        }
+    })
 }
 alias!(MPI_Win_set_name => PMPI_Win_set_name);
 
@@ -516,7 +1155,16 @@ pub unsafe extern "C" fn PMPI_Win_shared_query(
     disp_unit: *mut c_int,
     baseptr: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_Win_shared_query", Scope::Win(win))
+    entry::run("MPI_Win_shared_query", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            let size = check::out(size, "size")?;
+            let disp_unit = check::count_out(disp_unit, "disp_unit")?;
+            calls::rma::win_shared_query(win, rank, size, disp_unit, baseptr)
+        }
+    })
 }
 alias!(MPI_Win_shared_query => PMPI_Win_shared_query);
 
@@ -528,42 +1176,95 @@ pub unsafe extern "C" fn PMPI_Win_shared_query_c(
     disp_unit: *mut c::Aint,
     baseptr: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_Win_shared_query_c", Scope::Win(win))
+    entry::run("MPI_Win_shared_query_c", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            let size = check::out(size, "size")?;
+            let disp_unit = check::count_out(disp_unit, "disp_unit")?;
+            calls::rma::win_shared_query(win, rank, size, disp_unit, baseptr)
+        }
+    })
 }
 alias!(MPI_Win_shared_query_c => PMPI_Win_shared_query_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_start(group: c::Group, assert: c_int, win: c::Win) -> c_int {
-    entry::unsupported("MPI_Win_start", Scope::Win(win))
+    entry::run("MPI_Win_start", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let group = check::group(group, "group")?;
+            let win = check::window(win, "win")?;
+            calls::rma::win_start(group, assert, win)
+        }
+    })
 }
 alias!(MPI_Win_start => PMPI_Win_start);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_sync(win: c::Win) -> c_int {
-    entry::unsupported("MPI_Win_sync", Scope::Win(win))
+    entry::run("MPI_Win_sync", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_sync(win)
+        }
+    })
 }
 alias!(MPI_Win_sync => PMPI_Win_sync);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_test(win: c::Win, flag: *mut c_int) -> c_int {
-    entry::unsupported("MPI_Win_test", Scope::Win(win))
+    entry::run("MPI_Win_test", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            let flag = check::out(flag, "flag")?;
+            calls::rma::win_test(win, flag)
+        }
+    })
 }
 alias!(MPI_Win_test => PMPI_Win_test);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: c::Win) -> c_int {
-    entry::unsupported("MPI_Win_unlock", Scope::Win(win))
+    entry::run("MPI_Win_unlock", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_unlock(rank, win)
+        }
+    })
 }
 alias!(MPI_Win_unlock => PMPI_Win_unlock);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_unlock_all(win: c::Win) -> c_int {
-    entry::unsupported("MPI_Win_unlock_all", Scope::Win(win))
+    entry::run("MPI_Win_unlock_all", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_unlock_all(win)
+        }
+    })
 }
 alias!(MPI_Win_unlock_all => PMPI_Win_unlock_all);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_wait(win: c::Win) -> c_int {
-    entry::unsupported("MPI_Win_wait", Scope::Win(win))
+    entry::run("MPI_Win_wait", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_wait(win)
+        }
+    })
 }
 alias!(MPI_Win_wait => PMPI_Win_wait);

@@ -1,13 +1,16 @@
 //! Objects that exist in the binding only.
 
 use std::ffi::c_int;
-use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use weft_atomic::{AtomicU32, AtomicUsize, Ordering};
 use weft_mpi::Message;
 use weft_mpi::info::Info;
+use weft_mpi::io::File;
+use weft_mpi::rma::{Flavor, Window};
 
 use super::open;
+use crate::generated::constants as k;
 use crate::{c, handle};
 
 /// An info object.
@@ -104,17 +107,28 @@ impl ErrhandlerObject {
 
 /// A message that a matched probe has taken, until it is received.
 #[derive(Debug)]
-pub struct MessageObject(Mutex<Option<Message>>);
+pub struct MessageObject {
+    context: u32,
+    message: Mutex<Option<Message>>,
+}
 
 impl MessageObject {
     /// Keeps a message.
     pub fn new(message: Message) -> Self {
-        Self(Mutex::new(Some(message)))
+        Self {
+            context: message.context(),
+            message: Mutex::new(Some(message)),
+        }
+    }
+
+    /// The context of the communicator that it was probed on.
+    pub fn context(&self) -> u32 {
+        self.context
     }
 
     /// Takes it; `None` if somebody was faster.
     pub fn take(&self) -> Option<Message> {
-        open(&self.0).take()
+        open(&self.message).take()
     }
 }
 
@@ -169,5 +183,82 @@ impl SessionObject {
 impl Drop for SessionObject {
     fn drop(&mut self) {
         ErrhandlerObject::release(self.errhandler());
+    }
+}
+
+/// What the predefined attributes of a window point to (MPI 5.0, section 12.2.6).
+#[derive(Debug)]
+pub struct WinFacts {
+    pub size: c::Aint,
+    pub disp_unit: c_int,
+    pub flavor: c_int,
+    pub model: c_int,
+}
+
+/// A window. It knows its own handle, for the callbacks that are told it.
+#[derive(Debug)]
+pub struct WinObject {
+    handle: AtomicUsize,
+    window: Arc<Window>,
+    facts: WinFacts,
+}
+
+impl WinObject {
+    /// The handle of a new window; `None` when the table is full.
+    pub fn create(window: Arc<Window>) -> Option<c::Win> {
+        let facts = WinFacts {
+            size: window.memory().len().cast_signed(),
+            disp_unit: c_int::try_from(window.displacement_unit()).unwrap_or(c_int::MAX),
+            flavor: match window.flavor() {
+                Flavor::Create => k::MPI_WIN_FLAVOR_CREATE,
+                Flavor::Allocate => k::MPI_WIN_FLAVOR_ALLOCATE,
+                Flavor::Dynamic => k::MPI_WIN_FLAVOR_DYNAMIC,
+                Flavor::Shared => k::MPI_WIN_FLAVOR_SHARED,
+            },
+            // Loads and stores of the processor are what others read and write.
+            model: k::MPI_WIN_UNIFIED,
+        };
+        let handle = handle::insert(Self {
+            handle: AtomicUsize::new(0),
+            window,
+            facts,
+        })?;
+        // Nobody else has the handle yet.
+        if let Some(object) = handle::find::<Self>(handle) {
+            object.handle.store(handle, Ordering::Relaxed);
+        }
+        Some(c::Win(handle))
+    }
+
+    /// Its own handle.
+    pub fn handle(&self) -> c::Win {
+        c::Win(self.handle.load(Ordering::Relaxed))
+    }
+
+    /// What its predefined attributes point to.
+    pub fn facts(&self) -> &WinFacts {
+        &self.facts
+    }
+
+    /// The window itself.
+    #[inline]
+    pub fn window(&self) -> &Arc<Window> {
+        &self.window
+    }
+}
+
+/// A file.
+#[derive(Debug)]
+pub struct FileObject(Arc<File>);
+
+impl FileObject {
+    /// The handle of a new file; `None` when the table is full.
+    pub fn create(file: Arc<File>) -> Option<c::File> {
+        handle::insert(Self(file)).map(c::File)
+    }
+
+    /// The file itself.
+    pub fn file(&self) -> &Arc<File> {
+        &self.0
     }
 }

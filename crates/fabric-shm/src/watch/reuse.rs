@@ -58,7 +58,7 @@ impl Job {
         let file = MemoryFile::create("weft-test", length).expect("memory files exist here");
         let mapping = file.map().expect("maps");
         initialise_job(&mapping, SIZE, 2).expect("the right size");
-        let watch = Watch::open(mapping).expect("initialised");
+        let watch = Watch::open(&file).expect("initialised");
         Self { file, watch }
     }
 

@@ -65,6 +65,7 @@ impl Machine {
         if !self.rank(me).close() {
             return;
         }
+        self.blocks.release_all_of(Peer(me));
         for sender in self.lanes.close(me) {
             self.tell_room(me, sender);
         }

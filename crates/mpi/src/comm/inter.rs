@@ -224,7 +224,7 @@ impl Comm {
         members.flat_map(|peer| peer.0.to_le_bytes()).collect()
     }
 
-    pub(super) fn check_intra(&self, name: &str) -> Result<()> {
+    pub(crate) fn check_intra(&self, name: &str) -> Result<()> {
         if self.remote().is_none() {
             return Ok(());
         }

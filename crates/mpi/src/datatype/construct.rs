@@ -39,6 +39,7 @@ impl Datatype {
             }
             _ => (None, false, ""),
         };
+        let element = element_of(&recipe);
         Ok(Arc::new(Self {
             size: layout.bytes(),
             extent: bounds.extent() as isize,
@@ -47,6 +48,7 @@ impl Datatype {
             bounds,
             signature,
             basic,
+            element,
             committed: AtomicBool::new(committed),
             recipe,
             large,
@@ -354,6 +356,32 @@ impl Parts {
             };
             part.shifted(i128::from(displacement) * unit)
         }))
+    }
+}
+
+/// The predefined datatype that all data of a datatype are elements of, if it is one.
+fn element_of(recipe: &Recipe) -> Option<Basic> {
+    match recipe {
+        Recipe::Named(basic) => Some(*basic),
+        Recipe::Struct { of, .. } => {
+            let mut parts = of.iter().filter(|part| part.size > 0);
+            let first = parts.next()?.element?;
+            parts
+                .all(|part| part.element == Some(first))
+                .then_some(first)
+        }
+        Recipe::Dup { of, .. }
+        | Recipe::Parameterised { of, .. }
+        | Recipe::Contiguous { of, .. }
+        | Recipe::Vector { of, .. }
+        | Recipe::Hvector { of, .. }
+        | Recipe::Indexed { of, .. }
+        | Recipe::Hindexed { of, .. }
+        | Recipe::IndexedBlock { of, .. }
+        | Recipe::HindexedBlock { of, .. }
+        | Recipe::Subarray { of, .. }
+        | Recipe::Darray { of, .. }
+        | Recipe::Resized { of, .. } => of.element,
     }
 }
 

@@ -6,6 +6,7 @@ use weft_matching::{Arrival, Context, Source, Tag};
 use super::Core;
 use super::deferred::Deferred;
 use super::envelope::{Envelope, MessageKind};
+use super::one_sided::OneSidedHead;
 use super::request::Answer;
 use super::request_id::RequestId;
 use crate::error::Error;
@@ -21,12 +22,19 @@ impl Sink for Core {
                 ..
             }) => self.sent(from, request, token),
             Some(envelope) => self.arrive(from, envelope, data),
-            None => self.message_of_guest(from, head, data),
+            None => self.other_message(from, head, data),
         }
     }
 
     fn transfer_completed(&mut self, operation: Operation, result: weft_fabric::Result<()>) {
         let Some(pull) = self.pulls.end(operation) else {
+            let error = || result.clone().err().map(Error::from);
+            if self.one_sided.has_transfers()
+                && self.one_sided.transfer_completed(operation, error())
+            {
+                self.end_one_sided();
+                return self.wake_for_arrival();
+            }
             return self.guest.transfer_completed(operation, result);
         };
         self.deferred.push(Deferred::Answer {
@@ -59,9 +67,18 @@ impl Sink for Core {
 }
 
 impl Core {
-    #[cold]
-    fn message_of_guest(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
-        let taken = self.guest.message(from, head, data);
+    /// A message that is no envelope: of one-sided communication, or of the guest.
+    #[inline(never)]
+    fn other_message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
+        let taken = match OneSidedHead::from_head(head) {
+            Some(head) => {
+                let taken = self.one_sided.arrive(from, &head, data);
+                self.end_one_sided();
+                self.wake_for_arrival();
+                taken
+            }
+            None => self.guest.message(from, head, data),
+        };
         self.refused += u64::from(!taken);
     }
 

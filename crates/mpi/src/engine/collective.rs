@@ -166,12 +166,11 @@ impl Engine {
                 run.region(*into)?.copy_from(&from);
             }
             Step::Pack { buffer, into } => {
-                let bytes = buffer.packed()?;
-                run.region(*into)?.copy_from_slice(&bytes);
+                buffer.pack(&run.region(*into)?);
             }
             Step::Unpack { from, buffer } => {
                 let from = run.region(*from)?;
-                buffer.unpack(buffer::bytes_of(&from));
+                buffer.unpack(buffer::shared(&from));
             }
             Step::Reduce {
                 op,

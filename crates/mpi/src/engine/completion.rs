@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   complete ──► run_on_complete ─┬─► wake who waits
-//!                                 ├─► the attached buffer has room again
+//!                                 ├─► the attached buffer has room again; a flush may end
 //!                                 ├─► a transfer of a run: counted there         end_transfer_of
+//!                                 ├─► a part of a partitioned message: counted there
 //!                                 ├─► a part of another request: that may end    end_part ──► complete
 //!                                 └─► detached: released
 //! ```
@@ -39,15 +40,17 @@ impl Core {
         }
         let buffered = std::mem::take(&mut on_complete.buffered);
         let (run, detached) = (on_complete.run, on_complete.detached);
+        let part = on_complete.part.take();
         let follower = on_complete.follower.take();
         let received = slot.is_receive();
         let carried = follower.map(|follower| (follower, slot.take_outcome()));
         if buffered > 0 {
-            self.attached_buffer.give_back(buffered);
-            self.wake_for_arrival();
+            self.end_buffered(id, buffered);
         }
         if let Some(run) = run {
             self.end_transfer_of(id, run);
+        } else if let Some(part) = part {
+            self.end_part_of_message(id, part);
         } else if let Some((follower, outcome)) = carried {
             self.requests.release(id);
             self.end_part(follower, outcome, received);

@@ -7,6 +7,7 @@ use weft_fabric::Peer;
 
 use super::Engine;
 use super::envelope::Envelope;
+use super::partitioned::ChannelId;
 use super::request_id::RequestId;
 use super::schedule::RunId;
 use crate::error::Error;
@@ -31,6 +32,8 @@ pub(super) enum Deferred {
     },
     /// A collective may go on.
     Advance(RunId),
+    /// The sender of a partitioned receive is known.
+    Announced(ChannelId),
     /// A peer is lost.
     Lost { peer: Peer, reason: String },
     /// Another process has the number of a peer.
@@ -80,6 +83,7 @@ impl Engine {
             | core.runs.want_look()
             | core.pulls.has_refused()
             | !core.deferred.is_empty()
+            | core.one_sided.is_called()
             | core.guest.is_called()
     }
 
@@ -96,6 +100,9 @@ impl Engine {
             self.retry_pulls();
         }
         self.drain_deferred();
+        if self.core.one_sided.is_called() {
+            moved |= self.settle_one_sided();
+        }
         if self.core.guest.is_called() {
             moved |= self.settle_guest();
         }
@@ -128,6 +135,7 @@ impl Engine {
                     Deferred::Answered(request) => self.answered(request),
                     Deferred::Pulled { request, error } => self.pulled(request, error),
                     Deferred::Advance(run) => self.advance(run),
+                    Deferred::Announced(channel) => self.expect_pieces(channel),
                     Deferred::Lost { peer, reason } => self.lose(peer, &reason),
                     Deferred::Succeeded(peer) => self.succeed(peer),
                 }

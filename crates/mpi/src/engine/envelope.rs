@@ -110,8 +110,9 @@ impl Envelope {
     pub(crate) fn from_head(head: &Head) -> Option<Self> {
         let (words, _) = head.as_chunks::<8>();
         let [first, second, size, token] = [0, 1, 2, 3].map(|at| u64::from_le_bytes(words[at]));
-        // No sender has a negative tag; it would be a wildcard's number in C.
-        if (second as u32).cast_signed() < 0 {
+        // No program sends a negative tag, which would be a wildcard's number in C. The contexts that it does not
+        // receive from use them: see `partitioned`.
+        if (second as u32).cast_signed() < 0 && first >> 32 & 1 == 0 {
             return None;
         }
         Some(Self {
@@ -144,6 +145,13 @@ mod tests {
             token: Token(0x1234_5678_9abc_def0),
         };
         assert_eq!(Envelope::from_head(&envelope.to_head()), Some(envelope));
+    }
+
+    #[test]
+    fn negative_tags_are_for_contexts_that_programs_do_not_receive_from() {
+        let with = |context| Envelope::from_head(&Envelope::eager(context, -7, 0).to_head());
+        assert_eq!(with(6), None);
+        assert_eq!(with(7).map(|envelope| envelope.tag), Some(-7));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a send to it, a receive or a probe from it | at once, also what is begun later |
 //! | a receive or a probe from anybody of a communicator that it belongs to | at once, so that whoever waits is told; what is begun later goes on, unless all others are lost, too |
+//! | an operation to it in a window, a wait for a lock, a post or a completion in a window that it belongs to | at once |
 //! | a collective of a communicator that it belongs to | when what has come does not suffice; what is begun later at once |
 //!
 //! A communicator without the lost one knows nothing of it.
@@ -37,6 +38,7 @@ impl Engine {
         self.outbox.drop_peer(peer);
         let first = self.core.lost.first();
         self.end_all(&error, |slot| concerns(slot, peer, first));
+        self.core.lose_in_windows(peer, &error);
         let takes_part = |group: Option<&Group>| first.is_member(group, peer);
         for run in self.core.runs.that(|run| takes_part(run.context().group())) {
             self.break_off(run, &error);

@@ -23,7 +23,7 @@ use std::thread;
 use weft_atomic::FenceMode;
 use weft_atomic::biased::{self, Biased};
 
-use weft_fabric::waiting::{Step, Waiting};
+use weft_fabric::waiting::{self, Step, Waiting};
 use weft_fabric::{Bell, Fabric};
 use weft_fiber::{self as fiber, Waiter};
 use weft_sys::{error::keep_errno, futex::Futex, membarrier};
@@ -125,6 +125,23 @@ impl Guard<'_> {
     pub(crate) fn look(&mut self) {
         if !self.driven {
             self.progress();
+        }
+    }
+
+    /// One look for a call that asks whether something has come, and may be called until it has: what it asks for
+    /// may come from a process that needs this core.
+    pub(crate) fn ask(&mut self) {
+        if self.driven {
+            return;
+        }
+        if self.progress() {
+            self.asking.found();
+            return;
+        }
+        let shared = self.shared;
+        if self.asking.in_vain(&*shared.bell) {
+            self.released(|| waiting::give_way(&*shared.bell));
+            self.look();
         }
     }
 

@@ -326,6 +326,11 @@ impl Request {
         self.outcome.error = error;
     }
 
+    /// Notes its outcome.
+    pub(super) fn set_outcome(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+
     /// Its outcome, for whom it was carried out; none is left.
     pub(super) fn take_outcome(&mut self) -> Outcome {
         take(&mut self.outcome)
@@ -539,7 +544,7 @@ impl Request {
         if let (Buffer::Typed(typed), Receiving::Moving(Some(owned)), None) =
             (buffer, state, &error)
         {
-            typed.unpack(&owned);
+            typed.unpack(SharedBytes::of(&owned));
         }
         if error.is_some() {
             self.outcome.error = error;
@@ -602,7 +607,7 @@ impl Request {
 }
 
 #[cold]
-fn truncated(from: Peer, tag: i32, size: u64, room: usize) -> Error {
+pub(super) fn truncated(from: Peer, tag: i32, size: u64, room: usize) -> Error {
     Error::new(
         ErrorClass::Truncate,
         format!(

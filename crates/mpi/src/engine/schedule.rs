@@ -159,7 +159,7 @@ pub(crate) struct CollectiveContext {
     context: u32,
     /// Ranks of the communicator (both sides of an intercommunicator), where they differ from the peers.
     group: Option<Arc<Group>>,
-    /// Number of this collective on the communicator.
+    /// Form of this collective and its number among those of that form on the communicator.
     sequence: u32,
 }
 

@@ -9,8 +9,9 @@ use super::Engine;
 use super::envelope::{Envelope, MessageKind};
 use super::outbox::{Load, Waiting};
 use super::protocol::{Protocol, SendMode};
-use super::request::{Sending, Work};
+use super::request::{Sending, Work, truncated};
 use super::request_id::RequestId;
+use super::status::Status;
 use super::unexpected::Unexpected;
 use crate::buffer::{self, Buffer};
 use crate::error::{Error, Result};
@@ -44,8 +45,8 @@ impl Engine {
                     self.fabric.try_send(to, &head, buffer::bytes_of(region))?
                 }
                 Buffer::Typed(typed) => {
-                    self.scratch.resize(size, 0);
-                    typed.pack_into(&mut self.scratch);
+                    self.scratch.clear();
+                    typed.append_to(&mut self.scratch);
                     self.fabric.try_send(to, &head, &self.scratch)?
                 }
             };
@@ -200,6 +201,53 @@ impl Engine {
             }
             MessageKind::Fin => unreachable!("an answer is never stored as a message"),
         }
+    }
+
+    /// The message that a receive would get now, if one is here.
+    #[inline]
+    pub(crate) fn take_unexpected(
+        &mut self,
+        context: u32,
+        from: Option<Peer>,
+        tag: Option<i32>,
+    ) -> Option<Unexpected> {
+        let core = &mut self.core;
+        if core.matching.unexpected_len() == 0 {
+            return None;
+        }
+        let (_, id) = core.matching.take(pattern(context, from, tag))?;
+        Some(core.unexpected.take(id))
+    }
+
+    /// Receives a message that was taken, without a request; gives it back if its data wait at the sender.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        message: Unexpected,
+        buffer: &Buffer,
+        rank_of: impl FnOnce(Peer) -> Option<u32>,
+    ) -> std::result::Result<Result<Status>, Unexpected> {
+        let envelope = &message.envelope;
+        match envelope.kind {
+            MessageKind::Rts => return Err(message),
+            MessageKind::EagerSynchronous => self.answer(message.from, envelope.reply()),
+            MessageKind::Eager | MessageKind::Fin => {}
+        }
+        let data = SharedBytes::of(&message.data);
+        let fitted = buffer.fill(data);
+        let outcome = if fitted < data.len() {
+            Err(truncated(message.from, envelope.tag, envelope.size, fitted))
+        } else {
+            Ok(Status {
+                source: rank_of(message.from),
+                tag: envelope.tag,
+                bytes: fitted as u64,
+                message: true,
+                ..Status::default()
+            })
+        };
+        self.core.unexpected.recycle(message.data);
+        Ok(outcome)
     }
 
     /// Cancels a posted receive; sends are not cancelled (MPI 5.0, section 3.8.4, deprecates it).

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weft_fabric::{
     Bell, Fabric, FabricError, Head, Limits, Load, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBytes, Sink, SyncKey, Ticket, Token, Uses,
+    SharedBlock, SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Ticket, Token, Uses,
 };
 use weft_mpi::Process;
 
@@ -271,6 +271,22 @@ impl Fabric for Scripted {
     }
 
     fn forget(&mut self, _: SyncKey) {}
+
+    fn shares_memory(&self, _: Peer) -> bool {
+        false
+    }
+
+    fn allocate_shared(&mut self, _: usize) -> Result<SharedBlock> {
+        Err(FabricError::NotShared { peer: Peer(0) })
+    }
+
+    fn release_shared(&mut self, _: SharedKey) -> bool {
+        false
+    }
+
+    fn attach_shared(&mut self, peer: Peer, _: SharedKey, _: usize) -> Result<SharedMemory> {
+        Err(FabricError::NotShared { peer })
+    }
 
     fn is_flushed(&mut self) -> bool {
         true

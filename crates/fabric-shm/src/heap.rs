@@ -1,0 +1,104 @@
+//! Heap: memory that the processes of a host share by blocks. The part of the job's memory file behind the segment.
+//!
+//! ```text
+//!   file    segment │ arena of slot 0                  │ arena of slot 1 │ …
+//!                     records │ pages: blocks and holes
+//!
+//!   owner   Blocks ── Pages: which are free ── commit ── map ── record
+//!   peer    record ── check ── map
+//! ```
+//!
+//! Each process slot has an arena: so much room in a sparse file that nobody runs out of it; it takes memory by what is
+//! allocated in it. Who owns an arena is the only one who allocates there, so allocating takes no lock and shares no
+//! state. Every process maps the blocks that it uses, and nothing else of the heap.
+//!
+//! | file | what |
+//! |---|---|
+//! | `pages` | which pages of one's own arena are free |
+//! | `records` | what an owner tells peers of its blocks; keys |
+//! | `blocks` | the blocks of this process, and those of peers as it attaches them |
+//!
+//! # Memory
+//! A block's memory is taken when it is allocated (`fallocate`), after a look at what the host and the control groups
+//! still have: so there is an error then instead of a signal at the first touch. It is given back by punching a hole
+//! when the block is released, when its owner leaves, and when the launcher gives a dead owner's rank to another
+//! process. A process that takes a process slot empties the arena first.
+//!
+//! # Trust
+//! Records may hold anything. What they name is mapped only if it lies within the arena of that process slot. The size
+//! of the file is sealed, so a mapping within it stays one.
+
+mod blocks;
+mod pages;
+mod records;
+
+use std::io;
+use std::ops::Deref;
+
+use weft_sys::{Mapping, MemoryFile};
+
+pub(crate) use blocks::Blocks;
+
+/// Room for the blocks of one process: more than machines have memory. A job of 4096 ranks has 2⁵² bytes of it; files may
+/// have 2⁶³.
+const ARENA: usize = 1 << 40;
+
+/// Blocks of at least this size start at a multiple of it, so that the kernel can map them by large pages. Arenas do.
+pub(crate) const LARGE_PAGE: usize = 2 << 20;
+
+/// The part of an arena that records take.
+const HEAD: usize =
+    (records::RECORDS as usize * records::Record::BYTES).next_multiple_of(LARGE_PAGE);
+
+/// The size of the memory file of a job whose segment has so many bytes: with the heap, as far as the limit of this
+/// process for the size of a file lets.
+pub(crate) fn file_size(segment: usize, process_slots: u32) -> usize {
+    let heap = ARENA.saturating_mul(process_slots as usize);
+    let whole = segment.next_multiple_of(LARGE_PAGE).saturating_add(heap);
+    whole.min(MemoryFile::largest()).max(segment)
+}
+
+/// Heap of a job as one process sees it: the file, and where arenas are. Nothing of it is mapped by this.
+#[derive(Debug)]
+pub(crate) struct Heap {
+    file: MemoryFile,
+    at: usize,
+    arena: usize,
+}
+
+impl Heap {
+    /// The heap behind a segment of so many bytes. `None` if the file is too short to have one.
+    pub fn behind(file: MemoryFile, segment: usize, process_slots: u32) -> Option<Self> {
+        let at = segment.checked_next_multiple_of(LARGE_PAGE)?;
+        let arena = file.len().checked_sub(at)? / process_slots.max(1) as usize;
+        let arena = arena - arena % LARGE_PAGE;
+        (arena > HEAD).then_some(Self { file, at, arena })
+    }
+
+    /// Bytes of an arena, records included.
+    pub fn arena(&self) -> usize {
+        self.arena
+    }
+
+    /// Where the arena of a process slot starts in the file.
+    pub fn arena_at(&self, slot: u32) -> usize {
+        self.at + slot as usize * self.arena
+    }
+
+    /// Gives all memory of an arena back: no block is there any more.
+    pub fn empty(&self, slot: u32) {
+        self.file.discard(self.arena_at(slot), self.arena);
+    }
+
+    /// Maps a span of an arena. The caller has checked that it lies within.
+    pub fn map(&self, slot: u32, offset: usize, length: usize) -> io::Result<Mapping> {
+        self.file.map_part(self.arena_at(slot) + offset, length)
+    }
+}
+
+impl Deref for Heap {
+    type Target = MemoryFile;
+    fn deref(&self) -> &MemoryFile {
+        &self.file
+    }
+}

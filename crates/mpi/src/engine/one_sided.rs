@@ -1,0 +1,181 @@
+//! One-sided communication in the engine: what members of windows ask of each other by messages.
+//!
+//! ```text
+//!   origin                                                      target
+//!   operations ──pump──► Put, Get, Accumulate …  ─────────────► exposed memory, read or changed on arrival
+//!       ▲                                                          │
+//!       └── answered ◄── Reply (data), Done (how many), Refused ◄──┘
+//!
+//!   Lock ─► lock queue ─► Granted        Unlock        Post        Complete
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `message` | what is said, and how a message says it |
+//! | `operation` | an operation of the origin: how far it is |
+//! | `direct` | an operation on memory that this rank can reach, without a message |
+//! | `member` | another member of a window, as target and as origin of this rank |
+//! | `memory` | what the fabric is asked for |
+//! | `lock_queue` | who holds the lock of this rank's memory, who waits for it |
+//! | `target` | what arrives is carried out, while the fabric is polled |
+//! | `origin` | operations are begun and go on, after the poll |
+//!
+//! An operation is a value in a table: the data stay in the program's memory until their message leaves, so that however many
+//! are begun take little memory. What goes to one member goes in order. At most [`CREDITS`] messages to a member are without an
+//! answer at a time, which bounds what a target keeps for an origin. Everything that comes from a peer is checked against the
+//! window: who sends it, whether it is due, and every byte of memory that it names.
+
+mod direct;
+mod lock_queue;
+mod member;
+mod memory;
+mod message;
+mod operation;
+mod origin;
+mod target;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use weft_fabric::{Head, Peer};
+
+use super::request_id::RequestId;
+use crate::error::Error;
+use crate::exposed::Exposed;
+use crate::group::Group;
+
+pub(crate) use direct::apply;
+pub use lock_queue::LockKind;
+use lock_queue::LockQueue;
+pub(crate) use member::Gate;
+use member::Member;
+pub(super) use message::OneSidedHead;
+pub(crate) use operation::{Access, ELEMENT_MAX, Operation};
+use operation::{OperationId, Operations};
+
+/// Messages to one member that may be without an answer.
+const CREDITS: u64 = 64;
+
+/// What a rank lets the others of a window use.
+#[derive(Debug)]
+pub(crate) enum WindowMemory {
+    /// One span; displacements are bytes from its start.
+    Fixed(Exposed),
+    /// What is attached just now; displacements are addresses.
+    Attached(Vec<Exposed>),
+}
+
+/// One window, as the engine of one of its members sees it.
+#[derive(Debug)]
+pub(crate) struct WindowState {
+    memory: WindowMemory,
+    group: Arc<Group>,
+    lock: LockQueue,
+    members: Vec<Member>,
+    /// What is said when a member is lost.
+    lost: Option<Error>,
+}
+
+impl WindowState {
+    /// A window of these members.
+    pub(crate) fn new(memory: WindowMemory, group: &Arc<Group>) -> Self {
+        Self {
+            memory,
+            group: Arc::clone(group),
+            lock: LockQueue::default(),
+            members: (0..group.size()).map(|_| Member::default()).collect(),
+            lost: None,
+        }
+    }
+
+    /// What this rank exposes.
+    pub(crate) fn memory_mut(&mut self) -> &mut WindowMemory {
+        &mut self.memory
+    }
+
+    /// What this rank exposes.
+    pub(crate) fn memory(&self) -> &WindowMemory {
+        &self.memory
+    }
+
+    /// A member.
+    pub(crate) fn member(&self, rank: u32) -> &Member {
+        &self.members[rank as usize]
+    }
+
+    /// A member.
+    pub(crate) fn member_mut(&mut self, rank: u32) -> &mut Member {
+        &mut self.members[rank as usize]
+    }
+
+    /// All members.
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter()
+    }
+
+    /// The error of whoever waits for a member that is lost; which one, it says.
+    pub(crate) fn lost(&self) -> Option<&Error> {
+        self.lost.as_ref()
+    }
+
+    /// What operations have failed with that nobody was told of yet, of one member or of all.
+    pub(crate) fn take_failure(&mut self, rank: Option<u32>) -> Option<Error> {
+        match rank {
+            Some(rank) => self.member_mut(rank).take_failure(),
+            None => {
+                let mut failures = self.members.iter_mut().filter_map(Member::take_failure);
+                let first = failures.next();
+                failures.for_each(drop);
+                first
+            }
+        }
+    }
+}
+
+/// A message that is to be sent after the poll.
+#[derive(Debug)]
+struct Outgoing {
+    to: Peer,
+    head: Head,
+    data: Box<[u8]>,
+}
+
+/// All windows of a rank, and what is under way in them.
+#[derive(Debug, Default)]
+pub(super) struct OneSided {
+    windows: HashMap<u32, WindowState>,
+    operations: Operations,
+    /// Answers that polling has left to send.
+    outgoing: Vec<Outgoing>,
+    /// Members (context, rank) that are to be told how many of their messages were carried out.
+    untold: Vec<(u32, u32)>,
+    /// Members (context, rank) with operations that have not left.
+    queued: Vec<(u32, u32)>,
+    /// Requests that have ended.
+    ended: Vec<(RequestId, Option<Error>)>,
+    /// Transfers by portal under way.
+    transfers: Vec<(weft_fabric::Operation, OperationId)>,
+}
+
+impl OneSided {
+    /// Whether anything is left to do after a poll.
+    #[inline]
+    pub(super) fn is_called(&self) -> bool {
+        !self.queued.is_empty() | !self.untold.is_empty() | !self.outgoing.is_empty()
+    }
+
+    /// Whether the fabric moves data of operations.
+    pub(super) fn has_transfers(&self) -> bool {
+        !self.transfers.is_empty()
+    }
+
+    /// The window of a context.
+    pub(super) fn window(&mut self, context: u32) -> Option<&mut WindowState> {
+        self.windows.get_mut(&context)
+    }
+
+    /// Requests that have ended since this was asked last.
+    pub(super) fn take_ended(&mut self) -> Vec<(RequestId, Option<Error>)> {
+        std::mem::take(&mut self.ended)
+    }
+}

@@ -1,0 +1,269 @@
+//! Messages of one-sided communication: what travels in the head, and in front of the data.
+//!
+//! ```text
+//!  byte 0     1      2           3       4..8      8..16   16..24   24..32
+//!       0x20  verb   operation   basic   context   name    base     at
+//! ```
+//!
+//! `name` is the sender's name of the operation, repeated by the answer; `base` is a displacement in bytes (in a dynamic window,
+//! an address); `at` is the place within the operation's data, or a number. The data begin with the runs that they belong to, if
+//! the verb has any: how many, then each as four numbers.
+
+use weft_fabric::{Head, SharedBytes};
+
+use crate::datatype::{Basic, Run};
+use crate::error::ErrorClass;
+use crate::op::Predefined;
+
+/// The first byte of these heads: no envelope and no frame of a guest has it.
+const MARK: u8 = 0x20;
+/// Bytes of a run.
+const RUN: usize = 24;
+/// Bytes of the number of runs.
+const COUNT: usize = 4;
+
+/// What is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Verb {
+    /// Write these data. Answered by `Done`.
+    Put,
+    /// Read. Answered by `Reply`.
+    Get,
+    /// Combine with these data. Answered by `Done`.
+    Accumulate,
+    /// Combine with these data. Answered by `Reply` with what was there.
+    GetAccumulate,
+    /// The data are what to compare with and what to write. Answered by `Reply`.
+    CompareAndSwap,
+    /// The data that were asked for.
+    Reply,
+    /// `at` messages were carried out.
+    Done,
+    /// A message was not carried out; `at` says why.
+    Refused,
+    /// The lock, shared.
+    LockShared,
+    /// The lock, alone.
+    LockExclusive,
+    /// The lock is given.
+    Granted,
+    /// The lock is given back.
+    Unlock,
+    /// An exposure epoch has begun.
+    Post,
+    /// The access epoch has ended.
+    Complete,
+    /// A lock in shared memory may be free.
+    Freed,
+}
+
+impl Verb {
+    const ALL: [Self; 15] = [
+        Self::Put,
+        Self::Get,
+        Self::Accumulate,
+        Self::GetAccumulate,
+        Self::CompareAndSwap,
+        Self::Reply,
+        Self::Done,
+        Self::Refused,
+        Self::LockShared,
+        Self::LockExclusive,
+        Self::Granted,
+        Self::Unlock,
+        Self::Post,
+        Self::Complete,
+        Self::Freed,
+    ];
+}
+
+/// The head of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::engine) struct OneSidedHead {
+    pub(super) verb: Verb,
+    pub(super) operation: Predefined,
+    pub(super) basic: Basic,
+    pub(super) context: u32,
+    pub(super) name: u64,
+    pub(super) base: i64,
+    pub(super) at: u64,
+}
+
+impl OneSidedHead {
+    /// A head that says no more than its verb.
+    pub(super) fn new(verb: Verb, context: u32) -> Self {
+        Self {
+            verb,
+            operation: Predefined::NoOp,
+            basic: Basic::Byte,
+            context,
+            name: 0,
+            base: 0,
+            at: 0,
+        }
+    }
+
+    /// The answer of a verb to this message.
+    pub(super) fn answer(&self, verb: Verb) -> Self {
+        Self { verb, ..*self }
+    }
+
+    pub(super) fn to_head(self) -> Head {
+        let mut head = [0; 32];
+        head[0] = MARK;
+        head[1] = self.verb as u8;
+        head[2] = self.operation as u8;
+        head[3] = self.basic as u8;
+        head[4..8].copy_from_slice(&self.context.to_le_bytes());
+        head[8..16].copy_from_slice(&self.name.to_le_bytes());
+        head[16..24].copy_from_slice(&self.base.to_le_bytes());
+        head[24..32].copy_from_slice(&self.at.to_le_bytes());
+        head
+    }
+
+    /// Parses what a peer sent; `None` if it is none of these.
+    pub(in crate::engine) fn from_head(head: &Head) -> Option<Self> {
+        if head[0] != MARK {
+            return None;
+        }
+        let word = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&head[at..at + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        Some(Self {
+            verb: *Verb::ALL.get(usize::from(head[1]))?,
+            operation: *Predefined::ALL.get(usize::from(head[2]))?,
+            basic: *Basic::ALL.get(usize::from(head[3]))?,
+            context: (word(0) >> 32) as u32,
+            name: word(8),
+            base: word(16).cast_signed(),
+            at: word(24),
+        })
+    }
+}
+
+/// Bytes that so many runs take in a message.
+pub(super) fn bytes_of_runs(runs: usize) -> usize {
+    COUNT + runs * RUN
+}
+
+/// Puts runs to the front of a message.
+pub(super) fn write_runs(runs: &[Run], into: &mut Vec<u8>) {
+    into.extend((runs.len() as u32).to_le_bytes());
+    for run in runs {
+        into.extend((run.offset as i64).to_le_bytes());
+        into.extend((run.stride as i64).to_le_bytes());
+        // No message holds more.
+        into.extend((run.bytes as u32).to_le_bytes());
+        into.extend((run.count as u32).to_le_bytes());
+    }
+}
+
+/// The runs at the front of a message, and what follows them; `None` if there are fewer than it says.
+pub(super) fn read_runs(data: SharedBytes<'_>) -> Option<(Vec<Run>, SharedBytes<'_>)> {
+    let count = u32::from_le_bytes(data.read()?) as usize;
+    let (_, rest) = data.split_at(COUNT);
+    if count > rest.len() / RUN {
+        return None;
+    }
+    let (runs, rest) = rest.split_at(count * RUN);
+    let runs = runs.to_vec();
+    let number = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        i64::from_le_bytes(word) as isize
+    };
+    let run = |bytes: &[u8; RUN]| Run {
+        offset: number(&bytes[0..8]),
+        stride: number(&bytes[8..16]),
+        bytes: number(&bytes[16..20]).cast_unsigned(),
+        count: number(&bytes[20..24]).cast_unsigned(),
+    };
+    Some((runs.as_chunks::<RUN>().0.iter().map(run).collect(), rest))
+}
+
+/// Why a message is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Refusal {
+    /// The target has no such memory.
+    Range,
+    /// The operation is not defined for these elements.
+    Op,
+}
+
+impl Refusal {
+    pub(super) fn number(self) -> u64 {
+        self as u64
+    }
+
+    pub(super) fn of(number: u64) -> Self {
+        if number == Self::Op as u64 {
+            Self::Op
+        } else {
+            Self::Range
+        }
+    }
+
+    pub(super) fn class(self) -> ErrorClass {
+        match self {
+            Self::Range => ErrorClass::RmaRange,
+            Self::Op => ErrorClass::Op,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_carries_every_field() {
+        for (place, verb) in Verb::ALL.into_iter().enumerate() {
+            assert_eq!(verb as usize, place);
+            let head = OneSidedHead {
+                verb,
+                operation: Predefined::Maxloc,
+                basic: Basic::Complex32,
+                context: 0xdead_beef,
+                name: 0x1234_5678_9abc_def0,
+                base: -5,
+                at: u64::MAX - 7,
+            };
+            assert_eq!(OneSidedHead::from_head(&head.to_head()), Some(head));
+        }
+        for (place, operation) in Predefined::ALL.into_iter().enumerate() {
+            assert_eq!(operation as usize, place);
+        }
+    }
+
+    #[test]
+    fn what_says_nothing_is_refused() {
+        let good = OneSidedHead::new(Verb::Put, 4).to_head();
+        for (at, byte) in [(0, 0x21), (1, 15), (2, 14), (3, 255)] {
+            let mut head = good;
+            head[at] = byte;
+            assert_eq!(OneSidedHead::from_head(&head), None);
+        }
+        assert!(read_runs(SharedBytes::of(&[1, 0, 0])).is_none());
+        assert!(read_runs(SharedBytes::of(&[255; 100])).is_none());
+    }
+
+    #[test]
+    fn runs_survive_the_way() {
+        let run = |offset| Run {
+            offset,
+            bytes: 7,
+            count: 3,
+            stride: -9,
+        };
+        let mut message = Vec::new();
+        write_runs(&[run(isize::MIN), run(5)], &mut message);
+        assert_eq!(message.len(), bytes_of_runs(2));
+        message.extend([1, 2, 3]);
+        let (runs, rest) = read_runs(SharedBytes::of(&message)).expect("well formed");
+        assert_eq!(runs, [run(isize::MIN), run(5)]);
+        assert_eq!(rest.to_vec(), [1, 2, 3]);
+    }
+}

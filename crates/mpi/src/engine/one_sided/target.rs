@@ -1,0 +1,280 @@
+//! The target's side: what arrives is carried out at once, while the fabric is polled; answers go out after that.
+
+use weft_fabric::{Peer, SharedBytes};
+
+use super::message::{OneSidedHead, Refusal, Verb, read_runs};
+use super::operation::OperationId;
+use super::{LockKind, OneSided, Outgoing, WindowMemory, WindowState};
+use crate::datatype::Run;
+use crate::error::Error;
+use crate::exposed::Exposed;
+use crate::op::{Combine, Predefined};
+
+/// What a message leads to.
+enum Answer {
+    /// It is counted: its sender is told later how many were carried out.
+    Counted,
+    /// Its data.
+    Data(Box<[u8]>),
+    /// Why it was not carried out.
+    Refused(Refusal),
+    /// Nothing is answered.
+    None,
+    /// It was not due, or is no message of this window.
+    Wrong,
+}
+
+impl OneSided {
+    /// A message has come. False if nobody could use it.
+    pub(in crate::engine) fn arrive(
+        &mut self,
+        from: Peer,
+        head: &OneSidedHead,
+        data: SharedBytes<'_>,
+    ) -> bool {
+        let Some(window) = self.windows.get_mut(&head.context) else {
+            return false;
+        };
+        let Some(rank) = window.group.rank_of(from) else {
+            return false;
+        };
+        let answer = match head.verb {
+            Verb::Put | Verb::Accumulate => match window.memory.carry_out(head, data) {
+                Ok(_) => Answer::Counted,
+                Err(refusal) => Answer::Refused(refusal),
+            },
+            Verb::Get | Verb::GetAccumulate | Verb::CompareAndSwap => {
+                match window.memory.carry_out(head, data) {
+                    Ok(data) => Answer::Data(data),
+                    Err(refusal) => Answer::Refused(refusal),
+                }
+            }
+            Verb::Reply => self.reply(rank, head, data),
+            Verb::Refused => self.refused(rank, head),
+            Verb::Done => wrong_unless(window.members[rank as usize].answer(head.at)),
+            Verb::LockShared => window.request(from, LockKind::Shared),
+            Verb::LockExclusive => window.request(from, LockKind::Exclusive),
+            Verb::Granted => wrong_unless(window.members[rank as usize].granted()),
+            Verb::Unlock => {
+                window.lock.release(from);
+                Answer::None
+            }
+            Verb::Post => {
+                window.members[rank as usize].posted();
+                Answer::None
+            }
+            // Whoever waits for a lock in shared memory looks again at whatever comes.
+            Verb::Freed => Answer::None,
+            Verb::Complete => {
+                window.members[rank as usize].completed();
+                Answer::None
+            }
+        };
+        if matches!(
+            head.verb,
+            Verb::LockShared | Verb::LockExclusive | Verb::Unlock
+        ) {
+            self.grant(head.context);
+        }
+        self.send_answer(from, rank, head, answer)
+    }
+
+    fn send_answer(&mut self, from: Peer, rank: u32, head: &OneSidedHead, answer: Answer) -> bool {
+        let (head, data) = match answer {
+            Answer::Counted => {
+                self.count(head.context, rank);
+                return true;
+            }
+            Answer::None => return true,
+            Answer::Wrong => return false,
+            Answer::Data(data) => (head.answer(Verb::Reply), data),
+            Answer::Refused(refusal) => {
+                let mut head = head.answer(Verb::Refused);
+                head.at = refusal.number();
+                (head, [].into())
+            }
+        };
+        self.outgoing.push(Outgoing {
+            to: from,
+            head: head.to_head(),
+            data,
+        });
+        true
+    }
+
+    /// A message was carried out that its sender is to be told of.
+    fn count(&mut self, context: u32, rank: u32) {
+        let Some(window) = self.windows.get_mut(&context) else {
+            return;
+        };
+        let member = &mut window.members[rank as usize];
+        if member.untold == 0 {
+            self.untold.push((context, rank));
+        }
+        member.untold += 1;
+    }
+
+    /// Gives the lock to those who can have it now.
+    pub(super) fn grant(&mut self, context: u32) {
+        let Some(window) = self.windows.get_mut(&context) else {
+            return;
+        };
+        while let Some(to) = window.lock.grant() {
+            self.outgoing.push(Outgoing {
+                to,
+                head: OneSidedHead::new(Verb::Granted, context).to_head(),
+                data: [].into(),
+            });
+        }
+    }
+
+    /// Data for an operation of this rank.
+    fn reply(&mut self, rank: u32, head: &OneSidedHead, data: SharedBytes<'_>) -> Answer {
+        let id = OperationId(head.name);
+        let member = (head.context, rank);
+        let operation = self.operations.get_mut(id);
+        let Some(operation) = operation.filter(|operation| operation.member == member) else {
+            return Answer::Wrong;
+        };
+        if !operation.reply(head.at, &data.to_vec()) {
+            return Answer::Wrong;
+        }
+        self.answered(rank, head.context);
+        self.end_if_over(id);
+        Answer::None
+    }
+
+    fn refused(&mut self, rank: u32, head: &OneSidedHead) -> Answer {
+        let error = refusal(Refusal::of(head.at), rank, head);
+        let (id, member) = (OperationId(head.name), (head.context, rank));
+        let operation = self.operations.get_mut(id);
+        let awaited = operation
+            .filter(|operation| operation.member == member && operation.access().result().is_some())
+            .is_some_and(|operation| operation.refuse(&error));
+        if let Some(window) = self.windows.get_mut(&head.context) {
+            window.members[rank as usize].fail(error);
+        }
+        self.answered(rank, head.context);
+        if awaited {
+            self.end_if_over(id);
+        }
+        Answer::None
+    }
+
+    fn answered(&mut self, rank: u32, context: u32) {
+        if let Some(window) = self.windows.get_mut(&context) {
+            // Each operation checks what is due to it.
+            let _ = window.members[rank as usize].answer(1);
+        }
+    }
+
+    /// Takes an operation out of the table if all of it has left and come back.
+    pub(super) fn end_if_over(&mut self, id: OperationId) {
+        let operation = self.operations.get_mut(id);
+        if !operation.is_some_and(|operation| operation.has_ended()) {
+            return;
+        }
+        let Some(mut operation) = self.operations.remove(id) else {
+            return;
+        };
+        let (context, rank) = operation.member;
+        if operation.is_awaited()
+            && let Some(window) = self.windows.get_mut(&context)
+        {
+            let member = &mut window.members[rank as usize];
+            member.awaiting = member.awaiting.saturating_sub(1);
+        }
+        if let Some(request) = operation.request() {
+            self.ended.push((request, operation.take_error()));
+        }
+    }
+}
+
+fn wrong_unless(due: bool) -> Answer {
+    if due { Answer::None } else { Answer::Wrong }
+}
+
+#[cold]
+fn refusal(refusal: Refusal, rank: u32, head: &OneSidedHead) -> Error {
+    let text = match refusal {
+        Refusal::Range => format!(
+            "rank {rank} of the window has no memory at displacement {:#x} for an operation that was sent to it; in a dynamic window, pass an address that MPI_Get_address gave at the target, within memory that is attached there",
+            head.base
+        ),
+        Refusal::Op => format!(
+            "rank {rank} of the window cannot do {} on {}",
+            head.operation.name(),
+            head.basic.name()
+        ),
+    };
+    Error::new(refusal.class(), text)
+}
+
+impl WindowState {
+    fn request(&mut self, from: Peer, kind: LockKind) -> Answer {
+        wrong_unless(self.lock.request(from, kind))
+    }
+}
+
+impl WindowMemory {
+    /// The span that runs from `base` lie in, and what `base` is there.
+    pub(super) fn find(&self, base: i64, runs: &[Run], bytes: usize) -> Option<(&Exposed, i64)> {
+        match self {
+            Self::Fixed(exposed) => exposed.holds(base, runs, bytes).then_some((exposed, base)),
+            Self::Attached(all) => {
+                let relative = |exposed: &Exposed| {
+                    base.checked_sub_unsigned(exposed.region().as_ptr().addr() as u64)
+                };
+                all.iter().find_map(|exposed| {
+                    let base = relative(exposed)?;
+                    exposed.holds(base, runs, bytes).then_some((exposed, base))
+                })
+            }
+        }
+    }
+
+    /// Does what a message says; answers what was read.
+    fn carry_out(&self, head: &OneSidedHead, data: SharedBytes<'_>) -> Result<Box<[u8]>, Refusal> {
+        let (runs, data) = read_runs(data).ok_or(Refusal::Range)?;
+        let bytes = runs
+            .iter()
+            .fold(0usize, |sum, run| sum.saturating_add(run.data()));
+        let (exposed, base) = self.find(head.base, &runs, bytes).ok_or(Refusal::Range)?;
+        let combine = || Combine::new(head.operation, head.basic).map_err(|_| Refusal::Op);
+        let mut old = match head.verb {
+            Verb::Put | Verb::Accumulate => Box::default(),
+            // Nobody asks for more than a message brings, but a peer could.
+            _ if bytes > MOST => return Err(Refusal::Range),
+            _ => vec![0; bytes].into_boxed_slice(),
+        };
+        let done = match head.verb {
+            Verb::Put => exposed.put(base, &runs, data),
+            Verb::Get => exposed.get(base, &runs, &mut old),
+            Verb::Accumulate => exposed.combine(base, &runs, &combine()?, &mut data.to_vec(), None),
+            Verb::GetAccumulate => {
+                let mut operand = if head.operation == Predefined::NoOp {
+                    vec![0; bytes]
+                } else {
+                    data.to_vec()
+                };
+                exposed.combine(base, &runs, &combine()?, &mut operand, Some(&mut old))
+            }
+            Verb::CompareAndSwap => {
+                let data = data.to_vec();
+                let (compare, new) = data.split_at_checked(bytes).ok_or(Refusal::Range)?;
+                match runs[..] {
+                    [run] if run.count == 1 && new.len() == bytes => {
+                        let at = base.wrapping_add(run.offset as i64);
+                        exposed.compare_and_swap(at, compare, new, &mut old)
+                    }
+                    _ => false,
+                }
+            }
+            _ => false,
+        };
+        if done { Ok(old) } else { Err(Refusal::Range) }
+    }
+}
+
+/// Most bytes that one message asks for.
+const MOST: usize = 1 << 22;

@@ -1,0 +1,340 @@
+//! Exposed memory: the part of a window that one member lets the others read, write and combine.
+//!
+//! All accesses are checked against its bounds. An element that the processor can change at once, which is one of 1,
+//! 2, 4 or 8 bytes at a multiple of as many, is combined by atomic instructions, whoever does it: the rank itself, another
+//! rank that shares the memory, or the engine of the rank for one that does not. All other elements are combined while the
+//! [`ElementLock`] of the memory is held. Which of the two it is depends on the element's address and size alone, so that all
+//! who combine it agree (MPI 5.0, section 12.7.1).
+
+#![allow(unsafe_code)]
+
+mod atomic;
+mod lock;
+
+use weft_fabric::{Region, SharedBytes};
+use weft_sys::SharedMemory;
+
+use crate::datatype::Run;
+use crate::op::Combine;
+
+pub(crate) use lock::ElementLock;
+
+/// Memory that members of a window use. Whoever makes one promises, as for [`Region`], that it stays valid while the window
+/// lives.
+#[derive(Clone, Debug)]
+pub(crate) struct Exposed {
+    region: Region,
+    lock: ElementLock,
+    /// What keeps shared memory mapped.
+    kept: Option<SharedMemory>,
+}
+
+impl Exposed {
+    /// This memory.
+    pub(crate) fn new(region: Region, lock: ElementLock) -> Self {
+        Self {
+            region,
+            lock,
+            kept: None,
+        }
+    }
+
+    /// `length` bytes from `offset` of memory that others share, who have the same lock; `None` if they do not lie within.
+    pub(crate) fn shared(
+        memory: &SharedMemory,
+        offset: usize,
+        length: usize,
+        lock: ElementLock,
+    ) -> Option<Self> {
+        // SAFETY: the handle that keeps the memory mapped lives as long as this; only atomics and copies that may be torn
+        // touch it.
+        let region = unsafe { memory.region(offset, length) }?;
+        Some(Self {
+            region,
+            lock,
+            kept: Some(memory.clone()),
+        })
+    }
+
+    /// Whether others load and store it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// All of it.
+    #[inline]
+    pub(crate) fn region(&self) -> Region {
+        self.region
+    }
+
+    /// Whether all pieces of the runs, counted from `base`, lie within, and hold `bytes` bytes in all.
+    pub(crate) fn holds(&self, base: i64, runs: &[Run], bytes: usize) -> bool {
+        let mut sum = 0usize;
+        let within = runs.iter().all(|run| {
+            sum = sum.saturating_add(run.data());
+            run.count == 0 || self.holds_run(base, run)
+        });
+        within && sum == bytes
+    }
+
+    fn holds_run(&self, base: i64, run: &Run) -> bool {
+        let Some((first, end)) = run.bounds() else {
+            return false;
+        };
+        let place = |at: isize| base.checked_add(at as i64);
+        let within = |at: i64| u64::try_from(at).is_ok_and(|at| at <= self.region.len() as u64);
+        place(first).is_some_and(within) && place(end).is_some_and(within)
+    }
+
+    /// The pieces of runs that [lie within](Self::holds), one after the other.
+    fn pieces(&self, base: i64, runs: &[Run]) -> impl Iterator<Item = (usize, usize)> {
+        let place = move |offset: isize| (base.wrapping_add(offset as i64)) as usize;
+        runs.iter()
+            .flat_map(move |run| run.offsets().map(move |at| (place(at), run.bytes)))
+    }
+
+    fn part(&self, at: usize, bytes: usize) -> Region {
+        self.region.part(at, bytes).unwrap_or(Region::EMPTY)
+    }
+
+    /// Writes data to the pieces. False, and nothing written, if they do not lie within or are not as long.
+    pub(crate) fn put(&self, base: i64, runs: &[Run], mut data: SharedBytes<'_>) -> bool {
+        if !self.holds(base, runs, data.len()) {
+            return false;
+        }
+        for (at, bytes) in self.pieces(base, runs) {
+            let (now, later) = data.split_at(bytes);
+            now.copy_to_region(&self.part(at, bytes));
+            data = later;
+        }
+        true
+    }
+
+    /// Reads the pieces. False, and nothing read, if they do not lie within or are not as long.
+    pub(crate) fn get(&self, base: i64, runs: &[Run], mut into: &mut [u8]) -> bool {
+        if !self.holds(base, runs, into.len()) {
+            return false;
+        }
+        for (at, bytes) in self.pieces(base, runs) {
+            let (now, later) = into.split_at_mut(bytes);
+            self.part(at, bytes).copy_to_slice(now);
+            into = later;
+        }
+        true
+    }
+
+    /// As [`Self::get`], into a caller's memory.
+    pub(crate) fn get_into(&self, base: i64, runs: &[Run], into: &Region) -> bool {
+        if !self.holds(base, runs, into.len()) {
+            return false;
+        }
+        let mut done = 0;
+        for (at, bytes) in self.pieces(base, runs) {
+            let part = into.part(done, bytes).unwrap_or(Region::EMPTY);
+            part.copy_from(&self.part(at, bytes));
+            done += bytes;
+        }
+        true
+    }
+
+    /// Combines the elements that the pieces consist of with the operand, each at once. What they were goes to
+    /// `fetched`, if given, which is as long as the operand. False, and nothing done, if the pieces do not lie within or do not
+    /// fit the operand.
+    pub(crate) fn combine(
+        &self,
+        base: i64,
+        runs: &[Run],
+        combine: &Combine,
+        operand: &mut [u8],
+        mut fetched: Option<&mut [u8]>,
+    ) -> bool {
+        let size = combine.basic().size();
+        let whole = |run: &Run| run.bytes.is_multiple_of(size);
+        let simple = atomic::is_word(size) && runs.iter().all(whole);
+        let fits = operand.len().is_multiple_of(size) && (simple || !atomic::is_word(size));
+        if !fits || !self.holds(base, runs, operand.len()) {
+            return false;
+        }
+        if !simple {
+            self.combine_locked(base, runs, combine, operand, fetched);
+            return true;
+        }
+        let mut done = 0;
+        for (at, bytes) in self.pieces(base, runs) {
+            let operand = &mut operand[done..done + bytes];
+            let fetched = fetched
+                .as_deref_mut()
+                .map(|all| &mut all[done..done + bytes]);
+            done += bytes;
+            if self.part(at, bytes).as_ptr().addr().is_multiple_of(size) {
+                atomic::combine(&self.region, at, combine, operand, fetched);
+            } else {
+                let run = Run {
+                    offset: 0,
+                    bytes,
+                    count: 1,
+                    stride: 0,
+                };
+                self.combine_locked(at as i64, &[run], combine, operand, fetched);
+            }
+        }
+        true
+    }
+
+    /// Combines elements under the lock: those that the processor cannot change at once.
+    #[cold]
+    fn combine_locked(
+        &self,
+        base: i64,
+        runs: &[Run],
+        combine: &Combine,
+        operand: &mut [u8],
+        fetched: Option<&mut [u8]>,
+    ) {
+        let _held = self.lock.hold();
+        let mut current = vec![0; operand.len()];
+        self.get(base, runs, &mut current);
+        if let Some(fetched) = fetched {
+            fetched.copy_from_slice(&current);
+        }
+        combine.run(operand, &mut current);
+        self.put(base, runs, SharedBytes::of(&current));
+    }
+
+    /// Replaces one element by `new` if it is `compare`, and reads what it was into `fetched`; all three are as long as the
+    /// element, at most 16 bytes. False, and nothing done, if it does not lie within.
+    pub(crate) fn compare_and_swap(
+        &self,
+        at: i64,
+        compare: &[u8],
+        new: &[u8],
+        fetched: &mut [u8],
+    ) -> bool {
+        let bytes = new.len();
+        let place = usize::try_from(at).ok();
+        let Some(part) = place.and_then(|at| self.region.part(at, bytes)) else {
+            return false;
+        };
+        if compare.len() != bytes || fetched.len() != bytes {
+            return false;
+        }
+        if atomic::is_word(bytes) && part.as_ptr().addr().is_multiple_of(bytes) {
+            atomic::compare_and_swap(&part, compare, new, fetched);
+            return true;
+        }
+        let _held = self.lock.hold();
+        part.copy_to_slice(fetched);
+        if fetched == compare {
+            part.copy_from_slice(new);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::region_of;
+    use crate::datatype::{Basic, Datatype};
+    use crate::op::Predefined;
+
+    fn run(offset: isize, bytes: usize) -> Run {
+        Run {
+            offset,
+            bytes,
+            count: 1,
+            stride: 0,
+        }
+    }
+
+    #[test]
+    fn nothing_outside_is_touched() {
+        let mut memory = vec![0u8; 64];
+        let exposed = Exposed::new(region_of(&mut memory), ElementLock::Engine);
+        let data = SharedBytes::of(&[1; 8]);
+        assert!(exposed.put(56, &[run(0, 8)], data));
+        for (base, run) in [
+            (57, run(0, 8)),
+            (-1, run(0, 8)),
+            (i64::MAX, run(1, 8)),
+            (0, run(isize::MAX, 8)),
+            (0, run(-4, 8)),
+            (0, run(0, 7)),
+        ] {
+            assert!(!exposed.put(base, &[run], data), "{base} {run:?}");
+        }
+        let many = Run {
+            offset: 0,
+            bytes: 1,
+            count: 8,
+            stride: isize::MAX / 4,
+        };
+        assert!(!exposed.put(0, &[many], data));
+        let mut out = [0; 9];
+        assert!(!exposed.get(56, &[run(0, 9)], &mut out));
+        assert!(exposed.get(55, &[run(0, 9)], &mut out));
+        assert_eq!(out, [0, 1, 1, 1, 1, 1, 1, 1, 1]);
+    }
+
+    /// Every operation on every datatype, aligned or not, gives what a plain reduction gives.
+    #[test]
+    fn elements_are_combined_as_in_a_reduction() {
+        for &basic in Basic::ALL {
+            for operation in Predefined::ALL {
+                let Ok(combine) = Combine::new(operation, basic) else {
+                    continue;
+                };
+                let size = basic.size();
+                for askew in 0..2 {
+                    let mut memory: Vec<u8> = (0..200u8).map(|byte| byte % 5).collect();
+                    let datatype = Datatype::contiguous(3, basic.datatype()).unwrap();
+                    let runs = datatype.runs(1, 0, 3 * size);
+                    let mut operand: Vec<u8> = (0..3 * size as u8).map(|byte| byte % 3).collect();
+                    let exposed = Exposed::new(region_of(&mut memory), ElementLock::Engine);
+                    let mut before = vec![0; 3 * size];
+                    assert!(exposed.get(16 + askew, &runs, &mut before));
+                    let mut fetched = vec![0; 3 * size];
+                    assert!(exposed.combine(
+                        16 + askew,
+                        &runs,
+                        &combine,
+                        &mut operand,
+                        Some(&mut fetched)
+                    ));
+                    assert_eq!(fetched, before, "{combine:?}");
+                    combine.run(&mut operand, &mut before);
+                    let mut after = vec![0; 3 * size];
+                    assert!(exposed.get(16 + askew, &runs, &mut after));
+                    assert_eq!(after, before, "{combine:?}, askew by {askew}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_swap_compares_all_bytes() {
+        let mut memory = vec![3u8; 64];
+        let exposed = Exposed::new(region_of(&mut memory), ElementLock::Engine);
+        for bytes in [1, 2, 4, 8, 16] {
+            for at in [16, 33] {
+                let (mut old, new) = ([0; 16], [7; 16]);
+                let mut other = [3; 16];
+                other[bytes - 1] = 4;
+                let swap = |compare: &[u8], new: &[u8], old: &mut [u8]| {
+                    exposed.compare_and_swap(
+                        at,
+                        &compare[..bytes],
+                        &new[..bytes],
+                        &mut old[..bytes],
+                    )
+                };
+                assert!(swap(&other, &new, &mut old));
+                assert_eq!(old[..bytes], [3; 16][..bytes]);
+                assert!(swap(&[3; 16], &new, &mut old));
+                assert!(swap(&[7; 16], &[3; 16], &mut old));
+                assert_eq!(old[..bytes], new[..bytes], "the first swap was refused");
+            }
+        }
+        assert!(!exposed.compare_and_swap(60, &[0; 8], &[0; 8], &mut [0; 8]));
+    }
+}

@@ -1,0 +1,217 @@
+//! Windows: memory that the members of a communicator let each other read and write (MPI 5.0, chapter 12).
+//!
+//! ```text
+//!   put, get, accumulate …  ──► epoch: may it?  ──► target: where, and by which path
+//!        (access)                 (epoch)              │
+//!                                                      ├─ Direct     loads, stores, atomics: own memory, shared memory
+//!                                                      ├─ Portal     the fabric moves the bytes
+//!                                                      └─ Messages   the target's engine does it
+//!   fence │ start, complete, post, wait │ lock, flush, unlock        (fence, active, passive)
+//! ```
+//!
+//! Memory that Weft allocates is shared memory: ranks of one host reach it without the target's help, whatever the target
+//! does. The window of a program's own memory is reached by portal where the data lie in one piece at the target, else by
+//! messages, as is memory on other hosts. What messages bring about is in [`engine::one_sided`](crate::engine::one_sided).
+//!
+//! Which path an element takes does not matter for atomicity: see [`exposed`](crate::exposed).
+
+mod access;
+mod active;
+mod create;
+mod dynamic;
+mod epoch;
+mod fence;
+mod hints;
+mod passive;
+mod shared_lock;
+mod target;
+
+use std::sync::Arc;
+
+use weft_atomic::{AtomicBool, Ordering};
+use weft_fabric::{Region, SharedKey, Token};
+use weft_sys::SharedMemory;
+
+use crate::comm::Comm;
+use crate::engine::one_sided::WindowState;
+use crate::engine::{Guard, WaitFor};
+use crate::error::{Error, ErrorClass, Result};
+use crate::exposed::Exposed;
+use crate::extras::Extras;
+use crate::group::Group;
+
+pub use crate::engine::one_sided::LockKind;
+pub use access::{Ends, TargetBuffer};
+pub use create::Allocation;
+pub use epoch::Assertion;
+use epoch::Epoch;
+use target::Target;
+
+/// How a window came by its memory (MPI 5.0, section 12.2.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flavor {
+    /// The program brought it.
+    Create,
+    /// Weft allocated it.
+    Allocate,
+    /// It is attached and detached later.
+    Dynamic,
+    /// Weft allocated it, and all members load and store it.
+    Shared,
+}
+
+/// A window. Collective calls are made by all its members in the same order.
+#[derive(Debug)]
+pub struct Window {
+    /// The members, with a context of their own.
+    comm: Arc<Comm>,
+    flavor: Flavor,
+    /// What this rank exposes.
+    own: Region,
+    unit: i64,
+    targets: Box<[Target]>,
+    epoch: Epoch,
+    /// The lock words of all members, where all share memory.
+    shared_locks: bool,
+    /// The block of shared memory that belongs to this rank, and those of other ranks that it uses.
+    block: Option<SharedKey>,
+    /// What the blocks of all members begin with: see [`shared_lock`].
+    control: Option<SharedMemory>,
+    /// The grant by which others reach the memory of the program.
+    grant: Option<Token>,
+    /// Whether any operation went by messages or by portal.
+    used: AtomicBool,
+    freed: AtomicBool,
+    extras: Extras,
+}
+
+impl Window {
+    /// Name, info, error handler and attributes.
+    #[must_use]
+    pub fn extras(&self) -> &Extras {
+        &self.extras
+    }
+
+    /// Its members.
+    #[must_use]
+    pub fn group(&self) -> &Arc<Group> {
+        self.comm.group()
+    }
+
+    /// The communicator of its members, which belongs to it.
+    #[must_use]
+    pub fn comm(&self) -> &Arc<Comm> {
+        &self.comm
+    }
+
+    /// How it came by its memory.
+    #[must_use]
+    pub fn flavor(&self) -> Flavor {
+        self.flavor
+    }
+
+    /// What this rank exposes; in a dynamic window, nothing that has an address.
+    #[must_use]
+    pub fn memory(&self) -> Region {
+        let own = &self.targets[self.comm.rank() as usize];
+        own.attached().map_or(self.own, Exposed::region)
+    }
+
+    /// Bytes of a displacement of this rank.
+    #[must_use]
+    pub fn displacement_unit(&self) -> i64 {
+        self.unit
+    }
+
+    /// How many members it has.
+    #[inline]
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.targets.len() as u32
+    }
+
+    fn context(&self) -> u32 {
+        self.comm.context()
+    }
+
+    fn engine(&self) -> Guard<'_> {
+        self.comm.process().lock()
+    }
+
+    fn target(&self, rank: u32) -> Result<&Target> {
+        self.targets
+            .get(rank as usize)
+            .ok_or_else(|| self.no_such_rank(rank))
+    }
+
+    #[cold]
+    fn no_such_rank(&self, rank: u32) -> Error {
+        Error::new(
+            ErrorClass::Rank,
+            format!(
+                "there is no rank {rank}: the window has {} (0 to {}); check the rank against the group of the window",
+                self.size(),
+                self.size() - 1
+            ),
+        )
+    }
+
+    /// Makes progress until the window's state says that it is enough.
+    fn wait_until(
+        &self,
+        mut ready: impl FnMut(&mut WindowState) -> Option<Result<()>>,
+    ) -> Result<()> {
+        let context = self.context();
+        self.engine()
+            .wait_for(WaitFor::Arrivals, |engine| ready(engine.window(context)))
+    }
+
+    /// `MPI_Win_shared_query`: the memory of a rank as this process has it, with its displacement unit; for `None`, that of the
+    /// lowest rank that has any. `None` if it is not shared with this process.
+    ///
+    /// # Errors
+    /// `RmaFlavor` for a dynamic window, `Rank` for a rank that is none; `NoMem` if there is no address space for it.
+    pub fn shared_query(&self, rank: Option<u32>) -> Result<Option<(Region, i64)>> {
+        if self.flavor == Flavor::Dynamic {
+            return Err(Error::new(
+                ErrorClass::RmaFlavor,
+                "a dynamic window has no shared memory; query one that MPI_Win_allocate_shared or MPI_Win_allocate has made",
+            ));
+        }
+        let rank = match rank {
+            Some(rank) => rank,
+            None => {
+                let first = self.targets.iter().position(|target| target.size() > 0);
+                first.unwrap_or(0) as u32
+            }
+        };
+        let target = self.target(rank)?;
+        if rank == self.comm.rank() {
+            return Ok(Some((self.memory(), target.unit())));
+        }
+        let exposed = self.reach(rank)?;
+        Ok(exposed.map(|exposed| (exposed.region(), target.unit())))
+    }
+
+    /// `MPI_Win_free`: collective. All accesses to the window have been made when it returns.
+    ///
+    /// # Errors
+    /// `RmaSync` if an epoch is open; what the barrier failed with: the window is freed all the same.
+    pub fn free(&self) -> Result<()> {
+        self.epoch.check_free()?;
+        let flushed = self.flush_members(None);
+        let met = self.barrier();
+        self.release();
+        flushed.and(met)
+    }
+
+    /// Gives back what it has of the engine and the fabric.
+    fn release(&self) {
+        if self.freed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let mut engine = self.engine();
+        engine.close_window(self.context());
+        engine.release_window_memory(self.grant, self.block);
+    }
+}

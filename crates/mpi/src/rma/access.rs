@@ -1,0 +1,337 @@
+//! Access: put, get and the accumulating operations (MPI 5.0, section 12.3), from arguments to a path.
+//!
+//! What can be checked here is: rank, displacement, range, sizes, operation, epoch. The target checks again what a message
+//! brings.
+
+use std::sync::Arc;
+
+use weft_atomic::Ordering::Relaxed;
+
+use super::{Flavor, Window};
+use crate::buffer::Buffer;
+use crate::datatype::{Basic, Datatype};
+use crate::engine::RequestId;
+use crate::engine::one_sided::{self, Access, ELEMENT_MAX, Operation};
+use crate::error::{Error, ErrorClass, Result};
+use crate::exposed::Exposed;
+use crate::op::{Combine, Op, Predefined};
+
+/// Elements in the memory of a member.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetBuffer<'a> {
+    /// Whose.
+    pub rank: u32,
+    /// From the start of its memory, in its displacement units; in a dynamic window, an address.
+    pub displacement: i64,
+    /// How many.
+    pub count: usize,
+    /// Of what.
+    pub datatype: &'a Arc<Datatype>,
+}
+
+/// Whether an operation ends with a request, or at the next synchronisation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ends {
+    /// At the next synchronisation.
+    WithEpoch,
+    /// With a request.
+    WithRequest,
+}
+
+impl Window {
+    /// `MPI_Put`, `MPI_Rput`. The answer is a request if it was asked for, else [`RequestId::DONE`].
+    ///
+    /// # Errors
+    /// `Rank`, `Disp`, `RmaRange`, `RmaSync`, `Count` if both sides differ in size; `ProcFailed` if the target is lost.
+    #[inline]
+    pub fn put(&self, source: Buffer, target: &TargetBuffer<'_>, ends: Ends) -> Result<RequestId> {
+        self.access(Access::Put(source), target, ends)
+    }
+
+    /// `MPI_Get`, `MPI_Rget`.
+    ///
+    /// # Errors
+    /// As for [`Self::put`].
+    #[inline]
+    pub fn get(&self, into: Buffer, target: &TargetBuffer<'_>, ends: Ends) -> Result<RequestId> {
+        self.access(Access::Get(into), target, ends)
+    }
+
+    /// `MPI_Accumulate`, `MPI_Raccumulate`: each element at once.
+    ///
+    /// # Errors
+    /// As for [`Self::put`]; `Op` if the operation is a user's or not defined for the elements, `Type` if the elements are
+    /// not all of one predefined datatype.
+    pub fn accumulate(
+        &self,
+        source: Buffer,
+        target: &TargetBuffer<'_>,
+        op: &Op,
+        ends: Ends,
+    ) -> Result<RequestId> {
+        let combine = combine(op, target.datatype)?;
+        self.access(Access::Accumulate(combine, source), target, ends)
+    }
+
+    /// `MPI_Get_accumulate`, `MPI_Rget_accumulate`, `MPI_Fetch_and_op`: as [`Self::accumulate`], with what was there before
+    /// in `into`. `source` is not looked at for `MPI_NO_OP` and may be missing then.
+    ///
+    /// # Errors
+    /// As for [`Self::accumulate`].
+    pub fn get_accumulate(
+        &self,
+        source: Option<Buffer>,
+        into: Buffer,
+        target: &TargetBuffer<'_>,
+        op: &Op,
+        ends: Ends,
+    ) -> Result<RequestId> {
+        let combine = combine(op, target.datatype)?;
+        let source = source.filter(|_| combine.operation() != Predefined::NoOp);
+        self.access(Access::GetAccumulate(combine, source, into), target, ends)
+    }
+
+    /// `MPI_Compare_and_swap`: one element, replaced by `new` if it is `compare`; what was there goes to `into`.
+    ///
+    /// # Errors
+    /// As for [`Self::put`]; `Type` if the datatype is none that the standard allows: an integer, a logical or a byte.
+    pub fn compare_and_swap(
+        &self,
+        compare: &Buffer,
+        new: &Buffer,
+        into: Buffer,
+        target: &TargetBuffer<'_>,
+    ) -> Result<RequestId> {
+        use crate::datatype::BasicKind as Kind;
+        let basic = target.datatype.basic().filter(|basic| {
+            matches!(
+                basic.kind(),
+                Kind::Integer(_)
+                    | Kind::FortranInteger(_)
+                    | Kind::Address(_)
+                    | Kind::Logical(_)
+                    | Kind::Byte
+                    | Kind::Character(_)
+            )
+        });
+        let Some(basic) = basic else {
+            return Err(Error::new(
+                ErrorClass::Type,
+                format!(
+                    "MPI_Compare_and_swap of {:?}; it is defined for integers, logicals and MPI_BYTE (MPI 5.0, section 12.3.4)",
+                    target.datatype
+                ),
+            ));
+        };
+        let element = |from: &Buffer| {
+            let mut bytes = [0; ELEMENT_MAX];
+            from.pack_from(0, &mut bytes[..basic.size()]);
+            bytes
+        };
+        let access = Access::CompareAndSwap {
+            basic,
+            compare: element(compare),
+            new: element(new),
+            result: into,
+        };
+        self.access(access, target, Ends::WithEpoch)
+    }
+
+    #[inline]
+    fn access(&self, access: Access, target: &TargetBuffer<'_>, ends: Ends) -> Result<RequestId> {
+        if target.rank >= self.size() {
+            return Err(self.no_such_rank(target.rank));
+        }
+        check_sizes(&access, target)?;
+        let base = self.base_of(target)?;
+        if ends == Ends::WithRequest {
+            self.epoch.check_request(target.rank)?;
+        }
+        let ready = self.epoch.check_operation(target.rank)?;
+        if let Some(exposed) = self.reach(target.rank)? {
+            if !ready {
+                self.prepare(target.rank, true)?;
+            }
+            return self.access_direct(exposed, &access, base, target);
+        }
+        if !ready {
+            self.prepare(target.rank, target.rank == self.comm.rank())?;
+        }
+        if target.rank == self.comm.rank() {
+            return self.access_own(&access, base, target);
+        }
+        self.access_by_messages(access, base, target, ends)
+    }
+
+    /// Memory that this rank can load and store.
+    #[inline]
+    fn access_direct(
+        &self,
+        exposed: &Exposed,
+        access: &Access,
+        base: i64,
+        target: &TargetBuffer<'_>,
+    ) -> Result<RequestId> {
+        if one_sided::apply(exposed, access, base, target.count, target.datatype) {
+            Ok(RequestId::DONE)
+        } else {
+            Err(self.outside(target))
+        }
+    }
+
+    /// Memory of the program of this rank, which the engine guards.
+    #[cold]
+    fn access_own(
+        &self,
+        access: &Access,
+        base: i64,
+        target: &TargetBuffer<'_>,
+    ) -> Result<RequestId> {
+        let mut engine = self.engine();
+        let memory = engine.window(self.context()).memory();
+        if one_sided::apply(memory, access, base, target.count, target.datatype) {
+            Ok(RequestId::DONE)
+        } else {
+            Err(self.outside(target))
+        }
+    }
+
+    /// Memory that the target's engine, or the fabric, reaches.
+    fn access_by_messages(
+        &self,
+        access: Access,
+        base: i64,
+        target: &TargetBuffer<'_>,
+        ends: Ends,
+    ) -> Result<RequestId> {
+        let context = self.context();
+        self.targets[target.rank as usize].note_used();
+        self.used.store(true, Relaxed);
+        let mut engine = self.engine();
+        let request = match ends {
+            Ends::WithEpoch => None,
+            Ends::WithRequest => Some(engine.start_one_sided_request(context)?),
+        };
+        let portal = self.targets[target.rank as usize].portal();
+        let operation =
+            Operation::new(access, base, target.count, target.datatype, request, portal);
+        let started = engine.start_operation(context, target.rank, operation);
+        if let (Err(_), Some(request)) = (&started, request) {
+            engine.forget_one_sided_request(request);
+        }
+        engine.look();
+        started.map(|()| request.unwrap_or(RequestId::DONE))
+    }
+
+    /// The first byte of the target's elements, from the start of its memory; an address in a dynamic window.
+    #[inline]
+    fn base_of(&self, target: &TargetBuffer<'_>) -> Result<i64> {
+        if self.flavor == Flavor::Dynamic {
+            return Ok(target.displacement);
+        }
+        let member = &self.targets[target.rank as usize];
+        let base = target
+            .displacement
+            .checked_mul(member.unit())
+            .filter(|base| *base >= 0)
+            .ok_or_else(|| no_displacement(target.displacement))?;
+        let (lower, length) = match target.datatype.flat(target.count) {
+            Some(span) => span,
+            None => target.datatype.footprint(target.count)?,
+        };
+        let first = base.checked_add(lower as i64);
+        let within = first.is_some_and(|first| {
+            u64::try_from(first).is_ok_and(|first| {
+                first
+                    .checked_add(length as u64)
+                    .is_some_and(|end| end <= member.size())
+            })
+        });
+        if within || length == 0 {
+            Ok(base)
+        } else {
+            Err(self.outside(target))
+        }
+    }
+
+    #[cold]
+    fn outside(&self, target: &TargetBuffer<'_>) -> Error {
+        let TargetBuffer {
+            rank,
+            displacement,
+            count,
+            ..
+        } = *target;
+        let member = &self.targets[rank as usize];
+        let text = if self.flavor == Flavor::Dynamic {
+            format!(
+                "{count} elements at address {displacement:#x} are not within memory that is attached to the window at rank {rank}; pass an address that MPI_Get_address gave there"
+            )
+        } else {
+            format!(
+                "{count} elements of {} bytes (extent {}) at displacement {displacement} of rank {rank} do not lie within its {} bytes, with {} bytes for each displacement; check displacement and count against what that rank passed when the window was made",
+                target.datatype.size(),
+                target.datatype.extent(),
+                member.size(),
+                member.unit()
+            )
+        };
+        Error::new(ErrorClass::RmaRange, text)
+    }
+}
+
+#[cold]
+fn no_displacement(displacement: i64) -> Error {
+    Error::new(
+        ErrorClass::Disp,
+        format!("a displacement of {displacement}; it must be at least 0, and lead to an address"),
+    )
+}
+
+/// The operation on the elements of a datatype.
+fn combine(op: &Op, datatype: &Datatype) -> Result<Combine> {
+    let Some(operation) = op.as_predefined() else {
+        return Err(Error::new(
+            ErrorClass::Op,
+            "a user's operation; only predefined operations accumulate (MPI 5.0, section 12.3.4)",
+        ));
+    };
+    let Some(basic) = datatype.element() else {
+        if datatype.size() == 0 {
+            return Combine::new(Predefined::NoOp, Basic::Byte);
+        }
+        return Err(Error::new(
+            ErrorClass::Type,
+            format!(
+                "{} on {datatype:?}, whose elements are of several predefined datatypes; accumulate one kind of element at a time",
+                op.name()
+            ),
+        ));
+    };
+    Combine::new(operation, basic)
+}
+
+/// Both sides have as many bytes.
+#[inline]
+fn check_sizes(access: &Access, target: &TargetBuffer<'_>) -> Result<()> {
+    let bytes = target.datatype.bytes(target.count)?;
+    let fits = |buffer: Option<&Buffer>| buffer.is_none_or(|buffer| buffer.bytes() == bytes);
+    if fits(access.source()) && fits(access.result()) {
+        return Ok(());
+    }
+    Err(sizes_differ(access, bytes))
+}
+
+#[cold]
+fn sizes_differ(access: &Access, bytes: usize) -> Error {
+    let sides = [access.source(), access.result()];
+    let other = sides.into_iter().flatten().map(Buffer::bytes);
+    let other = other.into_iter().find(|other| *other != bytes);
+    Error::new(
+        ErrorClass::Count,
+        format!(
+            "{} bytes at the origin but {bytes} bytes at the target; count and datatype of both sides must describe as many",
+            other.unwrap_or_default()
+        ),
+    )
+}

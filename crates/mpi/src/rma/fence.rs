@@ -1,0 +1,28 @@
+//! Fence: all operations of all members are done, then the next may begin (MPI 5.0, section 12.5.1).
+
+use weft_atomic::{Ordering, fence};
+
+use super::{Assertion, Window};
+use crate::coll::{self, Members};
+use crate::error::Result;
+
+impl Window {
+    /// `MPI_Win_fence`.
+    ///
+    /// # Errors
+    /// `RmaSync` within an epoch of another kind; what operations have failed with; `ProcFailed` if a member is lost.
+    pub fn fence(&self, assertion: Assertion) -> Result<()> {
+        self.epoch.begin_fence()?;
+        let flushed = self.flush_members(None);
+        let met = self.barrier();
+        self.epoch.end_fence(assertion);
+        flushed.and(met)
+    }
+
+    /// Waits for all members.
+    pub(super) fn barrier(&self) -> Result<()> {
+        // What was stored directly is there before anybody is told so.
+        fence(Ordering::SeqCst);
+        self.comm.run(coll::barrier(&Members::of(&self.comm))?)
+    }
+}

@@ -1,0 +1,72 @@
+//! Hints: the info keys that a window understands, and what holds for it (MPI 5.0, sections 12.2.1 to 12.2.6).
+//!
+//! Ordering and the kinds of operations are guaranteed beyond what any hint asks for, so that hints which relax them
+//! change nothing and are reported as what holds.
+
+use super::Flavor;
+use crate::error::Result;
+use crate::info::Info;
+
+/// The keys whose values are kept as they are given.
+const KEPT: [&str; 4] = [
+    "no_locks",
+    "same_size",
+    "same_disp_unit",
+    "mpi_accumulate_granularity",
+];
+
+/// Ranks may place their parts of shared memory apart from each other.
+pub(super) const APART: &str = "alloc_shared_noncontig";
+
+/// The hints of a new window.
+pub(super) fn of_new(flavor: Flavor, given: &Info) -> Result<Info> {
+    let mut info = Info::default();
+    info.set("no_locks", "false")?;
+    info.set("accumulate_ordering", "rar,raw,war,waw")?;
+    info.set("accumulate_ops", "same_op_no_op")?;
+    info.set("mpi_accumulate_granularity", "0")?;
+    info.set("same_size", "false")?;
+    info.set("same_disp_unit", "false")?;
+    if matches!(flavor, Flavor::Allocate | Flavor::Shared) {
+        info.set("mpi_minimum_memory_alignment", "64")?;
+    }
+    if flavor == Flavor::Shared {
+        let apart = if is_true(given, APART) {
+            "true"
+        } else {
+            "false"
+        };
+        info.set(APART, apart)?;
+    }
+    for key in KEPT {
+        if let Some(value) = given.get(key)? {
+            info.set(key, value)?;
+        }
+    }
+    Ok(info)
+}
+
+/// Takes over what may change later (`MPI_Win_set_info`); unknown keys are ignored.
+pub(super) fn change(info: &mut Info, given: &Info) -> Result<()> {
+    for key in KEPT {
+        if let Some(value) = given.get(key)? {
+            info.set(key, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a key is there and true.
+pub(super) fn is_true(info: &Info, key: &str) -> bool {
+    matches!(info.get(key), Ok(Some(value)) if value.trim() == "true")
+}
+
+impl super::Window {
+    /// `MPI_Win_set_info`.
+    ///
+    /// # Errors
+    /// None that a valid info object leads to.
+    pub fn set_info(&self, given: &Info) -> Result<()> {
+        change(&mut self.extras.info(), given)
+    }
+}

@@ -1,0 +1,278 @@
+//! Passive target synchronisation: lock, unlock, flush (MPI 5.0, sections 12.5.3 and 12.5.4).
+//!
+//! Where all members share memory, locks are words there ([`SharedLock`]); else a lock is asked for by a message, and the
+//! engine of the target gives it. `MPI_Win_lock` waits for the lock. `MPI_Win_lock_all` waits for that of the own memory, and in
+//! a window of shared memory, which the program may load and store, for those of all; any other it asks for when the first
+//! operation goes there.
+
+use weft_atomic::Ordering::{Relaxed, SeqCst};
+use weft_atomic::fence;
+
+use super::shared_lock::SharedLock;
+use super::{Assertion, Flavor, LockKind, Window};
+use crate::engine::WaitFor;
+use crate::engine::one_sided::WindowState;
+use crate::error::Result;
+
+impl Window {
+    /// `MPI_Win_lock`.
+    ///
+    /// # Errors
+    /// `Rank`; `RmaSync` if an epoch is open that does not end at a lock, or the lock is held; `ProcFailed` if the target, or a
+    /// member that has the lock, is lost.
+    pub fn lock(&self, kind: LockKind, rank: u32, assertion: Assertion) -> Result<()> {
+        self.target(rank)?;
+        self.epoch.check_lock(rank)?;
+        if !assertion.no_check {
+            self.take_lock(rank, kind)?;
+        }
+        self.epoch.lock(rank, kind, !assertion.no_check);
+        Ok(())
+    }
+
+    /// `MPI_Win_unlock`: the operations to this member have been carried out when it returns.
+    ///
+    /// # Errors
+    /// `Rank`; `RmaSync` if the lock is not held; what operations have failed with.
+    pub fn unlock(&self, rank: u32) -> Result<()> {
+        self.target(rank)?;
+        let held = self.epoch.locked(rank, "MPI_Win_unlock")?;
+        let mut outcome = self.flush_members(Some(rank));
+        if let Some(kind) = held {
+            let released = self.give_back(rank, kind);
+            outcome = outcome.and(released);
+        }
+        self.epoch.unlock(rank);
+        outcome
+    }
+
+    /// `MPI_Win_lock_all`.
+    ///
+    /// # Errors
+    /// As for [`Self::lock`].
+    pub fn lock_all(&self, assertion: Assertion) -> Result<()> {
+        self.epoch.check_lock_all()?;
+        self.epoch.lock_all(assertion);
+        if assertion.no_check {
+            return Ok(());
+        }
+        let me = self.comm.rank();
+        let ranks = match self.flavor {
+            Flavor::Shared => 0..self.size(),
+            _ => me..me + 1,
+        };
+        for rank in ranks {
+            if let Err(error) = self.prepare(rank, true) {
+                let _ = self.unlock_all();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// `MPI_Win_unlock_all`: all operations have been carried out when it returns.
+    ///
+    /// # Errors
+    /// As for [`Self::unlock`].
+    pub fn unlock_all(&self) -> Result<()> {
+        let ranks = self.epoch.locked_all()?;
+        let mut outcome = self.flush_members(None);
+        for rank in ranks {
+            let released = self.give_back(rank, LockKind::Shared);
+            outcome = outcome.and(released);
+        }
+        self.epoch.unlock_all();
+        outcome
+    }
+
+    /// What has to be done before an operation goes to a member: its lock taken, within `MPI_Win_lock_all`; its post waited
+    /// for, if the operation is done at once.
+    #[cold]
+    pub(super) fn prepare(&self, rank: u32, at_once: bool) -> Result<()> {
+        if self.epoch.is_lock_all() {
+            if !self.epoch.claim(rank) {
+                // Another thread has asked for it.
+                let held = |_: &mut _| self.epoch.is_held(rank).then_some(());
+                self.engine().wait_for(WaitFor::Arrivals, held);
+            } else {
+                let taken = if self.shared_locks || at_once {
+                    self.take_lock(rank, LockKind::Shared)
+                } else {
+                    let context = self.context();
+                    self.engine().request_lock(context, rank, LockKind::Shared)
+                };
+                if taken.is_err() {
+                    self.epoch.unclaim(rank);
+                    return taken;
+                }
+                self.epoch.note_held(rank);
+                self.engine().wake_for_windows();
+            }
+            return if at_once {
+                self.await_open(rank)
+            } else {
+                Ok(())
+            };
+        }
+        if at_once {
+            self.await_open(rank)?;
+        }
+        self.epoch.note_ready(rank);
+        Ok(())
+    }
+
+    /// Waits until operations may go to a member.
+    fn await_open(&self, rank: u32) -> Result<()> {
+        self.wait_until(|window| {
+            let member = window.member_mut(rank);
+            if !member.is_open() {
+                return None;
+            }
+            Some(member.lost().map_or(Ok(()), |error| Err(error.clone())))
+        })
+    }
+
+    fn take_lock(&self, rank: u32, kind: LockKind) -> Result<()> {
+        if !self.shared_locks {
+            let context = self.context();
+            self.engine().request_lock(context, rank, kind)?;
+            return self.await_open(rank);
+        }
+        let lock = SharedLock::new(self.control(rank)?, self.size());
+        if lock.try_take(kind) {
+            return Ok(());
+        }
+        self.await_lock(lock, kind)
+    }
+
+    #[cold]
+    fn await_lock(&self, lock: SharedLock<'_>, kind: LockKind) -> Result<()> {
+        let (me, context) = (self.comm.rank(), self.context());
+        let ticket = lock.draw();
+        lock.wait(me);
+        let mut engine = self.engine();
+        let outcome = engine.wait_for(WaitFor::Arrivals, |engine| {
+            if lock.enter(ticket, kind) {
+                return Some(Ok(()));
+            }
+            let lost = engine.window(context).lost();
+            lost.map(|error| Err(error.clone()))
+        });
+        lock.end_wait(me);
+        if outcome.is_ok() && kind == LockKind::Shared {
+            // The next one may be a reader, too.
+            for rank in lock.waiters() {
+                engine.tell_freed(context, rank);
+            }
+        }
+        outcome
+    }
+
+    fn give_back(&self, rank: u32, kind: LockKind) -> Result<()> {
+        let context = self.context();
+        if !self.shared_locks {
+            // Whoever gives back what was not given yet would be given it later.
+            let open = self.await_open(rank);
+            let released = self.engine().release_lock(context, rank);
+            return open.and(released);
+        }
+        let lock = SharedLock::new(self.control(rank)?, self.size());
+        lock.leave(kind);
+        let mut waiters = lock.waiters().peekable();
+        if waiters.peek().is_some() {
+            let mut engine = self.engine();
+            for rank in waiters {
+                engine.tell_freed(context, rank);
+            }
+        }
+        Ok(())
+    }
+
+    /// `MPI_Win_flush`: the operations to this member have been carried out.
+    ///
+    /// # Errors
+    /// `Rank`; `RmaSync` outside of an epoch of locks; what operations have failed with.
+    #[inline]
+    pub fn flush(&self, rank: u32) -> Result<()> {
+        self.target(rank)?;
+        self.epoch.check_flush(Some(rank))?;
+        self.flush_members(Some(rank))
+    }
+
+    /// `MPI_Win_flush_all`.
+    ///
+    /// # Errors
+    /// As for [`Self::flush`].
+    #[inline]
+    pub fn flush_all(&self) -> Result<()> {
+        self.epoch.check_flush(None)?;
+        self.flush_members(None)
+    }
+
+    /// `MPI_Win_flush_local`: the buffers of operations to this member are free, and results are there.
+    ///
+    /// # Errors
+    /// As for [`Self::flush`].
+    pub fn flush_local(&self, rank: u32) -> Result<()> {
+        self.target(rank)?;
+        self.epoch.check_flush(Some(rank))?;
+        if !self.targets[rank as usize].is_used() {
+            return Ok(());
+        }
+        self.wait_until(|window| {
+            if !window.member(rank).is_flushed_locally() {
+                return None;
+            }
+            Some(window.take_failure(Some(rank)).map_or(Ok(()), Err))
+        })
+    }
+
+    /// `MPI_Win_flush_local_all`.
+    ///
+    /// # Errors
+    /// As for [`Self::flush`].
+    pub fn flush_local_all(&self) -> Result<()> {
+        self.epoch.check_flush(None)?;
+        if !self.used.load(Relaxed) {
+            return Ok(());
+        }
+        self.wait_until(|window| {
+            if !window.members().all(|member| member.is_flushed_locally()) {
+                return None;
+            }
+            Some(window.take_failure(None).map_or(Ok(()), Err))
+        })
+    }
+
+    /// `MPI_Win_sync`: what others have stored is seen by loads after this, and the other way round.
+    pub fn sync(&self) {
+        fence(SeqCst);
+    }
+
+    /// Waits until operations have been carried out: those to a member, or all.
+    #[inline]
+    pub(super) fn flush_members(&self, rank: Option<u32>) -> Result<()> {
+        // What was stored directly is there for everybody.
+        fence(SeqCst);
+        let used = match rank {
+            Some(rank) => self.targets[rank as usize].is_used(),
+            None => self.used.load(Relaxed),
+        };
+        if used {
+            return self.flush_messages(rank);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn flush_messages(&self, rank: Option<u32>) -> Result<()> {
+        let flushed = |window: &mut WindowState| {
+            let done = match rank {
+                Some(rank) => window.member(rank).is_flushed(),
+                None => window.members().all(|member| member.is_flushed()),
+            };
+            done.then(|| window.take_failure(rank).map_or(Ok(()), Err))
+        };
+        self.wait_until(flushed)
+    }
+}

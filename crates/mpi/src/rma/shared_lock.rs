@@ -1,0 +1,230 @@
+//! Shared lock: the lock of a member's memory, as words in memory that all members share (MPI 5.0, section 12.5.3).
+//!
+//! ```text
+//!   byte 0           8             64
+//!        element     tickets       who waits: a bit for each rank
+//!
+//!   tickets:  next (16) │ serving (16) │ readers (32)
+//! ```
+//!
+//! First come, first served: whoever wants the lock draws the number `next`, and has its turn when `serving` has come to
+//! it. A reader lets the next one in at once, and counts itself; a writer waits until no reader is left, and lets the next one
+//! in when it is done. Taken and given back without a wait, the lock costs one atomic instruction each.
+//!
+//! Who has to wait sets its bit, looks again, and waits for messages; whoever changes the tickets wakes those whose bit is
+//! set. Either sees what the other has done, because both are sequentially consistent (`SYNC shared_lock`).
+//!
+//! A member that dies with the lock, or while it waits for it, ends the waits of all others in an error.
+
+use weft_atomic::{AtomicU64, Ordering};
+use weft_sys::SharedMemory;
+
+use crate::engine::one_sided::LockKind;
+use crate::exposed::ElementLock;
+
+const TICKETS: usize = 8;
+const WAITERS: usize = 64;
+/// A block is a whole number of these, so that the memory behind it is aligned as such.
+const PAGE: usize = 4096;
+
+/// Bytes of the words of a member, for a window of so many.
+pub(super) fn bytes(members: u32) -> usize {
+    (WAITERS + members.div_ceil(64) as usize * 8).next_multiple_of(PAGE)
+}
+
+/// The lock of elements that is with these words.
+pub(super) fn element_lock(control: &SharedMemory) -> ElementLock {
+    match control.part(0, 4) {
+        Some(word) => ElementLock::Shared(word),
+        None => ElementLock::Engine,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Tickets {
+    next: u16,
+    serving: u16,
+    readers: u32,
+}
+
+impl Tickets {
+    fn of(word: u64) -> Self {
+        Self {
+            next: word as u16,
+            serving: (word >> 16) as u16,
+            readers: (word >> 32) as u32,
+        }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.next) | u64::from(self.serving) << 16 | u64::from(self.readers) << 32
+    }
+
+    /// Draws a number.
+    fn draw(self) -> Self {
+        Self {
+            next: self.next.wrapping_add(1),
+            ..self
+        }
+    }
+
+    /// The number `ticket` has its turn; `None` if it has not.
+    fn enter(self, ticket: u16, kind: LockKind) -> Option<Self> {
+        if self.serving != ticket {
+            return None;
+        }
+        match kind {
+            LockKind::Shared => Some(Self {
+                serving: self.serving.wrapping_add(1),
+                readers: self.readers + 1,
+                ..self
+            }),
+            LockKind::Exclusive => (self.readers == 0).then_some(self),
+        }
+    }
+
+    fn leave(self, kind: LockKind) -> Self {
+        match kind {
+            LockKind::Shared => Self {
+                readers: self.readers.saturating_sub(1),
+                ..self
+            },
+            LockKind::Exclusive => Self {
+                serving: self.serving.wrapping_add(1),
+                ..self
+            },
+        }
+    }
+}
+
+/// The lock of one member.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SharedLock<'a> {
+    control: &'a SharedMemory,
+    members: u32,
+}
+
+/// A number drawn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ticket(u16);
+
+impl<'a> SharedLock<'a> {
+    pub(super) fn new(control: &'a SharedMemory, members: u32) -> Self {
+        Self { control, members }
+    }
+
+    fn tickets(&self) -> Option<&'a AtomicU64> {
+        self.control.atomic_u64(TICKETS)
+    }
+
+    /// Replaces the tickets by what `change` makes of them; answers what they were, or `None` if it makes nothing of them.
+    fn update(&self, change: impl Fn(Tickets) -> Option<Tickets>) -> Option<Tickets> {
+        let change = |word| change(Tickets::of(word)).map(Tickets::word);
+        // SYNC shared_lock
+        let word = self.tickets()?;
+        let was = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, change);
+        was.ok().map(Tickets::of)
+    }
+
+    /// Takes the lock if nobody is in the way.
+    #[inline]
+    pub(super) fn try_take(&self, kind: LockKind) -> bool {
+        self.update(|now| now.draw().enter(now.next, kind))
+            .is_some()
+    }
+
+    /// Draws a number.
+    pub(super) fn draw(&self) -> Ticket {
+        Ticket(
+            self.update(|now| Some(now.draw()))
+                .map_or(0, |was| was.next),
+        )
+    }
+
+    /// Takes the lock if the number has its turn.
+    pub(super) fn enter(&self, ticket: Ticket, kind: LockKind) -> bool {
+        self.update(|now| now.enter(ticket.0, kind)).is_some()
+    }
+
+    /// Gives it back.
+    #[inline]
+    pub(super) fn leave(&self, kind: LockKind) {
+        self.update(|now| Some(now.leave(kind)));
+    }
+
+    fn waiter(&self, rank: u32) -> Option<(&'a AtomicU64, u64)> {
+        let word = self.control.atomic_u64(WAITERS + rank as usize / 64 * 8)?;
+        Some((word, 1 << (rank % 64)))
+    }
+
+    /// A rank wants to be woken when the tickets change; call before looking again.
+    pub(super) fn wait(&self, rank: u32) {
+        if let Some((word, bit)) = self.waiter(rank) {
+            // SYNC shared_lock
+            word.fetch_or(bit, Ordering::SeqCst);
+        }
+    }
+
+    /// It wants that no more.
+    pub(super) fn end_wait(&self, rank: u32) {
+        if let Some((word, bit)) = self.waiter(rank) {
+            word.fetch_and(!bit, Ordering::SeqCst);
+        }
+    }
+
+    /// Those who want to be woken, after a change. Costs a load for each 64 members.
+    #[inline]
+    pub(super) fn waiters(&self) -> impl Iterator<Item = u32> + use<'a> {
+        let Self { control, members } = *self;
+        let word = move |group: u32| {
+            let word = control.atomic_u64(WAITERS + group as usize * 8);
+            // SYNC shared_lock
+            word.map_or(0, |word| word.load(Ordering::SeqCst))
+        };
+        let ranks = move |group: u32| {
+            let mut bits = word(group);
+            std::iter::from_fn(move || {
+                let bit = bits.trailing_zeros();
+                bits &= bits.wrapping_sub(1);
+                (bit < 64).then_some(group * 64 + bit)
+            })
+        };
+        (0..members.div_ceil(64))
+            .flat_map(ranks)
+            .filter(move |rank| *rank < members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use LockKind::{Exclusive, Shared};
+
+    #[test]
+    fn first_come_first_served() {
+        let control = SharedMemory::of_this_process(bytes(70)).expect("maps");
+        let lock = SharedLock::new(&control, 70);
+        for _ in 0..70_000 {
+            // Numbers come round.
+            assert!(lock.try_take(Exclusive));
+            lock.leave(Exclusive);
+        }
+        assert!(lock.try_take(Shared) && lock.try_take(Shared) && !lock.try_take(Exclusive));
+        let writer = lock.draw();
+        assert!(!lock.enter(writer, Exclusive));
+        assert!(!lock.try_take(Shared), "a writer waits");
+        let reader = lock.draw();
+        lock.leave(Shared);
+        assert!(!lock.enter(writer, Exclusive) && !lock.enter(reader, Shared));
+        lock.leave(Shared);
+        assert!(!lock.enter(reader, Shared) && lock.enter(writer, Exclusive));
+        assert!(!lock.enter(reader, Shared));
+        lock.leave(Exclusive);
+        assert!(lock.enter(reader, Shared) && lock.try_take(Shared));
+        lock.wait(3);
+        lock.wait(69);
+        lock.wait(64);
+        lock.end_wait(3);
+        assert_eq!(lock.waiters().collect::<Vec<_>>(), [64, 69]);
+    }
+}

@@ -1,0 +1,216 @@
+//! Target: what one member has told the others of its memory, and the path by which this rank reaches it.
+
+use std::sync::OnceLock;
+
+use weft_atomic::{AtomicBool, Ordering};
+use weft_fabric::{SharedKey, Token};
+use weft_sys::SharedMemory;
+
+use super::{Window, shared_lock};
+use crate::error::{Error, ErrorClass, Result};
+use crate::exposed::Exposed;
+
+/// What a member says of itself when a window is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Description {
+    /// Bytes that it exposes.
+    pub size: u64,
+    /// Bytes of a displacement.
+    pub unit: i64,
+    /// Its block of shared memory.
+    pub block: Option<SharedKey>,
+    /// The grant of its memory.
+    pub token: Option<Token>,
+    /// Whether it shares memory with all members.
+    pub shares: bool,
+    /// Whether it could not do its part.
+    pub failed: bool,
+}
+
+impl Description {
+    pub(super) const BYTES: usize = 40;
+
+    pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let flags = [
+            self.shares,
+            self.failed,
+            self.block.is_some(),
+            self.token.is_some(),
+        ];
+        let flags = flags
+            .iter()
+            .rev()
+            .fold(0, |sum, flag| sum << 1 | u64::from(*flag));
+        let words = [
+            self.size,
+            self.unit.cast_unsigned(),
+            self.block.map_or(0, |key| key.0),
+            self.token.map_or(0, |token| token.0),
+            flags,
+        ];
+        for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        bytes
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
+        let words = bytes.as_chunks::<8>().0.iter();
+        let mut words = words.map(|word| u64::from_le_bytes(*word));
+        let mut next = || words.next().unwrap_or_default();
+        let (size, unit, block, token) = (next(), next().cast_signed(), next(), next());
+        let flags = next();
+        let flag = |place: u32| flags >> place & 1 != 0;
+        Self {
+            size,
+            unit,
+            block: flag(2).then_some(SharedKey(block)),
+            token: flag(3).then_some(Token(token)),
+            shares: flag(0),
+            failed: flag(1),
+        }
+    }
+}
+
+/// Where a member's memory lies in shared memory: whose block it is in, and where in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SharedPlace {
+    pub owner: u32,
+    pub key: SharedKey,
+    pub offset: usize,
+}
+
+/// One member, as the others see it.
+#[derive(Debug)]
+pub(super) struct Target {
+    size: u64,
+    unit: i64,
+    /// Where its memory is, if this rank shares it.
+    shared: Option<SharedPlace>,
+    /// Its own block, which begins with its lock words, if this rank shares it.
+    block: Option<SharedKey>,
+    portal: Option<Token>,
+    /// Its memory, once this rank has attached it.
+    attached: OnceLock<Exposed>,
+    /// Its lock words, likewise.
+    control: OnceLock<SharedMemory>,
+    /// Whether any operation went there by messages or by portal.
+    used: AtomicBool,
+}
+
+impl Target {
+    pub(super) fn new(
+        of: &Description,
+        shared: Option<SharedPlace>,
+        block: Option<SharedKey>,
+    ) -> Self {
+        Self {
+            size: of.size,
+            unit: of.unit,
+            shared,
+            block,
+            portal: of.token,
+            attached: OnceLock::new(),
+            control: OnceLock::new(),
+            used: AtomicBool::new(false),
+        }
+    }
+
+    /// An operation goes there by messages or by portal.
+    pub(super) fn note_used(&self) {
+        self.used.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether any has. It stays so: another thread may begin one at any time.
+    #[inline]
+    pub(super) fn is_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that it exposes.
+    #[inline]
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes of a displacement.
+    #[inline]
+    pub(super) fn unit(&self) -> i64 {
+        self.unit
+    }
+
+    /// The grant of its memory.
+    #[inline]
+    pub(super) fn portal(&self) -> Option<Token> {
+        self.portal
+    }
+
+    /// Its memory, if this rank has attached it.
+    pub(super) fn attached(&self) -> Option<&Exposed> {
+        self.attached.get()
+    }
+
+    /// Its memory, which this rank has.
+    pub(super) fn attach(&self, exposed: Exposed) {
+        let _ = self.attached.set(exposed);
+    }
+
+    /// Its lock words, which this rank has.
+    pub(super) fn attach_control(&self, control: SharedMemory) {
+        let _ = self.control.set(control);
+    }
+}
+
+impl Window {
+    /// The memory of a rank, if this one shares it. Attached at the first use.
+    #[inline]
+    pub(super) fn reach(&self, rank: u32) -> Result<Option<&Exposed>> {
+        let target = &self.targets[rank as usize];
+        match target.attached.get() {
+            Some(exposed) => Ok(Some(exposed)),
+            None if target.shared.is_none() => Ok(None),
+            None => self.attach(rank),
+        }
+    }
+
+    #[cold]
+    fn attach(&self, rank: u32) -> Result<Option<&Exposed>> {
+        let target = &self.targets[rank as usize];
+        let Some(place) = target.shared else {
+            return Ok(None);
+        };
+        let control = self.control(rank)?;
+        let size = usize::try_from(target.size).unwrap_or(usize::MAX);
+        let whole = place.offset.saturating_add(size);
+        let owner = self.group().peer(place.owner);
+        let memory = self.engine().attach_shared(owner, place.key, whole)?;
+        let lock = shared_lock::element_lock(&control);
+        let exposed = Exposed::shared(&memory, place.offset, size, lock);
+        target.attach(exposed.ok_or_else(|| missing(rank))?);
+        Ok(target.attached.get())
+    }
+
+    /// The lock words of a rank that this one shares memory with.
+    pub(super) fn control(&self, rank: u32) -> Result<&SharedMemory> {
+        let target = &self.targets[rank as usize];
+        if let Some(control) = target.control.get() {
+            return Ok(control);
+        }
+        let key = target.block.ok_or_else(|| missing(rank))?;
+        let bytes = shared_lock::bytes(self.size());
+        let peer = self.group().peer(rank);
+        let control = self.engine().attach_shared(peer, key, bytes)?;
+        Ok(target.control.get_or_init(|| control))
+    }
+}
+
+#[cold]
+fn missing(rank: u32) -> Error {
+    Error::new(
+        ErrorClass::Intern,
+        format!(
+            "the shared memory of rank {rank} of the window is not what it said; please report this"
+        ),
+    )
+}

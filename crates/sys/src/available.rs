@@ -1,0 +1,105 @@
+//! Available memory: how much the kernel would still give, before somebody has to be killed for it.
+//!
+//! An estimate that is old when it is read. It is good for refusing what cannot work, in words, instead of having the
+//! kernel end a process of the job.
+
+use std::fs;
+use std::path::Path;
+
+/// Bytes that could still be had by this process: what the host has free or could free, cut down by the control groups
+/// (version 2) that it lives in. `None` if nothing says so. Reads files: some tens of microseconds.
+#[must_use]
+pub fn memory() -> Option<u64> {
+    let host = fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| of_host(&text));
+    let group = fs::read_to_string("/proc/self/cgroup").ok();
+    let group = group.and_then(|text| of_groups(&text, Path::new("/sys/fs/cgroup")));
+    host.into_iter().chain(group).min()
+}
+
+/// The number of a line "name: number kB" or "name number".
+fn number(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim_start_matches(':')
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
+}
+
+fn of_host(meminfo: &str) -> Option<u64> {
+    let available = number(meminfo, "MemAvailable")?;
+    let swap = number(meminfo, "SwapFree").unwrap_or(0);
+    Some((available + swap).saturating_mul(1024))
+}
+
+/// The least of what our group and those around it leave.
+fn of_groups(membership: &str, root: &Path) -> Option<u64> {
+    let group = membership
+        .lines()
+        .find_map(|line| line.strip_prefix("0::/"))?;
+    // What starts outside of a namespace of groups is not mounted: then only the mount itself is ours.
+    let inside = !group.split('/').any(|part| part == "..");
+    let start = if inside {
+        root.join(group)
+    } else {
+        root.into()
+    };
+    start
+        .ancestors()
+        .take_while(|place| place.starts_with(root))
+        .filter_map(of_group)
+        .min()
+}
+
+/// What one group leaves: its limit less what it has and could not free. `None` without a limit.
+fn of_group(group: &Path) -> Option<u64> {
+    let read = |name: &str| fs::read_to_string(group.join(name)).ok();
+    let limit: u64 = read("memory.max")?.trim().parse().ok()?;
+    let current: u64 = read("memory.current")?.trim().parse().ok()?;
+    let stat = read("memory.stat").unwrap_or_default();
+    let files = ["inactive_file", "active_file"].map(|name| number(&stat, name).unwrap_or(0));
+    let kept = current.saturating_sub(files[0] + files[1]);
+    Some(limit.saturating_sub(kept))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_host_has_some() {
+        assert!(memory().is_none_or(|bytes| bytes > 1 << 20));
+    }
+
+    #[test]
+    fn the_host_counts_what_it_could_free() {
+        let text = "MemTotal:       24673776 kB\nMemAvailable:   1000 kB\nSwapFree:  24 kB\n";
+        assert_eq!(of_host(text), Some(1024 * 1024));
+        assert_eq!(of_host("MemFree: 1 kB\n"), None);
+    }
+
+    #[test]
+    fn the_tightest_group_counts() {
+        let name = format!("weft-available-{}", std::process::id());
+        let root = std::env::temp_dir().join(name);
+        let inner = root.join("a/b");
+        fs::create_dir_all(&inner).expect("the folder for temporary files is writable");
+        let write = |name: &str, text: &str| fs::write(root.join(name), text).expect("writable");
+        write("a/memory.max", "1000\n");
+        write("a/memory.current", "900\n");
+        write(
+            "a/memory.stat",
+            "anon 5\ninactive_file 100\nactive_file 50\n",
+        );
+        write("a/b/memory.max", "max\n");
+        write("a/b/memory.current", "1\n");
+        assert_eq!(of_groups("1:cpu:/x\n0::/a/b\n", &root), Some(250));
+        assert_eq!(of_groups("0::/a/gone\n", &root), Some(250));
+        assert_eq!(of_groups("0::/../a\n", &root), None);
+        write("a/b/memory.max", "7");
+        assert_eq!(of_groups("0::/a/b\n", &root), Some(6));
+        fs::remove_dir_all(&root).expect("ours");
+    }
+}

@@ -63,6 +63,10 @@ impl Spawning {
     ) -> Vec<Event> {
         let answer = match self.worlds.serve(rank, request) {
             Ok(answer) => answer,
+            // An honest rank waits for its answer before it asks again.
+            Err(_) if self.waiting.iter().any(|(asking, _, _)| *asking == rank) => {
+                JobAnswer::refuse(Refusal::Spawn, "a request of this process waits already")
+            }
             Err(request) => {
                 let deadline = Instant::now() + PATIENCE;
                 self.waiting.push((rank, request, deadline));

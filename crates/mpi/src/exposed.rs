@@ -78,6 +78,10 @@ impl Exposed {
     }
 
     fn holds_block(&self, base: i64, block: &StridedBlock) -> bool {
+        if block.bytes == 0 {
+            // However many there are of them, nobody has a reason to say so.
+            return false;
+        }
         let Some((first, end)) = block.bounds() else {
             return false;
         };

@@ -257,11 +257,16 @@ fn an_exclusive_lock_keeps_others_out() {
             window
                 .put(buffer(&mut number), &place, Ends::WithEpoch)
                 .unwrap();
+            let (mut ones, place) = ([1u64; 2], numbers.place(target, 1, 2));
+            window
+                .accumulate(buffer(&mut ones), &place, &add(), Ends::WithEpoch)
+                .unwrap();
             window.unlock(target).unwrap();
         }
         window.fence(Assertion::default()).unwrap();
         let rounds = (0..10).filter(|round| round % size == world.rank()).count() as u64;
-        assert_eq!(numbers.read(3), rounds * u64::from(size));
+        let all = rounds * u64::from(size);
+        assert_eq!([1, 2, 3].map(|at| numbers.read(at)), [all; 3]);
     });
 }
 

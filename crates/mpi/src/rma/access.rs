@@ -152,6 +152,9 @@ impl Window {
             if !ready {
                 self.prepare(target.rank, true)?;
             }
+            if self.accumulate_alone(exposed, &access, base, target) {
+                return Ok(RequestId::DONE);
+            }
             return self.access_direct(exposed, &access, base, target);
         }
         if !ready {
@@ -161,6 +164,30 @@ impl Window {
             return self.access_own(&access, base, target);
         }
         self.access_by_messages(access, base, target, ends)
+    }
+
+    /// Accumulates a piece of memory as a reduction does, if nobody else may use it meanwhile: this rank holds the lock
+    /// alone. True if it is done.
+    #[inline]
+    fn accumulate_alone(
+        &self,
+        exposed: &Exposed,
+        access: &Access,
+        base: i64,
+        target: &TargetBuffer<'_>,
+    ) -> bool {
+        let Access::Accumulate(combine, Buffer::Flat(source)) = access else {
+            return false;
+        };
+        if !self.epoch.is_exclusive(target.rank) {
+            return false;
+        }
+        let span = target.datatype.flat(target.count);
+        let span = span.and_then(|(offset, bytes)| exposed.span(base + offset as i64, bytes));
+        span.is_some_and(|span| {
+            combine.run_on(source, &span);
+            true
+        })
     }
 
     /// Memory that this rank can load and store.

@@ -183,6 +183,25 @@ impl Exposed {
         true
     }
 
+    /// As [`Self::combine`] for one element at byte `at`, if the processor changes it at once; `None` if not.
+    #[inline]
+    pub(crate) fn combine_word(
+        &self,
+        at: i64,
+        combine: &Combine,
+        operand: &mut [u8],
+        fetched: Option<&mut [u8]>,
+    ) -> Option<()> {
+        let size = combine.basic().size();
+        let span = self.span(at, size)?;
+        let simple = atomic::is_word(size) && span.as_ptr().addr().is_multiple_of(size);
+        if !simple || operand.len() != size {
+            return None;
+        }
+        atomic::combine(&span, 0, combine, operand, fetched);
+        Some(())
+    }
+
     /// Combines elements under the lock: those that the processor cannot change at once.
     #[cold]
     fn combine_locked(

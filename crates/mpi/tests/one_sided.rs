@@ -473,6 +473,25 @@ fn wrong_use_is_named() {
         let mut two = [0u64; 2];
         let put = window.put(buffer(&mut two), &good, Ends::WithEpoch);
         assert_eq!(put.unwrap_err().class(), ErrorClass::Count);
+        // No elements of whatever datatype are no error.
+        let nothing = TargetBuffer {
+            count: 0,
+            datatype: Basic::Byte.datatype(),
+            ..good
+        };
+        let mut none = [0u64; 0];
+        for op in [add(), Op::user(|_, _, _, _| {}, true)] {
+            let source = buffer(&mut none);
+            window
+                .accumulate(source, &nothing, &op, Ends::WithEpoch)
+                .unwrap();
+        }
+        window
+            .put(buffer(&mut none), &nothing, Ends::WithEpoch)
+            .unwrap();
+        window
+            .get(buffer(&mut none), &nothing, Ends::WithEpoch)
+            .unwrap();
         let beyond = TargetBuffer { rank: size, ..good };
         let put = window.put(buffer(&mut number), &beyond, Ends::WithEpoch);
         assert_eq!(put.unwrap_err().class(), ErrorClass::Rank);

@@ -60,7 +60,7 @@ fn whatever_a_peer_says_stays_within_the_window() {
         head[3] %= 80;
         head[4..8].copy_from_slice(&context.to_le_bytes());
         let mut base = dice.number();
-        if context == 8 && dice.next() % 8 > 0 {
+        if context == 8 && !dice.next().is_multiple_of(8) {
             base = base.wrapping_add(start);
         }
         head[16..24].copy_from_slice(&base.to_le_bytes());

@@ -1,12 +1,14 @@
 //! Entry to a call, and exit from it: runs the body of an entry point, and hands a fault to the error handler of the
 //! object concerned (MPI 5.0, section 9.3).
 //!
-//! A fault that belongs to no object goes to the handler of `MPI_COMM_SELF`. Without a handler set,
-//! faults are fatal, but for files, where they are returned.
+//! A fault that belongs to no object goes to the handler of `MPI_COMM_SELF` if the program has set one there, else to
+//! that of `MPI_COMM_WORLD` if it has set one there (`docs/decisions/0036`). Without a handler set, faults are fatal,
+//! but for files, where they are returned.
 
 use std::ffi::c_int;
 use std::sync::Arc;
 
+use weft_atomic::{AtomicUsize, Ordering};
 use weft_mpi::Comm;
 use weft_mpi::extras::Extras;
 use weft_mpi::io::File;
@@ -15,7 +17,7 @@ use weft_mpi::rma::Window;
 use crate::c;
 use crate::fault::{self, Checked, Fault};
 use crate::generated::constants as k;
-use crate::state::{self, ErrhandlerObject, FileObject, SessionObject, WinObject};
+use crate::state::{self, ErrhandlerObject, FileObject, MessageObject, SessionObject, WinObject};
 use crate::{check, handle};
 
 /// The object whose error handler a fault goes to.
@@ -29,10 +31,14 @@ pub enum Scope {
     Win(c::Win),
     /// The file of the call.
     File(c::File),
+    /// The file whose handle stands at this address.
+    FileAt(*const c::File),
     /// The session of the call.
     Session(c::Session),
     /// The communicator of the request whose handle stands at this address.
     RequestAt(*const c::Request),
+    /// The communicator on which the message was probed whose handle stands at this address.
+    MessageAt(*const c::Message),
     /// The tool interface, which only returns codes.
     Tool,
     /// None.
@@ -44,7 +50,9 @@ pub enum Scope {
 pub fn run(call: &'static str, scope: Scope, body: impl FnOnce() -> Checked<()>) -> c_int {
     match body() {
         Ok(()) => k::MPI_SUCCESS,
-        Err(fault) => failed(call, scope, &fault),
+        Err(fault) => fault
+            .told_code()
+            .unwrap_or_else(|| failed(call, scope, &fault)),
     }
 }
 
@@ -121,8 +129,12 @@ pub fn call_window_handler(win: c::Win, code: c_int) {
     failed("MPI_Win_call_errhandler", Scope::Win(win), &called(code));
 }
 
+/// Hands the fault of a file that is being closed to its handler, while the handle is still one; answers the code.
+pub fn failed_to_close(file: c::File, fault: &Fault) -> c_int {
+    failed("MPI_File_close", Scope::File(file), fault)
+}
+
 /// Calls the handler of a file (`MPI_File_call_errhandler`).
-#[allow(dead_code, reason = "used once files can be opened")]
 pub fn call_file_handler(file: c::File, code: c_int) {
     failed("MPI_File_call_errhandler", Scope::File(file), &called(code));
 }
@@ -143,15 +155,11 @@ impl Owner {
         Some(match scope {
             Scope::Tool => return None,
             Scope::Win(win) => Self::of_win(win),
-            Scope::File(file) => match handle::find::<FileObject>(file.0) {
-                Some(object) => Self {
-                    handle: file.0,
-                    name: "a file".to_owned(),
-                    handler: handler_of_file(object.file()),
-                },
-                // Files without a handler of their own return their errors (MPI 5.0, section 14.7).
-                None => return None,
-            },
+            Scope::File(file) => Self::of_file(file),
+            Scope::FileAt(address) => {
+                // SAFETY: the entry point was given the address of a file's handle (INOUT parameter), or null.
+                Self::of_file(unsafe { address.as_ref() }.map_or(k::MPI_FILE_NULL, |file| *file))
+            }
             Scope::Comm(comm) => Self::of_comm(comm),
             Scope::Session(session) => match handle::find::<SessionObject>(session.0) {
                 Some(object) => Self {
@@ -159,7 +167,7 @@ impl Owner {
                     name: "a session".to_owned(),
                     handler: object.errhandler(),
                 },
-                None => Self::comm_self(),
+                None => Self::nobody(),
             },
             Scope::CommAt(address) if !address.is_null() => {
                 // SAFETY: the entry point was given the address of a communicator's handle (INOUT parameter); it is
@@ -172,17 +180,26 @@ impl Owner {
                 let request = unsafe { *address };
                 match state::context_of(request) {
                     Some(context) => Self::of_context(context),
-                    None => Self::comm_self(),
+                    None => Self::nobody(),
                 }
             }
-            _ => Self::comm_self(),
+            Scope::MessageAt(address) if !address.is_null() => {
+                // SAFETY: the entry point was given the address of a message's handle (INOUT parameter); it is not
+                // null.
+                let message = unsafe { *address };
+                match handle::find::<MessageObject>(message.0) {
+                    Some(object) => Self::of_context(object.context()),
+                    None => Self::nobody(),
+                }
+            }
+            _ => Self::nobody(),
         })
     }
 
     fn of_comm(handle: c::Comm) -> Self {
         match check::find_communicator(handle) {
             Some(comm) => Self::of(handle.0, comm),
-            None => Self::comm_self(),
+            None => Self::nobody(),
         }
     }
 
@@ -191,32 +208,57 @@ impl Owner {
             Some(object) => {
                 Self::of_extras(win.0, object.window().extras(), "a window without name")
             }
-            None => Self::comm_self(),
+            None => Self::nobody(),
         }
     }
 
-    /// The communicator or the window of a context; errors of requests go there.
+    /// The communicator, the file or the window of a context; errors of requests go there.
     fn of_context(context: u32) -> Self {
         match state::comm_of_context(context) {
             Some((handle, comm)) => Self::of(handle.0, &comm),
-            None => match state::window_of_context(context) {
-                Some(win) => Self::of_win(win),
-                None => Self::comm_self(),
+            None => match (
+                state::file_of_context(context),
+                state::window_of_context(context),
+            ) {
+                (Some(file), _) => Self::of_file(file),
+                (None, Some(win)) => Self::of_win(win),
+                (None, None) => Self::nobody(),
             },
         }
     }
 
-    fn comm_self() -> Self {
-        match check::find_communicator(k::MPI_COMM_SELF) {
-            Some(comm) => Self {
-                name: String::new(),
-                ..Self::of(k::MPI_COMM_SELF.0, comm)
+    /// A file; for a handle that is none, what `MPI_FILE_NULL` stands for (MPI 5.0, section 14.7).
+    fn of_file(file: c::File) -> Self {
+        match handle::find::<FileObject>(file.0) {
+            Some(object) => Self {
+                handle: file.0,
+                name: format!("the file {}", object.file().path().display()),
+                handler: handler_of_file(object.file()),
             },
             None => Self {
-                handle: k::MPI_COMM_SELF.0,
-                name: String::new(),
-                handler: k::MPI_ERRORS_ARE_FATAL,
+                handle: k::MPI_FILE_NULL.0,
+                name: "no file".to_owned(),
+                handler: default_file_handler(),
             },
+        }
+    }
+
+    /// Of a fault that belongs to no object: the first of the two predefined communicators with a handler.
+    fn nobody() -> Self {
+        let found = [k::MPI_COMM_SELF, k::MPI_COMM_WORLD]
+            .into_iter()
+            .find_map(|handle| {
+                let comm = check::find_communicator(handle)?;
+                (comm.extras().errhandler() != 0).then(|| Self::of(handle.0, comm))
+            });
+        let found = found.unwrap_or_else(|| Self {
+            handle: k::MPI_COMM_SELF.0,
+            name: String::new(),
+            handler: k::MPI_ERRORS_ARE_FATAL,
+        });
+        Self {
+            name: String::new(),
+            ..found
         }
     }
 
@@ -247,6 +289,19 @@ fn handler_of_extras(extras: &Extras, default: c::Errhandler) -> c::Errhandler {
 /// The error handler of a window.
 pub fn handler_of_window(window: &Window) -> c::Errhandler {
     handler_of_extras(window.extras(), k::MPI_ERRORS_ARE_FATAL)
+}
+
+/// The error handler of files that are opened later, and of calls that have no file.
+static DEFAULT_FILE_HANDLER: AtomicUsize = AtomicUsize::new(k::MPI_ERRORS_RETURN.0);
+
+/// That of `MPI_FILE_NULL`.
+pub fn default_file_handler() -> c::Errhandler {
+    c::Errhandler(DEFAULT_FILE_HANDLER.load(Ordering::Relaxed))
+}
+
+/// Sets that of `MPI_FILE_NULL`; answers the one before.
+pub fn set_default_file_handler(handler: c::Errhandler) -> c::Errhandler {
+    c::Errhandler(DEFAULT_FILE_HANDLER.swap(handler.0, Ordering::Relaxed))
 }
 
 /// The error handler of a file. Without one, errors are returned (MPI 5.0, section 14.7).

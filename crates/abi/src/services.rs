@@ -4,12 +4,9 @@
 //! engine, one lane for each pair of processes. See `docs/decisions/0008-services-are-guests.md`.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::sync::Arc;
 
-use weft_fabric::{Fabric, Guest};
-use weft_mpi::Process;
 use weft_service::sync::SyncKind;
-use weft_service::{Code, Core, Error, Host, Node, Result};
+use weft_service::{Code, Error, Node, Result};
 
 use crate::{last_error, state};
 
@@ -20,35 +17,6 @@ use pointers::{counter, found, nodes, region, store};
 
 /// `ssize_t`.
 pub type Size = isize;
-
-/// The engine as the host of the services.
-struct Engine(Arc<Process>);
-
-fn core(guest: &mut dyn Guest) -> &mut Core {
-    guest
-        .as_any()
-        .downcast_mut()
-        .expect("the services are the only guest")
-}
-
-impl Host for Engine {
-    fn with(&self, work: &mut dyn FnMut(&mut Core, &mut dyn Fabric)) {
-        self.0
-            .with_guest(&mut |guest, fabric| work(core(guest), fabric));
-    }
-
-    fn wait(&self, ready: &mut dyn FnMut(&mut Core, &mut dyn Fabric) -> bool) {
-        self.0
-            .wait_guest(&mut |guest, fabric| ready(core(guest), fabric));
-    }
-}
-
-/// Lets the services share the endpoint of a process. From the start, so that nothing is lost that a
-/// peer sends before `weft_init` is called here.
-pub fn attach_services(process: &Arc<Process>) -> Node {
-    process.install_guest(|fabric| Box::new(Core::new(fabric)));
-    Node::hosted(Arc::new(Engine(Arc::clone(process))))
-}
 
 #[cold]
 fn failed(error: &Error) -> c_int {

@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use weft_atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
-use weft_fabric::Fabric;
 use weft_launch::bootstrap::{self, Launcher};
 use weft_mpi::{Comm, Process};
 use weft_service::Node;
@@ -152,9 +151,10 @@ pub fn initialise(thread_level: c_int) -> Checked<()> {
             ));
         }
     }
-    ensure_runtime(thread_level)?.launcher.initialised();
+    let runtime = ensure_runtime(thread_level)?;
+    runtime.launcher.initialised();
     PHASE.store(Phase::Running as u8, Ordering::Release);
-    Ok(())
+    crate::calls::process::find_parent(runtime)
 }
 
 /// Begins a session.
@@ -229,12 +229,15 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     // to be inside MPI, and programs that change the environment elsewhere meanwhile race with getenv
     // of any library.
     unsafe { weft_sys::environment::remove(bootstrap::VARIABLES) };
-    let fabric = fabric(launcher.as_ref())?;
-    let process = Process::new(fabric);
+    let weft_launch::runtime::Runtime {
+        process,
+        services,
+        launcher,
+    } = weft_launch::runtime::Runtime::join(launcher)
+        .map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))?;
     let (world, comm_self) = (process.world(), process.itself());
     register_comm(&world, k::MPI_COMM_WORLD);
     register_comm(&comm_self, k::MPI_COMM_SELF);
-    let services = crate::services::attach_services(&process);
     let runtime: &'static Runtime = Box::leak(Box::new(Runtime {
         process,
         services,
@@ -244,15 +247,15 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
         thread_level,
         main_thread: std::thread::current().id(),
     }));
+    runtime
+        .process
+        .connections()
+        .tell(|connected| runtime.launcher.connected(connected));
     // SYNC state.runtime
     RUNTIME.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    crate::tool::settings::initialised(&runtime.process);
+    crate::tool::registrations::listen();
     Ok(runtime)
-}
-
-/// The fabric among the processes of the job.
-fn fabric(launcher: &dyn Launcher) -> Checked<Box<dyn Fabric>> {
-    weft_launch::fabric::join(launcher)
-        .map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))
 }
 
 /// Ends the world model: but for few calls, sessions alone may go on.
@@ -282,6 +285,11 @@ pub fn abort(code: c_int, text: &str) -> ! {
     exit_output::flush();
     // SAFETY: ends the process without exit handlers, which might wait for others.
     unsafe { libc::_exit(status) }
+}
+
+/// Says something to people without ending anything.
+pub fn warn(text: &str) {
+    exit_output::say(text);
 }
 
 fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

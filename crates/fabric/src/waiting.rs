@@ -197,6 +197,78 @@ impl Waiting {
     }
 }
 
+/// Looks of calls that ask and never wait (`MPI_Test`, `MPI_Iprobe`), one after the other. A program that waits by
+/// asking holds its core like one that waits; where more members are awake than there are cores, what it asks for
+/// comes only if it gives the core away.
+#[derive(Debug)]
+pub struct Asking {
+    /// Looks that found nothing, one after the other.
+    vain: u32,
+    /// Of them, the one after which to consider.
+    next: u32,
+}
+
+impl Default for Asking {
+    fn default() -> Self {
+        Self {
+            vain: 0,
+            next: FREE,
+        }
+    }
+}
+
+impl Asking {
+    /// A look found something.
+    #[inline]
+    pub fn found(&mut self) {
+        self.vain = 0;
+    }
+
+    /// A look found nothing. True if the caller is to [give way](give_way) before it looks again: then more members
+    /// are awake than there are cores, and somebody wants this one as far as is known.
+    #[inline]
+    pub fn in_vain(&mut self, bell: &dyn Bell) -> bool {
+        self.vain += 1;
+        if self.vain < self.next {
+            return false;
+        }
+        self.consider(bell, &Real)
+    }
+
+    #[cold]
+    fn consider(&mut self, bell: &dyn Bell, machine: &impl Machine) -> bool {
+        self.vain = 0;
+        let load = bell.load();
+        if load.awake <= load.cores {
+            self.next = FREE;
+            return false;
+        }
+        let contention = machine.contention();
+        self.next = if contention.wanted() {
+            1
+        } else {
+            contention.backoff(FREE)
+        };
+        true
+    }
+}
+
+/// Yields the core, and remembers whether somebody wanted it. To be called without any lock that others need.
+pub fn give_way(bell: &dyn Bell) {
+    give_way_on(bell, &Real);
+}
+
+fn give_way_on(bell: &dyn Bell, machine: &impl Machine) {
+    let before = machine.now();
+    if !bell.yield_core() {
+        return;
+    }
+    let took = machine.now().duration_since(before);
+    let mut contention = machine.contention();
+    contention.yielded(took, || machine.switches());
+    machine.remember(contention);
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
@@ -304,6 +376,47 @@ mod tests {
     }
 
     const NEVER: u64 = 1_000_000_000;
+
+    /// So many looks in vain, one after the other; answers how often the core was yielded.
+    fn ask(machine: &Simulated, asking: &mut Asking, times: u32) -> u64 {
+        let before = machine.yields();
+        for _ in 0..times {
+            asking.vain += 1;
+            if asking.vain >= asking.next && asking.consider(machine, machine) {
+                give_way_on(machine, machine);
+            }
+        }
+        machine.yields() - before
+    }
+
+    #[test]
+    fn who_asks_in_vain_gives_way_in_a_crowd_only() {
+        for (awake, others, least, most) in [
+            // Nobody else wants a core: never.
+            (2, 0, 0, 0),
+            // A program outside of the job does: the kernel shares the core out.
+            (2, 1, 0, 0),
+            // A crowd: nearly each time.
+            (4, 1, 900, 1000),
+            (17, 8, 900, 1000),
+            // The others that are awake have cores of their own: ever more rarely.
+            (17, 0, 1, 20),
+        ] {
+            let (machine, mut asking) = (Simulated::new(awake, 2, others), Asking::default());
+            ask(&machine, &mut asking, 100);
+            let yields = ask(&machine, &mut asking, 1000);
+            assert!(
+                (least..=most).contains(&yields),
+                "{awake} awake, {others} others: {yields} of 1000"
+            );
+        }
+    }
+
+    #[test]
+    fn who_asks_under_simulation_does_not_yield() {
+        let (machine, mut asking) = (Simulated::new(0, 2, 0), Asking::default());
+        assert_eq!(ask(&machine, &mut asking, 1000), 0);
+    }
 
     #[test]
     fn under_simulation_it_sleeps_at_once() {

@@ -111,12 +111,46 @@ impl Buffer {
         }
     }
 
+    /// The elements of a run of partitions, of `all` equal ones that the buffer consists of.
+    pub(crate) fn partitions(&self, run: std::ops::Range<u32>, all: u32) -> Self {
+        let (first, length) = (run.start as usize, run.len());
+        match self {
+            Self::Flat(region) => {
+                let each = region.len() / all.max(1) as usize;
+                let part = region.part(first * each, length * each);
+                Self::Flat(part.unwrap_or(Region::EMPTY))
+            }
+            Self::Typed(typed) => {
+                let each = typed.count / all.max(1) as usize;
+                let distance = (first * each) as isize * typed.datatype.extent();
+                Self::Typed(TypedBuffer {
+                    base: typed.base.wrapping_offset(distance),
+                    count: length * each,
+                    datatype: Arc::clone(&typed.datatype),
+                })
+            }
+        }
+    }
+
+    /// Address of the first byte of the first element's data; `None` if there are no data.
+    #[must_use]
+    #[inline]
+    pub fn first_byte(&self) -> Option<usize> {
+        match self {
+            Self::Flat(region) => (!region.is_empty()).then(|| region.as_ptr().addr()),
+            Self::Typed(typed) => (typed.bytes() > 0).then(|| {
+                let start = typed.datatype.true_lower_bound();
+                typed.base.wrapping_offset(start).addr()
+            }),
+        }
+    }
+
     /// Writes arriving data; answers how many bytes fitted.
     #[inline]
     pub(crate) fn fill(&self, data: SharedBytes<'_>) -> usize {
         match self {
             Self::Flat(region) => data.copy_to_region(region),
-            Self::Typed(typed) => typed.fill(data),
+            Self::Typed(typed) => typed.unpack(data),
         }
     }
 
@@ -150,6 +184,19 @@ impl Buffer {
         }
     }
 
+    /// Writes a part of arriving data, behind `position` bytes of them. What does not fit is dropped.
+    pub(crate) fn fill_part(&self, position: usize, data: SharedBytes<'_>) {
+        match self {
+            Self::Flat(region) => {
+                let room = region.len().saturating_sub(position);
+                if let Some(rest) = region.part(position, room) {
+                    data.copy_to_region(&rest);
+                }
+            }
+            Self::Typed(typed) => typed.fill_part(position, data),
+        }
+    }
+
     /// All data without gaps, in memory of one's own.
     ///
     /// # Errors
@@ -167,6 +214,75 @@ impl Buffer {
 }
 
 impl TypedBuffer {
+    /// Elements, whether or not they are one piece; if memory can hold them at all.
+    ///
+    /// # Safety
+    /// As for [`Buffer::new`], unless an error is returned.
+    ///
+    /// # Errors
+    /// `Count` if the elements reach further than any memory does.
+    pub unsafe fn checked(
+        address: *mut u8,
+        count: usize,
+        datatype: &Arc<Datatype>,
+    ) -> Result<Self> {
+        check_reach(address, count, datatype)?;
+        Ok(Self {
+            base: address,
+            count,
+            datatype: Arc::clone(datatype),
+        })
+    }
+
+    /// Where the elements are counted from.
+    #[must_use]
+    pub fn address(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// How many elements.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Their datatype.
+    #[must_use]
+    pub fn datatype(&self) -> &Arc<Datatype> {
+        &self.datatype
+    }
+
+    /// The first so many of them, or all if there are fewer.
+    #[must_use]
+    pub fn first(&self, count: usize) -> Self {
+        Self {
+            count: self.count.min(count),
+            ..self.clone()
+        }
+    }
+
+    /// The memory of all of them, if it is one piece.
+    #[must_use]
+    pub fn region(&self) -> Option<Region> {
+        let (offset, bytes) = self.datatype.flat(self.count)?;
+        // SAFETY: all bytes that the elements cover stay valid until the operation has ended, as the maker of the
+        // buffer promised; `flat` names a span of them.
+        Some(unsafe { Region::new(self.base.wrapping_offset(offset), bytes) })
+    }
+
+    /// Writes the data without gaps from byte `from` of them on to the front of `bytes`; answers how many.
+    pub fn pack_part(&self, from: usize, bytes: &mut [u8]) -> usize {
+        // SAFETY: the maker of the buffer promised that the elements are readable.
+        unsafe { self.datatype.pack(self.base, self.count, from, bytes) }
+    }
+
+    /// Reads data without gaps into the elements, the first one as byte `from` of their data; answers how many
+    /// bytes had room.
+    pub fn unpack_part(&self, from: usize, bytes: &[u8]) -> usize {
+        // SAFETY: the maker of the buffer promised that the elements are writable.
+        unsafe { self.datatype.unpack(self.base, self.count, from, bytes) }
+    }
+
     /// Bytes of data, without gaps.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -178,27 +294,52 @@ impl TypedBuffer {
     /// # Errors
     /// `NoMem` if the system does not give that memory.
     pub fn packed(&self) -> Result<Box<[u8]>> {
-        let mut bytes = memory::zeroed(self.bytes())?;
-        self.pack_into(&mut bytes);
-        Ok(bytes)
+        let length = self.bytes();
+        memory::ensure(length)?;
+        let mut bytes = Vec::with_capacity(length);
+        self.append_to(&mut bytes);
+        Ok(bytes.into_boxed_slice())
     }
 
-    /// Writes arriving data; answers how many bytes fitted.
+    /// Appends the data without gaps to `bytes`.
+    pub fn append_to(&self, bytes: &mut Vec<u8>) {
+        self.append_part(0, self.bytes(), bytes);
+    }
+
+    /// Appends the data without gaps from byte `from`, at most `length` bytes, to `bytes`.
+    pub(crate) fn append_part(&self, from: usize, length: usize, bytes: &mut Vec<u8>) {
+        bytes.reserve_exact(length);
+        let room = bytes.spare_capacity_mut().as_mut_ptr().cast();
+        // SAFETY: `length` bytes were reserved, and nobody else sees them; `pack_to` writes as many as it answers. The
+        // maker of the buffer promised that the elements are readable.
+        unsafe {
+            let room = Region::new(room, length);
+            let packed = self.datatype.pack_to(self.base, self.count, from, &room);
+            bytes.set_len(bytes.len() + packed);
+        }
+    }
+
+    /// Reads data without gaps into the elements, behind `position` bytes of them; what does not fit is dropped.
+    pub(crate) fn fill_part(&self, position: usize, bytes: SharedBytes<'_>) {
+        // SAFETY: the maker of the buffer promised that the elements are writable.
+        unsafe {
+            self.datatype
+                .unpack_from(self.base, self.count, position, bytes)
+        };
+    }
+
+    /// Writes the data without gaps to the front of `into`; answers how many bytes.
     #[inline(never)]
-    fn fill(&self, data: SharedBytes<'_>) -> usize {
-        self.unpack(&data.to_vec())
-    }
-
-    /// Writes the data without gaps to the front of `bytes`; answers how many.
-    pub fn pack_into(&self, bytes: &mut [u8]) -> usize {
+    pub fn pack(&self, into: &Region) -> usize {
         // SAFETY: the maker of the buffer promised that the elements are readable.
-        unsafe { self.datatype.pack(self.base, self.count, 0, bytes) }
+        unsafe { self.datatype.pack_to(self.base, self.count, 0, into) }
     }
 
     /// Reads data without gaps into the elements; answers how many bytes fitted.
-    pub fn unpack(&self, bytes: &[u8]) -> usize {
+    #[inline(never)]
+    pub fn unpack(&self, bytes: SharedBytes<'_>) -> usize {
         // SAFETY: the maker of the buffer promised that the elements are writable.
-        unsafe { self.datatype.unpack(self.base, self.count, 0, bytes) }
+        unsafe { self.datatype.unpack_from(self.base, self.count, 0, bytes) }
     }
 }
 
@@ -228,6 +369,12 @@ pub(crate) fn region_of(bytes: &mut [u8]) -> Region {
     // SAFETY: requests keep the box until their transfer has ended (`Sending::owned`, `Receiving::Moving`), and a
     // box does not move its contents when it is moved itself.
     unsafe { Region::new(bytes.as_mut_ptr(), bytes.len()) }
+}
+
+/// The bytes of a region for a call that only copies them.
+pub(crate) fn shared(region: &Region) -> SharedBytes<'_> {
+    // SAFETY: the maker of the buffer promised that it stays readable while the operation runs.
+    unsafe { SharedBytes::new(region.as_ptr(), region.len()) }
 }
 
 /// The bytes of a flat region for a call that copies them at once.

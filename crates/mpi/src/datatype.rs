@@ -11,7 +11,7 @@
 //! always behind an `Arc`, and what is built from it keeps it alive. Sizes and bounds are checked when
 //! it is built: everything later may rely on `size`, `extent` and all displacements fitting `isize`.
 //!
-//! Memory is touched by `copying` alone.
+//! A `walk` turns layouts into loop nests; memory is touched by `copying` alone.
 
 mod array;
 mod basic;
@@ -24,11 +24,13 @@ mod layout;
 mod nested;
 mod packing;
 mod parameterised;
+mod pieces;
 mod recipe;
 mod signature;
 mod strided;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use std::sync::Arc;
 use weft_atomic::{AtomicBool, Ordering};
@@ -36,7 +38,9 @@ use weft_atomic::{AtomicBool, Ordering};
 pub use array::{Distribution, Order};
 pub use basic::{Basic, BasicKind, Scalar, TypeClass};
 pub use contents::{Combiner, Contents};
+pub(crate) use packing::{decode_external, encode_external};
 pub use packing::{pack, pack_external, unpack, unpack_external};
+pub use pieces::PieceOrder;
 pub use recipe::Recipe;
 pub(crate) use strided::StridedBlock;
 

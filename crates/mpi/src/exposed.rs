@@ -5,6 +5,9 @@
 //! rank that shares the memory, or the engine of the rank for one that does not. All other elements are combined while the
 //! [`ElementLock`] of the memory is held. Which of the two it is depends on the element's address and size alone, so that all
 //! who combine it agree (MPI 5.0, section 12.7.1).
+//!
+//! Where the lock is held for all elements there is no need for atomic instructions, and many elements are combined as
+//! quickly as any: in memory that only its rank combines in, and in windows whose program has asked for it.
 
 #![allow(unsafe_code)]
 
@@ -14,6 +17,7 @@ mod lock;
 use weft_fabric::{Region, SharedBytes};
 use weft_sys::SharedMemory;
 
+use crate::buffer;
 use crate::datatype::StridedBlock;
 use crate::op::Combine;
 
@@ -161,6 +165,8 @@ impl Exposed {
             self.combine_locked(base, blocks, combine, operand, fetched);
             return true;
         }
+        let for_all = self.lock.is_for_all();
+        let _held = for_all.then(|| self.lock.hold());
         let mut done = 0;
         for (at, bytes) in self.pieces(base, blocks) {
             let operand = &mut operand[done..done + bytes];
@@ -168,7 +174,13 @@ impl Exposed {
                 .as_deref_mut()
                 .map(|all| &mut all[done..done + bytes]);
             done += bytes;
-            if self.part(at, bytes).as_ptr().addr().is_multiple_of(size) {
+            let part = self.part(at, bytes);
+            if for_all {
+                if let Some(fetched) = fetched {
+                    part.copy_to_slice(fetched);
+                }
+                combine.run_at(&buffer::region_of(operand), &part);
+            } else if part.as_ptr().addr().is_multiple_of(size) {
                 atomic::combine(&self.region, at, combine, operand, fetched);
             } else {
                 let block = StridedBlock {
@@ -195,11 +207,30 @@ impl Exposed {
         let size = combine.basic().size();
         let span = self.span(at, size)?;
         let simple = atomic::is_word(size) && span.as_ptr().addr().is_multiple_of(size);
-        if !simple || operand.len() != size {
+        if !simple || operand.len() != size || self.lock.is_for_all() {
             return None;
         }
         atomic::combine(&span, 0, combine, operand, fetched);
         Some(())
+    }
+
+    /// As [`Self::combine`] of elements in one piece with a caller's memory, where the lock is held for all elements:
+    /// without a copy. `None`, and nothing done, where it is not; else whether they lie within.
+    pub(crate) fn combine_piece(
+        &self,
+        at: i64,
+        combine: &Combine,
+        operand: &Region,
+    ) -> Option<bool> {
+        if !self.lock.is_for_all() {
+            return None;
+        }
+        let Some(part) = self.span(at, operand.len()) else {
+            return Some(false);
+        };
+        let _held = self.lock.hold();
+        combine.run_at(operand, &part);
+        Some(true)
     }
 
     /// Combines elements under the lock: those that the processor cannot change at once.
@@ -239,7 +270,8 @@ impl Exposed {
         if compare.len() != bytes || fetched.len() != bytes {
             return false;
         }
-        if atomic::is_word(bytes) && part.as_ptr().addr().is_multiple_of(bytes) {
+        let aligned = part.as_ptr().addr().is_multiple_of(bytes.max(1));
+        if atomic::is_word(bytes) && aligned && !self.lock.is_for_all() {
             atomic::compare_and_swap(&part, compare, new, fetched);
             return true;
         }
@@ -297,6 +329,16 @@ mod tests {
         assert_eq!(out, [0, 1, 1, 1, 1, 1, 1, 1, 1]);
     }
 
+    /// Locks of every kind: elements are combined by atomic instructions, or under a lock for all.
+    fn locks() -> [ElementLock; 3] {
+        let word = SharedMemory::of_this_process(64).expect("maps");
+        let shared = |for_all| ElementLock::Shared {
+            word: word.clone(),
+            for_all,
+        };
+        [ElementLock::Engine, shared(false), shared(true)]
+    }
+
     /// Every operation on every datatype, aligned or not, gives what a plain reduction gives.
     #[test]
     fn elements_are_combined_as_in_a_reduction() {
@@ -306,12 +348,12 @@ mod tests {
                     continue;
                 };
                 let size = basic.size();
-                for askew in 0..2 {
+                for (askew, lock) in (0..2).flat_map(|askew| locks().map(|lock| (askew, lock))) {
                     let mut memory: Vec<u8> = (0..200u8).map(|byte| byte % 5).collect();
                     let datatype = Datatype::contiguous(3, basic.datatype()).unwrap();
                     let blocks = datatype.strided_blocks(1, 0, 3 * size);
                     let mut operand: Vec<u8> = (0..3 * size as u8).map(|byte| byte % 3).collect();
-                    let exposed = Exposed::new(region_of(&mut memory), ElementLock::Engine);
+                    let exposed = Exposed::new(region_of(&mut memory), lock);
                     let mut before = vec![0; 3 * size];
                     assert!(exposed.get(16 + askew, &blocks, &mut before));
                     let mut fetched = vec![0; 3 * size];
@@ -323,10 +365,17 @@ mod tests {
                         Some(&mut fetched)
                     ));
                     assert_eq!(fetched, before, "{combine:?}");
-                    combine.run(&mut operand, &mut before);
+                    let source = region_of(&mut operand);
+                    combine.run_at(&source, &region_of(&mut before));
                     let mut after = vec![0; 3 * size];
                     assert!(exposed.get(16 + askew, &blocks, &mut after));
                     assert_eq!(after, before, "{combine:?}, askew by {askew}");
+                    if let Some(done) = exposed.combine_piece(16 + askew, &combine, &source) {
+                        assert!(done && exposed.get(16 + askew, &blocks, &mut after));
+                        combine.run_at(&source, &region_of(&mut before));
+                        assert_eq!(after, before, "{combine:?}, in one piece");
+                        assert_eq!(exposed.combine_piece(199, &combine, &source), Some(false));
+                    }
                 }
             }
         }
@@ -334,8 +383,14 @@ mod tests {
 
     #[test]
     fn a_swap_compares_all_bytes() {
+        for lock in locks() {
+            swap_compares_all_bytes(lock);
+        }
+    }
+
+    fn swap_compares_all_bytes(lock: ElementLock) {
         let mut memory = vec![3u8; 64];
-        let exposed = Exposed::new(region_of(&mut memory), ElementLock::Engine);
+        let exposed = Exposed::new(region_of(&mut memory), lock);
         for bytes in [1, 2, 4, 8, 16] {
             for at in [16, 33] {
                 let (mut old, new) = ([0; 16], [7; 16]);

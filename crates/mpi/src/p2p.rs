@@ -4,6 +4,7 @@ mod buffered;
 mod completion;
 pub mod future;
 mod pair;
+mod partitioned;
 mod persistent;
 mod probe;
 mod receive;

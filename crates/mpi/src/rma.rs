@@ -75,6 +75,8 @@ pub struct Window {
     epoch: Epoch,
     /// The lock words of all members, where all share memory.
     shared_locks: bool,
+    /// Elements are combined under their lock, many at a time, and not one by one: all members have asked for it.
+    coarse: bool,
     /// The block of shared memory that belongs to this rank, and those of other ranks that it uses.
     block: Option<SharedKey>,
     /// What the blocks of all members begin with: see [`shared_lock`].

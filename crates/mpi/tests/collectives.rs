@@ -168,6 +168,28 @@ fn several_at_once_do_not_mix() {
     });
 }
 
+/// A blocking and a non-blocking collective do not match each other, so that each form has an order of its own.
+#[test]
+fn forms_do_not_match_each_other() {
+    everywhere(3, |process| {
+        let world = process.world();
+        let members = Members::of(&world);
+        let mut data = own(members.rank, 7);
+        let buffer = over(&mut data);
+        let plan = coll::allreduce(&members, &buffer, &buffer, &sum(7)).unwrap();
+        let barrier = || world.run(coll::barrier(&members).unwrap()).unwrap();
+        if members.rank == 0 {
+            let request = world.begin(plan).unwrap();
+            barrier();
+            process.wait(request).unwrap();
+        } else {
+            barrier();
+            process.wait(world.begin(plan).unwrap()).unwrap();
+        }
+        assert_eq!(data, total(3, 7));
+    });
+}
+
 #[test]
 fn a_kept_one_runs_again_with_what_is_there_then() {
     everywhere(3, |process| {

@@ -13,6 +13,9 @@ use super::table::{Form, Function, Parameter};
 /// Groups whose calls are told the form, because the standard makes it visible later.
 const TOLD: [&str; 2] = ["datatype", "op"];
 
+/// Groups whose calls check their buffers themselves: they take elements as they lie in memory.
+const LAZY: [&str; 2] = ["op", "file"];
+
 /// What an entry point does before it calls.
 #[derive(Default)]
 pub struct Body {
@@ -28,7 +31,7 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
     let parameters = &function.parameters;
     // Whether the call itself checks its buffers.
     let lazy = function.form_of.is_some()
-        || group == "op"
+        || LAZY.contains(&group)
         || function.call().ends_with("pack_external")
         // Its origin is not looked at for one operation.
         || function.call().ends_with("get_accumulate");
@@ -50,7 +53,7 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
     while place < parameters.len() {
         if let Some(names) = triple(&parameters[place..]) {
             let constant = parameters[place].widest().is_some_and(|one| one.constant);
-            out.buffer(&names, constant, lazy);
+            out.buffer(&names, constant, lazy, peer(&parameters[place + 3..]));
             place += 3;
             continue;
         }
@@ -114,22 +117,36 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
             argument
         });
     }
-    if TOLD.contains(&group) && function.large {
+    let has_callback = || parameters.iter().any(|one| one.kind == "POLYFUNCTION");
+    if function.large && (TOLD.contains(&group) || has_callback()) {
         out.arguments.push(format!("Form::{form:?}"));
     }
     Ok(out)
 }
 
 impl Body {
-    fn buffer(&mut self, [buffer, count, datatype]: &[String; 3], constant: bool, lazy: bool) {
+    /// `peer`: whom the data go to or come from, if it is a process.
+    fn buffer(
+        &mut self,
+        [buffer, count, datatype]: &[String; 3],
+        constant: bool,
+        lazy: bool,
+        peer: Option<String>,
+    ) {
         let pointer = pointer(buffer, constant);
         if lazy {
             self.arguments.push(format!(
                 "BufferArgument::new({pointer}, {count}.into(), {datatype}, [\"{buffer}\", \"{count}\", \"{datatype}\"])"
             ));
         } else {
+            let committed = match peer {
+                Some(peer) => format!(
+                    "check::committed_for({datatype}, {count}.into(), {peer}, \"{datatype}\")?"
+                ),
+                None => format!("check::committed({datatype}, \"{datatype}\")?"),
+            };
             self.lines.extend([
-                format!("let {datatype} = check::committed({datatype}, \"{datatype}\")?;"),
+                format!("let {datatype} = {committed};"),
                 format!("let {count} = check::count({count}.into(), \"{count}\")?;"),
                 format!(
                     "let {buffer} = check::buffer({pointer}, {count}, {datatype}, \"{buffer}\")?;"
@@ -222,6 +239,14 @@ fn triple(parameters: &[Parameter]) -> Option<[String; 3]> {
     fits.then(|| Some([name(buffer)?, name(count)?, name(datatype)?]))?
 }
 
+/// The process of the first parameters that is sent to or received from.
+fn peer(parameters: &[Parameter]) -> Option<String> {
+    let peer = parameters
+        .iter()
+        .find(|parameter| matches!(parameter.check.as_deref(), Some("dest" | "source")))?;
+    Some(peer.widest()?.name)
+}
+
 fn is_communicator(parameter: &Parameter) -> bool {
     parameter.kind == "COMMUNICATOR"
         && parameter.check.as_deref() != Some("or_null")
@@ -250,6 +275,18 @@ fn rule(
     if declaration.is_callback() {
         return Ok(plain());
     }
+    if parameter.check.as_deref() == Some("at_root") {
+        return Ok(plain());
+    }
+    if group == "tool" {
+        // Handles and indices are the calls' own to look at; addresses may be null.
+        return Ok(if declaration.by_value() {
+            plain()
+        } else {
+            let address = pointer(name, declaration.constant);
+            checked(format!("Optional::new({address})"))
+        });
+    }
     if declaration.by_value() {
         return Ok(
             match (parameter.kind.as_str(), parameter.check.as_deref()) {
@@ -261,6 +298,7 @@ fn rule(
                 (_, Some("rank" | "or_null")) => plain(),
                 (_, Some("send_tag")) => by("send_tag"),
                 (_, Some("receive_tag")) => by("receive_tag"),
+                ("DATATYPE", _) if group == "file" => by("datatype"),
                 ("DATATYPE", _) if lazy && !has(function, "OPERATION") => plain(),
                 ("DATATYPE", _) if has(function, "BUFFER") => by("committed"),
                 ("DATATYPE", _) => by("datatype"),
@@ -276,15 +314,12 @@ fn rule(
                     check: None,
                     argument: format!("{name} != 0"),
                 },
-                (kind, _)
-                    if kind.contains("XFER_NUM_ELEM")
-                        || kind.contains("DTYPE_NUM_ELEM_")
-                        || kind == "PARTITION" =>
-                {
+                (kind, _) if kind.contains("XFER_NUM_ELEM") || kind.contains("DTYPE_NUM_ELEM_") => {
                     checked(format!("check::count({name}.into(), \"{name}\")?"))
                 }
                 (kind, _)
                     if kind.starts_with("ARRAY_LENGTH")
+                        || kind == "PARTITION"
                         || kind == "NUM_DIMS"
                         || kind == "POLYNUM_PARAM_VALUES" =>
                 {

@@ -54,14 +54,25 @@ impl Holder {
     }
 }
 
-/// A key of the program. It stays when it is freed, because attributes may still stand under it.
+/// A key of the program.
+///
+/// It may be used until it was freed *and* no object carries it any more (MPI 5.0, section 7.7.2): a copy of
+/// its number that the program has kept is as good as the variable that was freed.
 #[derive(Clone, Copy, Debug)]
 struct Key {
     subject: Subject,
     copy: c::Callback,
     delete: c::Callback,
     extra_state: usize,
-    live: bool,
+    freed: bool,
+    /// How many objects carry it.
+    uses: usize,
+}
+
+impl Key {
+    fn is_usable(&self) -> bool {
+        !self.freed || self.uses > 0
+    }
 }
 
 static KEYS: Mutex<Vec<Key>> = Mutex::new(Vec::new());
@@ -91,7 +102,8 @@ fn create(
         copy,
         delete,
         extra_state: state.expose_provenance(),
-        live: true,
+        freed: false,
+        uses: 0,
     });
     out.set(FIRST_KEY + keys.len() as c_int - 1);
     Ok(())
@@ -115,17 +127,42 @@ fn bad_key(name: &'static str, key: c_int) -> Fault {
     )
 }
 
-/// A live key for a kind of object.
-fn live_key(subject: Subject, name: &'static str, key: c_int) -> Checked<Key> {
+/// A key for a kind of object, that may be used.
+fn usable_key(subject: Subject, name: &'static str, key: c_int) -> Checked<Key> {
     key_of(key)
-        .filter(|found| found.live && found.subject == subject)
+        .filter(|found| found.is_usable() && found.subject == subject)
         .ok_or_else(|| bad_key(name, key))
 }
 
+/// Puts a value under a key.
+fn attach(extras: &Extras, number: c_int, value: usize) {
+    let before = extras.attributes().set(number, value);
+    if before.is_none() {
+        count_uses(number, |uses| uses + 1);
+    }
+}
+
+/// Takes the value under a key away.
+fn detach(extras: &Extras, number: c_int) {
+    let before = extras.attributes().remove(number);
+    if before.is_some() {
+        count_uses(number, |uses| uses.saturating_sub(1));
+    }
+}
+
+fn count_uses(number: c_int, change: impl FnOnce(usize) -> usize) {
+    let Some(place) = place_of(number) else {
+        return;
+    };
+    if let Some(key) = keys().get_mut(place) {
+        key.uses = change(key.uses);
+    }
+}
+
 fn free(subject: Subject, name: &'static str, mut key: InOut<c_int>) -> Checked<()> {
-    live_key(subject, name, key.get())?;
+    usable_key(subject, name, key.get())?;
     if let Some(place) = place_of(key.get()) {
-        keys()[place].live = false;
+        keys()[place].freed = true;
     }
     key.set(k::MPI_KEYVAL_INVALID);
     Ok(())
@@ -210,21 +247,21 @@ fn set(
     number: c_int,
     value: *mut c_void,
 ) -> Checked<()> {
-    let key = live_key(holder.subject(), name, number)?;
+    let key = usable_key(holder.subject(), name, number)?;
     let old = extras.attributes().get(number);
     if let Some(old) = old {
         key.call_delete(holder, number, old)?;
     }
-    extras.attributes().set(number, value.expose_provenance());
+    attach(extras, number, value.expose_provenance());
     Ok(())
 }
 
 fn delete(holder: Holder, extras: &Extras, name: &'static str, number: c_int) -> Checked<()> {
-    let key = live_key(holder.subject(), name, number)?;
+    let key = usable_key(holder.subject(), name, number)?;
     let old = extras.attributes().get(number);
     if let Some(old) = old {
         key.call_delete(holder, number, old)?;
-        extras.attributes().remove(number);
+        detach(extras, number);
     }
     Ok(())
 }
@@ -248,7 +285,7 @@ unsafe fn get(
     place: *mut c_void,
     mut flag: Out<c_int>,
 ) -> Checked<()> {
-    live_key(subject, name, number)?;
+    usable_key(subject, name, number)?;
     let found = extras.attributes().get(number);
     flag.flag(found.is_some());
     match found {
@@ -263,8 +300,16 @@ pub(crate) fn copy_all(holder: Holder, from: &Extras, to: &Extras) -> Checked<()
     let all = from.attributes().all();
     for (number, value) in all {
         let Some(key) = key_of(number) else { continue };
-        if let Some(copied) = key.call_copy(holder, number, value)? {
-            to.attributes().set(number, copied);
+        match key.call_copy(holder, number, value) {
+            Ok(Some(copied)) => attach(to, number, copied),
+            Ok(None) => {}
+            Err(fault) => {
+                // The duplicate is given up before it had a handle to tell a delete function.
+                for (number, _) in to.attributes().all() {
+                    detach(to, number);
+                }
+                return Err(fault);
+            }
         }
     }
     Ok(())
@@ -277,7 +322,7 @@ pub(crate) fn delete_all(holder: Holder, extras: &Extras) -> Checked<()> {
         if let Some(key) = key_of(number) {
             key.call_delete(holder, number, value)?;
         }
-        extras.attributes().remove(number);
+        detach(extras, number);
     }
     Ok(())
 }
@@ -300,7 +345,7 @@ fn predefined(key: c_int) -> Option<*const c_int> {
         k::MPI_WTIME_IS_GLOBAL if runtime.launcher.hosts().count() == 1 => &YES,
         k::MPI_WTIME_IS_GLOBAL => &NO,
         k::MPI_APPNUM => APPNUM.get_or_init(|| runtime.launcher.appnum().cast_signed()),
-        k::MPI_UNIVERSE_SIZE => SIZE.get_or_init(|| runtime.world.size().cast_signed()),
+        k::MPI_UNIVERSE_SIZE => SIZE.get_or_init(|| runtime.launcher.universe().cast_signed()),
         k::MPI_LASTUSEDCODE => return Some(errhandler::last_used_code()),
         _ => return None,
     })

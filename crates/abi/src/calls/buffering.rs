@@ -7,8 +7,7 @@
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weft_fabric::Region;
-use weft_mpi::{Buffer, Comm, SendMode, Target};
+use weft_mpi::Comm;
 
 use crate::args::{CountOut, Out};
 use crate::c;
@@ -133,31 +132,33 @@ unsafe fn detach(owner: Owner, place: *mut c_void, mut size: CountOut) -> Checke
     Ok(())
 }
 
-/// Waits until all has left that waits in the buffer of this owner. Messages of a communicator without
+/// Whether the messages of a context wait in the buffer of this owner. Messages of a communicator without
 /// a buffer of its own wait in that of its session or of the process, which are not told apart.
-fn flush(owner: Owner) -> Checked<()> {
-    let process = state::process()?;
-    match owner {
-        Owner::Comm(context) => process.flush_buffer_of(|other| other == context),
-        Owner::Process | Owner::Session(_) => {
-            let apart: Vec<Owner> = open().iter().map(|one| one.owner).collect();
-            process.flush_buffer_of(|context| !apart.contains(&Owner::Comm(context)));
-        }
+fn concerns(owner: Owner) -> impl Fn(u32) -> bool {
+    let apart: Vec<Owner> = match owner {
+        Owner::Comm(_) => Vec::new(),
+        Owner::Process | Owner::Session(_) => open().iter().map(|one| one.owner).collect(),
+    };
+    move |context| match owner {
+        Owner::Comm(own) => own == context,
+        Owner::Process | Owner::Session(_) => !apart.contains(&Owner::Comm(context)),
     }
+}
+
+/// Waits until all has left that waits in the buffer of this owner.
+fn flush(owner: Owner) -> Checked<()> {
+    state::process()?.flush_buffer_of(concerns(owner));
     Ok(())
 }
 
-/// Ends when it returns: what is buffered is the engine's, which moves it along while it waits here.
-fn flush_at_once(owner: Owner, request: &mut Out<c::Request>) -> Checked<()> {
-    flush(owner)?;
-    let nothing = Buffer::Flat(Region::EMPTY);
-    let itself = state::process()?.itself();
-    request.set(pack(itself.isend(
-        SendMode::Standard,
-        nothing,
-        Target::Null,
-        0,
-    )?));
+/// As [`flush`], with a request that ends then.
+fn begin_flush(owner: Owner, request: &mut Out<c::Request>) -> Checked<()> {
+    let context = match owner {
+        Owner::Comm(context) => Some(context),
+        Owner::Process | Owner::Session(_) => None,
+    };
+    let begun = state::process()?.begin_flush_of(context, concerns(owner))?;
+    request.set(pack(begun));
     Ok(())
 }
 
@@ -175,7 +176,7 @@ pub fn buffer_flush() -> Checked<()> {
 }
 
 pub fn buffer_iflush(mut request: Out<c::Request>) -> Checked<()> {
-    flush_at_once(Owner::Process, &mut request)
+    begin_flush(Owner::Process, &mut request)
 }
 
 pub fn comm_attach_buffer(comm: &Arc<Comm>, buffer: *mut c_void, size: usize) -> Checked<()> {
@@ -196,7 +197,7 @@ pub fn comm_flush_buffer(comm: &Arc<Comm>) -> Checked<()> {
 }
 
 pub fn comm_iflush_buffer(comm: &Arc<Comm>, mut request: Out<c::Request>) -> Checked<()> {
-    flush_at_once(Owner::of(comm), &mut request)
+    begin_flush(Owner::of(comm), &mut request)
 }
 
 pub fn session_attach_buffer(
@@ -222,5 +223,5 @@ pub fn session_flush_buffer(session: &SessionObject) -> Checked<()> {
 }
 
 pub fn session_iflush_buffer(session: &SessionObject, mut request: Out<c::Request>) -> Checked<()> {
-    flush_at_once(Owner::of_session(session), &mut request)
+    begin_flush(Owner::of_session(session), &mut request)
 }

@@ -50,6 +50,7 @@ pub(super) fn publish(datatype: Arc<Datatype>, newtype: &mut Out<c::Datatype>) -
 }
 
 pub fn type_dup(oldtype: &Arc<Datatype>, mut newtype: Out<c::Datatype>) -> Checked<()> {
+    newtype.set(k::MPI_DATATYPE_NULL);
     let copy = oldtype.duplicate()?;
     let holder = Holder::Datatype(state::handle_of_datatype(oldtype));
     attribute::copy_all(holder, oldtype.extras(), copy.extras())?;

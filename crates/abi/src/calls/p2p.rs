@@ -326,7 +326,12 @@ fn take(message: &mut InOut<c::Message>) -> Checked<Option<Message>> {
 pub fn mrecv(buffer: Buffer, mut message: InOut<c::Message>, mut status: StatusOut) -> Checked<()> {
     let end = match take(&mut message)? {
         None => Status::null(),
-        Some(message) => state::process()?.mrecv(message, buffer)?,
+        Some(message) => {
+            // The handle is gone with the message, which knows where it was probed.
+            let context = message.context();
+            let end = state::process()?.mrecv(message, buffer);
+            end.map_err(|error| Fault::from(error).on(Some(context)))?
+        }
     };
     status.set(&end);
     Ok(())

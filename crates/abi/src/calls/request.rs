@@ -16,13 +16,16 @@ use crate::args::{InOut, Out, StatusOut, StatusesOut};
 use crate::c;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
-use crate::handle::request::{Named, unpack};
+use crate::handle::request::{Named, pack, unpack};
 use crate::state;
 use general::Watched;
 
 pub use general::{grequest_complete, grequest_start};
 pub use peek::*;
 pub use status::*;
+
+/// The handle of an operation that had ended when it was begun, such as a send whose message has left.
+const DONE: c::Request = pack(RequestId::DONE);
 
 /// Context of `MPI_COMM_WORLD`.
 const WORLD: u32 = 0;
@@ -63,7 +66,17 @@ fn of_request(context: u32) -> impl Fn(weft_mpi::Error) -> Fault {
     move |error| Fault::from(error).on(Some(context))
 }
 
+#[inline]
 pub fn wait(mut request: InOut<c::Request>, mut status: StatusOut) -> Checked<()> {
+    if request.get() == DONE {
+        request.set(k::MPI_REQUEST_NULL);
+        status.set(&Status::empty());
+        return Ok(());
+    }
+    wait_for_end(request, status)
+}
+
+fn wait_for_end(mut request: InOut<c::Request>, mut status: StatusOut) -> Checked<()> {
     let context = context_of(&[request.get()]);
     let Some((id, persistent)) = named(request.get(), "request")? else {
         status.set(&Status::empty());
@@ -203,8 +216,10 @@ pub fn waitall(count: usize, requests: &mut [c::Request], statuses: StatusesOut)
     let watched = Watched::new(requests);
     let mut handles = Handles::new(requests, statuses)?;
     let outcome = state::process()?.wait_all(&mut handles);
-    let queried = watched.all_ended(&mut handles.statuses);
-    outcome.map_err(of_request(context)).and(queried)
+    let outcome = outcome.map_err(of_request(context));
+    watched
+        .all_ended(&mut handles.statuses, outcome)
+        .map_err(|fault| fault.on(Some(context)))
 }
 
 pub fn testall(
@@ -219,12 +234,13 @@ pub fn testall(
     let outcome = state::process()?.test_all(&mut handles);
     let ended = !matches!(outcome, Ok(false));
     flag.flag(ended);
-    let queried = if ended {
-        watched.all_ended(&mut handles.statuses)
-    } else {
-        Ok(())
-    };
-    outcome.map(drop).map_err(of_request(context)).and(queried)
+    let outcome = outcome.map(drop).map_err(of_request(context));
+    if !ended {
+        return outcome;
+    }
+    watched
+        .all_ended(&mut handles.statuses, outcome)
+        .map_err(|fault| fault.on(Some(context)))
 }
 
 /// One request of a list has ended, or none is under way.
@@ -310,16 +326,17 @@ fn some_ended(
         indices[rank] = *place as c_int;
         statuses.set(rank, end, failed.is_some());
         ended(&mut requests[*place]);
-        watched.one_ended(*place, statuses.get_mut(rank))?;
     }
-    match failed {
+    let outcome = match failed {
         None => Ok(()),
         Some(error) => Err(Fault::new(
             k::MPI_ERR_IN_STATUS,
             format!("a request failed because {error}; see the error in each status"),
-        )
-        .on(Some(context))),
-    }
+        )),
+    };
+    watched
+        .some_ended(ends.iter().map(|(place, _)| *place), statuses, outcome)
+        .map_err(|fault| fault.on(Some(context)))
 }
 
 pub fn waitsome(

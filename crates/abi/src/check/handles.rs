@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use weft_mpi::datatype::Datatype;
+use weft_mpi::datatype::{Basic, Datatype};
 use weft_mpi::{Comm, Group, Op};
 
 use super::PAGE;
@@ -87,6 +87,34 @@ pub fn committed(handle: c::Datatype, name: &'static str) -> Checked<&'static Ar
         Some(found) if found.is_committed() => Ok(found),
         _ => Err(not_committed(handle, name)),
     }
+}
+
+/// The same, for so many elements to or from a process: of nothing to or from nobody it may be
+/// `MPI_DATATYPE_NULL`, since such a call has no effect (MPI 5.0, section 3.10).
+#[inline(always)]
+pub fn committed_for(
+    handle: c::Datatype,
+    count: i64,
+    peer: c_int,
+    name: &'static str,
+) -> Checked<&'static Arc<Datatype>> {
+    match find_datatype(handle) {
+        Some(found) if found.is_committed() => Ok(found),
+        _ => nothing_to_nobody(handle, count, peer, name),
+    }
+}
+
+#[cold]
+fn nothing_to_nobody(
+    handle: c::Datatype,
+    count: i64,
+    peer: c_int,
+    name: &'static str,
+) -> Checked<&'static Arc<Datatype>> {
+    if handle == k::MPI_DATATYPE_NULL && count == 0 && peer == k::MPI_PROC_NULL {
+        return Ok(Basic::Byte.datatype());
+    }
+    Err(not_committed(handle, name))
 }
 
 #[cold]
@@ -200,7 +228,6 @@ pub fn window(handle: c::Win, name: &'static str) -> Checked<&'static WinObject>
 }
 
 /// A file.
-#[allow(dead_code, reason = "used once files can be opened")]
 #[inline]
 pub fn file(handle: c::File, name: &'static str) -> Checked<&'static FileObject> {
     handle::find(handle.0).ok_or_else(|| {

@@ -7,7 +7,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::args::{
-    AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut,
+    AddressArgument, BlocksArgument, BufferArgument, Form, Optional, StatusOut, StatusesOut,
     TypedBlocksArgument,
 };
 use crate::entry::{self, Scope};
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn PMPI_Bsend(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn PMPI_Bsend_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn PMPI_Ibsend(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn PMPI_Imrecv(
     message: *mut c::Message,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Imrecv", Scope::None, || {
+    entry::run("MPI_Imrecv", Scope::MessageAt(message), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
     message: *mut c::Message,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Imrecv_c", Scope::None, || {
+    entry::run("MPI_Imrecv_c", Scope::MessageAt(message), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn PMPI_Irecv(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf, count, datatype, "buf")?;
             let source = check::source(source, comm, "source")?;
@@ -307,7 +307,7 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf, count, datatype, "buf")?;
             let source = check::source(source, comm, "source")?;
@@ -334,7 +334,7 @@ pub unsafe extern "C" fn PMPI_Irsend(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -361,7 +361,7 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -388,7 +388,7 @@ pub unsafe extern "C" fn PMPI_Isend(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -415,7 +415,7 @@ pub unsafe extern "C" fn PMPI_Isend_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -447,12 +447,12 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let sendtype = check::committed(sendtype, "sendtype")?;
+            let sendtype = check::committed_for(sendtype, sendcount.into(), dest, "sendtype")?;
             let sendcount = check::count(sendcount.into(), "sendcount")?;
             let sendbuf = check::buffer(sendbuf.cast_mut(), sendcount, sendtype, "sendbuf")?;
             let dest = check::destination(dest, comm, "dest")?;
             let sendtag = check::send_tag(sendtag, "sendtag")?;
-            let recvtype = check::committed(recvtype, "recvtype")?;
+            let recvtype = check::committed_for(recvtype, recvcount.into(), source, "recvtype")?;
             let recvcount = check::count(recvcount.into(), "recvcount")?;
             let recvbuf = check::buffer(recvbuf, recvcount, recvtype, "recvbuf")?;
             let source = check::source(source, comm, "source")?;
@@ -486,12 +486,12 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let sendtype = check::committed(sendtype, "sendtype")?;
+            let sendtype = check::committed_for(sendtype, sendcount.into(), dest, "sendtype")?;
             let sendcount = check::count(sendcount.into(), "sendcount")?;
             let sendbuf = check::buffer(sendbuf.cast_mut(), sendcount, sendtype, "sendbuf")?;
             let dest = check::destination(dest, comm, "dest")?;
             let sendtag = check::send_tag(sendtag, "sendtag")?;
-            let recvtype = check::committed(recvtype, "recvtype")?;
+            let recvtype = check::committed_for(recvtype, recvcount.into(), source, "recvtype")?;
             let recvcount = check::count(recvcount.into(), "recvcount")?;
             let recvbuf = check::buffer(recvbuf, recvcount, recvtype, "recvbuf")?;
             let source = check::source(source, comm, "source")?;
@@ -522,7 +522,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf, count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -553,7 +553,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf, count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -582,7 +582,7 @@ pub unsafe extern "C" fn PMPI_Issend(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -609,7 +609,7 @@ pub unsafe extern "C" fn PMPI_Issend_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -652,7 +652,7 @@ pub unsafe extern "C" fn PMPI_Mrecv(
     message: *mut c::Message,
     status: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Mrecv", Scope::None, || {
+    entry::run("MPI_Mrecv", Scope::MessageAt(message), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -675,7 +675,7 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
     message: *mut c::Message,
     status: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Mrecv_c", Scope::None, || {
+    entry::run("MPI_Mrecv_c", Scope::MessageAt(message), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -726,7 +726,7 @@ pub unsafe extern "C" fn PMPI_Recv(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf, count, datatype, "buf")?;
             let source = check::source(source, comm, "source")?;
@@ -753,7 +753,7 @@ pub unsafe extern "C" fn PMPI_Recv_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf, count, datatype, "buf")?;
             let source = check::source(source, comm, "source")?;
@@ -780,7 +780,7 @@ pub unsafe extern "C" fn PMPI_Recv_init(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf, count, datatype, "buf")?;
             let source = check::source(source, comm, "source")?;
@@ -807,7 +807,7 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf, count, datatype, "buf")?;
             let source = check::source(source, comm, "source")?;
@@ -833,7 +833,7 @@ pub unsafe extern "C" fn PMPI_Rsend(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -858,7 +858,7 @@ pub unsafe extern "C" fn PMPI_Rsend_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -884,7 +884,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -911,7 +911,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -937,7 +937,7 @@ pub unsafe extern "C" fn PMPI_Send(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -962,7 +962,7 @@ pub unsafe extern "C" fn PMPI_Send_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -988,7 +988,7 @@ pub unsafe extern "C" fn PMPI_Send_init(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -1015,7 +1015,7 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -1047,12 +1047,12 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let sendtype = check::committed(sendtype, "sendtype")?;
+            let sendtype = check::committed_for(sendtype, sendcount.into(), dest, "sendtype")?;
             let sendcount = check::count(sendcount.into(), "sendcount")?;
             let sendbuf = check::buffer(sendbuf.cast_mut(), sendcount, sendtype, "sendbuf")?;
             let dest = check::destination(dest, comm, "dest")?;
             let sendtag = check::send_tag(sendtag, "sendtag")?;
-            let recvtype = check::committed(recvtype, "recvtype")?;
+            let recvtype = check::committed_for(recvtype, recvcount.into(), source, "recvtype")?;
             let recvcount = check::count(recvcount.into(), "recvcount")?;
             let recvbuf = check::buffer(recvbuf, recvcount, recvtype, "recvbuf")?;
             let source = check::source(source, comm, "source")?;
@@ -1086,12 +1086,12 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let sendtype = check::committed(sendtype, "sendtype")?;
+            let sendtype = check::committed_for(sendtype, sendcount.into(), dest, "sendtype")?;
             let sendcount = check::count(sendcount.into(), "sendcount")?;
             let sendbuf = check::buffer(sendbuf.cast_mut(), sendcount, sendtype, "sendbuf")?;
             let dest = check::destination(dest, comm, "dest")?;
             let sendtag = check::send_tag(sendtag, "sendtag")?;
-            let recvtype = check::committed(recvtype, "recvtype")?;
+            let recvtype = check::committed_for(recvtype, recvcount.into(), source, "recvtype")?;
             let recvcount = check::count(recvcount.into(), "recvcount")?;
             let recvbuf = check::buffer(recvbuf, recvcount, recvtype, "recvbuf")?;
             let source = check::source(source, comm, "source")?;
@@ -1122,7 +1122,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf, count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -1153,7 +1153,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf, count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -1181,7 +1181,7 @@ pub unsafe extern "C" fn PMPI_Ssend(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -1206,7 +1206,7 @@ pub unsafe extern "C" fn PMPI_Ssend_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -1232,7 +1232,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;
@@ -1259,7 +1259,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
             let dest = check::destination(dest, comm, "dest")?;

@@ -7,7 +7,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::args::{
-    AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut,
+    AddressArgument, BlocksArgument, BufferArgument, Form, Optional, StatusOut, StatusesOut,
     TypedBlocksArgument,
 };
 use crate::entry::{self, Scope};
@@ -19,13 +19,28 @@ pub unsafe extern "C" fn PMPI_Parrived(
     partition: c_int,
     flag: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Parrived", Scope::None)
+    entry::run("MPI_Parrived", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let partition = check::length(partition.into(), "partition")?;
+            let flag = check::out(flag, "flag")?;
+            calls::partitioned::parrived(request, partition, flag)
+        }
+    })
 }
 alias!(MPI_Parrived => PMPI_Parrived);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Pready(partition: c_int, request: c::Request) -> c_int {
-    entry::unsupported("MPI_Pready", Scope::None)
+    entry::run("MPI_Pready", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let partition = check::length(partition.into(), "partition")?;
+            calls::partitioned::pready(partition, request)
+        }
+    })
 }
 alias!(MPI_Pready => PMPI_Pready);
 
@@ -35,7 +50,16 @@ pub unsafe extern "C" fn PMPI_Pready_list(
     array_of_partitions: *const c_int,
     request: c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Pready_list", Scope::None)
+    entry::run("MPI_Pready_list", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let length = check::length(length.into(), "length")?;
+            let array_of_partitions =
+                check::slice(array_of_partitions, length, "array_of_partitions")?;
+            calls::partitioned::pready_list(length, array_of_partitions, request)
+        }
+    })
 }
 alias!(MPI_Pready_list => PMPI_Pready_list);
 
@@ -45,7 +69,15 @@ pub unsafe extern "C" fn PMPI_Pready_range(
     partition_high: c_int,
     request: c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Pready_range", Scope::None)
+    entry::run("MPI_Pready_range", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let partition_low = check::length(partition_low.into(), "partition_low")?;
+            let partition_high = check::length(partition_high.into(), "partition_high")?;
+            calls::partitioned::pready_range(partition_low, partition_high, request)
+        }
+    })
 }
 alias!(MPI_Pready_range => PMPI_Pready_range);
 
@@ -61,7 +93,23 @@ pub unsafe extern "C" fn PMPI_Precv_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Precv_init", Scope::Comm(comm))
+    entry::run("MPI_Precv_init", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let partitions = check::length(partitions.into(), "partitions")?;
+            let count = check::count(count.into(), "count")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let info = check::info_or_null(info, "info")?;
+            let request = check::out(request, "request")?;
+            calls::partitioned::precv_init(
+                buf, partitions, count, datatype, source, tag, comm, info, request,
+            )
+        }
+    })
 }
 alias!(MPI_Precv_init => PMPI_Precv_init);
 
@@ -77,7 +125,23 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Precv_init_c", Scope::Comm(comm))
+    entry::run("MPI_Precv_init_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let partitions = check::length(partitions.into(), "partitions")?;
+            let count = check::count(count.into(), "count")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let info = check::info_or_null(info, "info")?;
+            let request = check::out(request, "request")?;
+            calls::partitioned::precv_init(
+                buf, partitions, count, datatype, source, tag, comm, info, request,
+            )
+        }
+    })
 }
 alias!(MPI_Precv_init_c => PMPI_Precv_init_c);
 
@@ -93,7 +157,23 @@ pub unsafe extern "C" fn PMPI_Psend_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Psend_init", Scope::Comm(comm))
+    entry::run("MPI_Psend_init", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let partitions = check::length(partitions.into(), "partitions")?;
+            let count = check::count(count.into(), "count")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let info = check::info_or_null(info, "info")?;
+            let request = check::out(request, "request")?;
+            calls::partitioned::psend_init(
+                buf, partitions, count, datatype, dest, tag, comm, info, request,
+            )
+        }
+    })
 }
 alias!(MPI_Psend_init => PMPI_Psend_init);
 
@@ -109,6 +189,22 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_Psend_init_c", Scope::Comm(comm))
+    entry::run("MPI_Psend_init_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let partitions = check::length(partitions.into(), "partitions")?;
+            let count = check::count(count.into(), "count")?;
+            let datatype = check::committed(datatype, "datatype")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let info = check::info_or_null(info, "info")?;
+            let request = check::out(request, "request")?;
+            calls::partitioned::psend_init(
+                buf, partitions, count, datatype, dest, tag, comm, info, request,
+            )
+        }
+    })
 }
 alias!(MPI_Psend_init_c => PMPI_Psend_init_c);

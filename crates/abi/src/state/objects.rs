@@ -107,17 +107,28 @@ impl ErrhandlerObject {
 
 /// A message that a matched probe has taken, until it is received.
 #[derive(Debug)]
-pub struct MessageObject(Mutex<Option<Message>>);
+pub struct MessageObject {
+    context: u32,
+    message: Mutex<Option<Message>>,
+}
 
 impl MessageObject {
     /// Keeps a message.
     pub fn new(message: Message) -> Self {
-        Self(Mutex::new(Some(message)))
+        Self {
+            context: message.context(),
+            message: Mutex::new(Some(message)),
+        }
+    }
+
+    /// The context of the communicator that it was probed on.
+    pub fn context(&self) -> u32 {
+        self.context
     }
 
     /// Takes it; `None` if somebody was faster.
     pub fn take(&self) -> Option<Message> {
-        open(&self.0).take()
+        open(&self.message).take()
     }
 }
 
@@ -236,36 +247,18 @@ impl WinObject {
     }
 }
 
-#[allow(dead_code, reason = "used once files can be opened")]
-/// A file. It knows its own handle, for the callbacks that are told it.
+/// A file.
 #[derive(Debug)]
-pub struct FileObject {
-    handle: AtomicUsize,
-    file: Arc<File>,
-}
+pub struct FileObject(Arc<File>);
 
-#[allow(dead_code, reason = "used once files can be opened")]
 impl FileObject {
     /// The handle of a new file; `None` when the table is full.
     pub fn create(file: Arc<File>) -> Option<c::File> {
-        let handle = handle::insert(Self {
-            handle: AtomicUsize::new(0),
-            file,
-        })?;
-        // Nobody else has the handle yet.
-        if let Some(object) = handle::find::<Self>(handle) {
-            object.handle.store(handle, Ordering::Relaxed);
-        }
-        Some(c::File(handle))
-    }
-
-    /// Its own handle.
-    pub fn handle(&self) -> c::File {
-        c::File(self.handle.load(Ordering::Relaxed))
+        handle::insert(Self(file)).map(c::File)
     }
 
     /// The file itself.
     pub fn file(&self) -> &Arc<File> {
-        &self.file
+        &self.0
     }
 }

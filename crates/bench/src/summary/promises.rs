@@ -3,6 +3,7 @@
 use crate::catalog::RAW;
 use crate::catalog::datapath::SOCKETS;
 use crate::catalog::hosts::{ELSEWHERE, LARGE, NOBODY, OWN, SMALL};
+use crate::catalog::packing::LOOP;
 
 /// The figure that Weft is compared with.
 #[derive(Clone, Copy)]
@@ -45,6 +46,7 @@ const EIGHT: (f64, f64) = (8.0, 8.0);
 const LINE: &str = "device: cache line bounced";
 const LOOPBACK: &str = "device: TCP loopback, spinning";
 const COST: &str = "processor time of all";
+const MEMCPY: &str = "device: memcpy, one thread";
 const COPY: &str = "device: one copy between processes";
 
 const fn at_most(claim: &'static str, experiment: &'static str, limit: f64) -> Target {
@@ -125,6 +127,31 @@ pub(super) const TARGETS: &[Target] = &[
             0.95,
         )
     },
+    Target {
+        places: (64.0, 64.0),
+        panel: "pack: vector",
+        reference: Reference::Device(LOOP),
+        at_least: true,
+        ..at_most(
+            "packing blocks of 8 doubles, against a loop",
+            "packing",
+            0.9,
+        )
+    },
+    Target {
+        reference: Reference::Device(LOOP),
+        at_least: true,
+        ..at_most(
+            "packing every shape and size, against a loop",
+            "packing",
+            0.9,
+        )
+    },
+    Target {
+        at_least: true,
+        ..at_most("packing every shape and size", "packing", 1.0)
+    },
+    at_most("messages with gaps", "gaps", 1.0),
     Target {
         variant: "TCP",
         reference: Reference::Device(RAW),
@@ -264,6 +291,44 @@ pub(super) const TARGETS: &[Target] = &[
             2.0,
         )
     },
+    Target {
+        panel: "put",
+        places: EIGHT,
+        ..at_most("put of 8 B with flush", "rma-latency", 0.5)
+    },
+    Target {
+        panel: "get",
+        places: EIGHT,
+        ..at_most("get of 8 B with flush", "rma-latency", 0.5)
+    },
+    Target {
+        panel: "fetch_and_op",
+        ..at_most("fetch_and_op with flush", "rma-latency", 0.7)
+    },
+    Target {
+        panel: "compare_and_swap",
+        ..at_most("compare_and_swap with flush", "rma-latency", 0.7)
+    },
+    Target {
+        at_least: true,
+        ..at_most("one-sided bandwidth at every size", "rma-bandwidth", 1.0)
+    },
+    Target {
+        panel: "put",
+        places: (65_536.0, 1_048_576.0),
+        reference: Reference::Device(MEMCPY),
+        at_least: true,
+        ..at_most(
+            "bandwidth of put, 64 KiB to 1 MiB, against one copy",
+            "rma-bandwidth",
+            0.95,
+        )
+    },
+    Target {
+        at_least: true,
+        ..at_most("rate of small one-sided operations", "rma-rate", 1.0)
+    },
+    at_most("epochs with one put", "rma-epochs", 1.0),
     Target {
         places: (2.0, 2.0),
         ..at_most("start and end of two ranks", "startup", 0.3)

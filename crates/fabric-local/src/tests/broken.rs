@@ -3,10 +3,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use weft_fabric::conformance::{Stage, Wrapped, mailboxes, portals, syncs};
+use weft_fabric::conformance::{Stage, Wrapped, mailboxes, portals, shares, syncs};
 use weft_fabric::{
-    Fabric, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink, SyncKey,
-    Token, Uses, forward_fabric,
+    Fabric, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, SharedKey,
+    SharedMemory, Sink, SyncKey, Token, Uses, forward_fabric,
 };
 
 use super::group;
@@ -36,6 +36,9 @@ enum Breach {
     TakesTooMuch,
     KeysMix,
     ForgetsAll,
+    SharesCopies,
+    BlocksStay,
+    BlocksOfAnybody,
 }
 
 struct Broken {
@@ -88,7 +91,7 @@ impl Sink for Hands<'_> {
 
 impl Fabric for Broken {
     forward_fabric!(self => self.inner; me, peers, limits, bell, now, route, offer,
-        shares_memory, allocate_shared, release_shared, attach_shared, is_flushed,
+        shares_memory, allocate_shared, is_flushed,
         farewell);
 
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
@@ -249,6 +252,31 @@ impl Fabric for Broken {
         }
     }
 
+    fn release_shared(&mut self, key: SharedKey) -> bool {
+        if self.is(Breach::BlocksStay) {
+            let live = !self.revoked.contains(&Token(key.0));
+            self.revoked.push(Token(key.0));
+            return live;
+        }
+        self.inner.release_shared(key)
+    }
+
+    fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory> {
+        let attached = self.inner.attach_shared(peer, key, length);
+        match (self.breach, attached) {
+            (Breach::SharesCopies, Ok(_)) => {
+                Ok(SharedMemory::of_this_process(length).expect("there is memory"))
+            }
+            (Breach::BlocksOfAnybody, Err(error)) => {
+                let mut others = (0..self.peers()).map(Peer);
+                let found =
+                    others.find_map(|other| self.inner.attach_shared(other, key, length).ok());
+                found.ok_or(error)
+            }
+            (_, attached) => attached,
+        }
+    }
+
     fn forget(&mut self, key: SyncKey) {
         if self.is(Breach::ForgetsAll) {
             for near in key.0.saturating_sub(4)..key.0.saturating_add(4) {
@@ -277,7 +305,7 @@ fn finds(property: Property, breach: Breach) -> bool {
 type Property = fn(&dyn Stage);
 
 /// Which property is for which breach.
-const FOR: [(Property, Breach); 20] = [
+const FOR: [(Property, Breach); 23] = [
     (
         mailboxes::messages_of_one_sender_keep_their_order,
         Breach::Doubles,
@@ -333,6 +361,12 @@ const FOR: [(Property, Breach); 20] = [
     (
         syncs::forgetting_a_key_drops_its_signals_alone,
         Breach::ForgetsAll,
+    ),
+    (shares::members_see_each_others_stores, Breach::SharesCopies),
+    (shares::a_released_key_is_dead, Breach::BlocksStay),
+    (
+        shares::a_key_reaches_one_block_of_one_peer,
+        Breach::BlocksOfAnybody,
     ),
 ];
 

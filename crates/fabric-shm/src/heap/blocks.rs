@@ -188,3 +188,129 @@ impl Blocks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shm;
+    use std::os::linux::fs::MetadataExt;
+    use weft_fabric::Fabric;
+
+    fn group(count: u32) -> (Vec<Shm>, Arc<Segment>) {
+        let group = Shm::group(count).expect("endpoints");
+        let segment = group[0].members().segment().clone();
+        (group, segment)
+    }
+
+    fn taken(heap: &Heap) -> u64 {
+        let file = heap.share().expect("a descriptor").into_descriptor();
+        let data = std::fs::File::from(file).metadata().expect("readable");
+        data.st_blocks() * 512
+    }
+
+    #[test]
+    fn memory_comes_back_when_a_block_does_and_when_its_owner_leaves() {
+        let (mut group, segment) = group(2);
+        let heap = segment.heap().expect("there is one");
+        let before = taken(heap);
+        let block = group[0].allocate_shared(3 << 20).expect("fits");
+        assert!(taken(heap) >= before + (3 << 20), "taken at once");
+        assert!(group[0].release_shared(block.key));
+        // The page of the records stays.
+        let idle = taken(heap);
+        assert!(idle <= before + 4096, "{before} {idle}");
+        let kept = group[0].allocate_shared(1 << 20).expect("fits");
+        drop(group.remove(0));
+        assert!(taken(heap) < idle);
+        // Held on, it is there, and empty.
+        assert!(kept.memory.write((1 << 20) - 1, &[1]));
+    }
+
+    #[test]
+    fn whoever_takes_a_process_slot_finds_its_arena_empty() {
+        let (mut group, segment) = group(1);
+        let heap = segment.heap().expect("there is one");
+        let block = group[0].allocate_shared(100).expect("fits");
+        // As if it had died: nothing is given back.
+        std::mem::forget(group);
+        let next = Blocks::new(segment.clone(), 0);
+        assert_eq!(Record::read(heap, 0, block.key), None);
+        assert!(
+            block
+                .memory
+                .bytes(0, 100)
+                .expect("mapped")
+                .to_vec()
+                .iter()
+                .all(|&byte| byte == 0)
+        );
+        assert!(next.attach(Peer(0), block.key, 1).is_err());
+    }
+
+    #[test]
+    fn a_record_that_lies_leads_nowhere() {
+        let (mut group, segment) = group(2);
+        let heap = segment.heap().expect("there is one");
+        let block = group[1].allocate_shared(8192).expect("fits");
+        let end = heap.arena();
+        let mut attach = |offset, length, asked| {
+            let record = Record { offset, length };
+            record.write(heap, 1, block.key).expect("there is memory");
+            group[0]
+                .attach_shared(Peer(1), block.key, asked)
+                .map(|memory| memory.len())
+        };
+        for offset in [
+            0,
+            HEAD - 4096,
+            HEAD + 1,
+            end,
+            end - 4096,
+            usize::MAX,
+            usize::MAX - 4095,
+        ] {
+            let refused = attach(offset, 8192, 8192);
+            assert_eq!(
+                refused,
+                Err(FabricError::NotAllocated { peer: Peer(1) }),
+                "{offset}"
+            );
+        }
+        for asked in [end, usize::MAX] {
+            assert!(attach(HEAD, usize::MAX, asked).is_err());
+        }
+        // A lie within one's own arena shows what is there, or zeros.
+        assert_eq!(attach(HEAD + 4096, 4096, 4096), Ok(4096));
+        assert_eq!(attach(end - 8192, 8192, 8192), Ok(8192));
+    }
+
+    #[test]
+    fn a_file_without_room_shares_nothing() {
+        let (ranks, segment) = (2, crate::segment_size(2).expect("fits"));
+        let file = weft_sys::MemoryFile::create("weft-test", segment + HEAD).expect("fits");
+        let mapping = file.map_part(0, segment).expect("maps");
+        crate::initialise(&mapping, ranks, 2).expect("the right size");
+        let mut one = Shm::attach(file.into_descriptor(), 0).expect("joins");
+        assert!(!one.shares_memory(Peer(0)) && !one.shares_memory(Peer(1)));
+        let refused = one.allocate_shared(1).map(drop);
+        assert_eq!(refused, Err(FabricError::NotShared { peer: Peer(0) }));
+        assert!(one.attach_shared(Peer(1), SharedKey(1), 1).is_err());
+    }
+
+    #[test]
+    fn more_than_the_host_has_is_refused_before_it_is_taken() {
+        let (mut group, segment) = group(1);
+        let Some(has) = available::memory() else {
+            return;
+        };
+        let heap = segment.heap().expect("there is one");
+        let before = taken(heap);
+        let wanted = usize::try_from(has).expect("fits") + (1 << 30);
+        let refused = group[0]
+            .allocate_shared(wanted)
+            .expect_err("there is not as much");
+        assert!(refused.to_string().contains("left"), "{refused}");
+        assert_eq!(taken(heap), before);
+        assert!(group[0].allocate_shared(1).is_ok());
+    }
+}

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use weft_fabric::Region;
 
-use crate::buffer::{bytes_of, region_of};
+use crate::buffer::{region_of, shared};
 use crate::schedule::{Schedule, Span, Step};
 
 /// A small generator of numbers: the same ones in every run.
@@ -184,12 +184,11 @@ fn advance(
             into.copy_from(&from);
         }
         Step::Pack { buffer, into } => {
-            let packed = buffer.packed().map_err(|error| error.to_string())?;
-            rank.region(into).copy_from_slice(&packed);
+            buffer.pack(&rank.region(into));
         }
         Step::Unpack { from, buffer } => {
             let from = rank.region(from);
-            if buffer.unpack(bytes_of(&from)) != from.len() {
+            if buffer.unpack(shared(&from)) != from.len() {
                 return Err(format!("rank {me} unpacks more than there is room"));
             }
         }

@@ -1,134 +1,365 @@
 //! The one place where the memory of a user's elements is touched: packing and unpacking.
 //!
-//! A walk over the layout yields pieces; each is copied. Pieces of the usual sizes a stride apart have
-//! loops of their own, so that a column of a matrix is not copied by calls of `memcpy`.
+//! A [walk](super::walk) over the layout yields loop nests over pieces of one size. Which loop copies them
+//! is chosen once for each nest by that size: pieces of up to 128 bytes are moved as one word, or as two that
+//! may overlap, of 1, 2, 4, … 64 bytes; larger ones by `memmove`. Both directions are the same loops with the
+//! sides exchanged.
 //!
-//! Safety: the caller of [`Datatype::pack`] promises the memory that the elements cover, no more; the
-//! layout was checked at construction to lie within the true bounds, so no piece reaches outside. The
-//! contiguous side is an ordinary slice, and every copy is bounded by what is left of it: a walk over
-//! `n` bytes yields pieces of `n` bytes in all, which is asserted by the split of the slice.
+//! Safety: the caller of [`Datatype::pack_to`] promises the memory that the elements cover, no more; the
+//! layout was checked at construction to lie within the true bounds, so no piece reaches outside. On
+//! the packed side every nest is asserted to end within the bytes that the caller promised there.
 #![allow(unsafe_code)]
 
 use std::ptr;
 
-use super::Datatype;
-use super::layout::{Times, Visit};
+use weft_sys::span::{Region, SharedBytes};
 
-/// Copies pieces to a slice.
-struct Packing {
-    base: *const u8,
-    out: *mut u8,
-    /// Bytes of `out` that were not written yet.
-    room: usize,
+use super::Datatype;
+use super::walk::{Loop, Run, Spot, Times, Visit};
+
+/// A way to move one piece.
+trait Move: Copy {
+    /// # Safety
+    /// As [`ptr::copy`] of all bytes of the piece.
+    unsafe fn piece(self, from: *const u8, to: *mut u8);
 }
 
-/// Copies a slice to pieces.
-struct Unpacking<'a> {
-    base: *mut u8,
-    bytes: &'a [u8],
+/// One word, or the few that the compiler makes of it.
+#[derive(Clone, Copy)]
+struct One<const N: usize>;
+
+/// Two words: the first bytes of a piece, and its last, which begin at the offset. They may overlap.
+#[derive(Clone, Copy)]
+struct Two<const N: usize>(usize);
+
+/// So many bytes, by a call.
+#[derive(Clone, Copy)]
+struct Many(usize);
+
+impl<const N: usize> Move for One<N> {
+    #[inline(always)]
+    unsafe fn piece(self, from: *const u8, to: *mut u8) {
+        // SAFETY: the caller promises N bytes on both sides; arrays of bytes have no alignment to keep.
+        unsafe { to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read()) };
+    }
+}
+
+impl<const N: usize> Move for Two<N> {
+    #[inline(always)]
+    unsafe fn piece(self, from: *const u8, to: *mut u8) {
+        // SAFETY: the caller promises N bytes from the start and from the offset on both sides; arrays of
+        // bytes have no alignment to keep.
+        unsafe {
+            let first = from.cast::<[u8; N]>().read();
+            let last = from.add(self.0).cast::<[u8; N]>().read();
+            to.cast::<[u8; N]>().write(first);
+            to.add(self.0).cast::<[u8; N]>().write(last);
+        }
+    }
+}
+
+impl Move for Many {
+    #[inline(always)]
+    unsafe fn piece(self, from: *const u8, to: *mut u8) {
+        // SAFETY: the promise of the caller is that of `copy`.
+        unsafe { ptr::copy(from, to, self.0) };
+    }
+}
+
+/// Pieces of one size, of which each is to be moved.
+trait Pieces {
+    /// # Safety
+    /// All pieces are valid for reads on one side and for writes on the other.
+    unsafe fn each(&self, by: impl Move);
+}
+
+/// Moves pieces of `bytes` bytes.
+///
+/// # Safety
+/// As for [`Pieces::each`].
+#[inline]
+unsafe fn move_all(bytes: usize, pieces: &impl Pieces) {
+    // SAFETY: the promise of the caller; each way moves `bytes` bytes.
+    unsafe {
+        match bytes {
+            0 => {}
+            1 => pieces.each(One::<1>),
+            2 => pieces.each(One::<2>),
+            3 => pieces.each(Two::<2>(1)),
+            4 => pieces.each(One::<4>),
+            5..=7 => pieces.each(Two::<4>(bytes - 4)),
+            8 => pieces.each(One::<8>),
+            12 => pieces.each(One::<12>),
+            9..=15 => pieces.each(Two::<8>(bytes - 8)),
+            16 => pieces.each(One::<16>),
+            24 => pieces.each(One::<24>),
+            17..=31 => pieces.each(Two::<16>(bytes - 16)),
+            32 => pieces.each(One::<32>),
+            48 => pieces.each(One::<48>),
+            33..=63 => pieces.each(Two::<32>(bytes - 32)),
+            64 => pieces.each(One::<64>),
+            65..=128 => pieces.each(Two::<64>(bytes - 64)),
+            _ => pieces.each(Many(bytes)),
+        }
+    }
+}
+
+/// A loop over pieces: how often, how far apart they are read, how far apart they are written.
+#[derive(Clone, Copy)]
+struct Strides {
+    count: usize,
+    from: isize,
+    to: isize,
+}
+
+/// Pieces of a loop nest.
+struct Nest {
+    from: *const u8,
+    to: *mut u8,
+    inner: Strides,
+    outer: Strides,
+}
+
+impl Pieces for Nest {
+    #[inline]
+    unsafe fn each(&self, by: impl Move) {
+        let Self { inner, outer, .. } = *self;
+        let (mut from_row, mut to_row) = (self.from, self.to);
+        for _ in 0..outer.count {
+            let (mut from, mut to) = (from_row, to_row);
+            for _ in 0..inner.count / 4 {
+                // Four at a time: what a loop costs beside its loads and stores shows with small pieces.
+                let mut at = (from, to);
+                for _ in 0..4 {
+                    // SAFETY: one of the pieces, which the caller promises.
+                    unsafe { by.piece(at.0, at.1) };
+                    at = (
+                        at.0.wrapping_offset(inner.from),
+                        at.1.wrapping_offset(inner.to),
+                    );
+                }
+                (from, to) = at;
+            }
+            for _ in 0..inner.count % 4 {
+                // SAFETY: as above.
+                unsafe { by.piece(from, to) };
+                from = from.wrapping_offset(inner.from);
+                to = to.wrapping_offset(inner.to);
+            }
+            from_row = from_row.wrapping_offset(outer.from);
+            to_row = to_row.wrapping_offset(outer.to);
+        }
+    }
+}
+
+impl Nest {
+    /// Copies all pieces of `bytes` bytes.
+    ///
+    /// # Safety
+    /// As for [`Pieces::each`].
+    #[inline]
+    unsafe fn copy(mut self, mut bytes: usize) {
+        let length = bytes.cast_signed();
+        if (self.inner.from, self.inner.to) == (length, length) {
+            bytes *= self.inner.count;
+            self.inner.count = 1;
+        }
+        // SAFETY: the promise of the caller; pieces that follow each other on both sides are one.
+        unsafe { move_all(bytes, &self) };
+    }
+}
+
+/// Pieces at given displacements that are read, and written one after the other.
+struct Gather<'a> {
+    from: *const u8,
+    to: *mut u8,
+    offsets: &'a [isize],
+    bytes: usize,
+}
+
+impl Pieces for Gather<'_> {
+    #[inline]
+    unsafe fn each(&self, by: impl Move) {
+        let mut to = self.to;
+        for offset in self.offsets {
+            // SAFETY: one of the pieces, which the caller promises.
+            unsafe { by.piece(self.from.wrapping_offset(*offset), to) };
+            to = to.wrapping_add(self.bytes);
+        }
+    }
+}
+
+/// Pieces that are read one after the other, and written at given displacements.
+struct Scatter<'a> {
+    from: *const u8,
+    to: *mut u8,
+    offsets: &'a [isize],
+    bytes: usize,
+}
+
+impl Pieces for Scatter<'_> {
+    #[inline]
+    unsafe fn each(&self, by: impl Move) {
+        let mut from = self.from;
+        for offset in self.offsets {
+            // SAFETY: one of the pieces, which the caller promises.
+            unsafe { by.piece(from, self.to.wrapping_offset(*offset)) };
+            from = from.wrapping_add(self.bytes);
+        }
+    }
+}
+
+/// Elements that are packed.
+///
+/// Invariant, by who makes one: the elements of the walk are valid for reads, `length` bytes from
+/// `packed` for writes.
+struct Packing {
+    elements: *const u8,
+    packed: *mut u8,
+    length: usize,
+}
+
+/// Elements that are unpacked; the other way round.
+struct Unpacking {
+    elements: *mut u8,
+    packed: *const u8,
+    length: usize,
+}
+
+/// Elements that are copied to others of the same layout: no packed side. Both are valid.
+struct Copying {
+    from: *const u8,
+    to: *mut u8,
+}
+
+/// A loop whose pieces are read from memory and written to packed data.
+fn packing(of: Loop) -> Strides {
+    Strides {
+        count: of.count,
+        from: of.stride,
+        to: of.step.cast_signed(),
+    }
+}
+
+/// The other way round.
+fn unpacking(of: Loop) -> Strides {
+    Strides {
+        count: of.count,
+        from: of.step.cast_signed(),
+        to: of.stride,
+    }
+}
+
+/// From memory to memory.
+fn copying(of: Loop) -> Strides {
+    Strides {
+        count: of.count,
+        from: of.stride,
+        to: of.stride,
+    }
 }
 
 impl Visit for Packing {
     #[inline]
-    fn block(&mut self, offset: isize, bytes: usize) {
-        let bytes = bytes.min(self.room);
-        // SAFETY: the piece lies in the memory promised to `pack`; `out` has `room` bytes left, and is
-        // borrowed mutably by `pack`, so it does not overlap with what the caller promised readable.
-        unsafe {
-            ptr::copy_nonoverlapping(self.base.wrapping_offset(offset), self.out, bytes);
-            self.out = self.out.add(bytes);
-        }
-        self.room -= bytes;
-    }
-
-    #[inline]
-    fn strided(&mut self, offset: isize, count: usize, stride: isize, bytes: usize) {
-        let count = count.min(self.room / bytes);
-        match bytes {
-            4 => self.gather::<4>(offset, count, stride),
-            8 => self.gather::<8>(offset, count, stride),
-            16 => self.gather::<16>(offset, count, stride),
-            _ => {
-                for index in 0..count {
-                    self.block(
-                        offset.wrapping_add(stride.wrapping_mul(index.cast_signed())),
-                        bytes,
-                    );
-                }
-            }
-        }
-    }
-}
-
-impl Packing {
-    fn gather<const N: usize>(&mut self, offset: isize, count: usize, stride: isize) {
-        let mut from = self.base.wrapping_offset(offset);
-        for _ in 0..count {
-            // SAFETY: as in `block`; `strided` has bounded `count` by what is left of `out`. Arrays of
-            // bytes have no alignment to keep.
-            unsafe {
-                self.out
-                    .cast::<[u8; N]>()
-                    .write(from.cast::<[u8; N]>().read());
-                self.out = self.out.add(N);
-            }
-            from = from.wrapping_offset(stride);
-        }
-        self.room -= count * N;
-    }
-}
-
-impl Visit for Unpacking<'_> {
-    #[inline]
-    fn block(&mut self, offset: isize, bytes: usize) {
-        let (now, later) = self.bytes.split_at(bytes.min(self.bytes.len()));
-        // SAFETY: the piece lies in the memory promised to `unpack`, which is writable and overlaps no
-        // slice; `now` is an ordinary slice.
-        unsafe {
-            ptr::copy_nonoverlapping(now.as_ptr(), self.base.wrapping_offset(offset), now.len())
+    fn run(&mut self, run: &Run) {
+        assert!(run.end() <= self.length);
+        let nest = Nest {
+            from: self.elements.wrapping_offset(run.first.offset),
+            to: self.packed.wrapping_add(run.first.position),
+            inner: packing(run.inner),
+            outer: packing(run.outer),
         };
-        self.bytes = later;
+        // SAFETY: a walk stays within the elements, which are readable, and this run within the packed
+        // bytes, which are writable.
+        unsafe { nest.copy(run.bytes) };
     }
 
     #[inline]
-    fn strided(&mut self, offset: isize, count: usize, stride: isize, bytes: usize) {
-        match bytes {
-            4 => self.spread::<4>(offset, count, stride),
-            8 => self.spread::<8>(offset, count, stride),
-            16 => self.spread::<16>(offset, count, stride),
-            _ => {
-                for index in 0..count {
-                    self.block(
-                        offset.wrapping_add(stride.wrapping_mul(index.cast_signed())),
-                        bytes,
-                    );
-                }
-            }
-        }
+    fn even(&mut self, first: Spot, bytes: usize, offsets: &[isize]) {
+        assert!(first.position + bytes * offsets.len() <= self.length);
+        let list = Gather {
+            from: self.elements.wrapping_offset(first.offset),
+            to: self.packed.wrapping_add(first.position),
+            offsets,
+            bytes,
+        };
+        // SAFETY: as in `run`.
+        unsafe { move_all(bytes, &list) };
     }
 }
 
-impl Unpacking<'_> {
-    fn spread<const N: usize>(&mut self, offset: isize, count: usize, stride: isize) {
-        let mut into = self.base.wrapping_offset(offset);
-        let (pieces, _) = self.bytes.as_chunks::<N>();
-        let count = count.min(pieces.len());
-        for piece in &pieces[..count] {
-            // SAFETY: as in `block`. Arrays of bytes have no alignment to keep.
-            unsafe { into.cast::<[u8; N]>().write(*piece) };
-            into = into.wrapping_offset(stride);
-        }
-        self.bytes = &self.bytes[count * N..];
+impl Visit for Unpacking {
+    #[inline]
+    fn run(&mut self, run: &Run) {
+        assert!(run.end() <= self.length);
+        let nest = Nest {
+            from: self.packed.wrapping_add(run.first.position),
+            to: self.elements.wrapping_offset(run.first.offset),
+            inner: unpacking(run.inner),
+            outer: unpacking(run.outer),
+        };
+        // SAFETY: a walk stays within the elements, which are writable, and this run within the packed
+        // bytes, which are readable.
+        unsafe { nest.copy(run.bytes) };
+    }
+
+    #[inline]
+    fn even(&mut self, first: Spot, bytes: usize, offsets: &[isize]) {
+        assert!(first.position + bytes * offsets.len() <= self.length);
+        let list = Scatter {
+            from: self.packed.wrapping_add(first.position),
+            to: self.elements.wrapping_offset(first.offset),
+            offsets,
+            bytes,
+        };
+        // SAFETY: as in `run`.
+        unsafe { move_all(bytes, &list) };
+    }
+}
+
+impl Visit for Copying {
+    #[inline]
+    fn run(&mut self, run: &Run) {
+        let nest = Nest {
+            from: self.from.wrapping_offset(run.first.offset),
+            to: self.to.wrapping_offset(run.first.offset),
+            inner: copying(run.inner),
+            outer: copying(run.outer),
+        };
+        // SAFETY: a walk stays within the elements, which are readable on one side and writable on the other.
+        unsafe { nest.copy(run.bytes) };
     }
 }
 
 impl Datatype {
     /// Copies the data of `count` elements at `base`, without gaps, from byte `from_byte` of the data,
-    /// to the front of `out`; answers how many bytes. Call again further on for what did not fit.
+    /// to the front of `into`; answers how many bytes. Call again further on for what did not fit.
     ///
     /// # Safety
     /// All bytes that `count` elements of this datatype cover from `base` must be valid for reads, and
     /// nobody may write to them meanwhile.
+    pub unsafe fn pack_to(
+        &self,
+        base: *const u8,
+        count: usize,
+        from_byte: usize,
+        into: &Region,
+    ) -> usize {
+        let total = self.size().saturating_mul(count);
+        let length = into.len().min(total.saturating_sub(from_byte));
+        let mut packing = Packing {
+            elements: base,
+            packed: into.as_ptr(),
+            length,
+        };
+        self.walk(count, from_byte, length, &mut packing);
+        length
+    }
+
+    /// As [`pack_to`](Self::pack_to), to ordinary bytes.
+    ///
+    /// # Safety
+    /// As there.
     pub unsafe fn pack(
         &self,
         base: *const u8,
@@ -136,23 +367,17 @@ impl Datatype {
         from_byte: usize,
         out: &mut [u8],
     ) -> usize {
-        let total = self.size().saturating_mul(count);
-        let bytes = out.len().min(total.saturating_sub(from_byte));
-        let mut packing = Packing {
-            base,
-            out: out.as_mut_ptr(),
-            room: bytes,
-        };
-        self.walk(count, from_byte, bytes, &mut packing);
-        bytes
+        // SAFETY: `out` is borrowed mutably until the end; the caller promises the rest.
+        unsafe {
+            let into = Region::new(out.as_mut_ptr(), out.len());
+            self.pack_to(base, count, from_byte, &into)
+        }
     }
 
-    /// Copies `bytes` to the data of `count` elements at `base`, where the first of them is byte
-    /// `from_byte` of the data; answers how many bytes had room.
+    /// As [`unpack_from`](Self::unpack_from), from ordinary bytes.
     ///
     /// # Safety
-    /// All bytes that `count` elements of this datatype cover from `base` must be valid for writes, and
-    /// nobody may look at them meanwhile.
+    /// As there.
     pub unsafe fn unpack(
         &self,
         base: *mut u8,
@@ -160,14 +385,44 @@ impl Datatype {
         from_byte: usize,
         bytes: &[u8],
     ) -> usize {
+        // SAFETY: the caller promises it.
+        unsafe { self.unpack_from(base, count, from_byte, SharedBytes::of(bytes)) }
+    }
+
+    /// Copies `bytes` to the data of `count` elements at `base`, where the first of them is byte
+    /// `from_byte` of the data; answers how many bytes had room. Bytes are only copied, so others may
+    /// write to them meanwhile. Where pieces of elements overlap, which the standard forbids here, any
+    /// of them wins.
+    ///
+    /// # Safety
+    /// All bytes that `count` elements of this datatype cover from `base` must be valid for writes, and
+    /// nobody may look at them meanwhile.
+    pub unsafe fn unpack_from(
+        &self,
+        base: *mut u8,
+        count: usize,
+        from_byte: usize,
+        bytes: SharedBytes<'_>,
+    ) -> usize {
         let total = self.size().saturating_mul(count);
         let length = bytes.len().min(total.saturating_sub(from_byte));
         let mut unpacking = Unpacking {
-            base,
-            bytes: &bytes[..length],
+            elements: base,
+            packed: bytes.as_ptr(),
+            length,
         };
         self.walk(count, from_byte, length, &mut unpacking);
         length
+    }
+
+    /// Copies the data of `count` elements at `from` to `count` elements at `to`. Gaps are left alone.
+    ///
+    /// # Safety
+    /// All bytes that the elements cover must be valid, from `from` for reads and from `to` for writes, and
+    /// nobody may write to those, nor look at these, meanwhile.
+    pub unsafe fn copy(&self, from: *const u8, to: *mut u8, count: usize) {
+        let length = self.size().saturating_mul(count);
+        self.walk(count, 0, length, &mut Copying { from, to });
     }
 
     /// Visits `length` bytes of the data of `count` elements from byte `from`.
@@ -181,7 +436,11 @@ impl Datatype {
                 stride: self.extent(),
                 body,
             };
-            times.walk(self.layout.offset, from, length, visit);
+            let first = Spot {
+                offset: self.layout.offset,
+                position: 0,
+            };
+            times.walk(first, from, length, visit);
         }
     }
 }

@@ -3,23 +3,23 @@
 //! ```text
 //!   Block            bytes in one piece
 //!   Repeat           the same body again and again, a stride apart        (vector)
+//!   Even             pieces of one size at given displacements            (indexed block)
 //!   Blocks           pieces at given displacements                        (indexed, struct)
 //!   Sequence         bodies at given displacements                        (struct of vectors)
 //! ```
 //!
 //! The order is that of the type map, which is the order of packing; it need not be that of memory.
-//! Pieces that follow each other both in the map and in memory are one piece. Everything here is
-//! arithmetic; memory is touched in [`copying`](super::copying) only.
+//! Pieces that follow each other both in the map and in memory are one piece. A [walk](super::walk)
+//! turns a tree into loop nests; memory is touched in [`copying`](super::copying) only.
 
 use std::sync::Arc;
 
 use super::nested::{Nested, drop_children};
+use super::walk::{Run, Spot, Visit};
 use crate::error::{Error, ErrorClass, Result};
 
-/// Nesting of a tree. A walk descends so many levels for each [`SHALLOW`] subtree.
+/// Nesting of a tree. A walk descends so many levels for each subtree that it recurs into.
 const DEEPEST: u32 = 64;
-/// Nesting that a walk recurs into: stacks of fibers are small.
-const SHALLOW: u32 = 6;
 /// Pieces that a tree which is nested deeper may be spread out to.
 const SPREAD: u64 = 1 << 22;
 /// A list of at most so many pieces is spliced into the list around it.
@@ -31,7 +31,7 @@ pub(super) struct Node {
     /// Bytes of data, at least 1.
     pub bytes: usize,
     pub shape: Shape,
-    depth: u32,
+    pub depth: u32,
     /// How many pieces.
     pieces: u64,
 }
@@ -44,6 +44,10 @@ pub(super) enum Shape {
         count: usize,
         stride: isize,
         body: Arc<Node>,
+    },
+    Even {
+        piece: usize,
+        offsets: Box<[isize]>,
     },
     Blocks(Box<[Piece]>),
     Sequence(Box<[Subtree]>),
@@ -73,23 +77,6 @@ pub(super) struct Layout {
     pub offset: isize,
     /// `None` if there are no data.
     pub node: Option<Arc<Node>>,
-}
-
-/// Receives the pieces of a walk.
-pub(super) trait Visit {
-    /// `bytes` bytes at `offset`.
-    fn block(&mut self, offset: isize, bytes: usize);
-
-    /// `count` pieces of `bytes` bytes, `stride` apart.
-    #[inline]
-    fn strided(&mut self, offset: isize, count: usize, stride: isize, bytes: usize) {
-        for index in 0..count {
-            self.block(
-                offset.wrapping_add(stride.wrapping_mul(index.cast_signed())),
-                bytes,
-            );
-        }
-    }
 }
 
 impl Layout {
@@ -209,120 +196,41 @@ impl Node {
                 ),
             ));
         }
-        struct Gather(List);
+        let mut list = List::default();
+        for (offset, bytes) in self.spread() {
+            list.push(offset, Node::block(bytes));
+        }
+        list.finish()
+    }
+
+    /// How many pieces there are.
+    pub fn pieces(&self) -> u64 {
+        self.pieces
+    }
+
+    /// All pieces, in the order of packing.
+    fn spread(&self) -> Vec<(isize, usize)> {
+        #[derive(Default)]
+        struct Gather(Vec<(usize, isize, usize)>);
         impl Visit for Gather {
-            fn block(&mut self, offset: isize, bytes: usize) {
-                self.0.push(offset, Node::block(bytes));
+            fn run(&mut self, run: &Run) {
+                let once = |position, offset| self.0.push((position, offset, run.bytes));
+                run.for_each(once);
             }
         }
-        let mut gather = Gather(List::default());
-        self.walk(0, 0, self.bytes, &mut gather);
-        gather.0.finish()
-    }
-
-    /// Visits the `length` bytes of data from byte `from`, where the tree lies at `offset`.
-    pub fn walk(&self, offset: isize, from: usize, length: usize, visit: &mut impl Visit) {
-        let length = length.min(self.bytes - from.min(self.bytes));
-        if length == 0 {
-            return;
-        }
-        if self.depth > SHALLOW {
-            return self.walk_deep(offset, from, length, visit);
-        }
-        match &self.shape {
-            Shape::Block => visit.block(offset.wrapping_add(from.cast_signed()), length),
-            Shape::Repeat {
-                count,
-                stride,
-                body,
-            } => {
-                let times = Times {
-                    count: *count,
-                    stride: *stride,
-                    body,
-                };
-                times.walk(offset, from, length, visit);
-            }
-            Shape::Blocks(pieces) => {
-                let first = pieces.partition_point(|piece| piece.before + piece.bytes <= from);
-                let mut left = length;
-                let mut skip = from - pieces[first].before;
-                for piece in &pieces[first..] {
-                    let bytes = left.min(piece.bytes - skip);
-                    visit.block(
-                        offset
-                            .wrapping_add(piece.offset)
-                            .wrapping_add(skip.cast_signed()),
-                        bytes,
-                    );
-                    left -= bytes;
-                    skip = 0;
-                    if left == 0 {
-                        break;
-                    }
-                }
-            }
-            Shape::Sequence(parts) => {
-                let first = parts.partition_point(|part| part.before + part.node.bytes <= from);
-                let mut left = length;
-                let mut skip = from - parts[first].before;
-                for part in &parts[first..] {
-                    let bytes = left.min(part.node.bytes - skip);
-                    part.node
-                        .walk(offset.wrapping_add(part.offset), skip, bytes, visit);
-                    left -= bytes;
-                    skip = 0;
-                    if left == 0 {
-                        break;
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl Node {
-    /// As [`walk`](Self::walk), one shallow subtree after the other, each found from the top.
-    fn walk_deep(&self, offset: isize, mut from: usize, length: usize, visit: &mut impl Visit) {
-        let mut left = length;
-        while left > 0 {
-            let (node, at, skip) = self.descend(offset, from);
-            let bytes = left.min(node.bytes - skip);
-            node.walk(at, skip, bytes, visit);
-            from += bytes;
-            left -= bytes;
-        }
-    }
-
-    /// The shallow subtree that byte `from` of the data is in, where it lies, and which of its bytes
-    /// that is.
-    fn descend(&self, mut offset: isize, mut from: usize) -> (&Self, isize, usize) {
-        let mut node = self;
-        while node.depth > SHALLOW {
-            match &node.shape {
-                Shape::Block | Shape::Blocks(_) => break,
-                Shape::Repeat { stride, body, .. } => {
-                    let index = (from / body.bytes).cast_signed();
-                    offset = offset.wrapping_add(stride.wrapping_mul(index));
-                    from %= body.bytes;
-                    node = body;
-                }
-                Shape::Sequence(parts) => {
-                    let place = parts.partition_point(|part| part.before + part.node.bytes <= from);
-                    offset = offset.wrapping_add(parts[place].offset);
-                    from -= parts[place].before;
-                    node = &parts[place].node;
-                }
-            }
-        }
-        (node, offset, from)
+        let mut gather = Gather::default();
+        self.walk(Spot::START, 0, self.bytes, &mut gather);
+        // A walk takes loops in the order that suits the processor.
+        gather.0.sort_unstable();
+        let piece = |(_, offset, bytes)| (offset, bytes);
+        gather.0.into_iter().map(piece).collect()
     }
 }
 
 impl Nested for Node {
     fn take_children(&mut self, into: &mut Vec<Arc<Self>>) {
         match std::mem::replace(&mut self.shape, Shape::Block) {
-            Shape::Block | Shape::Blocks(_) => {}
+            Shape::Block | Shape::Even { .. } | Shape::Blocks(_) => {}
             Shape::Repeat { body, .. } => into.push(body),
             Shape::Sequence(parts) => into.extend(parts.into_iter().map(|part| part.node)),
         }
@@ -332,43 +240,6 @@ impl Nested for Node {
 impl Drop for Node {
     fn drop(&mut self) {
         drop_children(self);
-    }
-}
-
-/// A body repeated: an inner node, or the elements of a buffer.
-pub(super) struct Times<'a> {
-    pub count: usize,
-    pub stride: isize,
-    pub body: &'a Node,
-}
-
-impl Times<'_> {
-    /// Visits the `length` bytes of data from byte `from`; all of them must be there.
-    pub fn walk(&self, offset: isize, from: usize, length: usize, visit: &mut impl Visit) {
-        let bytes = self.body.bytes;
-        let at = |index: usize| offset.wrapping_add(self.stride.wrapping_mul(index.cast_signed()));
-        let (mut index, skip) = (from / bytes, from % bytes);
-        let mut left = length;
-        if skip > 0 {
-            let part = left.min(bytes - skip);
-            self.body.walk(at(index), skip, part, visit);
-            left -= part;
-            index += 1;
-        }
-        let whole = (left / bytes).min(self.count.saturating_sub(index));
-        if matches!(self.body.shape, Shape::Block) {
-            if whole > 0 {
-                visit.strided(at(index), whole, self.stride, bytes);
-            }
-        } else {
-            for next in index..index + whole {
-                self.body.walk(at(next), 0, bytes, visit);
-            }
-        }
-        left -= whole * bytes;
-        if left > 0 {
-            self.body.walk(at(index + whole), 0, left, visit);
-        }
     }
 }
 
@@ -384,6 +255,11 @@ impl List {
             Shape::Blocks(pieces) if pieces.len() <= SPLICED => {
                 for piece in pieces {
                     self.push(offset.wrapping_add(piece.offset), Node::block(piece.bytes));
+                }
+            }
+            Shape::Even { piece, offsets } if offsets.len() <= SPLICED => {
+                for inner in offsets {
+                    self.push(offset.wrapping_add(*inner), Node::block(*piece));
                 }
             }
             Shape::Block => match self.parts.last_mut() {
@@ -451,24 +327,31 @@ impl List {
             .parts
             .iter()
             .fold(0, |sum: u64, (_, node)| sum.saturating_add(node.pieces));
-        let shape = if self
-            .parts
-            .iter()
-            .all(|(_, node)| matches!(node.shape, Shape::Block))
-        {
-            let piece = |(offset, node): (isize, Arc<Node>)| Piece {
-                offset,
-                before: next(node.bytes),
-                bytes: node.bytes,
-            };
-            Shape::Blocks(self.parts.into_iter().map(piece).collect())
-        } else {
+        let is_block = |node: &Node| matches!(node.shape, Shape::Block);
+        let piece = self.parts[0].1.bytes;
+        let shape = if !self.parts.iter().all(|(_, node)| is_block(node)) {
             let part = |(offset, node): (isize, Arc<Node>)| Subtree {
                 offset,
                 before: next(node.bytes),
                 node,
             };
             Shape::Sequence(self.parts.into_iter().map(part).collect())
+        } else if self.parts.iter().all(|(_, node)| node.bytes == piece) {
+            let offset = |(offset, node): (isize, Arc<Node>)| {
+                next(node.bytes);
+                offset
+            };
+            Shape::Even {
+                piece,
+                offsets: self.parts.into_iter().map(offset).collect(),
+            }
+        } else {
+            let piece = |(offset, node): (isize, Arc<Node>)| Piece {
+                offset,
+                before: next(node.bytes),
+                bytes: node.bytes,
+            };
+            Shape::Blocks(self.parts.into_iter().map(piece).collect())
         };
         Arc::new(Node {
             bytes: before,

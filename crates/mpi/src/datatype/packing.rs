@@ -9,7 +9,7 @@ use std::sync::Arc;
 use weft_fabric::{Region, SharedBytes};
 
 use super::{Datatype, external};
-use crate::buffer::Buffer;
+use crate::buffer::{self, Buffer, TypedBuffer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::memory;
 
@@ -21,7 +21,7 @@ pub fn pack(buffer: &Buffer, into: &Region, position: usize) -> Result<usize> {
     let room = place("MPI_Pack", into, position, buffer.bytes())?;
     match buffer {
         Buffer::Flat(region) => _ = room.copy_from(region),
-        Buffer::Typed(typed) => _ = room.copy_from_slice(&typed.packed()?),
+        Buffer::Typed(typed) => _ = typed.pack(&room),
     }
     Ok(position + room.len())
 }
@@ -34,11 +34,7 @@ pub fn unpack(from: &Region, position: usize, buffer: &Buffer) -> Result<usize> 
     let data = place("MPI_Unpack", from, position, buffer.bytes())?;
     match buffer {
         Buffer::Flat(region) => _ = region.copy_from(&data),
-        Buffer::Typed(_) => {
-            let mut copy = memory::zeroed(data.len())?;
-            data.copy_to_slice(&mut copy);
-            buffer.fill(SharedBytes::of(&copy));
-        }
+        Buffer::Typed(typed) => _ = typed.unpack(buffer::shared(&data)),
     }
     Ok(position + data.len())
 }
@@ -81,6 +77,28 @@ pub fn unpack_external(
     let native = external::decode(&datatype.signature, &copy, buffer.bytes());
     buffer.fill(SharedBytes::of(&native));
     Ok(position + length)
+}
+
+/// The representation `external32` of elements, to as many bytes as [`Datatype::external_size`] says.
+///
+/// # Errors
+/// `Arg` for a number that `external32` cannot hold.
+pub(crate) fn encode_external(elements: &TypedBuffer, into: Region) -> Result<()> {
+    let data = external::encode(&elements.datatype().signature, &elements.packed()?)?;
+    into.copy_from_slice(&data);
+    Ok(())
+}
+
+/// Elements from the first bytes of their representation `external32`; answers how many bytes of data they are here.
+pub(crate) fn decode_external(file: &[u8], elements: &TypedBuffer) -> usize {
+    let datatype = elements.datatype();
+    let each = datatype.signature.external as usize;
+    if each == 0 {
+        return 0;
+    }
+    let partial = external::native_bytes(&datatype.signature, file.len() % each);
+    let bytes = file.len() / each * datatype.size() + partial;
+    elements.unpack_part(0, &external::decode(&datatype.signature, file, bytes))
 }
 
 impl Datatype {

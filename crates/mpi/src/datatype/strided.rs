@@ -1,7 +1,7 @@
 //! StridedBlock: pieces of equal size at equal distances, as which another process is told where the data of elements lie.
 
 use super::Datatype;
-use super::layout::Visit;
+use super::walk::{self, Loop, Spot, Visit};
 
 /// `count` pieces of `bytes` bytes, the first at `offset` from where the elements begin, `stride` apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,13 +20,12 @@ impl StridedBlock {
 
     /// Where its pieces begin.
     pub(crate) fn offsets(&self) -> impl Iterator<Item = isize> + use<> {
-        let block = *self;
+        let run = *self;
         let at = move |index: usize| {
-            block
-                .offset
-                .wrapping_add(block.stride.wrapping_mul(index.cast_signed()))
+            run.offset
+                .wrapping_add(run.stride.wrapping_mul(index.cast_signed()))
         };
-        (0..block.count).map(at)
+        (0..run.count).map(at)
     }
 
     /// First byte that it covers and the first behind it; `None` if these are no addresses.
@@ -42,47 +41,96 @@ impl StridedBlock {
     }
 }
 
-/// Collects blocks; the first of them may go on behind the last.
-struct StridedBlocks(Vec<StridedBlock>);
+/// Collects runs with the place of their data among the packed ones: a walk visits them in another order.
+struct StridedBlocks(Vec<(usize, StridedBlock)>);
 
-impl Visit for StridedBlocks {
-    fn block(&mut self, offset: isize, bytes: usize) {
-        match self.0.last_mut() {
-            Some(last) if last.count == 1 && last.offset + last.bytes.cast_signed() == offset => {
-                last.bytes += bytes;
-            }
-            Some(last) if last.count == 1 && last.bytes == bytes && last.offset < offset => {
-                (last.count, last.stride) = (2, offset - last.offset);
-            }
-            Some(last)
-                if last.bytes == bytes
-                    && last.count > 1
-                    && last
-                        .offset
-                        .wrapping_add(last.stride.wrapping_mul(last.count.cast_signed()))
-                        == offset =>
-            {
-                last.count += 1;
-            }
-            _ => self.0.push(StridedBlock {
-                offset,
-                bytes,
+impl StridedBlocks {
+    fn push(&mut self, first: Spot, bytes: usize, along: Loop) {
+        let block = if along.stride == bytes.cast_signed() {
+            StridedBlock {
+                offset: first.offset,
+                bytes: bytes * along.count,
                 count: 1,
                 stride: 0,
-            }),
-        }
+            }
+        } else {
+            StridedBlock {
+                offset: first.offset,
+                bytes,
+                count: along.count,
+                stride: if along.count == 1 { 0 } else { along.stride },
+            }
+        };
+        self.0.push((first.position, block));
     }
 
-    fn strided(&mut self, offset: isize, count: usize, stride: isize, bytes: usize) {
-        if count == 1 || stride == bytes.cast_signed() {
-            return self.block(offset, bytes * count);
+    /// In the order of the data, those that go on behind one another as one.
+    fn joined(mut self) -> Vec<StridedBlock> {
+        self.0.sort_unstable_by_key(|(position, _)| *position);
+        let mut joined: Vec<StridedBlock> = Vec::with_capacity(self.0.len());
+        for (_, block) in self.0 {
+            if !joined.last_mut().is_some_and(|last| last.append(block)) {
+                joined.push(block);
+            }
         }
-        self.0.push(StridedBlock {
-            offset,
-            bytes,
-            count,
-            stride,
-        });
+        joined
+    }
+}
+
+impl StridedBlock {
+    /// Takes a run in whose data follow its own, if one run can say both.
+    fn append(&mut self, next: Self) -> bool {
+        if next.count != 1 {
+            return false;
+        }
+        if self.count == 1 && self.offset + self.bytes.cast_signed() == next.offset {
+            self.bytes += next.bytes;
+        } else if self.bytes != next.bytes {
+            return false;
+        } else if self.count == 1 && self.offset < next.offset {
+            (self.count, self.stride) = (2, next.offset - self.offset);
+        } else if self.count > 1
+            && self
+                .offset
+                .wrapping_add(self.stride.wrapping_mul(self.count.cast_signed()))
+                == next.offset
+        {
+            self.count += 1;
+        } else {
+            return false;
+        }
+        true
+    }
+}
+
+impl Visit for StridedBlocks {
+    fn run(&mut self, run: &walk::Run) {
+        // Along one of the loops the data follow each other; if along none, each piece is a run.
+        let loops = [run.inner, run.outer];
+        let along = loops
+            .iter()
+            .position(|one| one.count > 1 && one.step == run.bytes);
+        let (across, along) = match along {
+            Some(place) => (vec![loops[1 - place]], loops[place]),
+            None => (loops.to_vec(), Loop::ONCE),
+        };
+        let mut spots = vec![run.first];
+        for one in across {
+            spots = spots
+                .iter()
+                .flat_map(|spot| {
+                    (0..one.count).map(|turn| Spot {
+                        offset: spot
+                            .offset
+                            .wrapping_add(one.stride.wrapping_mul(turn.cast_signed())),
+                        position: spot.position + one.step * turn,
+                    })
+                })
+                .collect();
+        }
+        for spot in spots {
+            self.push(spot, run.bytes, along);
+        }
     }
 }
 
@@ -96,11 +144,15 @@ impl Datatype {
     ) -> Vec<StridedBlock> {
         let mut blocks = StridedBlocks(Vec::new());
         if let (Some((offset, _)), true) = (self.flat(count), length > 0) {
-            blocks.block(offset + from.cast_signed(), length);
+            let first = Spot {
+                offset: offset + from.cast_signed(),
+                position: 0,
+            };
+            blocks.push(first, length, Loop::ONCE);
         } else {
             self.walk(count, from, length, &mut blocks);
         }
-        blocks.0
+        blocks.joined()
     }
 }
 

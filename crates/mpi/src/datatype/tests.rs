@@ -248,7 +248,11 @@ fn any_datatype_is_its_type_map() {
     for round in 0..rounds {
         let depth = dice.below(5) as u32;
         let (datatype, naive) = random(&mut dice, depth);
-        let count = dice.between(0, 3);
+        // Many elements are taken in another order than few.
+        let count = match dice.below(4) {
+            0 => dice.between(0, 80),
+            _ => dice.between(0, 3),
+        };
         let what = format!("round {round}: {datatype:?} {:?}", datatype.recipe());
         let (lower, upper) = naive.bounds();
         let size: usize = naive.map.iter().map(|entry| entry.1.size()).sum();
@@ -261,6 +265,7 @@ fn any_datatype_is_its_type_map() {
         assert_eq!(datatype.true_lower_bound() as i64, first, "{what}");
         assert_eq!(datatype.true_extent() as i64, last - first, "{what}");
         check_copies(&datatype, &naive, count, &mut dice, &what);
+        check_between_layouts(&datatype, &naive, count, &what);
         check_elements(&datatype, &naive, &what);
     }
 }
@@ -288,7 +293,8 @@ fn check_copies(datatype: &Arc<Datatype>, naive: &Naive, count: i64, dice: &mut 
     let base = memory.as_ptr().wrapping_offset(-first as isize);
     let mut packed = Vec::new();
     loop {
-        let mut portion = vec![0; 1 + dice.below(40) as usize];
+        let most = [40, 400, 20_000][dice.below(3) as usize];
+        let mut portion = vec![0; 1 + dice.below(most) as usize];
         // SAFETY: `memory` covers all displacements of the type map.
         let length = unsafe { datatype.pack(base, count as usize, packed.len(), &mut portion) };
         packed.extend_from_slice(&portion[..length]);
@@ -301,15 +307,21 @@ fn check_copies(datatype: &Arc<Datatype>, naive: &Naive, count: i64, dice: &mut 
     let data: Vec<u8> = (0..bytes.len())
         .map(|index| (index * 11 + 5) as u8)
         .collect();
-    let mut expected = vec![0xee; covered];
+    // What may be where: one of several, where pieces overlap.
+    let mut allowed = vec![Vec::new(); covered];
     for (at, byte) in bytes.iter().zip(&data) {
-        expected[(at - first) as usize] = *byte;
+        allowed[(at - first) as usize].push(*byte);
     }
+    let is_allowed = |(byte, allowed): (&u8, &Vec<u8>)| match &allowed[..] {
+        [] => *byte == 0xee,
+        some => some.contains(byte),
+    };
     let mut memory = vec![0xee; covered];
     let base = memory.as_mut_ptr().wrapping_offset(-first as isize);
     let mut position = 0;
     while position < data.len() {
-        let portion = (1 + dice.below(40) as usize).min(data.len() - position);
+        let most = [40, 400, 20_000][dice.below(3) as usize];
+        let portion = (1 + dice.below(most) as usize).min(data.len() - position);
         let portion = &data[position..position + portion];
         // SAFETY: as above; nothing else looks at `memory` before the loop has ended.
         let length = unsafe { datatype.unpack(base, count as usize, position, portion) };
@@ -318,7 +330,88 @@ fn check_copies(datatype: &Arc<Datatype>, naive: &Naive, count: i64, dice: &mut 
     }
     // SAFETY: as above.
     let beyond = unsafe { datatype.unpack(base, count as usize, position, &[1, 2, 3]) };
-    assert_eq!((memory, beyond), (expected, 0), "{what}");
+    assert_eq!(beyond, 0, "{what}");
+    assert!(memory.iter().zip(&allowed).all(is_allowed), "{what}");
+}
+
+/// Pieces of every size that has a loop of its own, and some beyond, in every shape.
+#[test]
+fn pieces_of_every_size_are_copied_in_every_shape() {
+    let mut dice = Dice(0x1234_5678_9abc_def1);
+    let sizes: Vec<i64> = match cfg!(miri) {
+        true => vec![1, 3, 8, 13, 24, 33, 48, 100, 130],
+        false => (1..=140).chain([255, 256, 257, 5000]).collect(),
+    };
+    for size in sizes {
+        let byte = Naive::of(Basic::Byte);
+        let piece = byte.block(size);
+        let bytes = Datatype::contiguous(size, Basic::Byte.datatype()).unwrap();
+        let gap = dice.between(1, 9);
+        let vector = Datatype::hvector(5, 1, size + gap, &bytes).unwrap();
+        let in_vector = piece.repeated(5, size + gap).settled();
+        let backwards = Datatype::hvector(6, 1, -size - gap, &bytes).unwrap();
+        let in_backwards = piece.repeated(6, -size - gap).settled();
+        let rows = Datatype::hvector(3, 1, 6 * (size + gap), &vector).unwrap();
+        let in_rows = in_vector.repeated(3, 6 * (size + gap)).settled();
+        let pairs = Datatype::hvector(2, 1, size + gap, &bytes).unwrap();
+        let in_pairs = piece.repeated(2, size + gap).settled();
+        let many_pairs = Datatype::hvector(40, 1, 3 * (size + gap), &pairs).unwrap();
+        let in_many_pairs = in_pairs.repeated(40, 3 * (size + gap)).settled();
+        let displacements = [0, size + gap, 2 * size + 3 * gap, 7 * size, 9 * size + 1];
+        let listed = Recipe::HindexedBlock {
+            block: 1,
+            displacements: displacements.into(),
+            of: Arc::clone(&bytes),
+        };
+        let listed = Datatype::build(listed, false).unwrap();
+        let mut in_listed = Naive::default();
+        for at in displacements {
+            in_listed.add(&piece, at);
+        }
+        let in_listed = in_listed.settled();
+        let structure = Recipe::Struct {
+            blocks: [1, 2, 1].into(),
+            displacements: [0, size + gap, 4 * size + 2 * gap].into(),
+            of: [Arc::clone(&bytes), Arc::clone(&bytes), Arc::clone(&vector)].into(),
+        };
+        let structure = Datatype::build(structure, false).unwrap();
+        let mut in_structure = piece.block(1);
+        in_structure.add(&piece.block(2), size + gap);
+        in_structure.add(&in_vector, 4 * size + 2 * gap);
+        let in_structure = in_structure.settled();
+        for (name, datatype, naive, counts) in [
+            ("vector", vector, in_vector, [1, 7]),
+            ("backwards", backwards, in_backwards, [1, 2]),
+            ("rows", rows, in_rows, [1, 3]),
+            ("pairs", many_pairs, in_many_pairs, [1, 2]),
+            ("listed", listed, in_listed, [1, 50]),
+            ("struct", structure, in_structure, [1, 41]),
+        ] {
+            for count in counts {
+                let what = format!("{count} of {name} of {size} bytes");
+                check_copies(&datatype, &naive, count, &mut dice, &what);
+                check_between_layouts(&datatype, &naive, count, &what);
+            }
+        }
+    }
+}
+
+/// Copies elements to others of the same datatype.
+fn check_between_layouts(datatype: &Datatype, naive: &Naive, count: i64, what: &str) {
+    let bytes = naive.bytes(count);
+    let (first, covered) = datatype.footprint(count as usize).unwrap();
+    let from: Vec<u8> = (0..covered).map(|index| (index * 7 + 3) as u8).collect();
+    let mut to = vec![0xee; covered];
+    let mut expected = to.clone();
+    for at in bytes {
+        let at = (at - first as i64) as usize;
+        expected[at] = from[at];
+    }
+    let source = from.as_ptr().wrapping_offset(-first);
+    let target = to.as_mut_ptr().wrapping_offset(-first);
+    // SAFETY: both are the footprint of the elements.
+    unsafe { datatype.copy(source, target, count as usize) };
+    assert_eq!(to, expected, "{what}");
 }
 
 fn check_elements(datatype: &Datatype, naive: &Naive, what: &str) {

@@ -3,11 +3,14 @@
 //! The copy of a message stands in memory of the engine; of the attached buffer only the size is used. What is
 //! under way counts against it with [`OVERHEAD`] bytes a message, as the standard's model does.
 
+use std::collections::HashSet;
+
 use weft_fabric::Peer;
 
-use super::Engine;
 use super::protocol::SendMode;
-use super::request::Request;
+use super::request::{Request, Work};
+use super::request_id::RequestId;
+use super::{Core, Engine};
 use crate::buffer::Buffer;
 use crate::error::{Error, ErrorClass, Result};
 
@@ -21,6 +24,15 @@ pub(super) struct AttachedBuffer {
     size: usize,
     /// Bytes of those under way; more than `size` only after a smaller buffer was attached.
     used: usize,
+    /// Flushes under way. None of them waits for nothing.
+    flushes: Vec<Flush>,
+}
+
+/// A flush that was begun, and the buffered sends that it waits for still.
+#[derive(Debug)]
+struct Flush {
+    request: RequestId,
+    sends: HashSet<RequestId>,
 }
 
 impl AttachedBuffer {
@@ -37,8 +49,32 @@ impl AttachedBuffer {
     }
 
     /// A send that took so many bytes has ended.
-    pub(super) fn give_back(&mut self, bytes: usize) {
+    fn give_back(&mut self, bytes: usize) {
         self.used -= bytes;
+    }
+
+    /// The flushes that waited for this send last.
+    fn flushes_ended_by(&mut self, send: RequestId) -> Vec<RequestId> {
+        let mut ended = Vec::new();
+        self.flushes.retain_mut(|flush| {
+            let last = flush.sends.remove(&send) && flush.sends.is_empty();
+            if last {
+                ended.push(flush.request);
+            }
+            !last
+        });
+        ended
+    }
+}
+
+impl Core {
+    /// A buffered send that took so many bytes has ended: there is room again, and a flush may be over.
+    pub(super) fn end_buffered(&mut self, send: RequestId, bytes: usize) {
+        self.attached_buffer.give_back(bytes);
+        for flush in self.attached_buffer.flushes_ended_by(send) {
+            self.complete(flush);
+        }
+        self.wake_for_arrival();
     }
 }
 
@@ -83,6 +119,31 @@ impl Engine {
     /// Allows buffered sends of `bytes` in all.
     pub(crate) fn attach_buffer(&mut self, bytes: usize) {
         self.core.attached_buffer.size = bytes;
+    }
+
+    /// Begins a request of this context that ends when all messages have left that are buffered now for the
+    /// communicators whose context `concerns`.
+    pub(crate) fn start_flush(
+        &mut self,
+        context: u32,
+        concerns: impl Fn(u32) -> bool,
+    ) -> Result<RequestId> {
+        let core = &mut self.core;
+        core.requests.check_room()?;
+        let waits = |slot: &Request| slot.on_complete().buffered > 0 && concerns(slot.context());
+        let sends: HashSet<RequestId> = core
+            .requests
+            .live()
+            .filter(|(_, slot)| waits(slot))
+            .map(|(id, _)| id)
+            .collect();
+        let request = core.requests.insert(context, None, Work::Nothing);
+        if sends.is_empty() {
+            core.complete(request);
+        } else {
+            core.attached_buffer.flushes.push(Flush { request, sends });
+        }
+        Ok(request)
     }
 
     /// Whether all buffered messages of the communicators whose context `concerns` have left.

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   complete ──► run_on_complete ─┬─► wake who waits
-//!                                 ├─► the attached buffer has room again
+//!                                 ├─► the attached buffer has room again; a flush may end
 //!                                 ├─► a transfer of a run: counted there         end_transfer_of
+//!                                 ├─► a part of a partitioned message: counted there
 //!                                 ├─► a part of another request: that may end    end_part ──► complete
 //!                                 └─► detached: released
 //! ```
@@ -11,6 +12,7 @@
 use weft_fiber::Waiter;
 
 use super::deferred::Deferred;
+use super::events::EventKind;
 use super::request_id::RequestId;
 use super::schedule::RunId;
 use super::status::Outcome;
@@ -23,8 +25,22 @@ impl Core {
         let Some(slot) = self.requests.get_mut(id) else {
             return;
         };
-        if slot.complete() {
+        let has_more = slot.complete();
+        if self.events.wants(EventKind::Completed) {
+            self.note_completed(id);
+        }
+        if has_more {
             self.run_on_complete(id);
+        }
+    }
+
+    /// Tells a tool that a request has ended.
+    #[cold]
+    pub(super) fn note_completed(&mut self, id: RequestId) {
+        if let Some(slot) = self.requests.get(id) {
+            let (peer, tag, bytes) = slot.said();
+            let message = (tag, slot.context());
+            self.raise(EventKind::Completed, peer, message, bytes);
         }
     }
 
@@ -39,15 +55,17 @@ impl Core {
         }
         let buffered = std::mem::take(&mut on_complete.buffered);
         let (run, detached) = (on_complete.run, on_complete.detached);
+        let part = on_complete.part.take();
         let follower = on_complete.follower.take();
         let received = slot.is_receive();
         let carried = follower.map(|follower| (follower, slot.take_outcome()));
         if buffered > 0 {
-            self.attached_buffer.give_back(buffered);
-            self.wake_for_arrival();
+            self.end_buffered(id, buffered);
         }
         if let Some(run) = run {
             self.end_transfer_of(id, run);
+        } else if let Some(part) = part {
+            self.end_part_of_message(id, part);
         } else if let Some((follower, outcome)) = carried {
             self.requests.release(id);
             self.end_part(follower, outcome, received);

@@ -7,6 +7,7 @@ use weft_fabric::Peer;
 
 use super::Engine;
 use super::envelope::Envelope;
+use super::partitioned::ChannelId;
 use super::request_id::RequestId;
 use super::schedule::RunId;
 use crate::error::Error;
@@ -24,6 +25,11 @@ pub(super) enum Deferred {
     Answer { to: Peer, reply: Envelope },
     /// The receiver of a rendezvous says that it has the data.
     Answered(RequestId),
+    /// The receiver of a rendezvous asks for the data, in pieces for its receive.
+    Asked {
+        request: RequestId,
+        receive: RequestId,
+    },
     /// A transfer by portal has ended.
     Pulled {
         request: RequestId,
@@ -31,8 +37,12 @@ pub(super) enum Deferred {
     },
     /// A collective may go on.
     Advance(RunId),
+    /// The sender of a partitioned receive is known.
+    Announced(ChannelId),
     /// A peer is lost.
     Lost { peer: Peer, reason: String },
+    /// Another process has the number of a peer.
+    Succeeded(Peer),
 }
 
 /// What is left to do, in order.
@@ -128,9 +138,12 @@ impl Engine {
                     } => self.pull(request, from, &envelope),
                     Deferred::Answer { to, reply } => self.answer(to, reply),
                     Deferred::Answered(request) => self.answered(request),
+                    Deferred::Asked { request, receive } => self.send_pieces(request, receive),
                     Deferred::Pulled { request, error } => self.pulled(request, error),
                     Deferred::Advance(run) => self.advance(run),
+                    Deferred::Announced(channel) => self.expect_pieces(channel),
                     Deferred::Lost { peer, reason } => self.lose(peer, &reason),
+                    Deferred::Succeeded(peer) => self.succeed(peer),
                 }
             }
             self.core.deferred.recycle(all);

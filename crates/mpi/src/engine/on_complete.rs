@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weft_fabric::Peer;
 use weft_fiber::Waiter;
 
+use super::partitioned::{ChannelId, Part};
 use super::protocol::SendMode;
 use super::request_id::RequestId;
 use super::schedule::{CollectiveContext, RunId, Schedule};
@@ -22,6 +23,8 @@ pub(super) struct OnComplete {
     /// The request that this one carries out, and that ends with it: a persistent one, or the head of
     /// a pair.
     pub follower: Option<RequestId>,
+    /// What it carries of a partitioned message.
+    pub part: Option<Part>,
     /// How many requests must end before this one does, which they carry out together; 0 for one.
     pub pending_parts: u8,
     /// Who waits for it.
@@ -51,4 +54,6 @@ pub(crate) enum PersistentOperation {
         schedule: Arc<Schedule>,
         context: CollectiveContext,
     },
+    /// A partitioned send or receive; `None` stands for `MPI_PROC_NULL`.
+    Partitioned(Option<ChannelId>),
 }

@@ -95,6 +95,11 @@ impl Engine {
             PersistentOperation::Collective { schedule, context } => {
                 self.begin_schedule(schedule, context, id);
             }
+            PersistentOperation::Partitioned(None) => {
+                self.set_work(id, Work::receive_nothing());
+                self.core.complete(id);
+            }
+            PersistentOperation::Partitioned(Some(channel)) => self.begin_partitioned(channel),
         }
         Ok(())
     }

@@ -159,7 +159,7 @@ pub(crate) struct CollectiveContext {
     context: u32,
     /// Ranks of the communicator (both sides of an intercommunicator), where they differ from the peers.
     group: Option<Arc<Group>>,
-    /// Number of this collective on the communicator.
+    /// Form of this collective and its number among those of that form on the communicator.
     sequence: u32,
 }
 
@@ -178,11 +178,9 @@ impl CollectiveContext {
         self.context
     }
 
-    /// Whether a peer takes part.
-    pub(super) fn has(&self, peer: Peer) -> bool {
-        self.group
-            .as_ref()
-            .is_none_or(|group| group.rank_of(peer).is_some())
+    /// Who takes part; `None` stands for the peers that the job starts with.
+    pub(super) fn group(&self) -> Option<&Group> {
+        self.group.as_deref()
     }
 
     /// The peer of a rank.

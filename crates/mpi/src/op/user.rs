@@ -83,11 +83,9 @@ pub(super) fn call(
     let mut one = Spread::of(operand, count, datatype)?;
     let mut two = Spread::of(into, count, datatype)?;
     function(one.region(), two.region(), count, datatype);
-    let mut result = crate::memory::zeroed(datatype.bytes(count)?)?;
     // SAFETY: `two` is the footprint of `count` elements seen from its address; the function has
     // returned.
-    unsafe { datatype.pack(two.address(), count, 0, &mut result) };
-    into.copy_from_slice(&result);
+    unsafe { datatype.pack_to(two.address(), count, 0, into) };
     Ok(())
 }
 

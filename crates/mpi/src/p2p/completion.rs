@@ -13,7 +13,11 @@ impl Process {
     ///
     /// # Errors
     /// `Request` for a stale id; otherwise what the operation itself ended with.
+    #[inline]
     pub fn wait(&self, id: RequestId) -> Result<Status> {
+        if id == RequestId::DONE {
+            return Ok(Status::empty());
+        }
         let mut engine = self.lock();
         engine.check_live(id)?;
         engine.finish(id)
@@ -24,10 +28,13 @@ impl Process {
     /// # Errors
     /// As for [`Self::wait`].
     pub fn test(&self, id: RequestId) -> Result<Option<Status>> {
+        if id == RequestId::DONE {
+            return Ok(Some(Status::empty()));
+        }
         let mut engine = self.lock();
         engine.check_live(id)?;
         if !engine.is_over(id) {
-            engine.look();
+            engine.ask();
         }
         if engine.is_over(id) {
             engine.take_outcome(id).map(Some)
@@ -44,7 +51,7 @@ impl Process {
         let mut engine = self.lock();
         engine.check_live(id)?;
         if !engine.is_over(id) {
-            engine.look();
+            engine.ask();
         }
         engine.peek(id)
     }
@@ -90,7 +97,7 @@ impl Process {
             }
         }
         if !over {
-            engine.look();
+            engine.ask();
             over = (0..list.len())
                 .all(|place| list.request(place).is_none_or(|id| engine.is_over(id)));
         }
@@ -128,7 +135,7 @@ impl Process {
             return Ok(Some(None));
         }
         if !pending.iter().any(|id| engine.is_over(*id)) {
-            engine.look();
+            engine.ask();
         }
         Ok(engine.take_ended(ids, 1).pop().map(Some))
     }
@@ -162,7 +169,7 @@ impl Process {
         if pending.is_empty() {
             return Ok(None);
         }
-        engine.look();
+        engine.ask();
         Ok(Some(engine.take_ended(ids, usize::MAX)))
     }
 
@@ -213,6 +220,21 @@ impl Process {
         // The thread that waits for it may be the one that sleeps on the fabric.
         self.ring();
         Ok(())
+    }
+
+    /// A request, of the communicator with this context, for what is done outside of the engine.
+    pub(crate) fn begin_outside(&self, context: u32) -> Result<RequestId> {
+        self.lock().start_general(context)
+    }
+
+    /// Ends such a request. Whoever waits for it is woken. False if nobody will ask for the outcome.
+    pub(crate) fn end_outside(&self, id: RequestId, outcome: Result<u64>) -> bool {
+        let mut engine = self.lock();
+        let awaited = engine.end_outside(id, outcome);
+        drop(engine);
+        // The thread that waits for it may be the one that sleeps on the fabric.
+        self.ring();
+        awaited
     }
 
     /// Whether the id still names a request (a persistent one does after its end).

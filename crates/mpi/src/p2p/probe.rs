@@ -19,6 +19,14 @@ pub struct Message {
     group: Option<Arc<Group>>,
 }
 
+impl Message {
+    /// The context of the communicator that it was probed on; errors of its receive belong there.
+    #[must_use]
+    pub fn context(&self) -> u32 {
+        self.context
+    }
+}
+
 /// Waits for what `look` finds, or until nobody is left to send it.
 fn wait<T>(
     process: &Process,
@@ -42,7 +50,7 @@ fn try_now<T>(
     let mut engine = process.lock();
     let known = engine.lost_peers();
     let found = look(probe, &mut engine).or_else(|| {
-        engine.look();
+        engine.ask();
         look(probe, &mut engine)
     });
     match found {
@@ -62,7 +70,7 @@ impl Comm {
         Ok(Some(Probe::new(self.context(), from, tag.exact(), group)))
     }
 
-    fn status_of(&self, outcome: &Outcome) -> Status {
+    pub(crate) fn status_of(&self, outcome: &Outcome) -> Status {
         Status {
             source: outcome.source.and_then(|peer| self.rank_of(peer)),
             tag: outcome.tag,

@@ -194,7 +194,7 @@ impl Window {
         let span = target.datatype.flat(target.count);
         let span = span.and_then(|(offset, bytes)| exposed.span(base + offset as i64, bytes));
         span.is_some_and(|span| {
-            combine.run_on(source, &span);
+            combine.run_at(source, &span);
             true
         })
     }

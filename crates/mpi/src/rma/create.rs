@@ -82,9 +82,11 @@ impl Window {
             token: None,
             shares: shares_with_all(&comm),
             failed: false,
+            coarse: hints::is_coarse(&info),
         };
         let all = exchange(&comm, &own)?;
         let all_share = all.iter().all(|member| member.shares);
+        let coarse = all.iter().all(|member| member.coarse);
         let alone = comm.size() == 1;
         let contiguous = flavor == Flavor::Shared && !alone && !hints::is_true(&info, hints::APART);
         let made = if flavor == Flavor::Shared && !all_share && !alone {
@@ -133,6 +135,7 @@ impl Window {
         let window = Self {
             whole,
             epoch: Epoch::new(targets.len() as u32),
+            coarse,
             shared_locks: all_share && all.as_ref().is_ok_and(|all| has_blocks(all)),
             flavor,
             own: made.exposed.as_ref().map_or(Region::EMPTY, Exposed::region),
@@ -273,9 +276,9 @@ fn allocate(
         });
     };
     let control = memory.part(0, words);
-    let lock = control
-        .as_ref()
-        .map_or(ElementLock::Engine, shared_lock::element_lock);
+    let lock = control.as_ref().map_or(ElementLock::Engine, |control| {
+        shared_lock::element_lock(control, all.iter().all(|member| member.coarse))
+    });
     let exposed = match allocation {
         Allocation::OfProgram(region) => Some(Exposed::new(region, ElementLock::Engine)),
         Allocation::OfWeft(size) if !contiguous => Exposed::shared(&memory, words, size, lock),

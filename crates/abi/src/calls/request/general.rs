@@ -170,9 +170,10 @@ fn close(handle: c::Request, status: Option<&mut c::Status>) -> Checked<()> {
     let Some(general) = remove(id) else {
         return Ok(());
     };
-    // The data go even if the query failed.
+    // The data go even if the query failed. The code of the last function that failed comes back (MPI 5.0,
+    // section 13.2).
     let queried = general.query(status);
-    queried.and(general.free())
+    general.free().and(queried)
 }
 
 /// The end of a request was looked at, and it stays.
@@ -197,17 +198,51 @@ impl Watched {
         Self(live.then(|| requests.to_vec()))
     }
 
-    /// All requests of the list have ended.
+    /// All requests of the list have ended, the others of them with `others`: the outcome of the call.
     #[inline]
-    pub(super) fn all_ended(&self, statuses: &mut StatusesOut) -> Checked<()> {
-        let Some(before) = &self.0 else { return Ok(()) };
-        // All of them are closed, whatever one of them says.
-        let mut outcome = Ok(());
-        for (place, request) in before.iter().enumerate() {
-            let closed = close(*request, statuses.get_mut(place));
-            outcome = outcome.and(closed);
+    pub(super) fn all_ended(&self, statuses: &mut StatusesOut, others: Checked<()>) -> Checked<()> {
+        // A list that was refused has ended nothing.
+        let refused = matches!(&others, Err(fault) if fault.code() != k::MPI_ERR_IN_STATUS);
+        match &self.0 {
+            Some(before) if !refused => self.some_ended(0..before.len(), statuses, others),
+            _ => others,
         }
-        outcome
+    }
+
+    /// The requests at these places of the list have ended; their statuses stand one after the other. All of
+    /// them are closed, whatever one of them says; the codes of those that fail go to their statuses.
+    pub(super) fn some_ended(
+        &self,
+        places: impl Iterator<Item = usize>,
+        statuses: &mut StatusesOut,
+        others: Checked<()>,
+    ) -> Checked<()> {
+        let Some(before) = &self.0 else {
+            return others;
+        };
+        let closed: Vec<Checked<()>> = places
+            .enumerate()
+            .map(|(rank, place)| close(before[place], statuses.get_mut(rank)))
+            .collect();
+        let Some(Err(first)) = closed.iter().find(|closed| closed.is_err()) else {
+            return others;
+        };
+        let outcome = Fault::new(
+            k::MPI_ERR_IN_STATUS,
+            format!("{}; see the error in each status", first.sentence()),
+        );
+        for (rank, closed) in closed.iter().enumerate() {
+            let Some(status) = statuses.get_mut(rank) else {
+                break;
+            };
+            match closed {
+                Err(fault) => status.error = fault.code(),
+                // Otherwise the call has stored the errors of the others.
+                Ok(()) if others.is_ok() => status.error = k::MPI_SUCCESS,
+                Ok(()) => {}
+            }
+        }
+        others.and(Err(outcome))
     }
 
     /// One request of the list has ended.

@@ -63,6 +63,11 @@ pub(crate) fn apply(
             let span = exposed.span(at, bytes);
             span.is_some_and(|span| into.copy_from(&span) == bytes)
         }
+        Access::Accumulate(combine, Buffer::Flat(source))
+            if let Some(done) = exposed.combine_piece(at, combine, source) =>
+        {
+            done
+        }
         _ if bytes <= ELEMENT_MAX && bytes == access.unit() => {
             let (mut operand, mut fetched) = ([0; ELEMENT_MAX], [0; ELEMENT_MAX]);
             if apply_word(

@@ -1,0 +1,201 @@
+/* One-sided communication on a window that the implementation allocated: rank 0 is the origin, rank 1 the target, which
+ * waits in a barrier meanwhile, or takes part where the epoch is collective. */
+#include "measure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct access {
+    MPI_Win window;
+    char *out;    /* origin data */
+    char *in;     /* results */
+    char *memory; /* this rank's part of the window */
+    int size;
+    int batch; /* operations between two flushes, or within an epoch */
+    int peer;  /* whom to access, -1: nobody */
+    void (*once)(const struct access *access);
+};
+
+static void put(const struct access *access)
+{
+    MPI_Put(access->out, access->size, MPI_CHAR, access->peer, 0, access->size, MPI_CHAR, access->window);
+}
+
+static void get(const struct access *access)
+{
+    MPI_Get(access->in, access->size, MPI_CHAR, access->peer, 0, access->size, MPI_CHAR, access->window);
+}
+
+static void accumulate(const struct access *access)
+{
+    int count = access->size / 8;
+    MPI_Accumulate(access->out, count, MPI_DOUBLE, access->peer, 0, count, MPI_DOUBLE, MPI_SUM, access->window);
+}
+
+static void fetch_and_op(const struct access *access)
+{
+    MPI_Fetch_and_op(access->out, access->in, MPI_INT64_T, access->peer, 0, MPI_SUM, access->window);
+}
+
+static void compare_and_swap(const struct access *access)
+{
+    /* Compares with what the last one found: about every second one swaps. */
+    MPI_Compare_and_swap(access->out, access->in + 8, access->in, MPI_INT64_T, access->peer, 0, access->window);
+}
+
+/* The epochs: each runs the batch, and completes it at the origin and the target. */
+
+static void batch(const struct access *access)
+{
+    for (int index = 0; access->peer >= 0 && index < access->batch; index++)
+        access->once(access);
+}
+
+static void flush(const struct access *access)
+{
+    batch(access);
+    MPI_Win_flush(access->peer, access->window);
+}
+
+static void fence(const struct access *access)
+{
+    batch(access);
+    MPI_Win_fence(0, access->window);
+}
+
+static void lock_all(const struct access *access)
+{
+    MPI_Win_lock_all(0, access->window);
+    batch(access);
+    MPI_Win_unlock_all(access->window);
+}
+
+static void lock(const struct access *access)
+{
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, access->peer, 0, access->window);
+    batch(access);
+    MPI_Win_unlock(access->peer, access->window);
+}
+
+/* Every call once with known data, looked at by both sides. All ranks are within lock_all. */
+static void prove(struct access access, int rank)
+{
+    size_t size = (size_t)access.size;
+    long long *word = (long long *)access.memory, *out = (long long *)access.out, *in = (long long *)access.in;
+
+    access.peer = 1;
+    if (rank == 0) {
+        pattern_fill(access.out, size, 3);
+        put(&access);
+        MPI_Win_flush(1, access.window);
+        get(&access);
+        MPI_Win_flush(1, access.window);
+        pattern_check(access.in, size, 3, "put and get");
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1) {
+        MPI_Win_sync(access.window);
+        pattern_check(access.memory, size, 3, "put");
+        memset(access.memory, 0, size < 16 ? 16 : size);
+        MPI_Win_sync(access.window);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        *out = 5;
+        fetch_and_op(&access);
+        MPI_Win_flush(1, access.window);
+        if (*in != 0)
+            fail("fetch_and_op found %lld, expected 0: the implementation delivered wrong data", *in);
+        *out = 7, in[1] = 5;
+        compare_and_swap(&access);
+        MPI_Win_flush(1, access.window);
+        if (*in != 5)
+            fail("compare_and_swap found %lld, expected 5: the implementation delivered wrong data", *in);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1) {
+        MPI_Win_sync(access.window);
+        if (*word != 7)
+            fail("the window holds %lld, expected 7: the implementation delivered wrong data", *word);
+        memset(access.memory, 0, 16);
+        MPI_Win_sync(access.window);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0 && size >= 8) {
+        for (size_t index = 0; index < size / 8; index++)
+            ((double *)access.out)[index] = (double)index;
+        accumulate(&access);
+        accumulate(&access);
+        MPI_Win_flush(1, access.window);
+        get(&access);
+        MPI_Win_flush(1, access.window);
+        for (size_t index = 0; index < size / 8; index++)
+            if (((double *)access.in)[index] != 2.0 * (double)index)
+                fail("accumulate of %zu doubles: element %zu is %g, expected %g", size / 8, index,
+                     ((double *)access.in)[index], 2.0 * (double)index);
+        memset(access.out, 0, size);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* call=…: what an epoch does; epoch=…: how it is completed; batch=N: how many of them; granularity=N: the info key
+ * mpi_accumulate_granularity of the window. A value is the time of one epoch. */
+void rma(struct task *task)
+{
+    static const struct {
+        const char *name;
+        void (*once)(const struct access *access);
+    } calls[] = {{"put", put}, {"get", get}, {"accumulate", accumulate}, {"fetch_and_op", fetch_and_op},
+                 {"compare_and_swap", compare_and_swap}},
+      epochs[] = {{"flush", flush}, {"fence", fence}, {"lock_all", lock_all}, {"lock", lock}};
+    struct access access = {.size = (int)task_number(task, "size", 8), .batch = (int)task_number(task, "batch", 1)};
+    void (*epoch)(const struct access *access) = NULL;
+    MPI_Info info = MPI_INFO_NULL;
+
+    for (size_t index = 0; index < sizeof calls / sizeof *calls; index++)
+        if (task_is(task, "call", calls[index].name))
+            access.once = calls[index].once;
+    for (size_t index = 0; index < sizeof epochs / sizeof *epochs; index++)
+        if (task_is(task, "epoch", epochs[index].name))
+            epoch = epochs[index].once;
+    if (!access.once || !epoch)
+        fail("no call or epoch of that name: %s", task->request);
+    size_t room = (size_t)access.size + 64;
+    access.out = buffer(room);
+    access.in = buffer(room);
+    if (task_number(task, "granularity", 0) > 0) {
+        char text[32];
+        snprintf(text, sizeof text, "%ld", task_number(task, "granularity", 0));
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "mpi_accumulate_granularity", text);
+    }
+    MPI_Win_allocate((MPI_Aint)room, 1, info, MPI_COMM_WORLD, &access.memory, &access.window);
+    if (info != MPI_INFO_NULL)
+        MPI_Info_free(&info);
+    memset(access.memory, 0, room);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, access.window);
+    prove(access, task->rank);
+    if (epoch != flush)
+        MPI_Win_unlock_all(access.window);
+    access.peer = task->rank == 0 ? 1 : -1;
+    if (epoch == fence)
+        MPI_Win_fence(MPI_MODE_NOPRECEDE, access.window);
+    for (int sample = -1; (epoch == fence || task->rank == 0) && sample < task->samples; sample++) {
+        int count = sample < 0 ? task->warmup + 1 : task->iterations;
+        double start = now();
+        for (int index = 0; index < count; index++)
+            epoch(&access);
+        if (sample >= 0)
+            task->values[sample] = (now() - start) / task->iterations;
+    }
+    if (epoch == fence)
+        MPI_Win_fence(MPI_MODE_NOSUCCEED, access.window);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (epoch == flush)
+        MPI_Win_unlock_all(access.window);
+    MPI_Win_free(&access.window);
+    free(access.out);
+    free(access.in);
+}

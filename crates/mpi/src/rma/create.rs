@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use weft_atomic::AtomicBool;
+use weft_atomic::{AtomicBool, AtomicU32};
 use weft_fabric::{Region, SharedBlock};
 use weft_sys::SharedMemory;
 
@@ -146,6 +146,7 @@ impl Window {
             grant: own.token,
             needs_help: comm.size() > 1
                 && (!all_share || matches!(flavor, Flavor::Create | Flavor::Dynamic)),
+            calls: AtomicU32::new(0),
             used: AtomicBool::new(false),
             freed: AtomicBool::new(false),
             extras: Extras::default(),

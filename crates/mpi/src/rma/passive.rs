@@ -250,6 +250,7 @@ impl Window {
     /// `MPI_Win_sync`: what others have stored is seen by loads after this, and the other way round.
     pub fn sync(&self) {
         fence(SeqCst);
+        self.look_at_times();
     }
 
     /// Waits until operations have been carried out: those to a member, or all.
@@ -264,6 +265,7 @@ impl Window {
         if used {
             return self.flush_messages(rank);
         }
+        self.look_at_times();
         Ok(())
     }
 

@@ -120,20 +120,6 @@ fn one_sided() {
     passes("one_sided", &[1, 2, 3, 4, 7], &[]);
 }
 
-/// The example draws every number once.
-#[test]
-fn work_is_handed_out_by_a_counter() {
-    let program = build("examples/work_counter.c", &[]);
-    for ranks in [1, 4] {
-        let ended = mpiexec(ranks, &program, &["20000"]);
-        ended.expect_success();
-        assert!(
-            ended.out.contains("20000 done") && ended.out.contains(": right"),
-            "{ended:?}"
-        );
-    }
-}
-
 #[test]
 fn services_alone_and_beside_mpi() {
     passes("services", &[1, 2, 3, 17], &[]);

@@ -46,6 +46,71 @@ fn intercommunicators() {
 }
 
 #[test]
+fn processes_that_start_others() {
+    passes("spawn", &[1, 2, 3, 4], &[]);
+}
+
+/// Places of processes that have ended are used again: there is room for few.
+#[test]
+fn processes_one_after_the_other_without_end() {
+    let program = build("tests/programs/spawn.c", &["-pthread"]);
+    let mut command = tool("mpiexec");
+    command.args(["--universe=5", "--timeout=90", "-n", "2"]);
+    let rounds = match Sanitizer::of_this_run() {
+        Some(_) => "20",
+        None => "300",
+    };
+    let ended = run(command.arg(program).arg(rounds), Duration::from_secs(100));
+    ended.expect_success();
+    assert!(ended.out.contains("spawn: ok with 2 ranks"), "{ended:?}");
+}
+
+/// As the standard says who is connected (MPI 5.0, section 11.10.4).
+#[test]
+fn who_dies_with_whom() {
+    let program = build("tests/programs/spawn_deaths.c", &["-pthread"]);
+    for (what, code, said) in [
+        ("connected", 128 + 9, "rank 1 of spawned world 1"),
+        ("independent", 128 + 9, "the job goes on without its world"),
+        (
+            "aborting",
+            7,
+            "called MPI_Abort with code 7; the job goes on",
+        ),
+        ("without", 1, "without MPI_Init"),
+    ] {
+        let mut command = tool("mpiexec");
+        command.args(["--timeout=30", "-n", "2"]);
+        let ended: Ended = run(command.arg(&program).arg(what), Duration::from_secs(40));
+        assert_eq!(ended.code(), Some(code), "{what}: {ended:?}");
+        assert!(ended.err.contains(said), "{what}: {ended:?}");
+        let goes_on = ended.out.contains("spawn_deaths: ok with 2 ranks");
+        assert_eq!(goes_on, said.contains("goes on"), "{what}: {ended:?}");
+    }
+}
+
+#[test]
+fn what_processes_that_were_started_later_write_is_labelled() {
+    let program = build("examples/spawn.c", &[]);
+    let mut command = tool("mpiexec");
+    let ended = run(
+        command.args(["-v", "-n", "1"]).arg(&program).arg("4"),
+        Duration::from_secs(40),
+    );
+    ended.expect_success();
+    assert!(ended.out.contains("worker 3 says 16"), "{ended:?}");
+    assert!(
+        ended.err.contains("rank 3 of spawned world 1 is process"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn groups_that_meet_at_ports() {
+    passes("ports", &[1, 2, 3, 4, 5], &[]);
+}
+
+#[test]
 fn topologies() {
     passes("topologies", &[1, 2, 3, 4, 6, 12], &[]);
 }
@@ -134,6 +199,25 @@ fn a_death_that_is_reported_ends_nobody_else() {
     assert!(ended.err.contains("rank 4 killed by signal 9"), "{ended:?}");
 }
 
+/// Whoever waits for the lock that a dead rank had, or for its memory, is told.
+#[test]
+fn a_window_whose_member_dies_holds_nobody_up() {
+    let program = build("tests/programs/window_death.c", &[]);
+    for allocated in ["0", "1"] {
+        for fabric in [&[][..], &["--fabric", "tcp"]] {
+            let mut command = tool("mpiexec");
+            command.args(["--on-death=report", "--timeout=30", "-n", "3"]);
+            command.args(fabric).arg(&program).arg(allocated);
+            let ended: Ended = run(&mut command, Duration::from_secs(40));
+            assert_eq!(ended.code(), Some(128 + 9), "{ended:?}");
+            for rank in 0..2 {
+                let told = format!("rank {rank}: told");
+                assert!(ended.out.contains(&told), "{fabric:?}: {ended:?}");
+            }
+        }
+    }
+}
+
 /// Whoever lives has all bytes and success, or an error, whatever the root does with its buffer after its own.
 #[test]
 fn a_broadcast_in_which_a_rank_dies_is_right_or_an_error() {
@@ -162,6 +246,36 @@ fn there_is_no_limit_to_large_messages_under_way() {
 }
 
 #[test]
+fn partitioned() {
+    passes("partitioned", &[1, 2, 3, 4], &[]);
+}
+
+#[test]
+fn examples_of_queues_and_partitions() {
+    let queues = build("examples/queues.c", &[]);
+    let ended = mpiexec(3, &queues, &[]);
+    ended.expect_success();
+    let last = ended
+        .out
+        .lines()
+        .find(|line| line.starts_with("at the end:"));
+    let last = last.expect("the last line of the queues");
+    assert!(
+        last.contains("unexpected_messages 0  unexpected_bytes 0"),
+        "{ended:?}"
+    );
+    let partitioned = build("examples/partitioned.c", &["-pthread"]);
+    let ended = mpiexec(2, &partitioned, &[]);
+    ended.expect_success();
+    assert!(ended.out.contains("the sum is 600000"), "{ended:?}");
+}
+
+#[test]
+fn tools() {
+    passes("tools", &[1, 2, 4], &[]);
+}
+
+#[test]
 fn requests() {
     passes("requests", &[1, 2, 4], &[]);
 }
@@ -169,6 +283,46 @@ fn requests() {
 #[test]
 fn wrong_arguments_give_the_right_class() {
     passes("errors", &[1, 2], &[]);
+}
+
+#[test]
+fn the_fine_print() {
+    passes("fine_print", &[1, 2, 3, 4], &[]);
+}
+
+/// The wrapper for C++ under the names that build systems look for.
+#[test]
+fn the_wrapper_for_cxx_has_three_names() {
+    let shown = |name: &str| {
+        let ended = run(tool(name).arg("-show"), Duration::from_secs(20));
+        ended.expect_success();
+        ended.out
+    };
+    assert!(shown("mpicxx").contains("-lmpi_abi"));
+    assert_eq!(shown("mpic++"), shown("mpicxx"));
+    assert_eq!(shown("mpiCC"), shown("mpicxx"));
+}
+
+/// Messages that nobody has received when their communicator is freed are named, once for each process. It is no
+/// error: programs that forget messages run everywhere else.
+#[test]
+fn forgotten_messages_are_named_once() {
+    let program = build("tests/programs/fine_print.c", &["-pthread"]);
+    let ended = mpiexec(1, &program, &["forgotten"]);
+    ended.expect_success();
+    let (before, after) = ended.err.split_once("so far\n").expect("said in between");
+    assert!(!before.contains("nobody has received"), "{ended:?}");
+    assert_eq!(after.matches("nobody has received").count(), 1, "{ended:?}");
+    for part in [
+        "of second",
+        "2 messages",
+        "from rank 0",
+        "tag 5",
+        "12 bytes",
+        "receive all",
+    ] {
+        assert!(after.contains(part), "{part} is missing in {after}");
+    }
 }
 
 /// A thread that reads standard input has the lock of that stream for as long as nothing comes. Neither

@@ -18,8 +18,7 @@ static int class_of(int code) {
 /* A flush that does not block: who receives after it has begun gets what was buffered. */
 static void flushes(void) {
     enum { LARGE = 1 << 20 };
-    int peer = check_size > 1 ? check_rank ^ 1 : check_rank;
-    if (peer >= check_size) return;
+    int peer = (check_rank ^ 1) < check_size ? check_rank ^ 1 : check_rank;
     char *room = malloc(3 * (LARGE + MPI_BSEND_OVERHEAD)), *data = calloc(1, LARGE), *into = calloc(1, LARGE);
     void *back;
     int size, flag = 1;
@@ -683,7 +682,7 @@ static void characters(void) {
     MPI_Allreduce(one, sum, 3, MPI_CHAR, MPI_BOR, MPI_COMM_WORLD);
     CHECK(sum[1] == 2);
     MPI_Allreduce(one, sum, 3, MPI_CHAR, MPI_LAND, MPI_COMM_WORLD);
-    CHECK(sum[1] == 1 && sum[2] == 0);
+    CHECK(check_size == 1 || (sum[1] == 1 && sum[2] == 0));
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     wchar_t wide[2] = {1, 2}, wider[2];
     GIVES(MPI_ERR_OP, MPI_Allreduce(wide, wider, 2, MPI_WCHAR, MPI_SUM, MPI_COMM_SELF));
@@ -698,6 +697,31 @@ static void dimensions(void) {
     int some[3] = {0, 2, 0};
     MPI_Dims_create(24, 3, some);
     CHECK(some[0] == 4 && some[1] == 2 && some[2] == 3);
+}
+
+/* Not one of the points: messages that nobody receives before their communicator is freed. The first of two
+ * communicators has none. */
+static void forgotten(void) {
+    MPI_Comm comm, second;
+    MPI_Request request;
+    int data[3] = {1, 2, 3};
+    MPI_Comm_dup(MPI_COMM_SELF, &comm);
+    MPI_Comm_dup(MPI_COMM_SELF, &second);
+    MPI_Sendrecv(data, 1, MPI_INT, 0, 1, data + 1, 1, MPI_INT, 0, 1, comm, MPI_STATUS_IGNORE);
+    /* A posted receive is no message, and may end after its communicator is freed. */
+    MPI_Irecv(data, 1, MPI_INT, 0, 7, comm, &request);
+    MPI_Send(data, 1, MPI_INT, 0, 7, comm);
+    MPI_Comm_free(&comm);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    fprintf(stderr, "so far\n");
+    MPI_Comm_set_name(second, "second");
+    MPI_Send(data, 3, MPI_INT, 0, 5, second);
+    MPI_Send(data, 1, MPI_INT, 0, 6, second);
+    CHECK(MPI_Comm_free(&second) == MPI_SUCCESS && second == MPI_COMM_NULL);
+    /* Said once. */
+    MPI_Comm_dup(MPI_COMM_SELF, &second);
+    MPI_Send(data, 3, MPI_INT, 0, 5, second);
+    MPI_Comm_free(&second);
 }
 
 static const struct point {
@@ -725,6 +749,7 @@ int main(int argc, char **argv) {
         for (int j = 1; j < argc; j++) wanted |= !strcmp(argv[j], points[i].name);
         if (wanted) points[i].run();
     }
+    if (argc == 2 && !strcmp(argv[1], "forgotten")) forgotten();
     check_done("fine_print");
     return 0;
 }

@@ -1931,6 +1931,233 @@ int PMPI_Win_wait(MPI_Win win);
 double PMPI_Wtick(void);
 double PMPI_Wtime(void);
 
+/* Handles of Fortran, which are integers. */
+typedef int MPI_Fint;
+static inline MPI_Fint MPI_Comm_c2f(MPI_Comm comm) {
+    return MPI_Comm_toint(comm);
+}
+static inline MPI_Comm MPI_Comm_f2c(MPI_Fint comm) {
+    return MPI_Comm_fromint(comm);
+}
+#define PMPI_Comm_c2f MPI_Comm_c2f
+#define PMPI_Comm_f2c MPI_Comm_f2c
+static inline MPI_Fint MPI_Group_c2f(MPI_Group group) {
+    return MPI_Group_toint(group);
+}
+static inline MPI_Group MPI_Group_f2c(MPI_Fint group) {
+    return MPI_Group_fromint(group);
+}
+#define PMPI_Group_c2f MPI_Group_c2f
+#define PMPI_Group_f2c MPI_Group_f2c
+static inline MPI_Fint MPI_Win_c2f(MPI_Win win) {
+    return MPI_Win_toint(win);
+}
+static inline MPI_Win MPI_Win_f2c(MPI_Fint win) {
+    return MPI_Win_fromint(win);
+}
+#define PMPI_Win_c2f MPI_Win_c2f
+#define PMPI_Win_f2c MPI_Win_f2c
+static inline MPI_Fint MPI_File_c2f(MPI_File file) {
+    return MPI_File_toint(file);
+}
+static inline MPI_File MPI_File_f2c(MPI_Fint file) {
+    return MPI_File_fromint(file);
+}
+#define PMPI_File_c2f MPI_File_c2f
+#define PMPI_File_f2c MPI_File_f2c
+static inline MPI_Fint MPI_Session_c2f(MPI_Session session) {
+    return MPI_Session_toint(session);
+}
+static inline MPI_Session MPI_Session_f2c(MPI_Fint session) {
+    return MPI_Session_fromint(session);
+}
+#define PMPI_Session_c2f MPI_Session_c2f
+#define PMPI_Session_f2c MPI_Session_f2c
+static inline MPI_Fint MPI_Message_c2f(MPI_Message message) {
+    return MPI_Message_toint(message);
+}
+static inline MPI_Message MPI_Message_f2c(MPI_Fint message) {
+    return MPI_Message_fromint(message);
+}
+#define PMPI_Message_c2f MPI_Message_c2f
+#define PMPI_Message_f2c MPI_Message_f2c
+static inline MPI_Fint MPI_Info_c2f(MPI_Info info) {
+    return MPI_Info_toint(info);
+}
+static inline MPI_Info MPI_Info_f2c(MPI_Fint info) {
+    return MPI_Info_fromint(info);
+}
+#define PMPI_Info_c2f MPI_Info_c2f
+#define PMPI_Info_f2c MPI_Info_f2c
+static inline MPI_Fint MPI_Errhandler_c2f(MPI_Errhandler errhandler) {
+    return MPI_Errhandler_toint(errhandler);
+}
+static inline MPI_Errhandler MPI_Errhandler_f2c(MPI_Fint errhandler) {
+    return MPI_Errhandler_fromint(errhandler);
+}
+#define PMPI_Errhandler_c2f MPI_Errhandler_c2f
+#define PMPI_Errhandler_f2c MPI_Errhandler_f2c
+static inline MPI_Fint MPI_Request_c2f(MPI_Request request) {
+    return MPI_Request_toint(request);
+}
+static inline MPI_Request MPI_Request_f2c(MPI_Fint request) {
+    return MPI_Request_fromint(request);
+}
+#define PMPI_Request_c2f MPI_Request_c2f
+#define PMPI_Request_f2c MPI_Request_f2c
+static inline MPI_Fint MPI_Type_c2f(MPI_Datatype datatype) {
+    return MPI_Type_toint(datatype);
+}
+static inline MPI_Datatype MPI_Type_f2c(MPI_Fint datatype) {
+    return MPI_Type_fromint(datatype);
+}
+#define PMPI_Type_c2f MPI_Type_c2f
+#define PMPI_Type_f2c MPI_Type_f2c
+static inline MPI_Fint MPI_Op_c2f(MPI_Op op) {
+    return MPI_Op_toint(op);
+}
+static inline MPI_Op MPI_Op_f2c(MPI_Fint op) {
+    return MPI_Op_fromint(op);
+}
+#define PMPI_Op_c2f MPI_Op_c2f
+#define PMPI_Op_f2c MPI_Op_f2c
+
+/* Statuses of Fortran: an array of integers, or the type TYPE(MPI_Status). Both are laid out as that of C. Where C has
+ * MPI_STATUS_IGNORE, Fortran programs have an address of their own, which they turn into that of C themselves. */
+typedef struct MPI_F08_status {
+    int MPI_SOURCE;
+    int MPI_TAG;
+    int MPI_ERROR;
+    int MPI_internal[5];
+} MPI_F08_status;
+
+#define MPI_F_STATUS_IGNORE ((MPI_Fint *)0)
+#define MPI_F_STATUSES_IGNORE ((MPI_Fint *)0)
+#define MPI_F08_STATUS_IGNORE ((MPI_F08_status *)0)
+#define MPI_F08_STATUSES_IGNORE ((MPI_F08_status *)0)
+
+/* What is no status cannot be converted. */
+static inline int MPI_ABI_copy_status(const int *from, int *to) {
+    int i;
+    if (!from || !to) return MPI_ERR_ARG;
+    for (i = 0; i < 8; i++) to[i] = from[i];
+    return MPI_SUCCESS;
+}
+static inline int MPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status) {
+    return MPI_ABI_copy_status((const int *)c_status, f_status);
+}
+static inline int MPI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_status) {
+    return MPI_ABI_copy_status(f_status, (int *)c_status);
+}
+static inline int MPI_Status_c2f08(const MPI_Status *c_status, MPI_F08_status *f08_status) {
+    return MPI_ABI_copy_status((const int *)c_status, (int *)f08_status);
+}
+static inline int MPI_Status_f082c(const MPI_F08_status *f08_status, MPI_Status *c_status) {
+    return MPI_ABI_copy_status((const int *)f08_status, (int *)c_status);
+}
+static inline int MPI_Status_f2f08(const MPI_Fint *f_status, MPI_F08_status *f08_status) {
+    return MPI_ABI_copy_status(f_status, (int *)f08_status);
+}
+static inline int MPI_Status_f082f(const MPI_F08_status *f08_status, MPI_Fint *f_status) {
+    return MPI_ABI_copy_status((const int *)f08_status, f_status);
+}
+#define PMPI_Status_c2f MPI_Status_c2f
+#define PMPI_Status_f2c MPI_Status_f2c
+#define PMPI_Status_c2f08 MPI_Status_c2f08
+#define PMPI_Status_f082c MPI_Status_f082c
+#define PMPI_Status_f2f08 MPI_Status_f2f08
+#define PMPI_Status_f082f MPI_Status_f082f
+
+/* What MPI 3.0 removed, for programs that are older, with -DWEFT_MPI1. New programs use what each stands for. */
+#ifdef WEFT_MPI1
+typedef MPI_Comm_errhandler_function MPI_Handler_function;
+
+/* Combiners that no datatype has: the calls of Fortran that they told of are gone. */
+enum {
+    MPI_COMBINER_HVECTOR_INTEGER = 201,
+    MPI_COMBINER_HINDEXED_INTEGER = 202,
+    MPI_COMBINER_STRUCT_INTEGER = 203
+};
+
+/* Markers of the bounds, in the lists of MPI_Type_struct only; MPI_Type_create_resized sets bounds today. */
+#define MPI_LB ((MPI_Datatype)0xf01)
+#define MPI_UB ((MPI_Datatype)0xf02)
+
+static inline int MPI_Address(void *location, MPI_Aint *address) {
+    return MPI_Get_address(location, address);
+}
+static inline int MPI_Errhandler_create(MPI_Handler_function *handler_fn, MPI_Errhandler *errhandler) {
+    return MPI_Comm_create_errhandler(handler_fn, errhandler);
+}
+static inline int MPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler *errhandler) {
+    return MPI_Comm_get_errhandler(comm, errhandler);
+}
+static inline int MPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler errhandler) {
+    return MPI_Comm_set_errhandler(comm, errhandler);
+}
+static inline int MPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent) {
+    MPI_Aint lower;
+    return MPI_Type_get_extent(datatype, &lower, extent);
+}
+static inline int MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *displacement) {
+    MPI_Aint extent;
+    return MPI_Type_get_extent(datatype, displacement, &extent);
+}
+static inline int MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *displacement) {
+    MPI_Aint lower, extent;
+    int code = MPI_Type_get_extent(datatype, &lower, &extent);
+    if (code == MPI_SUCCESS) *displacement = lower + extent;
+    return code;
+}
+static inline int MPI_Type_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype,
+                                   MPI_Datatype *newtype) {
+    return MPI_Type_create_hvector(count, blocklength, stride, oldtype, newtype);
+}
+static inline int MPI_Type_hindexed(int count, const int *blocklengths, const MPI_Aint *displacements,
+                                    MPI_Datatype oldtype, MPI_Datatype *newtype) {
+    return MPI_Type_create_hindexed(count, blocklengths, displacements, oldtype, newtype);
+}
+/* Entries of MPI_LB and MPI_UB become the bounds of a resized datatype; the envelope of that tells so. */
+static inline int MPI_Type_struct(int count, const int *blocklengths, const MPI_Aint *displacements,
+                                  const MPI_Datatype *types, MPI_Datatype *newtype) {
+    int i, code, lowers = 0, uppers = 0, entries = 0, *lengths;
+    MPI_Aint lower = 0, upper = 0, natural, extent, *places;
+    MPI_Datatype inner, *kinds;
+    void *memory;
+    for (i = 0; i < count; i++) {
+        if (types[i] == MPI_LB) {
+            lower = !lowers++ || displacements[i] < lower ? displacements[i] : lower;
+        } else if (types[i] == MPI_UB) {
+            upper = !uppers++ || displacements[i] > upper ? displacements[i] : upper;
+        }
+    }
+    if (lowers + uppers == 0) return MPI_Type_create_struct(count, blocklengths, displacements, types, newtype);
+    code = MPI_Alloc_mem((MPI_Aint)count * (MPI_Aint)(sizeof *places + sizeof *kinds + sizeof *lengths), MPI_INFO_NULL,
+                         &memory);
+    if (code != MPI_SUCCESS) return code;
+    places = (MPI_Aint *)memory;
+    kinds = (MPI_Datatype *)(places + count);
+    lengths = (int *)(kinds + count);
+    for (i = 0; i < count; i++) {
+        if (types[i] == MPI_LB || types[i] == MPI_UB) continue;
+        lengths[entries] = blocklengths[i];
+        places[entries] = displacements[i];
+        kinds[entries++] = types[i];
+    }
+    code = MPI_Type_create_struct(entries, lengths, places, kinds, &inner);
+    MPI_Free_mem(memory);
+    if (code != MPI_SUCCESS) return code;
+    code = MPI_Type_get_extent(inner, &natural, &extent);
+    if (code == MPI_SUCCESS) {
+        if (!lowers) lower = natural;
+        if (!uppers) upper = natural + extent;
+        code = MPI_Type_create_resized(inner, lower, upper - lower, newtype);
+    }
+    MPI_Type_free(&inner);
+    return code;
+}
+#endif
+
 #ifdef __cplusplus
 }
 #endif

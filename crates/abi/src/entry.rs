@@ -8,6 +8,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
+use weft_atomic::{AtomicUsize, Ordering};
 use weft_mpi::Comm;
 use weft_mpi::extras::Extras;
 use weft_mpi::io::File;
@@ -30,6 +31,8 @@ pub enum Scope {
     Win(c::Win),
     /// The file of the call.
     File(c::File),
+    /// The file whose handle stands at this address.
+    FileAt(*const c::File),
     /// The session of the call.
     Session(c::Session),
     /// The communicator of the request whose handle stands at this address.
@@ -47,7 +50,9 @@ pub enum Scope {
 pub fn run(call: &'static str, scope: Scope, body: impl FnOnce() -> Checked<()>) -> c_int {
     match body() {
         Ok(()) => k::MPI_SUCCESS,
-        Err(fault) => failed(call, scope, &fault),
+        Err(fault) => fault
+            .told_code()
+            .unwrap_or_else(|| failed(call, scope, &fault)),
     }
 }
 
@@ -124,8 +129,12 @@ pub fn call_window_handler(win: c::Win, code: c_int) {
     failed("MPI_Win_call_errhandler", Scope::Win(win), &called(code));
 }
 
+/// Hands the fault of a file that is being closed to its handler, while the handle is still one; answers the code.
+pub fn failed_to_close(file: c::File, fault: &Fault) -> c_int {
+    failed("MPI_File_close", Scope::File(file), fault)
+}
+
 /// Calls the handler of a file (`MPI_File_call_errhandler`).
-#[allow(dead_code, reason = "used once files can be opened")]
 pub fn call_file_handler(file: c::File, code: c_int) {
     failed("MPI_File_call_errhandler", Scope::File(file), &called(code));
 }
@@ -146,15 +155,11 @@ impl Owner {
         Some(match scope {
             Scope::Tool => return None,
             Scope::Win(win) => Self::of_win(win),
-            Scope::File(file) => match handle::find::<FileObject>(file.0) {
-                Some(object) => Self {
-                    handle: file.0,
-                    name: "a file".to_owned(),
-                    handler: handler_of_file(object.file()),
-                },
-                // Files without a handler of their own return their errors (MPI 5.0, section 14.7).
-                None => return None,
-            },
+            Scope::File(file) => Self::of_file(file),
+            Scope::FileAt(address) => {
+                // SAFETY: the entry point was given the address of a file's handle (INOUT parameter), or null.
+                Self::of_file(unsafe { address.as_ref() }.map_or(k::MPI_FILE_NULL, |file| *file))
+            }
             Scope::Comm(comm) => Self::of_comm(comm),
             Scope::Session(session) => match handle::find::<SessionObject>(session.0) {
                 Some(object) => Self {
@@ -207,13 +212,33 @@ impl Owner {
         }
     }
 
-    /// The communicator or the window of a context; errors of requests go there.
+    /// The communicator, the file or the window of a context; errors of requests go there.
     fn of_context(context: u32) -> Self {
         match state::comm_of_context(context) {
             Some((handle, comm)) => Self::of(handle.0, &comm),
-            None => match state::window_of_context(context) {
-                Some(win) => Self::of_win(win),
-                None => Self::nobody(),
+            None => match (
+                state::file_of_context(context),
+                state::window_of_context(context),
+            ) {
+                (Some(file), _) => Self::of_file(file),
+                (None, Some(win)) => Self::of_win(win),
+                (None, None) => Self::nobody(),
+            },
+        }
+    }
+
+    /// A file; for a handle that is none, what `MPI_FILE_NULL` stands for (MPI 5.0, section 14.7).
+    fn of_file(file: c::File) -> Self {
+        match handle::find::<FileObject>(file.0) {
+            Some(object) => Self {
+                handle: file.0,
+                name: format!("the file {}", object.file().path().display()),
+                handler: handler_of_file(object.file()),
+            },
+            None => Self {
+                handle: k::MPI_FILE_NULL.0,
+                name: "no file".to_owned(),
+                handler: default_file_handler(),
             },
         }
     }
@@ -264,6 +289,19 @@ fn handler_of_extras(extras: &Extras, default: c::Errhandler) -> c::Errhandler {
 /// The error handler of a window.
 pub fn handler_of_window(window: &Window) -> c::Errhandler {
     handler_of_extras(window.extras(), k::MPI_ERRORS_ARE_FATAL)
+}
+
+/// The error handler of files that are opened later, and of calls that have no file.
+static DEFAULT_FILE_HANDLER: AtomicUsize = AtomicUsize::new(k::MPI_ERRORS_RETURN.0);
+
+/// That of `MPI_FILE_NULL`.
+pub fn default_file_handler() -> c::Errhandler {
+    c::Errhandler(DEFAULT_FILE_HANDLER.load(Ordering::Relaxed))
+}
+
+/// Sets that of `MPI_FILE_NULL`; answers the one before.
+pub fn set_default_file_handler(handler: c::Errhandler) -> c::Errhandler {
+    c::Errhandler(DEFAULT_FILE_HANDLER.swap(handler.0, Ordering::Relaxed))
 }
 
 /// The error handler of a file. Without one, errors are returned (MPI 5.0, section 14.7).

@@ -37,6 +37,8 @@ struct Detail {
     cause: String,
     /// Context of the communicator concerned, where the call does not name it.
     context: Option<u32>,
+    /// Its handler has been called already.
+    told: bool,
 }
 
 impl Fault {
@@ -57,6 +59,7 @@ impl Fault {
             remedy: remedy.into(),
             cause: String::new(),
             context: None,
+            told: false,
         }))
     }
 
@@ -71,7 +74,21 @@ impl Fault {
             remedy: String::new(),
             cause: cause.into(),
             context: None,
+            told: false,
         }))
+    }
+
+    /// A fault whose handler has been called already: the code is returned.
+    #[cold]
+    pub fn told(code: c_int) -> Self {
+        let mut fault = Self::new(code, "");
+        fault.0.told = true;
+        fault
+    }
+
+    /// The code to be returned at once.
+    pub fn told_code(&self) -> Option<c_int> {
+        self.0.told.then_some(self.0.code)
     }
 
     /// An address that must not be null.

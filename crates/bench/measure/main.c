@@ -22,7 +22,9 @@ static const struct {
     {"pingpong", pingpong}, {"bandwidth", bandwidth}, {"copy", copy},   {"stream", stream},
     {"exchange", exchange}, {"collective", collective}, {"routine", routine}, {"oneway", oneway}, {"matching", matching}, {"idle", idle},
     {"settle", settle},     {"burn", burn},         {"threads", threads}, {"carried", carried},
-    {"raw", raw},           {"rma", rma},
+    {"raw", raw},           {"instructions", instructions},
+    {"packing", packing},   {"gaps", gaps},
+    {"rma", rma},
 };
 
 static int world_rank;

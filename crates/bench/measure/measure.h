@@ -60,6 +60,9 @@ void carried(struct task *task);
 void idle(struct task *task);
 void settle(struct task *task);
 void burn(struct task *task);
+void instructions(struct task *task);
+void packing(struct task *task);
+void gaps(struct task *task);
 void rma(struct task *task);
 
 #endif

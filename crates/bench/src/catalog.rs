@@ -2,13 +2,14 @@
 //!
 //! [`services`] holds part A, [`sources`] those of the other source documents, [`components`] those of single
 //! components, [`threads`] those of many threads in one rank, [`net`] those of the datapath,
-//! [`datapath`] what it promises beside them, [`rma`] one-sided communication, [`hosts`] jobs of several hosts, [`beyond`] the project's own (some planned in [`scaling`]).
+//! [`datapath`] what it promises beside them, [`rma`] one-sided communication, [`hosts`] jobs of several hosts, [`packing`] data with gaps, [`beyond`] the project's own (some planned in [`scaling`]).
 
 mod beyond;
 pub(crate) mod components;
 pub(crate) mod datapath;
 pub(crate) mod hosts;
 mod net;
+pub(crate) mod packing;
 mod rma;
 mod scaling;
 mod services;
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Experiment> {
     all.extend(components::experiments());
     all.extend(threads::experiments());
     all.extend(beyond::experiments());
+    all.extend(packing::experiments());
     all.extend(rma::experiments());
     all.extend(hosts::experiments());
     all.extend(net::experiments());

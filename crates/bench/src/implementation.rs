@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The measuring program, carried along so that an installed `weft` needs no source tree.
-const SOURCES: [(&str, &str); 11] = [
+const SOURCES: [(&str, &str); 13] = [
     ("measure.h", include_str!("../measure/measure.h")),
     ("main.c", include_str!("../measure/main.c")),
     ("point.c", include_str!("../measure/point.c")),
@@ -19,6 +19,8 @@ const SOURCES: [(&str, &str); 11] = [
     ("idle.c", include_str!("../measure/idle.c")),
     ("rma.c", include_str!("../measure/rma.c")),
     ("threads.c", include_str!("../measure/threads.c")),
+    ("packing.c", include_str!("../measure/packing.c")),
+    ("instructions.c", include_str!("../measure/instructions.c")),
 ];
 
 /// Dialect of a launcher: the options that it understands.

@@ -111,7 +111,7 @@ fn joined(option: &str, path: &Path) -> OsString {
     text
 }
 
-/// Runs the wrapper `name` (`mpicc`, `mpicxx`, `mpic++`) with its arguments, without its own name.
+/// Runs the wrapper `name` (`mpicc`, `mpicxx`, `mpic++`, `mpiCC`) with its arguments, without its own name.
 /// Answers the exit code, unless the compiler has taken this process over.
 pub fn main(name: &str, arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let program = match std::env::current_exe() {

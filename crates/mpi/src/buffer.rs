@@ -132,6 +132,19 @@ impl Buffer {
         }
     }
 
+    /// Address of the first byte of the first element's data; `None` if there are no data.
+    #[must_use]
+    #[inline]
+    pub fn first_byte(&self) -> Option<usize> {
+        match self {
+            Self::Flat(region) => (!region.is_empty()).then(|| region.as_ptr().addr()),
+            Self::Typed(typed) => (typed.bytes() > 0).then(|| {
+                let start = typed.datatype.true_lower_bound();
+                typed.base.wrapping_offset(start).addr()
+            }),
+        }
+    }
+
     /// Writes arriving data; answers how many bytes fitted.
     #[inline]
     pub(crate) fn fill(&self, data: SharedBytes<'_>) -> usize {
@@ -188,6 +201,75 @@ impl Buffer {
 }
 
 impl TypedBuffer {
+    /// Elements, whether or not they are one piece; if memory can hold them at all.
+    ///
+    /// # Safety
+    /// As for [`Buffer::new`], unless an error is returned.
+    ///
+    /// # Errors
+    /// `Count` if the elements reach further than any memory does.
+    pub unsafe fn checked(
+        address: *mut u8,
+        count: usize,
+        datatype: &Arc<Datatype>,
+    ) -> Result<Self> {
+        check_reach(address, count, datatype)?;
+        Ok(Self {
+            base: address,
+            count,
+            datatype: Arc::clone(datatype),
+        })
+    }
+
+    /// Where the elements are counted from.
+    #[must_use]
+    pub fn address(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// How many elements.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Their datatype.
+    #[must_use]
+    pub fn datatype(&self) -> &Arc<Datatype> {
+        &self.datatype
+    }
+
+    /// The first so many of them, or all if there are fewer.
+    #[must_use]
+    pub fn first(&self, count: usize) -> Self {
+        Self {
+            count: self.count.min(count),
+            ..self.clone()
+        }
+    }
+
+    /// The memory of all of them, if it is one piece.
+    #[must_use]
+    pub fn region(&self) -> Option<Region> {
+        let (offset, bytes) = self.datatype.flat(self.count)?;
+        // SAFETY: all bytes that the elements cover stay valid until the operation has ended, as the maker of the
+        // buffer promised; `flat` names a span of them.
+        Some(unsafe { Region::new(self.base.wrapping_offset(offset), bytes) })
+    }
+
+    /// Writes the data without gaps from byte `from` of them on to the front of `bytes`; answers how many.
+    pub fn pack_part(&self, from: usize, bytes: &mut [u8]) -> usize {
+        // SAFETY: the maker of the buffer promised that the elements are readable.
+        unsafe { self.datatype.pack(self.base, self.count, from, bytes) }
+    }
+
+    /// Reads data without gaps into the elements, the first one as byte `from` of their data; answers how many
+    /// bytes had room.
+    pub fn unpack_part(&self, from: usize, bytes: &[u8]) -> usize {
+        // SAFETY: the maker of the buffer promised that the elements are writable.
+        unsafe { self.datatype.unpack(self.base, self.count, from, bytes) }
+    }
+
     /// Bytes of data, without gaps.
     #[must_use]
     pub fn bytes(&self) -> usize {

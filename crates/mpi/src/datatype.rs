@@ -24,9 +24,10 @@ mod layout;
 mod nested;
 mod packing;
 mod parameterised;
+mod pieces;
 mod recipe;
-mod runs;
 mod signature;
+mod strided;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -37,9 +38,11 @@ use weft_atomic::{AtomicBool, Ordering};
 pub use array::{Distribution, Order};
 pub use basic::{Basic, BasicKind, Scalar, TypeClass};
 pub use contents::{Combiner, Contents};
+pub(crate) use packing::{decode_external, encode_external};
 pub use packing::{pack, pack_external, unpack, unpack_external};
+pub use pieces::PieceOrder;
 pub use recipe::Recipe;
-pub(crate) use runs::Run;
+pub(crate) use strided::StridedBlock;
 
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;

@@ -18,7 +18,7 @@ use weft_fabric::{Region, SharedBytes};
 use weft_sys::SharedMemory;
 
 use crate::buffer;
-use crate::datatype::Run;
+use crate::datatype::StridedBlock;
 use crate::op::Combine;
 
 pub(crate) use lock::ElementLock;
@@ -71,18 +71,18 @@ impl Exposed {
         self.region
     }
 
-    /// Whether all pieces of the runs, counted from `base`, lie within, and hold `bytes` bytes in all.
-    pub(crate) fn holds(&self, base: i64, runs: &[Run], bytes: usize) -> bool {
+    /// Whether all pieces of the blocks, counted from `base`, lie within, and hold `bytes` bytes in all.
+    pub(crate) fn holds(&self, base: i64, blocks: &[StridedBlock], bytes: usize) -> bool {
         let mut sum = 0usize;
-        let within = runs.iter().all(|run| {
-            sum = sum.saturating_add(run.data());
-            run.count == 0 || self.holds_run(base, run)
+        let within = blocks.iter().all(|block| {
+            sum = sum.saturating_add(block.data());
+            block.count == 0 || self.holds_block(base, block)
         });
         within && sum == bytes
     }
 
-    fn holds_run(&self, base: i64, run: &Run) -> bool {
-        let Some((first, end)) = run.bounds() else {
+    fn holds_block(&self, base: i64, block: &StridedBlock) -> bool {
+        let Some((first, end)) = block.bounds() else {
             return false;
         };
         let place = |at: isize| base.checked_add(at as i64);
@@ -90,11 +90,12 @@ impl Exposed {
         place(first).is_some_and(within) && place(end).is_some_and(within)
     }
 
-    /// The pieces of runs that [lie within](Self::holds), one after the other.
-    fn pieces(&self, base: i64, runs: &[Run]) -> impl Iterator<Item = (usize, usize)> {
+    /// The pieces of blocks that [lie within](Self::holds), one after the other.
+    fn pieces(&self, base: i64, blocks: &[StridedBlock]) -> impl Iterator<Item = (usize, usize)> {
         let place = move |offset: isize| (base.wrapping_add(offset as i64)) as usize;
-        runs.iter()
-            .flat_map(move |run| run.offsets().map(move |at| (place(at), run.bytes)))
+        blocks
+            .iter()
+            .flat_map(move |block| block.offsets().map(move |at| (place(at), block.bytes)))
     }
 
     fn part(&self, at: usize, bytes: usize) -> Region {
@@ -108,11 +109,16 @@ impl Exposed {
     }
 
     /// Writes data to the pieces. False, and nothing written, if they do not lie within or are not as long.
-    pub(crate) fn put(&self, base: i64, runs: &[Run], mut data: SharedBytes<'_>) -> bool {
-        if !self.holds(base, runs, data.len()) {
+    pub(crate) fn put(
+        &self,
+        base: i64,
+        blocks: &[StridedBlock],
+        mut data: SharedBytes<'_>,
+    ) -> bool {
+        if !self.holds(base, blocks, data.len()) {
             return false;
         }
-        for (at, bytes) in self.pieces(base, runs) {
+        for (at, bytes) in self.pieces(base, blocks) {
             let (now, later) = data.split_at(bytes);
             now.copy_to_region(&self.part(at, bytes));
             data = later;
@@ -121,11 +127,11 @@ impl Exposed {
     }
 
     /// Reads the pieces. False, and nothing read, if they do not lie within or are not as long.
-    pub(crate) fn get(&self, base: i64, runs: &[Run], mut into: &mut [u8]) -> bool {
-        if !self.holds(base, runs, into.len()) {
+    pub(crate) fn get(&self, base: i64, blocks: &[StridedBlock], mut into: &mut [u8]) -> bool {
+        if !self.holds(base, blocks, into.len()) {
             return false;
         }
-        for (at, bytes) in self.pieces(base, runs) {
+        for (at, bytes) in self.pieces(base, blocks) {
             let (now, later) = into.split_at_mut(bytes);
             self.part(at, bytes).copy_to_slice(now);
             into = later;
@@ -139,26 +145,26 @@ impl Exposed {
     pub(crate) fn combine(
         &self,
         base: i64,
-        runs: &[Run],
+        blocks: &[StridedBlock],
         combine: &Combine,
         operand: &mut [u8],
         mut fetched: Option<&mut [u8]>,
     ) -> bool {
         let size = combine.basic().size();
-        let whole = |run: &Run| run.bytes.is_multiple_of(size);
-        let simple = atomic::is_word(size) && runs.iter().all(whole);
+        let whole = |block: &StridedBlock| block.bytes.is_multiple_of(size);
+        let simple = atomic::is_word(size) && blocks.iter().all(whole);
         let fits = operand.len().is_multiple_of(size) && (simple || !atomic::is_word(size));
-        if !fits || !self.holds(base, runs, operand.len()) {
+        if !fits || !self.holds(base, blocks, operand.len()) {
             return false;
         }
         if !simple {
-            self.combine_locked(base, runs, combine, operand, fetched);
+            self.combine_locked(base, blocks, combine, operand, fetched);
             return true;
         }
         let for_all = self.lock.is_for_all();
         let _held = for_all.then(|| self.lock.hold());
         let mut done = 0;
-        for (at, bytes) in self.pieces(base, runs) {
+        for (at, bytes) in self.pieces(base, blocks) {
             let operand = &mut operand[done..done + bytes];
             let fetched = fetched
                 .as_deref_mut()
@@ -173,13 +179,13 @@ impl Exposed {
             } else if part.as_ptr().addr().is_multiple_of(size) {
                 atomic::combine(&self.region, at, combine, operand, fetched);
             } else {
-                let run = Run {
+                let block = StridedBlock {
                     offset: 0,
                     bytes,
                     count: 1,
                     stride: 0,
                 };
-                self.combine_locked(at as i64, &[run], combine, operand, fetched);
+                self.combine_locked(at as i64, &[block], combine, operand, fetched);
             }
         }
         true
@@ -209,19 +215,19 @@ impl Exposed {
     fn combine_locked(
         &self,
         base: i64,
-        runs: &[Run],
+        blocks: &[StridedBlock],
         combine: &Combine,
         operand: &mut [u8],
         fetched: Option<&mut [u8]>,
     ) {
         let _held = self.lock.hold();
         let mut current = vec![0; operand.len()];
-        self.get(base, runs, &mut current);
+        self.get(base, blocks, &mut current);
         if let Some(fetched) = fetched {
             fetched.copy_from_slice(&current);
         }
         combine.run(operand, &mut current);
-        self.put(base, runs, SharedBytes::of(&current));
+        self.put(base, blocks, SharedBytes::of(&current));
     }
 
     /// Replaces one element by `new` if it is `compare`, and reads what it was into `fetched`; all three are as long as the
@@ -262,8 +268,8 @@ mod tests {
     use crate::datatype::{Basic, Datatype};
     use crate::op::Predefined;
 
-    fn run(offset: isize, bytes: usize) -> Run {
-        Run {
+    fn block(offset: isize, bytes: usize) -> StridedBlock {
+        StridedBlock {
             offset,
             bytes,
             count: 1,
@@ -276,18 +282,18 @@ mod tests {
         let mut memory = vec![0u8; 64];
         let exposed = Exposed::new(region_of(&mut memory), ElementLock::Engine);
         let data = SharedBytes::of(&[1; 8]);
-        assert!(exposed.put(56, &[run(0, 8)], data));
-        for (base, run) in [
-            (57, run(0, 8)),
-            (-1, run(0, 8)),
-            (i64::MAX, run(1, 8)),
-            (0, run(isize::MAX, 8)),
-            (0, run(-4, 8)),
-            (0, run(0, 7)),
+        assert!(exposed.put(56, &[block(0, 8)], data));
+        for (base, block) in [
+            (57, block(0, 8)),
+            (-1, block(0, 8)),
+            (i64::MAX, block(1, 8)),
+            (0, block(isize::MAX, 8)),
+            (0, block(-4, 8)),
+            (0, block(0, 7)),
         ] {
-            assert!(!exposed.put(base, &[run], data), "{base} {run:?}");
+            assert!(!exposed.put(base, &[block], data), "{base} {block:?}");
         }
-        let many = Run {
+        let many = StridedBlock {
             offset: 0,
             bytes: 1,
             count: 8,
@@ -295,8 +301,8 @@ mod tests {
         };
         assert!(!exposed.put(0, &[many], data));
         let mut out = [0; 9];
-        assert!(!exposed.get(56, &[run(0, 9)], &mut out));
-        assert!(exposed.get(55, &[run(0, 9)], &mut out));
+        assert!(!exposed.get(56, &[block(0, 9)], &mut out));
+        assert!(exposed.get(55, &[block(0, 9)], &mut out));
         assert_eq!(out, [0, 1, 1, 1, 1, 1, 1, 1, 1]);
     }
 
@@ -322,15 +328,15 @@ mod tests {
                 for (askew, lock) in (0..2).flat_map(|askew| locks().map(|lock| (askew, lock))) {
                     let mut memory: Vec<u8> = (0..200u8).map(|byte| byte % 5).collect();
                     let datatype = Datatype::contiguous(3, basic.datatype()).unwrap();
-                    let runs = datatype.runs(1, 0, 3 * size);
+                    let blocks = datatype.strided_blocks(1, 0, 3 * size);
                     let mut operand: Vec<u8> = (0..3 * size as u8).map(|byte| byte % 3).collect();
                     let exposed = Exposed::new(region_of(&mut memory), lock);
                     let mut before = vec![0; 3 * size];
-                    assert!(exposed.get(16 + askew, &runs, &mut before));
+                    assert!(exposed.get(16 + askew, &blocks, &mut before));
                     let mut fetched = vec![0; 3 * size];
                     assert!(exposed.combine(
                         16 + askew,
-                        &runs,
+                        &blocks,
                         &combine,
                         &mut operand,
                         Some(&mut fetched)
@@ -339,10 +345,10 @@ mod tests {
                     let source = region_of(&mut operand);
                     combine.run_at(&source, &region_of(&mut before));
                     let mut after = vec![0; 3 * size];
-                    assert!(exposed.get(16 + askew, &runs, &mut after));
+                    assert!(exposed.get(16 + askew, &blocks, &mut after));
                     assert_eq!(after, before, "{combine:?}, askew by {askew}");
                     if let Some(done) = exposed.combine_piece(16 + askew, &combine, &source) {
-                        assert!(done && exposed.get(16 + askew, &runs, &mut after));
+                        assert!(done && exposed.get(16 + askew, &blocks, &mut after));
                         combine.run_at(&source, &region_of(&mut before));
                         assert_eq!(after, before, "{combine:?}, in one piece");
                         assert_eq!(exposed.combine_piece(199, &combine, &source), Some(false));

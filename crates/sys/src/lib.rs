@@ -19,6 +19,7 @@
 //!   fork        a second process of this program               environment: variables
 //!   cores       how many cores we really have
 //!   random      unpredictable bytes                            usage: what a thread has used
+//!   file        reads, writes and locks at offsets
 //!   fault       a look at memory touched that may not be       wake: tasks, through a descriptor
 //!   socket      streams and lent memory                        interfaces: addresses of this host
 //! ```
@@ -41,6 +42,7 @@ pub mod environment;
 pub mod error;
 pub mod event;
 pub mod fault;
+pub mod file;
 pub mod fork;
 pub mod futex;
 pub mod interfaces;

@@ -27,7 +27,9 @@ pub fn init() -> Result<Services> {
     let fabric =
         weft_launch::fabric::join(&*launcher).map_err(|error| failed(error.to_string()))?;
     launcher.initialised();
-    let node = Node::alone(fabric);
+    // Others may come later, whom only those know that they talk to.
+    let nodes = launcher.size().max(fabric.me().0 + 1);
+    let node = Node::alone_among(fabric, nodes);
     Ok(Services { node, launcher })
 }
 

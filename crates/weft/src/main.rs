@@ -1,4 +1,4 @@
-//! The command `weft`; also answers to `mpiexec`, `mpirun`, `mpicc` and `mpicxx` by its own name.
+//! The command `weft`; also answers to `mpiexec`, `mpirun`, `mpicc`, `mpicxx`, `mpic++` and `mpiCC` by its own name.
 
 #![forbid(unsafe_code)]
 

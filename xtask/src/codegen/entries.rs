@@ -30,7 +30,7 @@ pub fn files(tables: &Tables, calls: &Calls) -> Result<Vec<(String, String)>> {
             "//! {NOTICE}\n//!\n//! Entry points of the group `{group}`.\n\n#![allow(unused_imports, unused_unsafe, unused_variables)]\n\n"
         );
         head.push_str(
-            "use std::ffi::{c_char, c_int, c_void};\n\nuse crate::args::{AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut, TypedBlocksArgument};\n\
+            "use std::ffi::{c_char, c_int, c_void};\n\nuse crate::args::{AddressArgument, BlocksArgument, BufferArgument, Form, Optional, StatusOut, StatusesOut, TypedBlocksArgument};\n\
              use crate::entry::{self, Scope};\nuse crate::{alias, c, calls, check, state};\n\n",
         );
         files.push((format!("generated/{group}.rs"), head + &body));
@@ -120,6 +120,14 @@ fn scope(group: &str, function: &Function) -> String {
     if group == "tool" {
         return "Scope::Tool".to_owned();
     }
+    // The errors of calls that have no file yet are those of files, too (MPI 5.0, section 14.7).
+    let has_file = |function: &Function| {
+        let mut parameters = function.parameters.iter();
+        parameters.any(|one| one.kind == "FILE" && one.direction != "out")
+    };
+    if group == "file" && !has_file(function) {
+        return "Scope::File(calls::file::NO_FILE)".to_owned();
+    }
     for parameter in &function.parameters {
         let Some(declaration) = parameter.widest() else {
             continue;
@@ -133,6 +141,9 @@ fn scope(group: &str, function: &Function) -> String {
             }
             "WINDOW" if declaration.by_value() => return format!("Scope::Win({name})"),
             "FILE" if declaration.by_value() => return format!("Scope::File({name})"),
+            "FILE" if single && parameter.direction == "inout" => {
+                return format!("Scope::FileAt({name})");
+            }
             "SESSION" if declaration.by_value() => return format!("Scope::Session({name})"),
             "REQUEST" if single && parameter.direction == "inout" => {
                 return format!("Scope::RequestAt({name})");

@@ -13,6 +13,9 @@ use super::table::{Form, Function, Parameter};
 /// Groups whose calls are told the form, because the standard makes it visible later.
 const TOLD: [&str; 2] = ["datatype", "op"];
 
+/// Groups whose calls check their buffers themselves: they take elements as they lie in memory.
+const LAZY: [&str; 2] = ["op", "file"];
+
 /// What an entry point does before it calls.
 #[derive(Default)]
 pub struct Body {
@@ -28,7 +31,7 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
     let parameters = &function.parameters;
     // Whether the call itself checks its buffers.
     let lazy = function.form_of.is_some()
-        || group == "op"
+        || LAZY.contains(&group)
         || function.call().ends_with("pack_external")
         // Its origin is not looked at for one operation.
         || function.call().ends_with("get_accumulate");
@@ -114,7 +117,8 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
             argument
         });
     }
-    if TOLD.contains(&group) && function.large {
+    let has_callback = || parameters.iter().any(|one| one.kind == "POLYFUNCTION");
+    if function.large && (TOLD.contains(&group) || has_callback()) {
         out.arguments.push(format!("Form::{form:?}"));
     }
     Ok(out)
@@ -271,6 +275,18 @@ fn rule(
     if declaration.is_callback() {
         return Ok(plain());
     }
+    if parameter.check.as_deref() == Some("at_root") {
+        return Ok(plain());
+    }
+    if group == "tool" {
+        // Handles and indices are the calls' own to look at; addresses may be null.
+        return Ok(if declaration.by_value() {
+            plain()
+        } else {
+            let address = pointer(name, declaration.constant);
+            checked(format!("Optional::new({address})"))
+        });
+    }
     if declaration.by_value() {
         return Ok(
             match (parameter.kind.as_str(), parameter.check.as_deref()) {
@@ -282,6 +298,7 @@ fn rule(
                 (_, Some("rank" | "or_null")) => plain(),
                 (_, Some("send_tag")) => by("send_tag"),
                 (_, Some("receive_tag")) => by("receive_tag"),
+                ("DATATYPE", _) if group == "file" => by("datatype"),
                 ("DATATYPE", _) if lazy && !has(function, "OPERATION") => plain(),
                 ("DATATYPE", _) if has(function, "BUFFER") => by("committed"),
                 ("DATATYPE", _) => by("datatype"),

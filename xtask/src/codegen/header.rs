@@ -104,8 +104,29 @@ pub fn text(tables: &Tables) -> String {
             }
         }
     }
+    conversions(&mut out);
+    out.push_str(include_str!("header/statuses.h"));
+    out.push_str(include_str!("header/removed.h"));
     out.push_str("\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
     out
+}
+
+/// Handles of C and integers of Fortran: in the header, upon the functions that the library has for all languages.
+fn conversions(out: &mut String) {
+    out.push_str("\n/* Handles of Fortran, which are integers. */\ntypedef int MPI_Fint;\n");
+    for handle in HANDLES {
+        let function = if handle == "Datatype" { "Type" } else { handle };
+        let name = handle.to_lowercase();
+        let _ = write!(
+            out,
+            "static inline MPI_Fint MPI_{function}_c2f(MPI_{handle} {name}) {{\n    \
+             return MPI_{function}_toint({name});\n}}\n\
+             static inline MPI_{handle} MPI_{function}_f2c(MPI_Fint {name}) {{\n    \
+             return MPI_{function}_fromint({name});\n}}\n\
+             #define PMPI_{function}_c2f MPI_{function}_c2f\n\
+             #define PMPI_{function}_f2c MPI_{function}_f2c\n"
+        );
+    }
 }
 
 /// Integers and the status.

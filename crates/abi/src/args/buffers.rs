@@ -14,6 +14,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use weft_mpi::buffer::TypedBuffer;
 use weft_mpi::coll::Blocks;
 use weft_mpi::{Buffer, Datatype};
 
@@ -95,6 +96,14 @@ impl BufferArgument {
         let count = check::count(self.count, count)?;
         // SAFETY: `new` was promised `count` elements of the datatype at the address.
         unsafe { check::buffer(self.address, count, datatype, buffer) }
+    }
+
+    /// The elements as they lie in memory, checked.
+    pub fn elements_in_memory(&self) -> Checked<TypedBuffer> {
+        let (count, datatype) = self.elements()?;
+        self.buffer()?;
+        // SAFETY: `new` was promised `count` elements of the datatype at the address.
+        Ok(unsafe { TypedBuffer::checked(self.address.cast(), count, datatype) }?)
     }
 
     /// Count and datatype, checked.

@@ -17,7 +17,8 @@ use weft_mpi::{Buffer, Comm};
 
 use crate::args::{BlocksArgument, BufferArgument, Out, TypedBlocksArgument};
 use crate::c;
-use crate::fault::Checked;
+use crate::fault::{Checked, Fault};
+use crate::generated::constants as k;
 use crate::handle::request::{pack, pack_persistent};
 
 mod reduction;
@@ -89,6 +90,49 @@ fn contribution(send: &BufferArgument) -> Checked<Option<Buffer>> {
     significant(!send.is_in_place(), || send.buffer())
 }
 
+/// An error if two buffers of a call begin with the same byte: they must not share memory (MPI 5.0, section 6.1). What
+/// overlaps otherwise is not looked for.
+#[inline]
+pub(super) fn ensure_apart(
+    [send_name, receive_name]: [&'static str; 2],
+    send: &Buffer,
+    receive: &Buffer,
+) -> Checked<()> {
+    match (send.first_byte(), receive.first_byte()) {
+        (Some(one), Some(other)) if one == other => Err(shared(send_name, receive_name, one)),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn shared(send_name: &'static str, receive_name: &str, address: usize) -> Fault {
+    Fault::argument(
+        k::MPI_ERR_BUFFER,
+        send_name,
+        format!("other memory than that of {receive_name}"),
+        format!("the same, at {address:#x}"),
+        "pass MPI_IN_PLACE where the call allows it, or a buffer of its own",
+    )
+}
+
+/// Names of the parameters of collectives that get and give.
+pub(super) const BUFFERS: [&str; 2] = ["sendbuf", "recvbuf"];
+
+/// The same for what this rank gives to all, or gets from all: it must not be one of the blocks.
+pub(super) fn ensure_apart_from_all(own: Option<&Buffer>, blocks: Option<&Blocks>) -> Checked<()> {
+    let (Some(own), Some(blocks)) = (own, blocks) else {
+        return Ok(());
+    };
+    (0..blocks.len()).try_for_each(|rank| ensure_apart(BUFFERS, own, blocks.block(rank)))
+}
+
+/// The same for two lists of blocks, one with one.
+pub(super) fn ensure_blocks_apart(out: Option<&Blocks>, into: &Blocks) -> Checked<()> {
+    let Some(out) = out else { return Ok(()) };
+    (0..out.len().min(into.len()))
+        .try_for_each(|rank| ensure_apart(BUFFERS, out.block(rank), into.block(rank)))
+}
+
 /// Whether this process is of the group that the root talks to.
 fn is_across_from_root(root: Root) -> bool {
     matches!(root, Root::Rank(_))
@@ -120,6 +164,7 @@ fn gather_blocks(
     let (members, root) = (Members::of(comm), rank(root));
     let into = significant(members.rank == root, || blocks(members.size))?;
     let out = contribution(send)?;
+    ensure_apart_from_all(out.as_ref(), into.as_ref())?;
     Ok(within(&members, out.as_ref(), into.as_ref(), root)?)
 }
 
@@ -168,6 +213,7 @@ fn scatter_blocks(
     let (members, root) = (Members::of(comm), rank(root));
     let out = significant(members.rank == root, || blocks(members.size))?;
     let into = contribution(receive)?;
+    ensure_apart_from_all(into.as_ref(), out.as_ref())?;
     Ok(within(&members, out.as_ref(), into.as_ref(), root)?)
 }
 
@@ -210,11 +256,9 @@ pub fn allgather(
     }
     let members = Members::of(comm);
     let blocks = receive.blocks(members.size)?;
-    Ok(coll::allgather(
-        &members,
-        contribution(&send)?.as_ref(),
-        &blocks,
-    )?)
+    let own = contribution(&send)?;
+    ensure_apart_from_all(own.as_ref(), Some(&blocks))?;
+    Ok(coll::allgather(&members, own.as_ref(), &blocks)?)
 }
 
 /// `MPI_Allgatherv`.
@@ -234,11 +278,9 @@ pub fn allgatherv(
     }
     let members = Members::of(comm);
     let blocks = receive.blocks(members.size)?;
-    Ok(coll::allgatherv(
-        &members,
-        contribution(&send)?.as_ref(),
-        &blocks,
-    )?)
+    let own = contribution(&send)?;
+    ensure_apart_from_all(own.as_ref(), Some(&blocks))?;
+    Ok(coll::allgatherv(&members, own.as_ref(), &blocks)?)
 }
 
 /// `MPI_Alltoall`.
@@ -249,11 +291,9 @@ pub fn alltoall(send: BufferArgument, receive: BufferArgument, comm: CommRef) ->
     }
     let members = Members::of(comm);
     let out = significant(!send.is_in_place(), || send.blocks(members.size))?;
-    Ok(coll::alltoall(
-        &members,
-        out.as_ref(),
-        &receive.blocks(members.size)?,
-    )?)
+    let into = receive.blocks(members.size)?;
+    ensure_blocks_apart(out.as_ref(), &into)?;
+    Ok(coll::alltoall(&members, out.as_ref(), &into)?)
 }
 
 /// The forms of alltoall with blocks of any size.
@@ -270,12 +310,9 @@ fn alltoall_blocks(
     }
     let members = Members::of(comm);
     let out = significant(!in_place, || out(members.size))?;
-    Ok(coll::alltoallv(
-        name,
-        &members,
-        out.as_ref(),
-        &into(members.size)?,
-    )?)
+    let into = into(members.size)?;
+    ensure_blocks_apart(out.as_ref(), &into)?;
+    Ok(coll::alltoallv(name, &members, out.as_ref(), &into)?)
 }
 
 /// `MPI_Alltoallv`.

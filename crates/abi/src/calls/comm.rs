@@ -1,15 +1,15 @@
 //! Communicators (MPI 5.0, chapter 7).
 
 use std::ffi::{CStr, c_int};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use weft_mpi::comm::Bridge;
-use weft_mpi::{Comm, Group};
+use weft_mpi::{Comm, Group, Status};
 
 use crate::args::{InOut, Out, TextOut, text_of};
 use crate::calls::abi::{full, new_info};
 use crate::calls::attribute::{self, Holder};
-use crate::calls::group;
+use crate::calls::{group, process};
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::handle::request::pack;
@@ -377,12 +377,35 @@ pub fn comm_free(mut comm: InOut<c::Comm>) -> Checked<()> {
         ));
     }
     attribute::delete_all(Holder::Comm(given), object.extras())?;
+    process::forget_parent(given);
     state::forget_comm(object);
-    object.drop_messages();
+    if let Some((count, first)) = object.drop_messages() {
+        warn_of_messages(object, count, &first);
+    }
+    object.sever();
     ErrhandlerObject::release(entry::handler_of(object));
     handle::remove::<Arc<Comm>>(given.0);
     comm.set(k::MPI_COMM_NULL);
     Ok(())
+}
+
+/// A communicator was freed, and with it messages that nobody has received: a warning, once for each process. No error:
+/// the call has done what it was asked for, and programs that other libraries run would end.
+#[cold]
+fn warn_of_messages(comm: &Comm, count: usize, first: &Status) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        let (rank, name) = (comm.rank(), comm.extras().name());
+        let name = if name.is_empty() { "a communicator without name" } else { &name };
+        let source = first.source.map_or_else(String::new, |rank| format!(" from rank {rank}"));
+        let text = format!(
+            "weft: warning: rank {rank} of {name} frees it with {count} message{} that nobody has received; the first came{source} with tag {} and has {} bytes; receive all that is sent before MPI_Comm_free\n",
+            if count == 1 { "" } else { "s" },
+            first.tag,
+            first.bytes
+        );
+        state::warn(&text);
+    });
 }
 
 pub fn comm_set_name(comm: &Comm, name: &CStr) -> Checked<()> {

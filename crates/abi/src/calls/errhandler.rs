@@ -119,6 +119,7 @@ pub fn win_call_errhandler(win: &WinObject, errorcode: c_int) -> Checked<()> {
 /// Classes and codes that the program has added.
 static ADDED: Mutex<Added> = Mutex::new(Added { codes: Vec::new() });
 
+/// Live and removed ones; the last one is live. Numbers behind it are given out again.
 struct Added {
     codes: Vec<Code>,
 }
@@ -129,6 +130,12 @@ struct Code {
     class: c_int,
     text: String,
     live: bool,
+    /// How many live codes a class has.
+    codes: usize,
+}
+
+fn place_of(code: c_int) -> Option<usize> {
+    usize::try_from(code.checked_sub(k::MPI_ERR_LASTCODE + 1)?).ok()
 }
 
 impl Added {
@@ -137,30 +144,47 @@ impl Added {
     }
 
     fn get(&mut self, code: c_int) -> Option<&mut Code> {
-        let place = usize::try_from(code.checked_sub(k::MPI_ERR_LASTCODE + 1)?).ok()?;
+        let place = place_of(code)?;
         self.codes.get_mut(place).filter(|code| code.live)
     }
 
     fn add(&mut self, class: Option<c_int>) -> c_int {
-        let code = k::MPI_ERR_LASTCODE + 1 + self.codes.len() as c_int;
+        let code = self.last() + 1;
+        if let Some(class) = class.and_then(|class| self.get(class)) {
+            class.codes += 1;
+        }
         self.codes.push(Code {
             class: class.unwrap_or(code),
             text: String::new(),
             live: true,
+            codes: 0,
         });
         code
+    }
+
+    /// Removes a live code or class: in constant time on average, for each that is dropped was added once.
+    fn remove(&mut self, code: c_int) {
+        let Some(found) = self.get(code) else { return };
+        found.live = false;
+        let class = found.class;
+        if let Some(class) = self.get(class) {
+            class.codes -= 1;
+        }
+        while self.codes.last().is_some_and(|code| !code.live) {
+            self.codes.pop();
+        }
+    }
+
+    /// The largest code in use.
+    fn last(&self) -> c_int {
+        k::MPI_ERR_LASTCODE + self.codes.len() as c_int
     }
 }
 
 /// Address of the largest code in use (`MPI_LASTUSEDCODE`): programs keep it.
 pub(crate) fn last_used_code() -> *const c_int {
     static LAST: AtomicI32 = AtomicI32::new(k::MPI_ERR_LASTCODE);
-    let added = Added::open();
-    let live = added.codes.iter().rposition(|code| code.live);
-    let last = live.map_or(k::MPI_ERR_LASTCODE, |place| {
-        k::MPI_ERR_LASTCODE + 1 + place as c_int
-    });
-    LAST.store(last, Ordering::Relaxed);
+    LAST.store(Added::open().last(), Ordering::Relaxed);
     LAST.as_ptr()
 }
 
@@ -267,26 +291,21 @@ fn check_no_text(code: &Code, argument: &'static str) -> Checked<()> {
 
 pub fn remove_error_class(errorclass: c_int) -> Checked<()> {
     let mut added = Added::open();
-    let codes = added
-        .codes
-        .iter()
-        .filter(|code| code.live && code.class == errorclass)
-        .count();
     let class = added
         .get(errorclass)
         .filter(|code| code.class == errorclass)
         .ok_or_else(|| unknown("errorclass", errorclass))?;
     check_no_text(class, "errorclass")?;
-    if codes > 1 {
+    if class.codes > 0 {
         return Err(Fault::argument(
             k::MPI_ERR_OTHER,
             "errorclass",
             "a class without codes",
-            format!("one with {}", codes - 1),
+            format!("one with {}", class.codes),
             "remove its codes first",
         ));
     }
-    class.live = false;
+    added.remove(errorclass);
     Ok(())
 }
 
@@ -297,7 +316,7 @@ pub fn remove_error_code(errorcode: c_int) -> Checked<()> {
         .filter(|code| code.class != errorcode)
         .ok_or_else(|| unknown("errorcode", errorcode))?;
     check_no_text(code, "errorcode")?;
-    code.live = false;
+    added.remove(errorcode);
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use weft_mpi::Comm;
 use weft_mpi::coll::{self, Blocks};
 use weft_mpi::schedule::Schedule;
 
+use super::coll::{ensure_apart_from_all, ensure_blocks_apart};
 use crate::args::{BlocksArgument, BufferArgument, TypedBlocksArgument};
 use crate::fault::Checked;
 
@@ -20,13 +21,10 @@ pub fn neighbor_allgather(
 ) -> Checked<Schedule> {
     let neighbours = comm.neighbours()?;
     let blocks = receive.blocks(neighbours.sources.len())?;
+    let own = send.buffer()?;
+    ensure_apart_from_all(Some(&own), Some(&blocks))?;
     let name = "MPI_Neighbor_allgather";
-    Ok(coll::neighbour_allgather(
-        name,
-        &neighbours,
-        &send.buffer()?,
-        &blocks,
-    )?)
+    Ok(coll::neighbour_allgather(name, &neighbours, &own, &blocks)?)
 }
 
 /// `MPI_Neighbor_allgatherv`.
@@ -37,13 +35,10 @@ pub fn neighbor_allgatherv(
 ) -> Checked<Schedule> {
     let neighbours = comm.neighbours()?;
     let blocks = receive.blocks(neighbours.sources.len())?;
+    let own = send.buffer()?;
+    ensure_apart_from_all(Some(&own), Some(&blocks))?;
     let name = "MPI_Neighbor_allgatherv";
-    Ok(coll::neighbour_allgather(
-        name,
-        &neighbours,
-        &send.buffer()?,
-        &blocks,
-    )?)
+    Ok(coll::neighbour_allgather(name, &neighbours, &own, &blocks)?)
 }
 
 /// `MPI_Neighbor_alltoall`.
@@ -88,5 +83,6 @@ fn among_neighbours(
     let neighbours = comm.neighbours()?;
     let out = out(neighbours.destinations.len())?;
     let into = into(neighbours.sources.len())?;
+    ensure_blocks_apart(Some(&out), &into)?;
     Ok(coll::neighbour_alltoall(name, &neighbours, &out, &into)?)
 }

@@ -87,6 +87,15 @@ pub fn pready_range(
     partition_high: usize,
     request: c::Request,
 ) -> Checked<()> {
+    if partition_low > partition_high {
+        return Err(Fault::argument(
+            k::MPI_ERR_ARG,
+            "partition_high",
+            format!("{partition_low} or more"),
+            partition_high.to_string(),
+            "name the lowest partition of the range first",
+        ));
+    }
     ready(request, partition_low, partition_high)
 }
 

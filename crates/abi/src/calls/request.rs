@@ -16,13 +16,16 @@ use crate::args::{InOut, Out, StatusOut, StatusesOut};
 use crate::c;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
-use crate::handle::request::{Named, unpack};
+use crate::handle::request::{Named, pack, unpack};
 use crate::state;
 use general::Watched;
 
 pub use general::{grequest_complete, grequest_start};
 pub use peek::*;
 pub use status::*;
+
+/// The handle of an operation that had ended when it was begun, such as a send whose message has left.
+const DONE: c::Request = pack(RequestId::DONE);
 
 /// Context of `MPI_COMM_WORLD`.
 const WORLD: u32 = 0;
@@ -63,7 +66,17 @@ fn of_request(context: u32) -> impl Fn(weft_mpi::Error) -> Fault {
     move |error| Fault::from(error).on(Some(context))
 }
 
+#[inline]
 pub fn wait(mut request: InOut<c::Request>, mut status: StatusOut) -> Checked<()> {
+    if request.get() == DONE {
+        request.set(k::MPI_REQUEST_NULL);
+        status.set(&Status::empty());
+        return Ok(());
+    }
+    wait_for_end(request, status)
+}
+
+fn wait_for_end(mut request: InOut<c::Request>, mut status: StatusOut) -> Checked<()> {
     let context = context_of(&[request.get()]);
     let Some((id, persistent)) = named(request.get(), "request")? else {
         status.set(&Status::empty());

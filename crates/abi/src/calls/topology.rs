@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use weft_mpi::comm::topology::{Cartesian, Edge, Graph, Topology};
+use weft_mpi::comm::topology::{Cartesian, Edge, Graph, Topology, balanced_factors};
 use weft_mpi::{Comm, memory};
 
 use super::comm::{publish, publish_some};
@@ -430,72 +430,12 @@ pub fn dims_create(nnodes: c_int, _ndims: usize, dims: &mut [c_int]) -> Checked<
             "give dimensions that divide the number of nodes",
         ));
     }
+    // The quotient is positive, as both are.
+    let rest = (i64::from(nnodes) / fixed) as u32;
     // More places than prime factors are ones.
-    let chosen = free.min(c_int::BITS as usize);
-    let mut chosen = balanced((i64::from(nnodes) / fixed) as c_int, chosen).into_iter();
+    let mut chosen = balanced_factors(rest, free.min(c_int::BITS as usize)).into_iter();
     for dim in dims.iter_mut().filter(|dim| **dim == 0) {
-        *dim = chosen.next().unwrap_or(1);
+        *dim = chosen.next().map_or(1, u32::cast_signed);
     }
     Ok(())
-}
-
-/// `count` factors of a number, the largest first: of all ways the one whose largest factor is least.
-fn balanced(number: c_int, count: usize) -> Vec<c_int> {
-    balanced_of(number, count, &divisors(number))
-}
-
-/// The divisors of a number, the least first.
-fn divisors(number: c_int) -> Vec<c_int> {
-    let small = (1..).take_while(|factor| i64::from(*factor).pow(2) <= i64::from(number));
-    let mut all: Vec<c_int> = small.filter(|factor| number % factor == 0).collect();
-    let large = all.iter().rev().map(|factor| number / factor);
-    let large: Vec<c_int> = large.filter(|factor| !all.contains(factor)).collect();
-    all.extend(large);
-    all
-}
-
-/// As [`balanced`], where the factors are among `divisors`.
-fn balanced_of(number: c_int, count: usize, divisors: &[c_int]) -> Vec<c_int> {
-    let Some(rest) = count.checked_sub(1) else {
-        return Vec::new();
-    };
-    if rest == 0 {
-        return vec![number];
-    }
-    let enough =
-        |factor: c_int| i64::from(factor).saturating_pow(count as u32) >= i64::from(number);
-    let first = divisors
-        .iter()
-        .copied()
-        .filter(|factor| number % factor == 0 && enough(*factor));
-    for factor in first {
-        let others = balanced_of(number / factor, rest, divisors);
-        if others[0] <= factor {
-            return std::iter::once(factor).chain(others).collect();
-        }
-    }
-    let mut all = vec![1; count];
-    all[0] = number;
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn factors_are_balanced_and_fall() {
-        for (number, count, expected) in [
-            (6, 2, vec![3, 2]),
-            (7, 2, vec![7, 1]),
-            (16, 2, vec![4, 4]),
-            (24, 3, vec![4, 3, 2]),
-            (1, 3, vec![1, 1, 1]),
-            (12, 1, vec![12]),
-            (c_int::MAX, 2, vec![c_int::MAX, 1]),
-            (1 << 30, 5, vec![64; 5]),
-        ] {
-            assert_eq!(balanced(number, count), expected, "{number} into {count}");
-        }
-    }
 }

@@ -228,7 +228,6 @@ pub fn window(handle: c::Win, name: &'static str) -> Checked<&'static WinObject>
 }
 
 /// A file.
-#[allow(dead_code, reason = "used once files can be opened")]
 #[inline]
 pub fn file(handle: c::File, name: &'static str) -> Checked<&'static FileObject> {
     handle::find(handle.0).ok_or_else(|| {

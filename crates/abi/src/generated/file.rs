@@ -7,7 +7,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::args::{
-    AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut,
+    AddressArgument, BlocksArgument, BufferArgument, Form, Optional, StatusOut, StatusesOut,
     TypedBlocksArgument,
 };
 use crate::entry::{self, Scope};
@@ -15,13 +15,24 @@ use crate::{alias, c, calls, check, state};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_call_errhandler(fh: c::File, errorcode: c_int) -> c_int {
-    entry::unsupported("MPI_File_call_errhandler", Scope::File(fh))
+    entry::run("MPI_File_call_errhandler", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe { calls::file::file_call_errhandler(fh, errorcode) }
+    })
 }
 alias!(MPI_File_call_errhandler => PMPI_File_call_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_close(fh: *mut c::File) -> c_int {
-    entry::unsupported("MPI_File_close", Scope::None)
+    entry::run("MPI_File_close", Scope::FileAt(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::in_out(fh, "fh")?;
+            calls::file::file_close(fh)
+        }
+    })
 }
 alias!(MPI_File_close => PMPI_File_close);
 
@@ -30,25 +41,60 @@ pub unsafe extern "C" fn PMPI_File_create_errhandler(
     file_errhandler_fn: c::Callback,
     errhandler: *mut c::Errhandler,
 ) -> c_int {
-    entry::unsupported("MPI_File_create_errhandler", Scope::None)
+    entry::run(
+        "MPI_File_create_errhandler",
+        Scope::File(calls::file::NO_FILE),
+        || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let errhandler = check::out(errhandler, "errhandler")?;
+                calls::file::file_create_errhandler(file_errhandler_fn, errhandler)
+            }
+        },
+    )
 }
 alias!(MPI_File_create_errhandler => PMPI_File_create_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_delete(filename: *const c_char, info: c::Info) -> c_int {
-    entry::unsupported("MPI_File_delete", Scope::None)
+    entry::run("MPI_File_delete", Scope::File(calls::file::NO_FILE), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let filename = check::text(filename, "filename")?;
+            let info = check::info_or_null(info, "info")?;
+            calls::file::file_delete(filename, info)
+        }
+    })
 }
 alias!(MPI_File_delete => PMPI_File_delete);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_amode(fh: c::File, amode: *mut c_int) -> c_int {
-    entry::unsupported("MPI_File_get_amode", Scope::File(fh))
+    entry::run("MPI_File_get_amode", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let amode = check::out(amode, "amode")?;
+            calls::file::file_get_amode(fh, amode)
+        }
+    })
 }
 alias!(MPI_File_get_amode => PMPI_File_get_amode);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_atomicity(fh: c::File, flag: *mut c_int) -> c_int {
-    entry::unsupported("MPI_File_get_atomicity", Scope::File(fh))
+    entry::run("MPI_File_get_atomicity", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let flag = check::out(flag, "flag")?;
+            calls::file::file_get_atomicity(fh, flag)
+        }
+    })
 }
 alias!(MPI_File_get_atomicity => PMPI_File_get_atomicity);
 
@@ -58,7 +104,15 @@ pub unsafe extern "C" fn PMPI_File_get_byte_offset(
     offset: c::Offset,
     disp: *mut c::Offset,
 ) -> c_int {
-    entry::unsupported("MPI_File_get_byte_offset", Scope::File(fh))
+    entry::run("MPI_File_get_byte_offset", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let disp = check::out(disp, "disp")?;
+            calls::file::file_get_byte_offset(fh, offset, disp)
+        }
+    })
 }
 alias!(MPI_File_get_byte_offset => PMPI_File_get_byte_offset);
 
@@ -67,25 +121,56 @@ pub unsafe extern "C" fn PMPI_File_get_errhandler(
     file: c::File,
     errhandler: *mut c::Errhandler,
 ) -> c_int {
-    entry::unsupported("MPI_File_get_errhandler", Scope::File(file))
+    entry::run("MPI_File_get_errhandler", Scope::File(file), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let errhandler = check::out(errhandler, "errhandler")?;
+            calls::file::file_get_errhandler(file, errhandler)
+        }
+    })
 }
 alias!(MPI_File_get_errhandler => PMPI_File_get_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_group(fh: c::File, group: *mut c::Group) -> c_int {
-    entry::unsupported("MPI_File_get_group", Scope::File(fh))
+    entry::run("MPI_File_get_group", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let group = check::out(group, "group")?;
+            calls::file::file_get_group(fh, group)
+        }
+    })
 }
 alias!(MPI_File_get_group => PMPI_File_get_group);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_info(fh: c::File, info_used: *mut c::Info) -> c_int {
-    entry::unsupported("MPI_File_get_info", Scope::File(fh))
+    entry::run("MPI_File_get_info", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let info_used = check::out(info_used, "info_used")?;
+            calls::file::file_get_info(fh, info_used)
+        }
+    })
 }
 alias!(MPI_File_get_info => PMPI_File_get_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_position(fh: c::File, offset: *mut c::Offset) -> c_int {
-    entry::unsupported("MPI_File_get_position", Scope::File(fh))
+    entry::run("MPI_File_get_position", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let offset = check::out(offset, "offset")?;
+            calls::file::file_get_position(fh, offset)
+        }
+    })
 }
 alias!(MPI_File_get_position => PMPI_File_get_position);
 
@@ -100,7 +185,15 @@ alias!(MPI_File_get_position_shared => PMPI_File_get_position_shared);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_size(fh: c::File, size: *mut c::Offset) -> c_int {
-    entry::unsupported("MPI_File_get_size", Scope::File(fh))
+    entry::run("MPI_File_get_size", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let size = check::out(size, "size")?;
+            calls::file::file_get_size(fh, size)
+        }
+    })
 }
 alias!(MPI_File_get_size => PMPI_File_get_size);
 
@@ -110,7 +203,16 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent(
     datatype: c::Datatype,
     extent: *mut c::Aint,
 ) -> c_int {
-    entry::unsupported("MPI_File_get_type_extent", Scope::File(fh))
+    entry::run("MPI_File_get_type_extent", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let datatype = check::datatype(datatype, "datatype")?;
+            let extent = check::count_out(extent, "extent")?;
+            calls::file::file_get_type_extent(fh, datatype, extent)
+        }
+    })
 }
 alias!(MPI_File_get_type_extent => PMPI_File_get_type_extent);
 
@@ -120,7 +222,16 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent_c(
     datatype: c::Datatype,
     extent: *mut c::Count,
 ) -> c_int {
-    entry::unsupported("MPI_File_get_type_extent_c", Scope::File(fh))
+    entry::run("MPI_File_get_type_extent_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let datatype = check::datatype(datatype, "datatype")?;
+            let extent = check::count_out(extent, "extent")?;
+            calls::file::file_get_type_extent(fh, datatype, extent)
+        }
+    })
 }
 alias!(MPI_File_get_type_extent_c => PMPI_File_get_type_extent_c);
 
@@ -132,7 +243,18 @@ pub unsafe extern "C" fn PMPI_File_get_view(
     filetype: *mut c::Datatype,
     datarep: *mut c_char,
 ) -> c_int {
-    entry::unsupported("MPI_File_get_view", Scope::File(fh))
+    entry::run("MPI_File_get_view", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let disp = check::out(disp, "disp")?;
+            let etype = check::out(etype, "etype")?;
+            let filetype = check::out(filetype, "filetype")?;
+            let datarep = check::text_out(datarep, "datarep")?;
+            calls::file::file_get_view(fh, disp, etype, filetype, datarep)
+        }
+    })
 }
 alias!(MPI_File_get_view => PMPI_File_get_view);
 
@@ -144,7 +266,19 @@ pub unsafe extern "C" fn PMPI_File_iread(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iread", Scope::File(fh))
+    entry::run("MPI_File_iread", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iread(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iread => PMPI_File_iread);
 
@@ -156,7 +290,19 @@ pub unsafe extern "C" fn PMPI_File_iread_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iread_c", Scope::File(fh))
+    entry::run("MPI_File_iread_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iread(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iread_c => PMPI_File_iread_c);
 
@@ -168,7 +314,19 @@ pub unsafe extern "C" fn PMPI_File_iread_all(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iread_all", Scope::File(fh))
+    entry::run("MPI_File_iread_all", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iread_all(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iread_all => PMPI_File_iread_all);
 
@@ -180,7 +338,19 @@ pub unsafe extern "C" fn PMPI_File_iread_all_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iread_all_c", Scope::File(fh))
+    entry::run("MPI_File_iread_all_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iread_all(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iread_all_c => PMPI_File_iread_all_c);
 
@@ -193,7 +363,20 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iread_at", Scope::File(fh))
+    entry::run("MPI_File_iread_at", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iread_at(
+                fh,
+                offset,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iread_at => PMPI_File_iread_at);
 
@@ -206,7 +389,20 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iread_at_c", Scope::File(fh))
+    entry::run("MPI_File_iread_at_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iread_at(
+                fh,
+                offset,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iread_at_c => PMPI_File_iread_at_c);
 
@@ -219,7 +415,20 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iread_at_all", Scope::File(fh))
+    entry::run("MPI_File_iread_at_all", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iread_at_all(
+                fh,
+                offset,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iread_at_all => PMPI_File_iread_at_all);
 
@@ -232,7 +441,20 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iread_at_all_c", Scope::File(fh))
+    entry::run("MPI_File_iread_at_all_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iread_at_all(
+                fh,
+                offset,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iread_at_all_c => PMPI_File_iread_at_all_c);
 
@@ -244,7 +466,19 @@ pub unsafe extern "C" fn PMPI_File_iread_shared(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iread_shared", Scope::File(fh))
+    entry::run("MPI_File_iread_shared", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iread_shared(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iread_shared => PMPI_File_iread_shared);
 
@@ -256,7 +490,19 @@ pub unsafe extern "C" fn PMPI_File_iread_shared_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iread_shared_c", Scope::File(fh))
+    entry::run("MPI_File_iread_shared_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iread_shared(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iread_shared_c => PMPI_File_iread_shared_c);
 
@@ -268,7 +514,24 @@ pub unsafe extern "C" fn PMPI_File_iwrite(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iwrite", Scope::File(fh))
+    entry::run("MPI_File_iwrite", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iwrite(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iwrite => PMPI_File_iwrite);
 
@@ -280,7 +543,24 @@ pub unsafe extern "C" fn PMPI_File_iwrite_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iwrite_c", Scope::File(fh))
+    entry::run("MPI_File_iwrite_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iwrite(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iwrite_c => PMPI_File_iwrite_c);
 
@@ -292,7 +572,24 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iwrite_all", Scope::File(fh))
+    entry::run("MPI_File_iwrite_all", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iwrite_all(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iwrite_all => PMPI_File_iwrite_all);
 
@@ -304,7 +601,24 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iwrite_all_c", Scope::File(fh))
+    entry::run("MPI_File_iwrite_all_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iwrite_all(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iwrite_all_c => PMPI_File_iwrite_all_c);
 
@@ -317,7 +631,25 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iwrite_at", Scope::File(fh))
+    entry::run("MPI_File_iwrite_at", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iwrite_at(
+                fh,
+                offset,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iwrite_at => PMPI_File_iwrite_at);
 
@@ -330,7 +662,25 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iwrite_at_c", Scope::File(fh))
+    entry::run("MPI_File_iwrite_at_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iwrite_at(
+                fh,
+                offset,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iwrite_at_c => PMPI_File_iwrite_at_c);
 
@@ -343,7 +693,25 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iwrite_at_all", Scope::File(fh))
+    entry::run("MPI_File_iwrite_at_all", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iwrite_at_all(
+                fh,
+                offset,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iwrite_at_all => PMPI_File_iwrite_at_all);
 
@@ -356,7 +724,25 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iwrite_at_all_c", Scope::File(fh))
+    entry::run("MPI_File_iwrite_at_all_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iwrite_at_all(
+                fh,
+                offset,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iwrite_at_all_c => PMPI_File_iwrite_at_all_c);
 
@@ -368,7 +754,24 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iwrite_shared", Scope::File(fh))
+    entry::run("MPI_File_iwrite_shared", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iwrite_shared(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iwrite_shared => PMPI_File_iwrite_shared);
 
@@ -380,7 +783,24 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::unsupported("MPI_File_iwrite_shared_c", Scope::File(fh))
+    entry::run("MPI_File_iwrite_shared_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let request = check::out(request, "request")?;
+            calls::file::file_iwrite_shared(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                request,
+            )
+        }
+    })
 }
 alias!(MPI_File_iwrite_shared_c => PMPI_File_iwrite_shared_c);
 
@@ -392,13 +812,30 @@ pub unsafe extern "C" fn PMPI_File_open(
     info: c::Info,
     fh: *mut c::File,
 ) -> c_int {
-    entry::unsupported("MPI_File_open", Scope::Comm(comm))
+    entry::run("MPI_File_open", Scope::File(calls::file::NO_FILE), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let filename = check::text(filename, "filename")?;
+            let info = check::info_or_null(info, "info")?;
+            let fh = check::out(fh, "fh")?;
+            calls::file::file_open(comm, filename, amode, info, fh)
+        }
+    })
 }
 alias!(MPI_File_open => PMPI_File_open);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_preallocate(fh: c::File, size: c::Offset) -> c_int {
-    entry::unsupported("MPI_File_preallocate", Scope::File(fh))
+    entry::run("MPI_File_preallocate", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_preallocate(fh, size)
+        }
+    })
 }
 alias!(MPI_File_preallocate => PMPI_File_preallocate);
 
@@ -410,7 +847,19 @@ pub unsafe extern "C" fn PMPI_File_read(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_read", Scope::File(fh))
+    entry::run("MPI_File_read", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_read(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_read => PMPI_File_read);
 
@@ -422,7 +871,19 @@ pub unsafe extern "C" fn PMPI_File_read_c(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_c", Scope::File(fh))
+    entry::run("MPI_File_read_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_read(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_read_c => PMPI_File_read_c);
 
@@ -434,7 +895,19 @@ pub unsafe extern "C" fn PMPI_File_read_all(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_all", Scope::File(fh))
+    entry::run("MPI_File_read_all", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_read_all(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_read_all => PMPI_File_read_all);
 
@@ -446,7 +919,19 @@ pub unsafe extern "C" fn PMPI_File_read_all_c(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_all_c", Scope::File(fh))
+    entry::run("MPI_File_read_all_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_read_all(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_read_all_c => PMPI_File_read_all_c);
 
@@ -457,7 +942,17 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin(
     count: c_int,
     datatype: c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_all_begin", Scope::File(fh))
+    entry::run("MPI_File_read_all_begin", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_read_all_begin(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+            )
+        }
+    })
 }
 alias!(MPI_File_read_all_begin => PMPI_File_read_all_begin);
 
@@ -468,7 +963,17 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin_c(
     count: c::Count,
     datatype: c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_all_begin_c", Scope::File(fh))
+    entry::run("MPI_File_read_all_begin_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_read_all_begin(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+            )
+        }
+    })
 }
 alias!(MPI_File_read_all_begin_c => PMPI_File_read_all_begin_c);
 
@@ -478,7 +983,15 @@ pub unsafe extern "C" fn PMPI_File_read_all_end(
     buf: *mut c_void,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_all_end", Scope::File(fh))
+    entry::run("MPI_File_read_all_end", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_read_all_end(fh, buf, status)
+        }
+    })
 }
 alias!(MPI_File_read_all_end => PMPI_File_read_all_end);
 
@@ -491,7 +1004,20 @@ pub unsafe extern "C" fn PMPI_File_read_at(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_at", Scope::File(fh))
+    entry::run("MPI_File_read_at", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_read_at(
+                fh,
+                offset,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_read_at => PMPI_File_read_at);
 
@@ -504,7 +1030,20 @@ pub unsafe extern "C" fn PMPI_File_read_at_c(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_at_c", Scope::File(fh))
+    entry::run("MPI_File_read_at_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_read_at(
+                fh,
+                offset,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_read_at_c => PMPI_File_read_at_c);
 
@@ -517,7 +1056,20 @@ pub unsafe extern "C" fn PMPI_File_read_at_all(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_at_all", Scope::File(fh))
+    entry::run("MPI_File_read_at_all", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_read_at_all(
+                fh,
+                offset,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_read_at_all => PMPI_File_read_at_all);
 
@@ -530,7 +1082,20 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_c(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_at_all_c", Scope::File(fh))
+    entry::run("MPI_File_read_at_all_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_read_at_all(
+                fh,
+                offset,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_read_at_all_c => PMPI_File_read_at_all_c);
 
@@ -542,7 +1107,18 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin(
     count: c_int,
     datatype: c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_at_all_begin", Scope::File(fh))
+    entry::run("MPI_File_read_at_all_begin", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_read_at_all_begin(
+                fh,
+                offset,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+            )
+        }
+    })
 }
 alias!(MPI_File_read_at_all_begin => PMPI_File_read_at_all_begin);
 
@@ -554,7 +1130,18 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin_c(
     count: c::Count,
     datatype: c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_at_all_begin_c", Scope::File(fh))
+    entry::run("MPI_File_read_at_all_begin_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_read_at_all_begin(
+                fh,
+                offset,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+            )
+        }
+    })
 }
 alias!(MPI_File_read_at_all_begin_c => PMPI_File_read_at_all_begin_c);
 
@@ -564,7 +1151,15 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_end(
     buf: *mut c_void,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_at_all_end", Scope::File(fh))
+    entry::run("MPI_File_read_at_all_end", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_read_at_all_end(fh, buf, status)
+        }
+    })
 }
 alias!(MPI_File_read_at_all_end => PMPI_File_read_at_all_end);
 
@@ -576,7 +1171,19 @@ pub unsafe extern "C" fn PMPI_File_read_ordered(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_ordered", Scope::File(fh))
+    entry::run("MPI_File_read_ordered", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_read_ordered(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_read_ordered => PMPI_File_read_ordered);
 
@@ -588,7 +1195,19 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_c(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_ordered_c", Scope::File(fh))
+    entry::run("MPI_File_read_ordered_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_read_ordered(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_read_ordered_c => PMPI_File_read_ordered_c);
 
@@ -599,7 +1218,17 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin(
     count: c_int,
     datatype: c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_ordered_begin", Scope::File(fh))
+    entry::run("MPI_File_read_ordered_begin", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_read_ordered_begin(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+            )
+        }
+    })
 }
 alias!(MPI_File_read_ordered_begin => PMPI_File_read_ordered_begin);
 
@@ -610,7 +1239,17 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin_c(
     count: c::Count,
     datatype: c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_ordered_begin_c", Scope::File(fh))
+    entry::run("MPI_File_read_ordered_begin_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_read_ordered_begin(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+            )
+        }
+    })
 }
 alias!(MPI_File_read_ordered_begin_c => PMPI_File_read_ordered_begin_c);
 
@@ -620,7 +1259,15 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_end(
     buf: *mut c_void,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_ordered_end", Scope::File(fh))
+    entry::run("MPI_File_read_ordered_end", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_read_ordered_end(fh, buf, status)
+        }
+    })
 }
 alias!(MPI_File_read_ordered_end => PMPI_File_read_ordered_end);
 
@@ -632,7 +1279,19 @@ pub unsafe extern "C" fn PMPI_File_read_shared(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_shared", Scope::File(fh))
+    entry::run("MPI_File_read_shared", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_read_shared(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_read_shared => PMPI_File_read_shared);
 
@@ -644,13 +1303,32 @@ pub unsafe extern "C" fn PMPI_File_read_shared_c(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_read_shared_c", Scope::File(fh))
+    entry::run("MPI_File_read_shared_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_read_shared(
+                fh,
+                BufferArgument::new(buf, count.into(), datatype, ["buf", "count", "datatype"]),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_read_shared_c => PMPI_File_read_shared_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_seek(fh: c::File, offset: c::Offset, whence: c_int) -> c_int {
-    entry::unsupported("MPI_File_seek", Scope::File(fh))
+    entry::run("MPI_File_seek", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_seek(fh, offset, whence)
+        }
+    })
 }
 alias!(MPI_File_seek => PMPI_File_seek);
 
@@ -666,7 +1344,14 @@ alias!(MPI_File_seek_shared => PMPI_File_seek_shared);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_set_atomicity(fh: c::File, flag: c_int) -> c_int {
-    entry::unsupported("MPI_File_set_atomicity", Scope::File(fh))
+    entry::run("MPI_File_set_atomicity", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_set_atomicity(fh, flag != 0)
+        }
+    })
 }
 alias!(MPI_File_set_atomicity => PMPI_File_set_atomicity);
 
@@ -675,19 +1360,41 @@ pub unsafe extern "C" fn PMPI_File_set_errhandler(
     file: c::File,
     errhandler: c::Errhandler,
 ) -> c_int {
-    entry::unsupported("MPI_File_set_errhandler", Scope::File(file))
+    entry::run("MPI_File_set_errhandler", Scope::File(file), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let errhandler = check::errhandler(errhandler, "errhandler")?;
+            calls::file::file_set_errhandler(file, errhandler)
+        }
+    })
 }
 alias!(MPI_File_set_errhandler => PMPI_File_set_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_set_info(fh: c::File, info: c::Info) -> c_int {
-    entry::unsupported("MPI_File_set_info", Scope::File(fh))
+    entry::run("MPI_File_set_info", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let info = check::info_or_null(info, "info")?;
+            calls::file::file_set_info(fh, info)
+        }
+    })
 }
 alias!(MPI_File_set_info => PMPI_File_set_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_set_size(fh: c::File, size: c::Offset) -> c_int {
-    entry::unsupported("MPI_File_set_size", Scope::File(fh))
+    entry::run("MPI_File_set_size", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_set_size(fh, size)
+        }
+    })
 }
 alias!(MPI_File_set_size => PMPI_File_set_size);
 
@@ -700,13 +1407,31 @@ pub unsafe extern "C" fn PMPI_File_set_view(
     datarep: *const c_char,
     info: c::Info,
 ) -> c_int {
-    entry::unsupported("MPI_File_set_view", Scope::File(fh))
+    entry::run("MPI_File_set_view", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let etype = check::datatype(etype, "etype")?;
+            let filetype = check::datatype(filetype, "filetype")?;
+            let datarep = check::text(datarep, "datarep")?;
+            let info = check::info_or_null(info, "info")?;
+            calls::file::file_set_view(fh, disp, etype, filetype, datarep, info)
+        }
+    })
 }
 alias!(MPI_File_set_view => PMPI_File_set_view);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_sync(fh: c::File) -> c_int {
-    entry::unsupported("MPI_File_sync", Scope::File(fh))
+    entry::run("MPI_File_sync", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_sync(fh)
+        }
+    })
 }
 alias!(MPI_File_sync => PMPI_File_sync);
 
@@ -718,7 +1443,24 @@ pub unsafe extern "C" fn PMPI_File_write(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_write", Scope::File(fh))
+    entry::run("MPI_File_write", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_write(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_write => PMPI_File_write);
 
@@ -730,7 +1472,24 @@ pub unsafe extern "C" fn PMPI_File_write_c(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_c", Scope::File(fh))
+    entry::run("MPI_File_write_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_write(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_write_c => PMPI_File_write_c);
 
@@ -742,7 +1501,24 @@ pub unsafe extern "C" fn PMPI_File_write_all(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_all", Scope::File(fh))
+    entry::run("MPI_File_write_all", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_write_all(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_write_all => PMPI_File_write_all);
 
@@ -754,7 +1530,24 @@ pub unsafe extern "C" fn PMPI_File_write_all_c(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_all_c", Scope::File(fh))
+    entry::run("MPI_File_write_all_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_write_all(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_write_all_c => PMPI_File_write_all_c);
 
@@ -765,7 +1558,22 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin(
     count: c_int,
     datatype: c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_all_begin", Scope::File(fh))
+    entry::run("MPI_File_write_all_begin", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_write_all_begin(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+            )
+        }
+    })
 }
 alias!(MPI_File_write_all_begin => PMPI_File_write_all_begin);
 
@@ -776,7 +1584,22 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin_c(
     count: c::Count,
     datatype: c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_all_begin_c", Scope::File(fh))
+    entry::run("MPI_File_write_all_begin_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_write_all_begin(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+            )
+        }
+    })
 }
 alias!(MPI_File_write_all_begin_c => PMPI_File_write_all_begin_c);
 
@@ -786,7 +1609,15 @@ pub unsafe extern "C" fn PMPI_File_write_all_end(
     buf: *const c_void,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_all_end", Scope::File(fh))
+    entry::run("MPI_File_write_all_end", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_write_all_end(fh, buf, status)
+        }
+    })
 }
 alias!(MPI_File_write_all_end => PMPI_File_write_all_end);
 
@@ -799,7 +1630,25 @@ pub unsafe extern "C" fn PMPI_File_write_at(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_at", Scope::File(fh))
+    entry::run("MPI_File_write_at", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_write_at(
+                fh,
+                offset,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_write_at => PMPI_File_write_at);
 
@@ -812,7 +1661,25 @@ pub unsafe extern "C" fn PMPI_File_write_at_c(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_at_c", Scope::File(fh))
+    entry::run("MPI_File_write_at_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_write_at(
+                fh,
+                offset,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_write_at_c => PMPI_File_write_at_c);
 
@@ -825,7 +1692,25 @@ pub unsafe extern "C" fn PMPI_File_write_at_all(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_at_all", Scope::File(fh))
+    entry::run("MPI_File_write_at_all", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_write_at_all(
+                fh,
+                offset,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_write_at_all => PMPI_File_write_at_all);
 
@@ -838,7 +1723,25 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_c(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_at_all_c", Scope::File(fh))
+    entry::run("MPI_File_write_at_all_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_write_at_all(
+                fh,
+                offset,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_write_at_all_c => PMPI_File_write_at_all_c);
 
@@ -850,7 +1753,23 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin(
     count: c_int,
     datatype: c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_at_all_begin", Scope::File(fh))
+    entry::run("MPI_File_write_at_all_begin", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_write_at_all_begin(
+                fh,
+                offset,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+            )
+        }
+    })
 }
 alias!(MPI_File_write_at_all_begin => PMPI_File_write_at_all_begin);
 
@@ -862,7 +1781,23 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin_c(
     count: c::Count,
     datatype: c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_at_all_begin_c", Scope::File(fh))
+    entry::run("MPI_File_write_at_all_begin_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_write_at_all_begin(
+                fh,
+                offset,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+            )
+        }
+    })
 }
 alias!(MPI_File_write_at_all_begin_c => PMPI_File_write_at_all_begin_c);
 
@@ -872,7 +1807,15 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_end(
     buf: *const c_void,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_at_all_end", Scope::File(fh))
+    entry::run("MPI_File_write_at_all_end", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_write_at_all_end(fh, buf, status)
+        }
+    })
 }
 alias!(MPI_File_write_at_all_end => PMPI_File_write_at_all_end);
 
@@ -884,7 +1827,24 @@ pub unsafe extern "C" fn PMPI_File_write_ordered(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_ordered", Scope::File(fh))
+    entry::run("MPI_File_write_ordered", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_write_ordered(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_write_ordered => PMPI_File_write_ordered);
 
@@ -896,7 +1856,24 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_c(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_ordered_c", Scope::File(fh))
+    entry::run("MPI_File_write_ordered_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_write_ordered(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_write_ordered_c => PMPI_File_write_ordered_c);
 
@@ -907,7 +1884,22 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin(
     count: c_int,
     datatype: c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_ordered_begin", Scope::File(fh))
+    entry::run("MPI_File_write_ordered_begin", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_write_ordered_begin(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+            )
+        }
+    })
 }
 alias!(MPI_File_write_ordered_begin => PMPI_File_write_ordered_begin);
 
@@ -918,7 +1910,22 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin_c(
     count: c::Count,
     datatype: c::Datatype,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_ordered_begin_c", Scope::File(fh))
+    entry::run("MPI_File_write_ordered_begin_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_write_ordered_begin(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+            )
+        }
+    })
 }
 alias!(MPI_File_write_ordered_begin_c => PMPI_File_write_ordered_begin_c);
 
@@ -928,7 +1935,15 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_end(
     buf: *const c_void,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_ordered_end", Scope::File(fh))
+    entry::run("MPI_File_write_ordered_end", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_write_ordered_end(fh, buf, status)
+        }
+    })
 }
 alias!(MPI_File_write_ordered_end => PMPI_File_write_ordered_end);
 
@@ -940,7 +1955,24 @@ pub unsafe extern "C" fn PMPI_File_write_shared(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_shared", Scope::File(fh))
+    entry::run("MPI_File_write_shared", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_write_shared(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_write_shared => PMPI_File_write_shared);
 
@@ -952,7 +1984,24 @@ pub unsafe extern "C" fn PMPI_File_write_shared_c(
     datatype: c::Datatype,
     status: *mut c::Status,
 ) -> c_int {
-    entry::unsupported("MPI_File_write_shared_c", Scope::File(fh))
+    entry::run("MPI_File_write_shared_c", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let status = StatusOut::new(status);
+            calls::file::file_write_shared(
+                fh,
+                BufferArgument::new(
+                    buf.cast_mut(),
+                    count.into(),
+                    datatype,
+                    ["buf", "count", "datatype"],
+                ),
+                status,
+            )
+        }
+    })
 }
 alias!(MPI_File_write_shared_c => PMPI_File_write_shared_c);
 
@@ -964,7 +2013,25 @@ pub unsafe extern "C" fn PMPI_Register_datarep(
     dtype_file_extent_fn: c::Callback,
     extra_state: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_Register_datarep", Scope::None)
+    entry::run(
+        "MPI_Register_datarep",
+        Scope::File(calls::file::NO_FILE),
+        || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let datarep = check::text(datarep, "datarep")?;
+                calls::file::register_datarep(
+                    datarep,
+                    read_conversion_fn,
+                    write_conversion_fn,
+                    dtype_file_extent_fn,
+                    extra_state,
+                    Form::Small,
+                )
+            }
+        },
+    )
 }
 alias!(MPI_Register_datarep => PMPI_Register_datarep);
 
@@ -976,6 +2043,24 @@ pub unsafe extern "C" fn PMPI_Register_datarep_c(
     dtype_file_extent_fn: c::Callback,
     extra_state: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_Register_datarep_c", Scope::None)
+    entry::run(
+        "MPI_Register_datarep_c",
+        Scope::File(calls::file::NO_FILE),
+        || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let datarep = check::text(datarep, "datarep")?;
+                calls::file::register_datarep(
+                    datarep,
+                    read_conversion_fn,
+                    write_conversion_fn,
+                    dtype_file_extent_fn,
+                    extra_state,
+                    Form::Large,
+                )
+            }
+        },
+    )
 }
 alias!(MPI_Register_datarep_c => PMPI_Register_datarep_c);

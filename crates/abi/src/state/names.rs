@@ -52,6 +52,24 @@ pub fn comm_of_context(context: u32) -> Option<(c::Comm, Arc<Comm>)> {
     Some((handle, Arc::clone(comm)))
 }
 
+// Files by the context of their requests.
+static FILES: LazyLock<Mutex<HashMap<u32, c::File>>> = LazyLock::new(Mutex::default);
+
+/// Keeps the handle of a file, to find it by the context of its requests.
+pub fn register_file(context: u32, handle: c::File) {
+    open(&FILES).insert(context, handle);
+}
+
+/// Forgets a file.
+pub fn forget_file(context: u32) {
+    open(&FILES).remove(&context);
+}
+
+/// The file of a context.
+pub fn file_of_context(context: u32) -> Option<c::File> {
+    open(&FILES).get(&context).copied()
+}
+
 /// Windows by the context of their members, which requests of their operations belong to.
 static WINDOWS: Mutex<BTreeMap<u32, c::Win>> = Mutex::new(BTreeMap::new());
 

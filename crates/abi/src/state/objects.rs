@@ -247,36 +247,18 @@ impl WinObject {
     }
 }
 
-#[allow(dead_code, reason = "used once files can be opened")]
-/// A file. It knows its own handle, for the callbacks that are told it.
+/// A file.
 #[derive(Debug)]
-pub struct FileObject {
-    handle: AtomicUsize,
-    file: Arc<File>,
-}
+pub struct FileObject(Arc<File>);
 
-#[allow(dead_code, reason = "used once files can be opened")]
 impl FileObject {
     /// The handle of a new file; `None` when the table is full.
     pub fn create(file: Arc<File>) -> Option<c::File> {
-        let handle = handle::insert(Self {
-            handle: AtomicUsize::new(0),
-            file,
-        })?;
-        // Nobody else has the handle yet.
-        if let Some(object) = handle::find::<Self>(handle) {
-            object.handle.store(handle, Ordering::Relaxed);
-        }
-        Some(c::File(handle))
-    }
-
-    /// Its own handle.
-    pub fn handle(&self) -> c::File {
-        c::File(self.handle.load(Ordering::Relaxed))
+        handle::insert(Self(file)).map(c::File)
     }
 
     /// The file itself.
     pub fn file(&self) -> &Arc<File> {
-        &self.file
+        &self.0
     }
 }

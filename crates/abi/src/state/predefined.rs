@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use weft_mpi::datatype::Basic;
+use weft_mpi::datatype::{Basic, Datatype, Recipe};
 use weft_mpi::op::Predefined;
 use weft_mpi::{Group, Op};
 
@@ -39,6 +39,18 @@ pub fn predefined_datatype(handle: c::Datatype) -> Option<Basic> {
 pub fn handle_of_basic(basic: Basic) -> c::Datatype {
     let row = k::DATATYPES.iter().find(|(_, _, other)| *other == basic);
     row.map_or(k::MPI_DATATYPE_NULL, |(handle, _, _)| c::Datatype(*handle))
+}
+
+/// What stands for `MPI_DATATYPE_NULL` in a structure, where no element has it.
+pub fn no_datatype() -> &'static Arc<Datatype> {
+    static NOTHING: LazyLock<Arc<Datatype>> = LazyLock::new(|| {
+        let recipe = Recipe::Contiguous {
+            count: 0,
+            of: Arc::clone(Basic::Byte.datatype()),
+        };
+        Datatype::build(recipe, false).expect("no elements fit any memory")
+    });
+    &NOTHING
 }
 
 /// Predefined operations and their handles.

@@ -3,6 +3,7 @@
 use crate::catalog::RAW;
 use crate::catalog::datapath::SOCKETS;
 use crate::catalog::hosts::{ELSEWHERE, LARGE, NOBODY, OWN, SMALL};
+use crate::catalog::packing::LOOP;
 
 /// The figure that Weft is compared with.
 #[derive(Clone, Copy)]
@@ -126,6 +127,31 @@ pub(super) const TARGETS: &[Target] = &[
             0.95,
         )
     },
+    Target {
+        places: (64.0, 64.0),
+        panel: "pack: vector",
+        reference: Reference::Device(LOOP),
+        at_least: true,
+        ..at_most(
+            "packing blocks of 8 doubles, against a loop",
+            "packing",
+            0.9,
+        )
+    },
+    Target {
+        reference: Reference::Device(LOOP),
+        at_least: true,
+        ..at_most(
+            "packing every shape and size, against a loop",
+            "packing",
+            0.9,
+        )
+    },
+    Target {
+        at_least: true,
+        ..at_most("packing every shape and size", "packing", 1.0)
+    },
+    at_most("messages with gaps", "gaps", 1.0),
     Target {
         variant: "TCP",
         reference: Reference::Device(RAW),

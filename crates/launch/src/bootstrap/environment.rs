@@ -14,6 +14,10 @@ impl Names {
     pub const LOCAL_RANK: &str = "WEFT_LOCAL_RANK";
     pub const LOCAL_SIZE: &str = "WEFT_LOCAL_SIZE";
     pub const APPNUM: &str = "WEFT_APPNUM";
+    /// Of a process that was started from within a program: its number in the job, and in the memory of its host.
+    pub const PLACE: &str = "WEFT_PLACE";
+    /// How many processes are expected to be useful in all.
+    pub const UNIVERSE: &str = "WEFT_UNIVERSE";
     pub const JOB_DESCRIPTOR: &str = "WEFT_JOB_FD";
     pub const CONTROL_DESCRIPTOR: &str = "WEFT_CONTROL_FD";
     pub const LIFELINE_DESCRIPTOR: &str = "WEFT_LIFELINE_FD";
@@ -31,6 +35,8 @@ pub const VARIABLES: &[&str] = &[
     Names::JOB_DESCRIPTOR,
     Names::CONTROL_DESCRIPTOR,
     Names::LIFELINE_DESCRIPTOR,
+    Names::PLACE,
+    Names::UNIVERSE,
     // What a launcher that speaks PMI has set: what a rank starts is not taken for that rank either.
     pmi::VARIABLES[0],
     pmi::VARIABLES[1],
@@ -61,6 +67,10 @@ pub struct RankEnvironment {
     pub job: RawFd,
     pub control: RawFd,
     pub lifeline: RawFd,
+    /// Of a process that was started later: its number in the job, and in the memory of its host.
+    pub place: Option<(u32, u32)>,
+    /// How many processes are expected to be useful in all.
+    pub universe: Option<u32>,
 }
 
 impl RankEnvironment {
@@ -94,6 +104,18 @@ impl RankEnvironment {
             job: number(variable, Names::JOB_DESCRIPTOR)?,
             control: number(variable, Names::CONTROL_DESCRIPTOR)?,
             lifeline: number(variable, Names::LIFELINE_DESCRIPTOR)?,
+            universe: match variable(Names::UNIVERSE) {
+                None => None,
+                Some(_) => Some(number(variable, Names::UNIVERSE)?),
+            },
+            place: match variable(Names::PLACE) {
+                None => None,
+                Some(text) => {
+                    let part = |index: usize| text.split(' ').nth(index).map(str::to_owned);
+                    let part = |index| number(&|_| part(index), Names::PLACE);
+                    Some((part(0)?, part(1)?))
+                }
+            },
         };
         if environment.rank >= environment.size {
             return Err(BootstrapError::new(format!(

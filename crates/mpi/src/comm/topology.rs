@@ -8,12 +8,14 @@
 //!
 //! Ranks are never reordered: all processes of a host are equally far from each other.
 
+mod balanced;
 mod cartesian;
 mod distributed;
 mod graph;
 
 use std::sync::Arc;
 
+pub use balanced::balanced_factors;
 pub use cartesian::Cartesian;
 pub use distributed::{Distributed, Edge};
 pub use graph::Graph;

@@ -63,7 +63,7 @@ pub enum BasicKind {
     Logical(Scalar),
     /// Bytes without meaning.
     Byte,
-    /// Characters to be read: no operation applies.
+    /// Characters to be read. Operations apply to those of one byte only, as to integers.
     Character(Scalar),
     /// `MPI_PACKED`.
     Packed,

@@ -151,6 +151,21 @@ pub(super) fn decode(signature: &Signature, external: &[u8], length: usize) -> V
     out
 }
 
+/// How many bytes of data the whole numbers of the first `external` bytes of one element's external form are.
+pub(super) fn native_bytes(signature: &Signature, external: usize) -> usize {
+    let (mut read, mut native) = (0, 0);
+    // Stops by itself when the element ends, or by the error when the bytes do.
+    let _ended = each(signature, signature.bytes as usize, |basic, width| {
+        read += width.bytes;
+        if read > external {
+            return Err(too_wide(basic, width.bytes));
+        }
+        native += width.scalar.size();
+        Ok(())
+    });
+    native
+}
+
 /// What fills a number that becomes wider.
 fn sign(scalar: Scalar, little: &[u8]) -> u8 {
     let negative = little.last().is_some_and(|top| top & 0x80 != 0);

@@ -203,6 +203,11 @@ impl Node {
         list.finish()
     }
 
+    /// How many pieces there are.
+    pub fn pieces(&self) -> u64 {
+        self.pieces
+    }
+
     /// All pieces, in the order of packing.
     fn spread(&self) -> Vec<(isize, usize)> {
         #[derive(Default)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use weft_fabric::{Region, SharedBytes};
 
 use super::{Datatype, external};
-use crate::buffer::{self, Buffer};
+use crate::buffer::{self, Buffer, TypedBuffer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::memory;
 
@@ -77,6 +77,28 @@ pub fn unpack_external(
     let native = external::decode(&datatype.signature, &copy, buffer.bytes());
     buffer.fill(SharedBytes::of(&native));
     Ok(position + length)
+}
+
+/// The representation `external32` of elements, to as many bytes as [`Datatype::external_size`] says.
+///
+/// # Errors
+/// `Arg` for a number that `external32` cannot hold.
+pub(crate) fn encode_external(elements: &TypedBuffer, into: Region) -> Result<()> {
+    let data = external::encode(&elements.datatype().signature, &elements.packed()?)?;
+    into.copy_from_slice(&data);
+    Ok(())
+}
+
+/// Elements from the first bytes of their representation `external32`; answers how many bytes of data they are here.
+pub(crate) fn decode_external(file: &[u8], elements: &TypedBuffer) -> usize {
+    let datatype = elements.datatype();
+    let each = datatype.signature.external as usize;
+    if each == 0 {
+        return 0;
+    }
+    let partial = external::native_bytes(&datatype.signature, file.len() % each);
+    let bytes = file.len() / each * datatype.size() + partial;
+    elements.unpack_part(0, &external::decode(&datatype.signature, file, bytes))
 }
 
 impl Datatype {

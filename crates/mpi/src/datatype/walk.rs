@@ -18,11 +18,11 @@ use super::layout::{Node, Piece, Shape};
 
 /// Nesting that a walk recurs into: stacks of fibers are small.
 const SHALLOW: u32 = 6;
-/// Elements that are taken together, piece by piece: few enough that those a page apart stay in the
-/// first-level cache, many enough that choosing how to copy costs little beside copying.
+/// Elements that are taken together, piece by piece, wherever they lie: few enough that those a page
+/// apart stay in the first-level cache, many enough that choosing how to copy costs little beside copying.
 const TOGETHER: usize = 32;
-/// Bytes of data that elements which are taken together have at most.
-const NEAR: usize = 8192;
+/// Bytes that elements which are taken together have, or cover with their gaps: half of a first-level cache.
+const NEAR: usize = 16 << 10;
 /// A loop of fewer turns is not worth being the inner one, if another is longer.
 const SHORT: usize = 4;
 
@@ -213,7 +213,10 @@ impl Times<'_> {
             Shape::Repeat {
                 body, count: inner, ..
             } if matches!(body.shape, Shape::Block) && *inner >= SHORT => count,
-            _ => (NEAR / bytes).clamp(1, TOGETHER),
+            _ => {
+                let close = NEAR / self.stride.unsigned_abs().max(1);
+                close.max(TOGETHER).min(NEAR / bytes).max(1)
+            }
         };
         let mut index = 0;
         while index < count {

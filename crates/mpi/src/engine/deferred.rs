@@ -36,6 +36,8 @@ pub(super) enum Deferred {
     Announced(ChannelId),
     /// A peer is lost.
     Lost { peer: Peer, reason: String },
+    /// Another process has the number of a peer.
+    Succeeded(Peer),
 }
 
 /// What is left to do, in order.
@@ -135,6 +137,7 @@ impl Engine {
                     Deferred::Advance(run) => self.advance(run),
                     Deferred::Announced(channel) => self.expect_pieces(channel),
                     Deferred::Lost { peer, reason } => self.lose(peer, &reason),
+                    Deferred::Succeeded(peer) => self.succeed(peer),
                 }
             }
             self.core.deferred.recycle(all);

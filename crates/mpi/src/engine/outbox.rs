@@ -49,6 +49,18 @@ impl Outbox {
         self.busy.is_empty()
     }
 
+    /// Whether the message of a send waits for this peer. Asked right after it was put there.
+    pub(super) fn has(&self, to: Peer, request: RequestId) -> bool {
+        let last = self.queues[to.index()].back();
+        last.is_some_and(|waiting| waiting.request == Some(request))
+    }
+
+    /// How many messages wait.
+    pub(super) fn len(&self) -> usize {
+        let queues = self.busy.iter().map(|peer| &self.queues[peer.index()]);
+        queues.map(VecDeque::len).sum()
+    }
+
     /// Whether nothing waits for this peer.
     #[inline]
     pub(super) fn is_clear(&self, to: Peer) -> bool {

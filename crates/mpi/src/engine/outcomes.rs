@@ -9,7 +9,7 @@ use super::on_complete::PersistentOperation;
 use super::request::{Phase, Request};
 use super::request_id::RequestId;
 use super::requests::stale;
-use super::status::Status;
+use super::status::{Outcome, Status};
 use super::{Engine, Guard, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
 
@@ -227,6 +227,26 @@ impl Engine {
         }
         self.core.complete(id);
         Ok(())
+    }
+
+    /// Something outside of the engine has ended, which a request stands for: with so many bytes, or an error. False
+    /// if nobody will ask for the outcome.
+    pub(crate) fn end_outside(&mut self, id: RequestId, outcome: Result<u64>) -> bool {
+        let Some(slot) = self.core.requests.get_mut(id) else {
+            return false;
+        };
+        let awaited = !(slot.has_on_complete() && slot.on_complete().detached);
+        let (bytes, error) = match outcome {
+            Ok(bytes) => (bytes, None),
+            Err(error) => (0, Some(error)),
+        };
+        slot.set_outcome(Outcome {
+            bytes,
+            error,
+            ..Outcome::NONE
+        });
+        self.core.complete(id);
+        awaited
     }
 
     /// The communicator's context of a live request.

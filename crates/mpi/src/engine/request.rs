@@ -326,6 +326,12 @@ impl Request {
         self.outcome.error = error;
     }
 
+    /// Whose message it got, with which tag, of how many bytes; of a send, to whom.
+    pub(super) fn said(&self) -> (Option<Peer>, i32, u64) {
+        let peer = self.sending().map(Sending::to).or(self.outcome.source);
+        (peer, self.outcome.tag, self.outcome.bytes)
+    }
+
     /// Notes its outcome.
     pub(super) fn set_outcome(&mut self, outcome: Outcome) {
         self.outcome = outcome;
@@ -607,7 +613,7 @@ impl Request {
 }
 
 #[cold]
-fn truncated(from: Peer, tag: i32, size: u64, room: usize) -> Error {
+pub(super) fn truncated(from: Peer, tag: i32, size: u64, room: usize) -> Error {
     Error::new(
         ErrorClass::Truncate,
         format!(

@@ -7,10 +7,12 @@ use weft_matching::{Context, Pattern, Posting, Source, Tag};
 
 use super::Engine;
 use super::envelope::{Envelope, MessageKind};
+use super::events::EventKind;
 use super::outbox::{Load, Waiting};
 use super::protocol::{Protocol, SendMode};
-use super::request::{Sending, Work};
+use super::request::{Sending, Work, truncated};
 use super::request_id::RequestId;
+use super::status::Status;
 use super::unexpected::Unexpected;
 use crate::buffer::{self, Buffer};
 use crate::error::{Error, Result};
@@ -37,6 +39,10 @@ impl Engine {
     ) -> Result<Option<RequestId>> {
         let size = buffer.bytes();
         let protocol = Protocol::of(mode, size, self.eager);
+        self.core.counters.sent(protocol, size);
+        if !self.far.is_empty() {
+            self.note_far(to, size);
+        }
         if protocol == Protocol::Eager && self.outbox.is_clear(to) {
             let head = Envelope::eager(context, tag, size as u64).to_head();
             let posted = match &buffer {
@@ -55,6 +61,14 @@ impl Engine {
         }
         self.start_slow_send(protocol, mode, buffer, context, to, tag)
             .map(Some)
+    }
+
+    /// A message may be one to another host.
+    #[cold]
+    fn note_far(&self, to: Peer, size: usize) {
+        if self.far.get(to.index()) == Some(&true) {
+            self.core.counters.sent_far.add(size as u64);
+        }
     }
 
     /// A send that needs a request: no room, or an answer is due.
@@ -108,6 +122,11 @@ impl Engine {
             Protocol::EagerSynchronous => MessageKind::EagerSynchronous,
             Protocol::Rendezvous => MessageKind::Rts,
         };
+        if protocol == Protocol::Rendezvous {
+            let message = (tag, context);
+            self.core
+                .raise(EventKind::Offered, Some(to), message, size as u64);
+        }
         // Only if the envelope goes next.
         if protocol == Protocol::Rendezvous && self.outbox.is_clear(to) {
             self.fabric.offer(to, token);
@@ -119,6 +138,12 @@ impl Engine {
         };
         self.outbox.push(to, waiting);
         self.flush();
+        if self.outbox.has(to, request) {
+            self.core.counters.held_back.add(1);
+            let message = (tag, context);
+            self.core
+                .raise(EventKind::HeldBack, Some(to), message, size as u64);
+        }
         Ok(request)
     }
 
@@ -163,6 +188,11 @@ impl Engine {
             .post(pattern(context, from, tag), request)
         {
             Posting::Posted(handle) => {
+                let core = &mut self.core;
+                core.counters.posted.add(1);
+                core.counters
+                    .posted_most
+                    .raise(core.matching.posted_len() as u64);
                 if let Some(slot) = self.core.requests.get_mut(request) {
                     slot.post(from, handle);
                 }
@@ -172,6 +202,7 @@ impl Engine {
             }
             Posting::Matched(_, unexpected) => {
                 let message = self.core.unexpected.take(unexpected);
+                self.core.note_taken(&message);
                 self.take_message(request, message);
             }
         }
@@ -202,6 +233,55 @@ impl Engine {
         }
     }
 
+    /// The message that a receive would get now, if one is here.
+    #[inline]
+    pub(crate) fn take_unexpected(
+        &mut self,
+        context: u32,
+        from: Option<Peer>,
+        tag: Option<i32>,
+    ) -> Option<Unexpected> {
+        let core = &mut self.core;
+        if core.matching.unexpected_len() == 0 {
+            return None;
+        }
+        let (_, id) = core.matching.take(pattern(context, from, tag))?;
+        let message = core.unexpected.take(id);
+        core.note_taken(&message);
+        Some(message)
+    }
+
+    /// Receives a message that was taken, without a request; gives it back if its data wait at the sender.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        message: Unexpected,
+        buffer: &Buffer,
+        rank_of: impl FnOnce(Peer) -> Option<u32>,
+    ) -> std::result::Result<Result<Status>, Unexpected> {
+        let envelope = &message.envelope;
+        match envelope.kind {
+            MessageKind::Rts => return Err(message),
+            MessageKind::EagerSynchronous => self.answer(message.from, envelope.reply()),
+            MessageKind::Eager | MessageKind::Fin => {}
+        }
+        let data = SharedBytes::of(&message.data);
+        let fitted = buffer.fill(data);
+        let outcome = if fitted < data.len() {
+            Err(truncated(message.from, envelope.tag, envelope.size, fitted))
+        } else {
+            Ok(Status {
+                source: rank_of(message.from),
+                tag: envelope.tag,
+                bytes: fitted as u64,
+                message: true,
+                ..Status::default()
+            })
+        };
+        self.core.unexpected.recycle(message.data);
+        Ok(outcome)
+    }
+
     /// Cancels a posted receive; sends are not cancelled (MPI 5.0, section 3.8.4, deprecates it).
     pub(crate) fn cancel(&mut self, request: RequestId) -> Result<()> {
         let slot = self.core.requests.checked(request)?;
@@ -209,6 +289,7 @@ impl Engine {
             && let Some(handle) = slot.posted()
             && self.core.matching.cancel(handle)
         {
+            self.core.counters.posted_gone.add(1);
             slot.cancel();
             self.core.complete(request);
         }
@@ -225,6 +306,8 @@ impl Engine {
     ) -> RequestId {
         let work = Work::receive(buffer);
         let request = self.core.requests.insert(context, group, work);
+        self.core.counters.matched_unexpected.add(1);
+        self.core.counters.received.add(message.envelope.size);
         self.take_message(request, message);
         request
     }

@@ -1,6 +1,6 @@
 //! The predefined operations and the datatypes they are defined for (MPI 5.0, section 6.9.2).
 
-use crate::datatype::{Basic, BasicKind};
+use crate::datatype::{Basic, BasicKind, Scalar};
 
 /// A predefined operation.
 #[allow(missing_docs)]
@@ -62,14 +62,17 @@ impl Predefined {
         }
     }
 
-    /// Whether the standard defines it for this datatype. The logical operations are allowed for
-    /// integers of all languages, as everywhere.
+    /// Whether it is defined for this datatype: as the standard says, and as everywhere the logical operations
+    /// for integers of all languages, and `MPI_CHAR` and `MPI_CHARACTER` as integers of one byte.
     #[must_use]
     pub const fn is_defined_for(self, basic: Basic) -> bool {
         let kind = basic.kind();
         let integer = matches!(
             kind,
-            BasicKind::Integer(_) | BasicKind::FortranInteger(_) | BasicKind::Address(_)
+            BasicKind::Integer(_)
+                | BasicKind::FortranInteger(_)
+                | BasicKind::Address(_)
+                | BasicKind::Character(Scalar::I8)
         );
         match self {
             Self::Max | Self::Min => integer || matches!(kind, BasicKind::Floating(_)),

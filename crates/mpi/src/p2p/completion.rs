@@ -13,7 +13,11 @@ impl Process {
     ///
     /// # Errors
     /// `Request` for a stale id; otherwise what the operation itself ended with.
+    #[inline]
     pub fn wait(&self, id: RequestId) -> Result<Status> {
+        if id == RequestId::DONE {
+            return Ok(Status::empty());
+        }
         let mut engine = self.lock();
         engine.check_live(id)?;
         engine.finish(id)
@@ -24,6 +28,9 @@ impl Process {
     /// # Errors
     /// As for [`Self::wait`].
     pub fn test(&self, id: RequestId) -> Result<Option<Status>> {
+        if id == RequestId::DONE {
+            return Ok(Some(Status::empty()));
+        }
         let mut engine = self.lock();
         engine.check_live(id)?;
         if !engine.is_over(id) {
@@ -213,6 +220,21 @@ impl Process {
         // The thread that waits for it may be the one that sleeps on the fabric.
         self.ring();
         Ok(())
+    }
+
+    /// A request, of the communicator with this context, for what is done outside of the engine.
+    pub(crate) fn begin_outside(&self, context: u32) -> Result<RequestId> {
+        self.lock().start_general(context)
+    }
+
+    /// Ends such a request. Whoever waits for it is woken. False if nobody will ask for the outcome.
+    pub(crate) fn end_outside(&self, id: RequestId, outcome: Result<u64>) -> bool {
+        let mut engine = self.lock();
+        let awaited = engine.end_outside(id, outcome);
+        drop(engine);
+        // The thread that waits for it may be the one that sleeps on the fabric.
+        self.ring();
+        awaited
     }
 
     /// Whether the id still names a request (a persistent one does after its end).

@@ -70,7 +70,7 @@ impl Comm {
         Ok(Some(Probe::new(self.context(), from, tag.exact(), group)))
     }
 
-    fn status_of(&self, outcome: &Outcome) -> Status {
+    pub(crate) fn status_of(&self, outcome: &Outcome) -> Status {
         Status {
             source: outcome.source.and_then(|peer| self.rank_of(peer)),
             tag: outcome.tag,

@@ -20,15 +20,21 @@ impl Comm {
             Source::Any => None,
             Source::Rank(rank) => Some(self.target(rank)?),
         };
+        let (context, tag) = (self.context(), tag.exact());
         let mut engine = self.process().lock();
-        let request = engine.start_receive(
-            buffer,
-            self.context(),
-            from,
-            tag.exact(),
-            self.translation(),
-        )?;
-        engine.finish(request)
+        let Some(message) = engine.take_unexpected(context, from, tag) else {
+            let request = engine.start_receive(buffer, context, from, tag, self.translation())?;
+            return engine.finish(request);
+        };
+        // It needs no request, unless its data wait at the sender.
+        match engine.receive(message, &buffer, |peer| self.rank_of(peer)) {
+            Ok(outcome) => outcome,
+            Err(message) => {
+                let group = self.translation();
+                let request = engine.start_matched_receive(message, buffer, context, group);
+                engine.finish(request)
+            }
+        }
     }
 
     /// `MPI_Irecv`.

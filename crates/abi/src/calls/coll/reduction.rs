@@ -7,7 +7,7 @@ use weft_mpi::coll::{self, Members, Reduction};
 use weft_mpi::schedule::Schedule;
 use weft_mpi::{Buffer, Comm, Datatype, Op};
 
-use super::{CommRef, is_across_from_root, rank, significant};
+use super::{BUFFERS, CommRef, ensure_apart, is_across_from_root, rank, significant};
 use crate::args::{AddressArgument, BufferArgument, Counts, check_lists};
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
@@ -54,7 +54,9 @@ fn operand(
     if send.is_in_place() {
         return Ok(in_place_of.clone());
     }
-    send.buffer(count, datatype)
+    let own = send.buffer(count, datatype)?;
+    ensure_apart(BUFFERS, &own, in_place_of)?;
+    Ok(own)
 }
 
 /// `MPI_Reduce`.
@@ -114,6 +116,7 @@ pub fn allreduce(
         }
         Some(sides) => {
             let own = send.buffer(count, datatype)?;
+            ensure_apart(BUFFERS, &own, &into)?;
             inter::allreduce(&sides, &own, &into, &reduction)?
         }
     })
@@ -191,12 +194,11 @@ pub fn reduce_scatter_block(
         )?);
     }
     // In place, the whole input stands in the receive buffer.
-    let operands = if send.is_in_place() {
-        receive.address()
+    let own = if send.is_in_place() {
+        receive.address().buffer(all, datatype)?
     } else {
-        send
+        operand(send, all, datatype, &into)?
     };
-    let own = operands.buffer(all, datatype)?;
     Ok(coll::reduce_scatter_block(
         &Members::of(comm),
         &own,
@@ -232,8 +234,11 @@ pub fn reduce_scatter(
             name, &sides, &own, &into, &counts, &reduction,
         )?);
     }
-    let operands = if send.is_in_place() { receive } else { send };
-    let own = operands.buffer(all, datatype)?;
+    let own = if send.is_in_place() {
+        receive.buffer(all, datatype)?
+    } else {
+        operand(send, all, datatype, &into)?
+    };
     Ok(coll::reduce_scatter(
         &Members::of(comm),
         &own,

@@ -10,7 +10,7 @@ use super::publish;
 use crate::args::{Counts, Form, Out};
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
-use crate::{c, check};
+use crate::{c, check, state};
 
 /// Bytes that a datatype needs for each element of a list that it is built from, while it is built: the
 /// number itself, parts of layout and signature, and where they go.
@@ -152,7 +152,15 @@ pub fn type_create_struct(
     memory::ensure_list(types.len(), BYTES_OF_A_BLOCK)?;
     let types: Checked<Vec<_>> = types
         .iter()
-        .map(|handle| check::datatype(*handle, "array_of_types").cloned())
+        .enumerate()
+        .map(|(place, handle)| {
+            // An entry without elements adds nothing, also if it has no datatype.
+            let is_empty = !blocklengths.is_null() && blocklengths.at(place) == 0;
+            if *handle == k::MPI_DATATYPE_NULL && is_empty {
+                return Ok(Arc::clone(state::no_datatype()));
+            }
+            check::datatype(*handle, "array_of_types").cloned()
+        })
         .collect();
     let recipe = Recipe::Struct {
         blocks: listed(blocklengths, "array_of_blocklengths")?,

@@ -193,6 +193,9 @@ pub fn type_get_contents(
         if datatype.is_predefined() {
             return Ok(state::handle_of_datatype(&datatype));
         }
+        if Arc::ptr_eq(&datatype, state::no_datatype()) {
+            return Ok(k::MPI_DATATYPE_NULL);
+        }
         let copy = if datatype.is_parameterised() {
             datatype
         } else {

@@ -7,27 +7,27 @@ use weft_fabric::SharedBytes;
 use super::WindowMemory;
 use super::operation::{Access, ELEMENT_MAX};
 use crate::buffer::Buffer;
-use crate::datatype::{Datatype, Run};
+use crate::datatype::{Datatype, StridedBlock};
 use crate::exposed::Exposed;
 
 /// Bytes that are packed at a time: on the stack, which is small for fibers. Holds whole elements of every size.
 const CHUNK: usize = 2048 / 96 * 96;
 
-/// Finds the memory that runs lie in, with what their base is there.
+/// Finds the memory that blocks lie in, with what their base is there.
 pub(crate) trait Reach {
-    fn reach(&self, base: i64, runs: &[Run], bytes: usize) -> Option<(&Exposed, i64)>;
+    fn reach(&self, base: i64, blocks: &[StridedBlock], bytes: usize) -> Option<(&Exposed, i64)>;
 }
 
 impl Reach for Exposed {
     #[inline]
-    fn reach(&self, base: i64, _: &[Run], _: usize) -> Option<(&Exposed, i64)> {
+    fn reach(&self, base: i64, _: &[StridedBlock], _: usize) -> Option<(&Exposed, i64)> {
         Some((self, base))
     }
 }
 
 impl Reach for WindowMemory {
-    fn reach(&self, base: i64, runs: &[Run], bytes: usize) -> Option<(&Exposed, i64)> {
-        self.find(base, runs, bytes)
+    fn reach(&self, base: i64, blocks: &[StridedBlock], bytes: usize) -> Option<(&Exposed, i64)> {
+        self.find(base, blocks, bytes)
     }
 }
 
@@ -44,13 +44,13 @@ pub(crate) fn apply(
     let Some((offset, bytes)) = datatype.flat(count) else {
         return apply_chunks(memory, access, base, count, datatype);
     };
-    let run = Run {
+    let block = StridedBlock {
         offset,
         bytes,
         count: 1,
         stride: 0,
     };
-    let Some((exposed, own)) = memory.reach(base, &[run], bytes) else {
+    let Some((exposed, own)) = memory.reach(base, &[block], bytes) else {
         return false;
     };
     let at = own.wrapping_add(offset as i64);
@@ -75,7 +75,7 @@ pub(crate) fn apply(
                 operand: &mut operand[..bytes],
                 fetched: &mut fetched[..bytes],
             };
-            chunk.apply(exposed, access, own, &[run])
+            chunk.apply(exposed, access, own, &[block])
         }
         _ => apply_chunks(memory, access, base, count, datatype),
     }
@@ -91,7 +91,7 @@ struct Chunk<'a> {
 
 impl Chunk<'_> {
     #[inline]
-    fn apply(self, exposed: &Exposed, access: &Access, base: i64, runs: &[Run]) -> bool {
+    fn apply(self, exposed: &Exposed, access: &Access, base: i64, blocks: &[StridedBlock]) -> bool {
         let Self {
             from,
             operand,
@@ -102,14 +102,14 @@ impl Chunk<'_> {
             source.pack_from(from, operand);
         }
         let done = match access {
-            Access::Put(_) => exposed.put(base, runs, SharedBytes::of(operand)),
-            Access::Get(_) => exposed.get(base, runs, fetched),
-            Access::Accumulate(combine, _) => exposed.combine(base, runs, combine, operand, None),
+            Access::Put(_) => exposed.put(base, blocks, SharedBytes::of(operand)),
+            Access::Get(_) => exposed.get(base, blocks, fetched),
+            Access::Accumulate(combine, _) => exposed.combine(base, blocks, combine, operand, None),
             Access::GetAccumulate(combine, ..) => {
-                exposed.combine(base, runs, combine, operand, Some(fetched))
+                exposed.combine(base, blocks, combine, operand, Some(fetched))
             }
             Access::CompareAndSwap { compare, new, .. } => {
-                let at = base.wrapping_add(runs.first().map_or(0, |run| run.offset as i64));
+                let at = base.wrapping_add(blocks.first().map_or(0, |block| block.offset as i64));
                 exposed.compare_and_swap(at, &compare[..bytes], &new[..bytes], fetched)
             }
         };
@@ -134,15 +134,15 @@ fn apply_chunks(
     let mut from = 0;
     while from < total {
         let bytes = chunk.min(total - from);
-        let runs = datatype.runs(count, from, bytes);
+        let blocks = datatype.strided_blocks(count, from, bytes);
         let chunk = Chunk {
             from,
             operand: &mut operand[..bytes],
             fetched: &mut fetched[..bytes],
         };
         let done = memory
-            .reach(base, &runs, bytes)
-            .is_some_and(|(exposed, base)| chunk.apply(exposed, access, base, &runs));
+            .reach(base, &blocks, bytes)
+            .is_some_and(|(exposed, base)| chunk.apply(exposed, access, base, &blocks));
         if !done {
             return false;
         }

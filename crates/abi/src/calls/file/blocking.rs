@@ -1,0 +1,176 @@
+//! Reading and writing, blocking: each call is an [`Access`](weft_mpi::io::Access).
+
+use weft_mpi::io::{Direction, Place};
+
+use super::access_of;
+use crate::args::{BufferArgument, StatusOut};
+use crate::c;
+use crate::fault::Checked;
+use crate::state::FileObject;
+
+/// Alone, or with all ranks of the file.
+const ALONE: bool = false;
+const TOGETHER: bool = true;
+
+fn run(
+    fh: &FileObject,
+    direction: Direction,
+    place: Place,
+    together: bool,
+    buffer: &BufferArgument,
+    mut status: StatusOut,
+) -> Checked<()> {
+    let access = access_of(direction, place, together, buffer)?;
+    status.set(&fh.file().access(access)?);
+    Ok(())
+}
+
+pub fn file_read_at(
+    fh: &FileObject,
+    offset: c::Offset,
+    buffer: BufferArgument,
+    status: StatusOut,
+) -> Checked<()> {
+    run(
+        fh,
+        Direction::Read,
+        Place::At(offset),
+        ALONE,
+        &buffer,
+        status,
+    )
+}
+
+pub fn file_read(fh: &FileObject, buffer: BufferArgument, status: StatusOut) -> Checked<()> {
+    run(
+        fh,
+        Direction::Read,
+        Place::Individual,
+        ALONE,
+        &buffer,
+        status,
+    )
+}
+
+pub fn file_read_shared(fh: &FileObject, buffer: BufferArgument, status: StatusOut) -> Checked<()> {
+    run(fh, Direction::Read, Place::Shared, ALONE, &buffer, status)
+}
+
+pub fn file_read_at_all(
+    fh: &FileObject,
+    offset: c::Offset,
+    buffer: BufferArgument,
+    status: StatusOut,
+) -> Checked<()> {
+    run(
+        fh,
+        Direction::Read,
+        Place::At(offset),
+        TOGETHER,
+        &buffer,
+        status,
+    )
+}
+
+pub fn file_read_all(fh: &FileObject, buffer: BufferArgument, status: StatusOut) -> Checked<()> {
+    run(
+        fh,
+        Direction::Read,
+        Place::Individual,
+        TOGETHER,
+        &buffer,
+        status,
+    )
+}
+
+pub fn file_read_ordered(
+    fh: &FileObject,
+    buffer: BufferArgument,
+    status: StatusOut,
+) -> Checked<()> {
+    run(
+        fh,
+        Direction::Read,
+        Place::Shared,
+        TOGETHER,
+        &buffer,
+        status,
+    )
+}
+
+pub fn file_write_at(
+    fh: &FileObject,
+    offset: c::Offset,
+    buffer: BufferArgument,
+    status: StatusOut,
+) -> Checked<()> {
+    run(
+        fh,
+        Direction::Write,
+        Place::At(offset),
+        ALONE,
+        &buffer,
+        status,
+    )
+}
+
+pub fn file_write(fh: &FileObject, buffer: BufferArgument, status: StatusOut) -> Checked<()> {
+    run(
+        fh,
+        Direction::Write,
+        Place::Individual,
+        ALONE,
+        &buffer,
+        status,
+    )
+}
+
+pub fn file_write_shared(
+    fh: &FileObject,
+    buffer: BufferArgument,
+    status: StatusOut,
+) -> Checked<()> {
+    run(fh, Direction::Write, Place::Shared, ALONE, &buffer, status)
+}
+
+pub fn file_write_at_all(
+    fh: &FileObject,
+    offset: c::Offset,
+    buffer: BufferArgument,
+    status: StatusOut,
+) -> Checked<()> {
+    run(
+        fh,
+        Direction::Write,
+        Place::At(offset),
+        TOGETHER,
+        &buffer,
+        status,
+    )
+}
+
+pub fn file_write_all(fh: &FileObject, buffer: BufferArgument, status: StatusOut) -> Checked<()> {
+    run(
+        fh,
+        Direction::Write,
+        Place::Individual,
+        TOGETHER,
+        &buffer,
+        status,
+    )
+}
+
+pub fn file_write_ordered(
+    fh: &FileObject,
+    buffer: BufferArgument,
+    status: StatusOut,
+) -> Checked<()> {
+    run(
+        fh,
+        Direction::Write,
+        Place::Shared,
+        TOGETHER,
+        &buffer,
+        status,
+    )
+}

@@ -1,0 +1,167 @@
+//! Reading and writing, non-blocking: each call is an [`Access`](weft_mpi::io::Access).
+
+use weft_mpi::io::{Direction, Place};
+
+use super::access_of;
+use crate::args::{BufferArgument, Out};
+use crate::c;
+use crate::fault::Checked;
+use crate::handle::request::pack;
+use crate::state::FileObject;
+
+/// Alone, or with all ranks of the file.
+const ALONE: bool = false;
+const TOGETHER: bool = true;
+
+fn begin(
+    fh: &FileObject,
+    direction: Direction,
+    place: Place,
+    together: bool,
+    buffer: &BufferArgument,
+    mut request: Out<c::Request>,
+) -> Checked<()> {
+    let access = access_of(direction, place, together, buffer)?;
+    request.set(pack(fh.file().begin(access)?));
+    Ok(())
+}
+
+pub fn file_iread_at(
+    fh: &FileObject,
+    offset: c::Offset,
+    buffer: BufferArgument,
+    request: Out<c::Request>,
+) -> Checked<()> {
+    begin(
+        fh,
+        Direction::Read,
+        Place::At(offset),
+        ALONE,
+        &buffer,
+        request,
+    )
+}
+
+pub fn file_iread(
+    fh: &FileObject,
+    buffer: BufferArgument,
+    request: Out<c::Request>,
+) -> Checked<()> {
+    begin(
+        fh,
+        Direction::Read,
+        Place::Individual,
+        ALONE,
+        &buffer,
+        request,
+    )
+}
+
+pub fn file_iread_shared(
+    fh: &FileObject,
+    buffer: BufferArgument,
+    request: Out<c::Request>,
+) -> Checked<()> {
+    begin(fh, Direction::Read, Place::Shared, ALONE, &buffer, request)
+}
+
+pub fn file_iread_at_all(
+    fh: &FileObject,
+    offset: c::Offset,
+    buffer: BufferArgument,
+    request: Out<c::Request>,
+) -> Checked<()> {
+    begin(
+        fh,
+        Direction::Read,
+        Place::At(offset),
+        TOGETHER,
+        &buffer,
+        request,
+    )
+}
+
+pub fn file_iread_all(
+    fh: &FileObject,
+    buffer: BufferArgument,
+    request: Out<c::Request>,
+) -> Checked<()> {
+    begin(
+        fh,
+        Direction::Read,
+        Place::Individual,
+        TOGETHER,
+        &buffer,
+        request,
+    )
+}
+
+pub fn file_iwrite_at(
+    fh: &FileObject,
+    offset: c::Offset,
+    buffer: BufferArgument,
+    request: Out<c::Request>,
+) -> Checked<()> {
+    begin(
+        fh,
+        Direction::Write,
+        Place::At(offset),
+        ALONE,
+        &buffer,
+        request,
+    )
+}
+
+pub fn file_iwrite(
+    fh: &FileObject,
+    buffer: BufferArgument,
+    request: Out<c::Request>,
+) -> Checked<()> {
+    begin(
+        fh,
+        Direction::Write,
+        Place::Individual,
+        ALONE,
+        &buffer,
+        request,
+    )
+}
+
+pub fn file_iwrite_shared(
+    fh: &FileObject,
+    buffer: BufferArgument,
+    request: Out<c::Request>,
+) -> Checked<()> {
+    begin(fh, Direction::Write, Place::Shared, ALONE, &buffer, request)
+}
+
+pub fn file_iwrite_at_all(
+    fh: &FileObject,
+    offset: c::Offset,
+    buffer: BufferArgument,
+    request: Out<c::Request>,
+) -> Checked<()> {
+    begin(
+        fh,
+        Direction::Write,
+        Place::At(offset),
+        TOGETHER,
+        &buffer,
+        request,
+    )
+}
+
+pub fn file_iwrite_all(
+    fh: &FileObject,
+    buffer: BufferArgument,
+    request: Out<c::Request>,
+) -> Checked<()> {
+    begin(
+        fh,
+        Direction::Write,
+        Place::Individual,
+        TOGETHER,
+        &buffer,
+        request,
+    )
+}

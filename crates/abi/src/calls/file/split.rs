@@ -1,0 +1,92 @@
+//! Split collective access: one call begins, another ends. The end has the buffer of the beginning once more, which
+//! says nothing new.
+
+use std::ffi::c_void;
+
+use weft_mpi::io::{Direction, Place, SplitCall};
+
+use super::access_of;
+use crate::args::{BufferArgument, StatusOut};
+use crate::c;
+use crate::fault::Checked;
+use crate::state::FileObject;
+
+fn begin(
+    fh: &FileObject,
+    direction: Direction,
+    place: Place,
+    buffer: &BufferArgument,
+) -> Checked<()> {
+    Ok(fh
+        .file()
+        .begin_split(access_of(direction, place, true, buffer)?)?)
+}
+
+fn end(fh: &FileObject, call: SplitCall, mut status: StatusOut) -> Checked<()> {
+    status.set(&fh.file().end_split(call)?);
+    Ok(())
+}
+
+pub fn file_read_at_all_begin(
+    fh: &FileObject,
+    offset: c::Offset,
+    buffer: BufferArgument,
+) -> Checked<()> {
+    begin(fh, Direction::Read, Place::At(offset), &buffer)
+}
+
+pub fn file_read_at_all_end(fh: &FileObject, _buf: *mut c_void, status: StatusOut) -> Checked<()> {
+    end(fh, SplitCall::AtAll(Direction::Read), status)
+}
+
+pub fn file_read_all_begin(fh: &FileObject, buffer: BufferArgument) -> Checked<()> {
+    begin(fh, Direction::Read, Place::Individual, &buffer)
+}
+
+pub fn file_read_all_end(fh: &FileObject, _buf: *mut c_void, status: StatusOut) -> Checked<()> {
+    end(fh, SplitCall::All(Direction::Read), status)
+}
+
+pub fn file_read_ordered_begin(fh: &FileObject, buffer: BufferArgument) -> Checked<()> {
+    begin(fh, Direction::Read, Place::Shared, &buffer)
+}
+
+pub fn file_read_ordered_end(fh: &FileObject, _buf: *mut c_void, status: StatusOut) -> Checked<()> {
+    end(fh, SplitCall::Ordered(Direction::Read), status)
+}
+
+pub fn file_write_at_all_begin(
+    fh: &FileObject,
+    offset: c::Offset,
+    buffer: BufferArgument,
+) -> Checked<()> {
+    begin(fh, Direction::Write, Place::At(offset), &buffer)
+}
+
+pub fn file_write_at_all_end(
+    fh: &FileObject,
+    _buf: *const c_void,
+    status: StatusOut,
+) -> Checked<()> {
+    end(fh, SplitCall::AtAll(Direction::Write), status)
+}
+
+pub fn file_write_all_begin(fh: &FileObject, buffer: BufferArgument) -> Checked<()> {
+    begin(fh, Direction::Write, Place::Individual, &buffer)
+}
+
+pub fn file_write_all_end(fh: &FileObject, _buf: *const c_void, status: StatusOut) -> Checked<()> {
+    end(fh, SplitCall::All(Direction::Write), status)
+}
+
+pub fn file_write_ordered_begin(fh: &FileObject, buffer: BufferArgument) -> Checked<()> {
+    begin(fh, Direction::Write, Place::Shared, &buffer)
+}
+
+pub fn file_write_ordered_end(
+    fh: &FileObject,
+    _buf: *const c_void,
+    status: StatusOut,
+) -> Checked<()> {
+    end(fh, SplitCall::Ordered(Direction::Write), status)
+}

@@ -1,0 +1,199 @@
+/* Instructions of one call, counted one by one: a second process steps the calling thread through it (ptrace). The
+ * count is exact and the same on any machine that runs the same code, however busy it is. It has no time in it: a call
+ * that waits would count its looks, so each call is made when what it needs is there. */
+#define _GNU_SOURCE
+#include "measure.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TAG 3
+#define CALLS 16
+
+enum { WAITING, READY, COUNTING, DONE, REFUSED };
+
+static struct meter {
+    volatile int state;
+    volatile long count;
+} *meter;
+
+static long self;
+static MPI_Request requests[CALLS];
+static double words[CALLS];
+
+/* The second process: steps its parent from the moment that the state is COUNTING until it is DONE. */
+static void step_parent(pid_t parent)
+{
+    int status;
+    if (ptrace(PTRACE_SEIZE, parent, 0, 0) || ptrace(PTRACE_INTERRUPT, parent, 0, 0) ||
+        waitpid(parent, &status, __WALL) != parent) {
+        meter->state = REFUSED;
+        _exit(0);
+    }
+    meter->state = READY;
+    long count = 0, deliver = 0;
+    while (meter->state != DONE) {
+        if (ptrace(PTRACE_SINGLESTEP, parent, 0, deliver) || waitpid(parent, &status, __WALL) != parent ||
+            !WIFSTOPPED(status))
+            _exit(0);
+        deliver = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+        count += meter->state == COUNTING;
+    }
+    meter->count = count;
+    ptrace(PTRACE_DETACH, parent, 0, 0);
+    _exit(0);
+}
+
+/* Instructions from the call of body to its return, the call and this counter's own few among them. */
+static long steps_of(void (*body)(void))
+{
+    if (!meter) {
+        meter = mmap(NULL, sizeof *meter, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (meter == MAP_FAILED)
+            fail("no memory for the counter: %s", strerror(errno));
+    }
+    meter->state = WAITING;
+    pid_t parent = getpid(), child = fork();
+    if (child < 0)
+        fail("cannot start a process that counts: %s", strerror(errno));
+    if (child == 0)
+        step_parent(parent);
+    prctl(PR_SET_PTRACER, child, 0, 0, 0);
+    while (meter->state == WAITING)
+        sched_yield();
+    if (meter->state == REFUSED)
+        fail("this system does not let a process be stepped through (ptrace); allow it, or do without this experiment");
+    meter->state = COUNTING;
+    body();
+    meter->state = DONE;
+    waitpid(child, NULL, 0);
+    return meter->count;
+}
+
+static void nothing(void) {}
+
+static void send(void)
+{
+    for (int call = 0; call < CALLS; call++)
+        MPI_Send(&words[call], 1, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD);
+}
+
+static void isend_wait(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Isend(&words[call], 1, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD, &requests[call]);
+        MPI_Wait(&requests[call], MPI_STATUS_IGNORE);
+    }
+}
+
+static void receive(void)
+{
+    for (int call = 0; call < CALLS; call++)
+        MPI_Recv(&words[call], 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void receive_one(void)
+{
+    MPI_Recv(words, 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void irecv(void)
+{
+    for (int call = 0; call < CALLS; call++)
+        MPI_Irecv(&words[call], 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, &requests[call]);
+}
+
+static void wait_all(void)
+{
+    for (int call = 0; call < CALLS; call++)
+        MPI_Wait(&requests[call], MPI_STATUS_IGNORE);
+}
+
+static void probe(void)
+{
+    int flag;
+    for (int call = 0; call < CALLS; call++)
+        MPI_Iprobe(0, TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+}
+
+/* Long enough for the other rank to make its calls, outside of MPI: who sleeps inside must be woken. */
+static void pause_outside(void)
+{
+    struct timespec pause = {0, 300 * 1000 * 1000};
+    nanosleep(&pause, NULL);
+}
+
+/* Counts on the rank that makes the call; the other one does what the call needs. */
+static double count(const struct task *task)
+{
+    long steps = 0;
+    int calls = CALLS, here = 1;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (task_is(task, "call", "send") || task_is(task, "call", "isend")) {
+        here = 0;
+        if (task->rank == 0)
+            steps = steps_of(task_is(task, "call", "send") ? send : isend_wait);
+        else {
+            pause_outside();
+            receive();
+        }
+    } else if (task_is(task, "call", "unexpected")) {
+        if (task->rank == 0)
+            send();
+        /* Its messages are in order with those: they have been seen when it ends. */
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (task->rank == 1)
+            steps = steps_of(receive);
+    } else if (task_is(task, "call", "recv")) {
+        calls = 1;
+        if (task->rank == 0)
+            MPI_Send(words, 1, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD);
+        else {
+            pause_outside();
+            steps = steps_of(receive_one);
+        }
+    } else if (task_is(task, "call", "irecv")) {
+        if (task->rank == 1) {
+            steps = steps_of(irecv);
+            MPI_Barrier(MPI_COMM_WORLD);
+            MPI_Barrier(MPI_COMM_WORLD);
+            steps += steps_of(wait_all) - self;
+        } else {
+            MPI_Barrier(MPI_COMM_WORLD);
+            send();
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
+    } else if (task_is(task, "call", "iprobe")) {
+        if (task->rank == 1)
+            steps = steps_of(probe);
+    } else {
+        fail("not a call whose instructions are counted: %s", task->request);
+    }
+    double value = (double)(steps - self) / calls;
+    if (here == 1) {
+        if (task->rank == 1)
+            MPI_Send(&value, 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD);
+        else if (task->rank == 0)
+            MPI_Recv(&value, 1, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    return value;
+}
+
+/* Instructions for one call between two ranks, 8 B. The first time warms up. */
+void instructions(struct task *task)
+{
+    if (!self)
+        self = steps_of(nothing);
+    count(task);
+    for (int sample = 0; sample < task->samples; sample++)
+        task->values[sample] = count(task);
+}

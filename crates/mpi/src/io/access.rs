@@ -1,0 +1,315 @@
+//! Access: what one call reads or writes, of which bytes, with whom (MPI 5.0, section 14.4).
+
+use std::sync::{Arc, PoisonError};
+
+use weft_atomic::Ordering;
+
+use super::File;
+use super::alone;
+use super::cursor::Cursor;
+use super::storage::{Storage, failure};
+use super::stream::Stream;
+use super::together;
+use super::view::View;
+use crate::Status;
+use crate::buffer::{TypedBuffer, region_of};
+use crate::engine::RequestId;
+use crate::error::{Error, ErrorClass, Result};
+use crate::memory;
+
+/// Which way the data go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From the file.
+    Read,
+    /// To the file.
+    Write,
+}
+
+/// Where in the view, in etypes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// There.
+    At(i64),
+    /// At this rank's file pointer.
+    Individual,
+    /// At the file pointer that all ranks share: of a collective access, one after the other in the order of ranks.
+    Shared,
+}
+
+/// What a call asks for.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Which way.
+    pub direction: Direction,
+    /// Where.
+    pub place: Place,
+    /// Whether all ranks take part.
+    pub together: bool,
+    /// The memory.
+    pub elements: TypedBuffer,
+}
+
+/// An access whose bytes are known, but for where that of an ordered one begins.
+#[derive(Debug)]
+pub(super) struct Resolved {
+    pub direction: Direction,
+    pub view: Arc<View>,
+    /// First byte of the view's data; `None` if the order of ranks decides.
+    pub from: Option<u64>,
+    /// Bytes in the file.
+    pub bytes: u64,
+    pub elements: TypedBuffer,
+}
+
+impl Resolved {
+    /// How many etypes.
+    pub fn etypes(&self) -> u64 {
+        self.bytes / self.view.unit()
+    }
+
+    /// The first byte of the file and the one after the last.
+    pub fn range(&self) -> (u64, u64) {
+        let from = self.from.unwrap_or(0);
+        if self.bytes == 0 {
+            return (0, 0);
+        }
+        let last = self.view.place_of(from + self.bytes - 1);
+        (self.view.place_of(from), last + 1)
+    }
+
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor::new(&self.view, self.from.unwrap_or(0), self.bytes)
+    }
+
+    /// Bytes of memory that so many bytes of the file are.
+    fn memory_bytes(&self, file_bytes: u64) -> u64 {
+        if file_bytes == self.bytes {
+            return self.elements.bytes() as u64;
+        }
+        file_bytes
+    }
+}
+
+impl File {
+    /// Reads or writes, and returns when the memory may be used again. The status says how many bytes of memory it was.
+    ///
+    /// # Errors
+    /// `Access`, `ReadOnly` or `UnsupportedOperation` if the mode of the file does not allow it; `Io` if the data are no
+    /// whole number of etypes; what the system refuses with, of any rank if they do it together.
+    pub fn access(&self, access: Access) -> Result<Status> {
+        let resolved = self.resolve(&access);
+        if access.together {
+            self.tasks.wait_together();
+            self.perform_together(resolved)
+        } else {
+            self.perform_alone(&resolved?)
+        }
+        .map(status)
+    }
+
+    /// Begins to read or write. The request ends when the memory may be used again.
+    ///
+    /// # Errors
+    /// As for [`Self::access`], as far as it is known at once.
+    pub fn begin(self: &Arc<Self>, access: Access) -> Result<RequestId> {
+        let resolved = self.resolve(&access);
+        if let (false, Err(error)) = (access.together, &resolved) {
+            return Err(error.clone());
+        }
+        let process = Arc::clone(self.comm.process());
+        let request = process.begin_outside(self.comm.context())?;
+        let file = Arc::clone(self);
+        let together = access.together;
+        let task = move || {
+            let outcome = if together {
+                file.perform_together(resolved)
+            } else {
+                resolved.and_then(|resolved| file.perform_alone(&resolved))
+            };
+            let error = outcome.as_ref().err().cloned();
+            let awaited = file.comm.process().end_outside(request, outcome);
+            if let (false, Some(error)) = (awaited, error) {
+                file.keep_error(error);
+            }
+        };
+        if let Err(error) = self.tasks.begin(together, task) {
+            let _ = process.end_outside(request, Ok(0));
+            let _ = process.wait(request);
+            return Err(error);
+        }
+        Ok(request)
+    }
+
+    /// Checks an access, and moves the file pointer that it goes by.
+    fn resolve(&self, access: &Access) -> Result<Resolved> {
+        self.check_mode(access)?;
+        let mut state = self.state();
+        let view = Arc::clone(&state.view);
+        let bytes = view.representation().file_bytes(&access.elements)?;
+        if !bytes.is_multiple_of(view.unit()) {
+            return Err(Error::new(
+                ErrorClass::Io,
+                format!(
+                    "{bytes} bytes are no whole number of etypes of {} bytes; choose count and datatype to make whole etypes",
+                    view.unit()
+                ),
+            ));
+        }
+        let etypes = (bytes / view.unit()).cast_signed();
+        let position = match access.place {
+            Place::At(position) => Some(position),
+            Place::Individual => Some(state.position),
+            Place::Shared if access.together => None,
+            Place::Shared => {
+                drop(state);
+                let position = self.shared.advance(etypes)?;
+                state = self.state();
+                Some(position)
+            }
+        };
+        let from = position
+            .map(|position| check_reach(&view, position, bytes))
+            .transpose()?;
+        if access.place == Place::Individual {
+            state.position += etypes;
+        }
+        Ok(Resolved {
+            direction: access.direction,
+            view,
+            from,
+            bytes,
+            elements: access.elements.clone(),
+        })
+    }
+
+    fn check_mode(&self, access: &Access) -> Result<()> {
+        let (class, what) = match access.direction {
+            Direction::Read if !self.mode.reads() => (
+                ErrorClass::Access,
+                "is open for writing only; open it with MPI_MODE_RDWR or MPI_MODE_RDONLY to read",
+            ),
+            Direction::Write if !self.mode.writes() => (
+                ErrorClass::ReadOnly,
+                "is open for reading only; open it with MPI_MODE_RDWR or MPI_MODE_WRONLY to write",
+            ),
+            _ if self.mode.sequential && access.place != Place::Shared => (
+                ErrorClass::UnsupportedOperation,
+                "is open with MPI_MODE_SEQUENTIAL; use the calls of the shared file pointer",
+            ),
+            _ => return Ok(()),
+        };
+        Err(Error::new(class, format!("{} {what}", self.path.display())))
+    }
+
+    /// An access of this rank alone; answers how many bytes of memory it was.
+    pub(super) fn perform_alone(&self, resolved: &Resolved) -> Result<u64> {
+        if resolved.bytes == 0 {
+            return Ok(0);
+        }
+        let storage = self.storage()?;
+        if resolved.direction == Direction::Write {
+            self.note_written();
+        }
+        if self.atomic.load(Ordering::Relaxed) {
+            return self.perform_locked(resolved, &*storage);
+        }
+        self.move_alone(resolved, &*storage)
+    }
+
+    fn move_alone(&self, resolved: &Resolved, storage: &dyn Storage) -> Result<u64> {
+        let sieve = self.state().hints.sieve();
+        let (first, end) = resolved.range();
+        let sieve = if resolved.view.is_sorted() {
+            sieve.min(end - first)
+        } else {
+            sieve.min(resolved.bytes.saturating_mul(8))
+        };
+        convert(resolved, |stream| match resolved.direction {
+            Direction::Read => alone::read(storage, resolved.cursor(), stream, sieve.max(1)),
+            Direction::Write => {
+                alone::write(storage, resolved.cursor(), stream).map(|()| resolved.bytes)
+            }
+        })
+    }
+
+    /// As [`Self::move_alone`], such that others see all of a write or nothing, and a read sees no part of one.
+    fn perform_locked(&self, resolved: &Resolved, storage: &dyn Storage) -> Result<u64> {
+        let writes = resolved.direction == Direction::Write;
+        let (mut first, mut length) = (0, 0);
+        if resolved.view.is_sorted() {
+            let (low, high) = resolved.range();
+            (first, length) = (low, high - low);
+        }
+        // Both kinds of guard are held until the end.
+        let (_shared, _exclusive);
+        if writes {
+            let guard = self.atomic_access.write();
+            _exclusive = guard.unwrap_or_else(PoisonError::into_inner);
+        } else {
+            let guard = self.atomic_access.read();
+            _shared = guard.unwrap_or_else(PoisonError::into_inner);
+        }
+        let locked = storage.lock(writes, first, length);
+        locked.map_err(|error| failure(&error))?;
+        let outcome = self.move_alone(resolved, storage);
+        let unlocked = storage.unlock(first, length);
+        unlocked.map_err(|error| failure(&error))?;
+        outcome
+    }
+
+    /// An access that all ranks take part in, whatever has gone wrong here.
+    pub(super) fn perform_together(&self, resolved: Result<Resolved>) -> Result<u64> {
+        together::perform(self, resolved)
+    }
+}
+
+/// Moves the data of an access in the representation of its view; answers how many bytes of memory that was.
+pub(super) fn convert(
+    resolved: &Resolved,
+    move_data: impl FnOnce(&Stream) -> Result<u64>,
+) -> Result<u64> {
+    let representation = resolved.view.representation();
+    if representation.is_native() {
+        return move_data(&Stream::of(&resolved.elements));
+    }
+    match resolved.direction {
+        Direction::Write => {
+            let Some(mut file) = representation.encode(&resolved.elements)? else {
+                return move_data(&Stream::of(&resolved.elements));
+            };
+            let moved = move_data(&Stream::Flat(region_of(&mut file)))?;
+            Ok(resolved.memory_bytes(moved))
+        }
+        Direction::Read => {
+            let mut file = memory::zeroed(resolved.bytes as usize)?;
+            let moved = move_data(&Stream::Flat(region_of(&mut file)))?;
+            representation.decode(&mut file[..moved as usize], &resolved.elements)
+        }
+    }
+}
+
+/// The byte of the data at which an access begins that some file has room for.
+pub(super) fn check_reach(view: &View, position: i64, bytes: u64) -> Result<u64> {
+    let from = view.byte_of(position)?;
+    let end = from
+        .checked_add(bytes)
+        .filter(|end| bytes == 0 || (view.filetype().size() > 0 && view.reaches(end - 1)));
+    match end {
+        Some(_) => Ok(from),
+        None => Err(Error::new(
+            ErrorClass::Arg,
+            format!(
+                "{bytes} bytes from etype {position} on reach further than this view of a file does; check offset, count and filetype"
+            ),
+        )),
+    }
+}
+
+/// The status of an access of so many bytes.
+fn status(bytes: u64) -> Status {
+    Status {
+        bytes,
+        ..Status::empty()
+    }
+}

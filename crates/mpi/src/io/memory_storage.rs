@@ -1,0 +1,211 @@
+//! File in memory, for tests: shared by the ranks of a test, with faults that are planned or drawn.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use weft_fabric::Region;
+
+use super::storage::Storage;
+
+/// What becomes of the next call that moves bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// It moves so many bytes at most.
+    Short(usize),
+    /// It is interrupted before it moves any.
+    Interrupted,
+    /// It fails with this number of an error.
+    Fails(i32),
+}
+
+#[derive(Debug, Default)]
+struct State {
+    bytes: Vec<u8>,
+    plan: VecDeque<Fault>,
+    /// Draws short and interrupted calls from a seed, if it is not 0.
+    seed: u64,
+    /// (Who, exclusive, first byte, byte after the last).
+    locks: Vec<(usize, bool, u64, u64)>,
+    calls: usize,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    unlocked: Condvar,
+    /// Bytes that there is room for.
+    room: usize,
+}
+
+/// One opening of it; a clone is another opening of the same.
+#[derive(Debug)]
+pub struct MemoryStorage {
+    shared: Arc<Shared>,
+}
+
+impl Default for MemoryStorage {
+    fn default() -> Self {
+        Self::with_room(usize::MAX)
+    }
+}
+
+impl Clone for MemoryStorage {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl MemoryStorage {
+    /// An empty file on a disk with so much room.
+    pub fn with_room(room: usize) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::default(),
+                unlocked: Condvar::new(),
+                room,
+            }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        let state = self.shared.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to become of the next calls.
+    pub fn plan(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.state().plan.extend(faults);
+    }
+
+    /// From now on calls are short or interrupted as this seed says.
+    pub fn seed(&self, seed: u64) {
+        self.state().seed = seed;
+    }
+
+    /// What is in it.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.state().bytes.clone()
+    }
+
+    /// Calls that moved bytes so far.
+    pub fn calls(&self) -> usize {
+        self.state().calls
+    }
+
+    fn opening(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+}
+
+impl State {
+    /// How many of `length` bytes the next call moves.
+    fn allowed(&mut self, length: usize) -> io::Result<usize> {
+        self.calls += 1;
+        let fault = self.plan.pop_front().or_else(|| {
+            if self.seed == 0 {
+                return None;
+            }
+            self.seed ^= self.seed << 13;
+            self.seed ^= self.seed >> 7;
+            self.seed ^= self.seed << 17;
+            match self.seed >> 20 & 7 {
+                0 => Some(Fault::Interrupted),
+                1 | 2 => Some(Fault::Short(1 + (self.seed >> 30) as usize % 50)),
+                _ => None,
+            }
+        });
+        match fault {
+            None => Ok(length),
+            Some(Fault::Short(most)) => Ok(length.min(most)),
+            Some(Fault::Interrupted) => Err(ErrorKind::Interrupted.into()),
+            Some(Fault::Fails(number)) => Err(io::Error::from_raw_os_error(number)),
+        }
+    }
+}
+
+impl Storage for MemoryStorage {
+    fn read_at(&self, into: Region, offset: u64) -> io::Result<usize> {
+        let mut state = self.state();
+        let length = state.allowed(into.len())?;
+        let rest = state.bytes.get(offset as usize..).unwrap_or(&[]);
+        let length = length.min(rest.len());
+        Ok(into.copy_from_slice(&rest[..length]))
+    }
+
+    fn write_at(&self, from: Region, offset: u64) -> io::Result<usize> {
+        let mut state = self.state();
+        let length = state.allowed(from.len())?;
+        let offset = offset as usize;
+        let length = length.min(self.shared.room.saturating_sub(offset));
+        if length == 0 {
+            return Err(io::Error::from_raw_os_error(28));
+        }
+        let end = offset + length;
+        if state.bytes.len() < end {
+            state.bytes.resize(end, 0);
+        }
+        Ok(from.copy_to_slice(&mut state.bytes[offset..end]))
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.state().bytes.len() as u64)
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.state().bytes.resize(size as usize, 0);
+        Ok(())
+    }
+
+    fn allocate(&self, size: u64) -> io::Result<()> {
+        let mut state = self.state();
+        if size as usize > self.shared.room {
+            return Err(io::Error::from_raw_os_error(28));
+        }
+        let size = state.bytes.len().max(size as usize);
+        state.bytes.resize(size, 0);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn lock(&self, exclusive: bool, offset: u64, length: u64) -> io::Result<()> {
+        let end = if length == 0 {
+            u64::MAX
+        } else {
+            offset + length
+        };
+        let me = self.opening();
+        let mut state = self.state();
+        let in_the_way = |state: &State| {
+            let mut locks = state.locks.iter();
+            locks.any(|(who, other, first, last)| {
+                *who != me && (exclusive || *other) && *first < end && offset < *last
+            })
+        };
+        while in_the_way(&state) {
+            let waited = self.shared.unlocked.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.locks.push((me, exclusive, offset, end));
+        Ok(())
+    }
+
+    fn unlock(&self, offset: u64, _length: u64) -> io::Result<()> {
+        let me = self.opening();
+        let mut state = self.state();
+        state
+            .locks
+            .retain(|(who, _, first, _)| (*who, *first) != (me, offset));
+        self.shared.unlocked.notify_all();
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -239,6 +239,13 @@ impl Combine {
         self.basic
     }
 
+    /// As [`Self::run`], on the memory of callers.
+    pub(crate) fn run_on(&self, operand: &Region, into: &Region) {
+        let size = self.basic.size();
+        let count = operand.len().min(into.len()) / size;
+        self.kernel.run(operand, into, count, size);
+    }
+
     /// `into = operand op into` for as many elements as both hold, without gaps.
     #[inline]
     pub(crate) fn run(&self, operand: &mut [u8], into: &mut [u8]) {

@@ -87,8 +87,9 @@ impl Window {
         let all = exchange(&comm, &own)?;
         let all_share = all.iter().all(|member| member.shares);
         let coarse = all.iter().all(|member| member.coarse);
-        let contiguous = flavor == Flavor::Shared && !hints::is_true(&info, hints::APART);
-        let made = if flavor == Flavor::Shared && !all_share {
+        let alone = comm.size() == 1;
+        let contiguous = flavor == Flavor::Shared && !alone && !hints::is_true(&info, hints::APART);
+        let made = if flavor == Flavor::Shared && !all_share && !alone {
             Err(not_shared())
         } else {
             allocate(&comm, allocation, all_share, contiguous, &all)

@@ -96,6 +96,7 @@ impl Epoch {
         }
     }
 
+    #[inline]
     fn member(&self, rank: u32) -> u8 {
         self.members[rank as usize].load(Relaxed)
     }
@@ -299,6 +300,12 @@ impl Epoch {
             LockKind::Shared
         };
         Ok((bits & HELD != 0).then_some(kind))
+    }
+
+    /// Whether this rank alone may use the memory of this member.
+    #[inline]
+    pub(super) fn is_exclusive(&self, rank: u32) -> bool {
+        self.access.load(Relaxed) == LOCKED && self.member(rank) & EXCLUSIVE != 0
     }
 
     /// The lock of this member was given back.

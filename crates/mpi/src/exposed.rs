@@ -370,7 +370,9 @@ mod tests {
                     let mut after = vec![0; 3 * size];
                     assert!(exposed.get(16 + askew, &blocks, &mut after));
                     assert_eq!(after, before, "{combine:?}, askew by {askew}");
-                    if let Some(done) = exposed.combine_piece(16 + askew, &combine, &source) {
+                    let done = exposed.combine_piece(16 + askew, &combine, &source);
+                    // Pairs with gaps are in several pieces.
+                    if let (Some(done), Some(_)) = (done, datatype.flat(1)) {
                         assert!(done && exposed.get(16 + askew, &blocks, &mut after));
                         combine.run_at(&source, &region_of(&mut before));
                         assert_eq!(after, before, "{combine:?}, in one piece");

@@ -155,7 +155,8 @@ impl Window {
     /// must not hold up what that other one waits for (MPI 5.0, section 2.9).
     #[inline]
     fn look_at_times(&self) {
-        if self.calls.fetch_add(1, Ordering::Relaxed) % CALLS_BETWEEN_LOOKS == 0 {
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
+        if calls.is_multiple_of(CALLS_BETWEEN_LOOKS) {
             self.engine().look();
         }
     }

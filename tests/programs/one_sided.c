@@ -235,6 +235,34 @@ static void attributes(void) {
     end(&win, 1, memory);
 }
 
+/* Rank 0 looks again and again for what rank 1 stores once its message has been taken: by calls that need nobody. */
+static void spinning(void) {
+    if (check_size < 2) return;
+    enum { BYTES = 4 << 20 };
+    long *memory, seen = 0, one = 1;
+    unsigned char *bytes = malloc(BYTES);
+    MPI_Win win = window(1, 1, &memory);
+    MPI_Win_lock_all(0, win);
+    if (check_rank == 0) {
+        MPI_Request request;
+        MPI_Irecv(bytes, BYTES, MPI_BYTE, 1, 3, MPI_COMM_WORLD, &request);
+        while (!seen) {
+            MPI_Get(&seen, 1, MPI_LONG, 0, 0, 1, MPI_LONG, win);
+            MPI_Win_flush(0, win);
+        }
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        CHECK(intact(bytes, BYTES, 5));
+    } else if (check_rank == 1) {
+        fill(bytes, BYTES, 5);
+        MPI_Ssend(bytes, BYTES, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
+        MPI_Put(&one, 1, MPI_LONG, 0, 0, 1, MPI_LONG, win);
+    }
+    MPI_Win_unlock_all(win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    end(&win, 1, memory);
+    free(bytes);
+}
+
 #define IS(call, class) CHECK(class_of(call) == (class))
 
 static void mistakes(int allocated) {
@@ -278,6 +306,7 @@ int main(int argc, char **argv) {
         groups(allocated);
         mistakes(allocated);
     }
+    spinning();
     dynamic_windows();
     shared_windows();
     attributes();

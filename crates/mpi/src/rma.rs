@@ -29,7 +29,7 @@ mod target;
 
 use std::sync::Arc;
 
-use weft_atomic::{AtomicBool, Ordering};
+use weft_atomic::{AtomicBool, AtomicU32, Ordering};
 use weft_fabric::{Region, SharedKey, Token};
 use weft_sys::SharedMemory;
 
@@ -48,6 +48,9 @@ pub use epoch::Assertion;
 use epoch::Epoch;
 pub(crate) use helper::HelperSlot;
 use target::Target;
+
+/// Such calls take some tens of nanoseconds, a look a little longer.
+const CALLS_BETWEEN_LOOKS: u32 = 64;
 
 /// How a window came by its memory (MPI 5.0, section 12.2.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,6 +90,8 @@ pub struct Window {
     grant: Option<Token>,
     /// Whether others need the engine of this rank.
     needs_help: bool,
+    /// Calls that needed no engine, modulo 2^32: see [`Window::look_at_times`].
+    calls: AtomicU32,
     /// Whether any operation went by messages or by portal.
     used: AtomicBool,
     freed: AtomicBool,
@@ -144,6 +149,16 @@ impl Window {
 
     fn engine(&self) -> Guard<'_> {
         self.comm.process().lock()
+    }
+
+    /// Makes progress now and then: a rank that looks again and again what another has stored, by calls that need no engine,
+    /// must not hold up what that other one waits for (MPI 5.0, section 2.9).
+    #[inline]
+    fn look_at_times(&self) {
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
+        if calls.is_multiple_of(CALLS_BETWEEN_LOOKS) {
+            self.engine().look();
+        }
     }
 
     fn target(&self, rank: u32) -> Result<&Target> {

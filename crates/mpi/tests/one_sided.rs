@@ -257,11 +257,16 @@ fn an_exclusive_lock_keeps_others_out() {
             window
                 .put(buffer(&mut number), &place, Ends::WithEpoch)
                 .unwrap();
+            let (mut ones, place) = ([1u64; 2], numbers.place(target, 1, 2));
+            window
+                .accumulate(buffer(&mut ones), &place, &add(), Ends::WithEpoch)
+                .unwrap();
             window.unlock(target).unwrap();
         }
         window.fence(Assertion::default()).unwrap();
         let rounds = (0..10).filter(|round| round % size == world.rank()).count() as u64;
-        assert_eq!(numbers.read(3), rounds * u64::from(size));
+        let all = rounds * u64::from(size);
+        assert_eq!([1, 2, 3].map(|at| numbers.read(at)), [all; 3]);
     });
 }
 
@@ -468,6 +473,25 @@ fn wrong_use_is_named() {
         let mut two = [0u64; 2];
         let put = window.put(buffer(&mut two), &good, Ends::WithEpoch);
         assert_eq!(put.unwrap_err().class(), ErrorClass::Count);
+        // No elements of whatever datatype are no error.
+        let nothing = TargetBuffer {
+            count: 0,
+            datatype: Basic::Byte.datatype(),
+            ..good
+        };
+        let mut none = [0u64; 0];
+        for op in [add(), Op::user(|_, _, _, _| {}, true)] {
+            let source = buffer(&mut none);
+            window
+                .accumulate(source, &nothing, &op, Ends::WithEpoch)
+                .unwrap();
+        }
+        window
+            .put(buffer(&mut none), &nothing, Ends::WithEpoch)
+            .unwrap();
+        window
+            .get(buffer(&mut none), &nothing, Ends::WithEpoch)
+            .unwrap();
         let beyond = TargetBuffer { rank: size, ..good };
         let put = window.put(buffer(&mut number), &beyond, Ends::WithEpoch);
         assert_eq!(put.unwrap_err().class(), ErrorClass::Rank);

@@ -295,7 +295,7 @@ impl Region {
     pub fn copy_to_slice(&self, into: &mut [u8]) -> usize {
         let length = self.length.min(into.len());
         // SAFETY: the region is valid for reads, as promised to `Region::new`; `into` is borrowed mutably.
-        unsafe { std::ptr::copy(self.start, into.as_mut_ptr(), length) };
+        unsafe { copy_short(self.start, into.as_mut_ptr(), length) };
         length
     }
 
@@ -303,8 +303,8 @@ impl Region {
     #[inline]
     pub fn copy_from_slice(&self, from: &[u8]) -> usize {
         let length = self.length.min(from.len());
-        // SAFETY: the region is valid for writes, as promised to `Region::new`; `copy` allows an overlap.
-        unsafe { std::ptr::copy(from.as_ptr(), self.start, length) };
+        // SAFETY: the region is valid for writes, as promised to `Region::new`; `copy_short` allows an overlap.
+        unsafe { copy_short(from.as_ptr(), self.start, length) };
         length
     }
 

@@ -71,9 +71,7 @@ pub unsafe fn win_create(
     mut win: Out<c::Win>,
 ) -> Checked<()> {
     let size = size_of(size)?;
-    if base.addr() < check::PAGE && size > 0 {
-        return Err(no_base("base"));
-    }
+    check_base(base, size)?;
     // SAFETY: `size` bytes from `base` belong to the window until it is freed (MPI 5.0, section 12.2.1).
     let memory = Allocation::OfProgram(unsafe { Region::new(base.cast(), size) });
     let (handle, _) = make(comm, Flavor::Create, memory, disp_unit, info)?;
@@ -81,13 +79,22 @@ pub unsafe fn win_create(
     Ok(())
 }
 
+/// Memory of the program lies where memory can be.
+fn check_base(base: *mut c_void, size: usize) -> Checked<()> {
+    let fits = base.addr() <= TOO_LARGE - size;
+    if size == 0 || base.addr() >= check::PAGE && fits {
+        return Ok(());
+    }
+    Err(no_base(base))
+}
+
 #[cold]
-fn no_base(name: &'static str) -> Fault {
+fn no_base(base: *mut c_void) -> Fault {
     Fault::argument(
         k::MPI_ERR_BASE,
-        name,
+        "base",
         "the address of the memory",
-        "a null pointer, or an address in the first page of memory",
+        format!("{base:p}, where no memory of that size can be"),
         "pass the address of the memory that this process exposes, or a size of 0",
     )
 }
@@ -182,9 +189,7 @@ pub fn win_create_dynamic(
 
 pub unsafe fn win_attach(win: &WinObject, base: *mut c_void, size: c::Aint) -> Checked<()> {
     let size = size_of(size)?;
-    if base.addr() < check::PAGE && size > 0 {
-        return Err(no_base("base"));
-    }
+    check_base(base, size)?;
     // SAFETY: `size` bytes from `base` belong to the window until they are detached (MPI 5.0, section 12.2.5).
     let memory = unsafe { Region::new(base.cast(), size) };
     win.window().attach_memory(memory)?;

@@ -33,6 +33,8 @@ mod message;
 mod operation;
 mod origin;
 mod target;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;

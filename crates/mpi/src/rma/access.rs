@@ -9,7 +9,7 @@ use weft_atomic::Ordering::Relaxed;
 
 use super::{Flavor, Window};
 use crate::buffer::Buffer;
-use crate::datatype::{Basic, Datatype};
+use crate::datatype::Datatype;
 use crate::engine::RequestId;
 use crate::engine::one_sided::{self, Access, ELEMENT_MAX, Operation};
 use crate::error::{Error, ErrorClass, Result};
@@ -69,6 +69,9 @@ impl Window {
         op: &Op,
         ends: Ends,
     ) -> Result<RequestId> {
+        if is_nothing(target) {
+            return self.access(Access::Put(source), target, ends);
+        }
         let combine = combine(op, target.datatype)?;
         self.access(Access::Accumulate(combine, source), target, ends)
     }
@@ -86,6 +89,9 @@ impl Window {
         op: &Op,
         ends: Ends,
     ) -> Result<RequestId> {
+        if is_nothing(target) {
+            return self.access(Access::Get(into), target, ends);
+        }
         let combine = combine(op, target.datatype)?;
         let source = source.filter(|_| combine.operation() != Predefined::NoOp);
         self.access(Access::GetAccumulate(combine, source, into), target, ends)
@@ -148,9 +154,15 @@ impl Window {
             self.epoch.check_request(target.rank)?;
         }
         let ready = self.epoch.check_operation(target.rank)?;
+        if is_nothing(target) {
+            return Ok(RequestId::DONE);
+        }
         if let Some(exposed) = self.reach(target.rank)? {
             if !ready {
                 self.prepare(target.rank, true)?;
+            }
+            if self.accumulate_alone(exposed, &access, base, target) {
+                return Ok(RequestId::DONE);
             }
             return self.access_direct(exposed, &access, base, target);
         }
@@ -161,6 +173,30 @@ impl Window {
             return self.access_own(&access, base, target);
         }
         self.access_by_messages(access, base, target, ends)
+    }
+
+    /// Accumulates a piece of memory as a reduction does, if nobody else may use it meanwhile: this rank holds the lock
+    /// alone. True if it is done.
+    #[inline]
+    fn accumulate_alone(
+        &self,
+        exposed: &Exposed,
+        access: &Access,
+        base: i64,
+        target: &TargetBuffer<'_>,
+    ) -> bool {
+        let Access::Accumulate(combine, Buffer::Flat(source)) = access else {
+            return false;
+        };
+        if !self.epoch.is_exclusive(target.rank) {
+            return false;
+        }
+        let span = target.datatype.flat(target.count);
+        let span = span.and_then(|(offset, bytes)| exposed.span(base + offset as i64, bytes));
+        span.is_some_and(|span| {
+            combine.run_at(source, &span);
+            true
+        })
     }
 
     /// Memory that this rank can load and store.
@@ -280,6 +316,12 @@ impl Window {
     }
 }
 
+/// Whether there are no data: then it does not matter of which datatype they are not.
+#[inline]
+fn is_nothing(target: &TargetBuffer<'_>) -> bool {
+    target.count == 0 || target.datatype.size() == 0
+}
+
 #[cold]
 fn no_displacement(displacement: i64) -> Error {
     Error::new(
@@ -297,9 +339,6 @@ fn combine(op: &Op, datatype: &Datatype) -> Result<Combine> {
         ));
     };
     let Some(basic) = datatype.element() else {
-        if datatype.size() == 0 {
-            return Combine::new(Predefined::NoOp, Basic::Byte);
-        }
         return Err(Error::new(
             ErrorClass::Type,
             format!(

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use weft_atomic::AtomicBool;
+use weft_atomic::{AtomicBool, AtomicU32};
 use weft_fabric::{Region, SharedBlock};
 use weft_sys::SharedMemory;
 
@@ -87,8 +87,9 @@ impl Window {
         let all = exchange(&comm, &own)?;
         let all_share = all.iter().all(|member| member.shares);
         let coarse = all.iter().all(|member| member.coarse);
-        let contiguous = flavor == Flavor::Shared && !hints::is_true(&info, hints::APART);
-        let made = if flavor == Flavor::Shared && !all_share {
+        let alone = comm.size() == 1;
+        let contiguous = flavor == Flavor::Shared && !alone && !hints::is_true(&info, hints::APART);
+        let made = if flavor == Flavor::Shared && !all_share && !alone {
             Err(not_shared())
         } else {
             allocate(&comm, allocation, all_share, contiguous, &all)
@@ -145,6 +146,7 @@ impl Window {
             grant: own.token,
             needs_help: comm.size() > 1
                 && (!all_share || matches!(flavor, Flavor::Create | Flavor::Dynamic)),
+            calls: AtomicU32::new(0),
             used: AtomicBool::new(false),
             freed: AtomicBool::new(false),
             extras: Extras::default(),

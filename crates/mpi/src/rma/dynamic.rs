@@ -16,11 +16,11 @@ impl Window {
         self.check_dynamic("MPI_Win_attach")?;
         self.with_attached(|all| {
             let start = region.as_ptr().addr();
-            let end = start + region.len();
+            let end = start.saturating_add(region.len());
             let overlaps = |exposed: &&Exposed| {
                 let other = exposed.region();
                 let first = other.as_ptr().addr();
-                (first < end && start < first + other.len()) || first == start
+                (first < end && start < first.saturating_add(other.len())) || first == start
             };
             if let Some(other) = all.iter().find(overlaps) {
                 return Err(Error::new(

@@ -96,6 +96,7 @@ impl Epoch {
         }
     }
 
+    #[inline]
     fn member(&self, rank: u32) -> u8 {
         self.members[rank as usize].load(Relaxed)
     }
@@ -301,6 +302,12 @@ impl Epoch {
         Ok((bits & HELD != 0).then_some(kind))
     }
 
+    /// Whether this rank alone may use the memory of this member.
+    #[inline]
+    pub(super) fn is_exclusive(&self, rank: u32) -> bool {
+        self.access.load(Relaxed) == LOCKED && self.member(rank) & EXCLUSIVE != 0
+    }
+
     /// The lock of this member was given back.
     pub(super) fn unlock(&self, rank: u32) {
         self.set(rank, 0);
@@ -334,9 +341,15 @@ impl Epoch {
         was & CLAIMED == 0
     }
 
-    /// The lock was not given.
-    pub(super) fn unclaim(&self, rank: u32) {
-        self.members[rank as usize].fetch_and(!CLAIMED, AcqRel);
+    /// The lock was not given. Whether another thread waits for it, which may ask now.
+    #[must_use = "who waits is woken"]
+    pub(super) fn unclaim(&self, rank: u32) -> bool {
+        self.members[rank as usize].fetch_and(!(CLAIMED | AWAITED), AcqRel) & AWAITED != 0
+    }
+
+    /// Whether nobody asks for the lock of this member just now: it is held, or was not given.
+    pub(super) fn is_decided(&self, rank: u32) -> bool {
+        self.member(rank) & (HELD | CLAIMED) != CLAIMED
     }
 
     /// Whether the lock of this member was asked for since `MPI_Win_lock_all`.

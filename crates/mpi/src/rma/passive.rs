@@ -90,24 +90,14 @@ impl Window {
     #[cold]
     pub(super) fn prepare(&self, rank: u32, at_once: bool) -> Result<()> {
         if self.epoch.is_lock_all() {
-            if !self.epoch.claim(rank) {
-                // Another thread has asked for it.
-                self.epoch.note_awaited(rank);
-                let held = |_: &mut _| self.epoch.is_held(rank).then_some(());
-                self.engine().wait_for(WaitFor::Arrivals, held);
-            } else {
-                let taken = if self.shared_locks || at_once {
-                    self.take_lock(rank, LockKind::Shared)
+            while !self.epoch.is_held(rank) {
+                if self.epoch.claim(rank) {
+                    self.claim_lock(rank, at_once)?;
                 } else {
-                    let context = self.context();
-                    self.engine().request_lock(context, rank, LockKind::Shared)
-                };
-                if taken.is_err() {
-                    self.epoch.unclaim(rank);
-                    return taken;
-                }
-                if self.epoch.note_held(rank) {
-                    self.engine().wake_for_windows();
+                    // Another thread asks for it, and may fail.
+                    self.epoch.note_awaited(rank);
+                    let decided = |_: &mut _| self.epoch.is_decided(rank).then_some(());
+                    self.engine().wait_for(WaitFor::Arrivals, decided);
                 }
             }
             // A lock in shared memory is had when it is taken.
@@ -122,6 +112,24 @@ impl Window {
         }
         self.epoch.note_ready(rank);
         Ok(())
+    }
+
+    /// Asks for the lock of a member, for all threads of this rank.
+    fn claim_lock(&self, rank: u32, at_once: bool) -> Result<()> {
+        let taken = if self.shared_locks || at_once {
+            self.take_lock(rank, LockKind::Shared)
+        } else {
+            let context = self.context();
+            self.engine().request_lock(context, rank, LockKind::Shared)
+        };
+        let awaited = match &taken {
+            Ok(()) => self.epoch.note_held(rank),
+            Err(_) => self.epoch.unclaim(rank),
+        };
+        if awaited {
+            self.engine().wake_for_windows();
+        }
+        taken
     }
 
     /// Waits until operations may go to a member.
@@ -250,6 +258,7 @@ impl Window {
     /// `MPI_Win_sync`: what others have stored is seen by loads after this, and the other way round.
     pub fn sync(&self) {
         fence(SeqCst);
+        self.look_at_times();
     }
 
     /// Waits until operations have been carried out: those to a member, or all.
@@ -264,6 +273,7 @@ impl Window {
         if used {
             return self.flush_messages(rank);
         }
+        self.look_at_times();
         Ok(())
     }
 

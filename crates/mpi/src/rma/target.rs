@@ -194,7 +194,7 @@ impl Window {
                 self.engine().attach_shared(owner, place.key, whole)?
             }
         };
-        let lock = shared_lock::element_lock(&control, self.coarse);
+        let lock = shared_lock::element_lock(control, self.coarse);
         let exposed = Exposed::shared(&memory, place.offset, size, lock);
         target.attach(exposed.ok_or_else(|| missing(rank))?);
         Ok(target.attached.get())

@@ -70,6 +70,15 @@ pub(crate) fn apply(
         }
         _ if bytes <= ELEMENT_MAX && bytes == access.unit() => {
             let (mut operand, mut fetched) = ([0; ELEMENT_MAX], [0; ELEMENT_MAX]);
+            if apply_word(
+                exposed,
+                access,
+                at,
+                &mut operand[..bytes],
+                &mut fetched[..bytes],
+            ) {
+                return true;
+            }
             let chunk = Chunk {
                 from: 0,
                 operand: &mut operand[..bytes],
@@ -79,6 +88,35 @@ pub(crate) fn apply(
         }
         _ => apply_chunks(memory, access, base, count, datatype),
     }
+}
+
+/// One element that the processor changes at once. False, and nothing done, if it is none.
+#[inline]
+fn apply_word(
+    exposed: &Exposed,
+    access: &Access,
+    at: i64,
+    operand: &mut [u8],
+    fetched: &mut [u8],
+) -> bool {
+    let (combine, source, result) = match access {
+        Access::Accumulate(combine, Buffer::Flat(source)) => (combine, Some(source), None),
+        Access::GetAccumulate(combine, None, Buffer::Flat(result)) => (combine, None, Some(result)),
+        Access::GetAccumulate(combine, Some(Buffer::Flat(source)), Buffer::Flat(result)) => {
+            (combine, Some(source), Some(result))
+        }
+        _ => return false,
+    };
+    if let Some(source) = source {
+        source.copy_to_slice(operand);
+    }
+    let done = exposed.combine_word(at, combine, operand, result.map(|_| &mut *fetched));
+    if done.is_some()
+        && let Some(result) = result
+    {
+        result.copy_from_slice(fetched);
+    }
+    done.is_some()
 }
 
 /// Some bytes of an access, with room for what goes there and what comes from there.

@@ -166,11 +166,6 @@ impl Operation {
         }
     }
 
-    /// What is done.
-    pub(super) fn access(&self) -> &Access {
-        &self.access
-    }
-
     /// Whether there is nothing to do.
     pub(super) fn is_empty(&self) -> bool {
         self.total == 0

@@ -147,14 +147,17 @@ impl OneSided {
     fn refused(&mut self, rank: u32, head: &OneSidedHead) -> Answer {
         let error = refusal(Refusal::of(head.at), rank, head);
         let (id, member) = (OperationId(head.name), (head.context, rank));
+        let Some(window) = self.windows.get_mut(&head.context) else {
+            return Answer::Wrong;
+        };
+        if !window.members[rank as usize].answer(1) {
+            return Answer::Wrong;
+        }
+        window.members[rank as usize].fail(error.clone());
         let operation = self.operations.get_mut(id);
         let awaited = operation
-            .filter(|operation| operation.member == member && operation.access().result().is_some())
+            .filter(|operation| operation.member == member)
             .is_some_and(|operation| operation.refuse(&error));
-        if let Some(window) = self.windows.get_mut(&head.context) {
-            window.members[rank as usize].fail(error);
-        }
-        self.answered(rank, head.context);
         if awaited {
             self.end_if_over(id);
         }

@@ -8,7 +8,7 @@
 //! | `ind_rd_buffer_size` | bytes, gaps included, that an independent read of small pieces fetches by one call |
 //! | `striping_unit` | windows of the collective calls are whole multiples of it |
 //! | `striping_factor` | kept; no file system that is used here takes it |
-//! | `weft_sync_on_close` | `true`: closing waits until the device has what was written, as `MPI_File_sync` does |
+//! | `weft_sync_on_close` | `false`: closing does not wait until the device has what was written |
 
 use crate::info::Info;
 
@@ -69,7 +69,7 @@ impl Default for Hints {
             sieve: 4 << 20,
             striping_unit: 0,
             striping_factor: 0,
-            sync_on_close: false,
+            sync_on_close: true,
         }
     }
 }

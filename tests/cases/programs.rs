@@ -68,14 +68,14 @@ fn files() {
     passes("files", &[1, 2, 3, 4], &[folder.name()]);
 }
 
-/// A file system of a megabyte, which only this job sees.
+/// A file system of half a megabyte, which only this job sees.
 #[test]
 fn files_on_a_full_disk() {
     let program = build("tests/programs/files.c", &["-pthread"]);
     let folder = Folder::new("full-disk");
     for ranks in ["1", "3"] {
         let mut command = Command::new("unshare");
-        let script = "mount -t tmpfs -o size=1m weft \"$1\" && shift && exec \"$@\"";
+        let script = "mount -t tmpfs -o size=512k weft \"$1\" && shift && exec \"$@\"";
         command.args(["--mount", "sh", "-c", script, "sh", folder.name()]);
         command.arg(tool("mpiexec").get_program());
         command.args(["--timeout=60", "-n", ranks]).arg(&program);

@@ -19,7 +19,11 @@ static int open_as(int mode) {
 static void reopen(int mode) { CHECK(open_as(mode) == MPI_SUCCESS); }
 
 static void close_file(void) {
-    CHECK(MPI_File_close(&file) == MPI_SUCCESS);
+    char text[MPI_MAX_ERROR_STRING];
+    int code = MPI_File_close(&file), length;
+    MPI_Error_string(code, text, &length);
+    if (code != MPI_SUCCESS) fprintf(stderr, "MPI_File_close: %s\n", text);
+    CHECK(code == MPI_SUCCESS);
     CHECK(file == MPI_FILE_NULL);
 }
 
@@ -297,7 +301,7 @@ static void atomic(void) {
     close_file();
 }
 
-/* On a file system of a megabyte: whatever does not fit is told, to all ranks of a collective call. */
+/* On a file system of half a megabyte: whatever does not fit is told, to all ranks of a collective call. */
 static void full(void) {
     enum { BYTES = 1 << 20 };
     char *data = calloc(1, BYTES);

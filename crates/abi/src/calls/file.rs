@@ -252,6 +252,15 @@ pub fn file_get_position(fh: &FileObject, mut offset: Out<c::Offset>) -> Checked
     Ok(())
 }
 
+pub fn file_seek_shared(fh: &FileObject, offset: c::Offset, whence: c_int) -> Checked<()> {
+    Ok(fh.file().seek_shared(offset, whence_of(whence)?)?)
+}
+
+pub fn file_get_position_shared(fh: &FileObject, mut offset: Out<c::Offset>) -> Checked<()> {
+    offset.set(fh.file().shared_position()?);
+    Ok(())
+}
+
 pub fn file_get_byte_offset(
     fh: &FileObject,
     offset: c::Offset,

@@ -179,7 +179,15 @@ pub unsafe extern "C" fn PMPI_File_get_position_shared(
     fh: c::File,
     offset: *mut c::Offset,
 ) -> c_int {
-    entry::unsupported("MPI_File_get_position_shared", Scope::File(fh))
+    entry::run("MPI_File_get_position_shared", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            let offset = check::out(offset, "offset")?;
+            calls::file::file_get_position_shared(fh, offset)
+        }
+    })
 }
 alias!(MPI_File_get_position_shared => PMPI_File_get_position_shared);
 
@@ -1338,7 +1346,14 @@ pub unsafe extern "C" fn PMPI_File_seek_shared(
     offset: c::Offset,
     whence: c_int,
 ) -> c_int {
-    entry::unsupported("MPI_File_seek_shared", Scope::File(fh))
+    entry::run("MPI_File_seek_shared", Scope::File(fh), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let fh = check::file(fh, "fh")?;
+            calls::file::file_seek_shared(fh, offset, whence)
+        }
+    })
 }
 alias!(MPI_File_seek_shared => PMPI_File_seek_shared);
 

@@ -11,7 +11,7 @@ use weft_atomic::Ordering;
 
 /// Pieces of at least so many bytes are moved by each rank itself: a call of the system for each costs less than another
 /// copy by way of an aggregator.
-const DIRECT: u64 = 32 << 10;
+const DIRECT: u64 = 4 << 10;
 
 /// What a rank tells the others.
 struct Summary {

@@ -166,9 +166,15 @@ fn examples_of_queues_and_partitions() {
     let queues = build("examples/queues.c", &[]);
     let ended = mpiexec(3, &queues, &[]);
     ended.expect_success();
-    let last = ended.out.lines().find(|line| line.starts_with("at the end:"));
+    let last = ended
+        .out
+        .lines()
+        .find(|line| line.starts_with("at the end:"));
     let last = last.expect("the last line of the queues");
-    assert!(last.contains("unexpected_messages 0  unexpected_bytes 0"), "{ended:?}");
+    assert!(
+        last.contains("unexpected_messages 0  unexpected_bytes 0"),
+        "{ended:?}"
+    );
     let partitioned = build("examples/partitioned.c", &["-pthread"]);
     let ended = mpiexec(2, &partitioned, &[]);
     ended.expect_success();

@@ -338,7 +338,7 @@ static void events(void) {
     OK(MPI_T_event_register_callback(registrations[0], MPI_T_CB_REQUIRE_NONE, MPI_INFO_NULL, NULL, on_event));
     missed = 0;
     talk((void *)0);
-    CHECK(missed == 50);
+    CHECK(missed > 0 && missed <= 50 && told[1] + told[2] == 200); /* the others met a waiting receive */
     OK(MPI_T_cvar_write(length, &before));
     OK(MPI_T_cvar_handle_free(&length));
     OK(MPI_T_event_handle_free(registrations[0], (void *)1, on_free));

@@ -1,0 +1,165 @@
+//! Counters and events of the engine against what the ranks do, on every fabric.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use common::{everywhere, over};
+use weft_mpi::events::{Event, EventKind, Listener};
+use weft_mpi::{SendMode, Source, TagPattern, Target, coll};
+
+#[test]
+fn messages_are_counted_by_protocol_and_queues_follow() {
+    everywhere(2, |process| {
+        let world = process.world();
+        let all = process.counters();
+        let (mut small, mut large) = (vec![1; 100], vec![2; 1_000_000]);
+        if world.rank() == 0 {
+            for tag in 0..10 {
+                let buffer = over(&mut small);
+                world
+                    .send(SendMode::Standard, buffer, Target::Rank(1), tag)
+                    .unwrap();
+            }
+            world
+                .send(SendMode::Synchronous, over(&mut small), Target::Rank(1), 10)
+                .unwrap();
+            world
+                .send(SendMode::Standard, over(&mut large), Target::Rank(1), 11)
+                .unwrap();
+            let sent = |traffic: &weft_mpi::counters::Traffic| {
+                (traffic.messages.get(), traffic.bytes.get())
+            };
+            assert_eq!(sent(all.eager()), (10, 1000));
+            assert_eq!(sent(all.eager_synchronous()), (1, 100));
+            assert_eq!(sent(all.rendezvous()), (1, 1_000_000));
+            assert_eq!(all.sent_far.messages.get(), 0);
+        } else {
+            // The synchronous one first: all before it come before their receives.
+            let from = Source::Rank(0);
+            for tag in (0..11).rev() {
+                world
+                    .recv(over(&mut small), from, TagPattern::Exact(tag))
+                    .unwrap();
+                if tag == 10 {
+                    assert_eq!(all.unexpected_now(), 10);
+                    assert_eq!(all.unexpected_bytes_now(), 1000);
+                }
+            }
+            world
+                .recv(over(&mut large), from, TagPattern::Exact(11))
+                .unwrap();
+            assert_eq!(all.received.messages.get(), 12);
+            assert_eq!(all.received.bytes.get(), 1_001_100);
+            assert_eq!(all.matched_posted.get() + all.matched_unexpected.get(), 12);
+            assert_eq!(all.unexpected.messages.get(), all.matched_unexpected.get());
+            assert_eq!((all.unexpected_now(), all.unexpected_bytes_now()), (0, 0));
+            assert_eq!((all.posted_now(), all.pulls_now()), (0, 0));
+            assert!(all.unexpected_most.get() >= 10);
+            assert_eq!(all.pulls_begun.get(), 1);
+        }
+    });
+}
+
+#[test]
+fn receives_that_end_otherwise_are_counted_out() {
+    everywhere(1, |process| {
+        let world = process.world();
+        let all = process.counters();
+        let mut room = [0; 8];
+        let waiting = world
+            .irecv(over(&mut room), Source::Any, TagPattern::Any)
+            .unwrap();
+        assert_eq!((all.posted_now(), all.posted_most.get()), (1, 1));
+        assert_eq!(world.waiting().receives, 1);
+        process.cancel(waiting).unwrap();
+        assert!(process.wait(waiting).unwrap().cancelled);
+        assert_eq!((all.posted_now(), all.posted_most.get()), (0, 1));
+        // A probe that takes a message, and one that is given up with its communicator.
+        let other = world.dup().unwrap();
+        for tag in 0..2 {
+            let buffer = over(&mut room);
+            other
+                .send(SendMode::Standard, buffer, Target::Rank(0), tag)
+                .unwrap();
+        }
+        let (message, _) = other.mprobe(Source::Any, TagPattern::Any).unwrap();
+        let message = message.expect("not of MPI_PROC_NULL");
+        // The other one has come, too.
+        other.probe(Source::Any, TagPattern::Any).unwrap();
+        assert_eq!(other.waiting().messages, 1);
+        process.mrecv(message, over(&mut room)).unwrap();
+        other.drop_messages();
+        assert_eq!((all.unexpected_now(), all.unexpected_bytes_now()), (0, 0));
+    });
+}
+
+#[test]
+fn collectives_are_counted_by_name() {
+    everywhere(3, |process| {
+        let world = process.world();
+        let members = coll::Members::of(&world);
+        for _ in 0..4 {
+            world.run(coll::barrier(&members).unwrap()).unwrap();
+        }
+        let all = process.counters();
+        assert_eq!(all.collectives(0), 4);
+        assert_eq!((all.collectives_begun.get(), all.collectives_now()), (4, 0));
+        assert_eq!(world.collectives(), 4);
+    });
+}
+
+/// Keeps what it hears.
+#[derive(Default)]
+struct Heard(Mutex<(Vec<Event>, u64)>);
+
+impl Listener for Heard {
+    fn now(&self) -> u64 {
+        7
+    }
+
+    fn event(&self, event: &Event) {
+        self.0.lock().unwrap().0.push(*event);
+    }
+
+    fn dropped(&self, _kinds: u32, count: u64) {
+        self.0.lock().unwrap().1 += count;
+    }
+}
+
+#[test]
+fn events_are_told_in_order_and_only_those_that_were_asked_for() {
+    everywhere(1, |process| {
+        let world = process.world();
+        let heard = Arc::new(Heard::default());
+        let wanted = EventKind::Unexpected.bit() | EventKind::MatchedUnexpected.bit();
+        process.listen(wanted, Arc::clone(&heard) as _, 100);
+        let mut bytes = [0; 5];
+        let mut exchange = |tag| {
+            let (to, from) = (Target::Rank(0), Source::Rank(0));
+            world
+                .send(SendMode::Standard, over(&mut bytes), to, tag)
+                .unwrap();
+            world.probe(from, TagPattern::Exact(tag)).unwrap();
+            world
+                .recv(over(&mut bytes), from, TagPattern::Exact(tag))
+                .unwrap();
+        };
+        exchange(3);
+        let told = std::mem::take(&mut *heard.0.lock().unwrap());
+        let kinds: Vec<EventKind> = told.0.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, [EventKind::Unexpected, EventKind::MatchedUnexpected]);
+        for event in told.0 {
+            assert_eq!(
+                (event.peer, event.tag, event.bytes, event.time),
+                (0, 3, 5, 7)
+            );
+        }
+        process.listen(wanted, Arc::clone(&heard) as _, 0);
+        exchange(4);
+        assert_eq!(heard.0.lock().unwrap().1, 2);
+        process.listen(0, Arc::clone(&heard) as _, 100);
+        exchange(5);
+        assert!(heard.0.lock().unwrap().0.is_empty());
+    });
+}

@@ -86,6 +86,59 @@ fn files_on_a_full_disk() {
     }
 }
 
+/// Every case of `large.c` that few elements take part in, too.
+#[test]
+fn large_counts_in_small() {
+    passes("large", &[2, 3], &["all", "3000001"]);
+    passes("large", &[2, 3], &["all", "300001", "gaps"]);
+}
+
+/// More elements than 31 bits count, and than 32 bits do. Takes up to 14 GiB of memory, minutes, and one such test
+/// at a time: `cargo test -p weft-tests --test programs many_elements -- --ignored`.
+#[test]
+#[ignore = "takes minutes, and more memory than most machines have to spare"]
+fn many_elements() {
+    let program = build("tests/programs/large.c", &[]);
+    let cases = [
+        "point_to_point",
+        "bcast",
+        "gather",
+        "gatherv",
+        "scatter",
+        "scatterv",
+        "allgather",
+        "allgatherv",
+        "alltoall",
+        "alltoallv",
+        "alltoallw",
+        "reduce",
+        "allreduce",
+        "scan",
+        "exscan",
+        "reduce_scatter",
+        "reduce_scatter_block",
+    ];
+    let beyond_31_bits = "2147483655";
+    let with_gaps = &cases[..11];
+    let runs = cases.iter().map(|case| vec![*case, beyond_31_bits]);
+    let runs = runs.chain(
+        with_gaps
+            .iter()
+            .map(|case| vec![*case, beyond_31_bits, "gaps"]),
+    );
+    let runs = runs.chain([
+        vec!["point_to_point", "4294967311"],
+        vec!["bcast", "8589934592"],
+    ]);
+    for arguments in runs {
+        let mut command = tool("mpiexec");
+        command.args(["-n", "2"]).arg(&program).args(&arguments);
+        let ended = run(&mut command, Duration::from_secs(600));
+        ended.expect_success();
+        eprint!("{}", ended.err);
+    }
+}
+
 #[test]
 fn intercommunicators() {
     passes("intercommunicators", &[1, 2, 3, 4, 9], &[]);

@@ -146,6 +146,21 @@ const STEPS: &[Step] = &[
         )
     },
     Step {
+        environment: &[("MIRIFLAGS", "-Zmiri-disable-isolation")],
+        possible: nightly::with_miri,
+        ..Step::new(
+            "miri, datatypes",
+            "cargo +nightly miri test -p weft-mpi --lib -- datatype::tests::any datatype::tests::pieces",
+        )
+    },
+    Step {
+        long: Long::Only,
+        ..Step::new(
+            "large messages",
+            "cargo test -p weft-tests --test programs many_elements -- --ignored",
+        )
+    },
+    Step {
         possible: nightly::installed,
         ..Step::new("address sanitizer", "cargo xtask sanitize address")
     },

@@ -9,6 +9,9 @@ use crate::datatype::Datatype;
 use crate::error::{Error, ErrorClass, Result};
 use crate::memory;
 
+/// Bytes that are packed at a time between elements that are laid out differently: they stay in the first-level cache.
+const STAGED: usize = 16 << 10;
+
 /// The memory of a call: `(address, count, datatype)` of the standard.
 #[derive(Clone, Debug)]
 pub enum Buffer {
@@ -319,6 +322,24 @@ impl TypedBuffer {
         }
     }
 
+    /// Copies the elements to others, as many bytes as both have.
+    #[inline(never)]
+    pub(crate) fn copy_to(&self, into: &Self) {
+        if self.count == into.count && self.datatype.is_laid_out_as(&into.datatype) {
+            // SAFETY: the makers of the buffers promised that the elements are readable here, writable there.
+            unsafe { self.datatype.copy(self.base, into.base, self.count) };
+            return;
+        }
+        let (all, mut position) = (self.bytes().min(into.bytes()), 0);
+        let mut staged = Vec::new();
+        while position < all {
+            staged.clear();
+            self.append_part(position, STAGED.min(all - position), &mut staged);
+            into.fill_part(position, SharedBytes::of(&staged));
+            position += staged.len();
+        }
+    }
+
     /// Reads data without gaps into the elements, behind `position` bytes of them; what does not fit is dropped.
     pub(crate) fn fill_part(&self, position: usize, bytes: SharedBytes<'_>) {
         // SAFETY: the maker of the buffer promised that the elements are writable.
@@ -436,6 +457,41 @@ mod tests {
         assert!(!refused(1 << 20, 100, &backwards) && refused(64, 100, &backwards));
         assert!(refused(usize::MAX - 3, 1, int), "beyond the end of memory");
         assert!(!refused(usize::MAX, 0, int), "nothing is anywhere");
+    }
+
+    /// Between elements that are laid out alike, and differently, more than are staged at once.
+    #[test]
+    fn elements_are_copied_to_others() {
+        const BYTES: usize = 3 * STAGED + 12;
+        let byte = Basic::Byte.datatype();
+        let threes = Datatype::vector(1, 3, 5, byte).unwrap();
+        let threes = Datatype::resized(0, 5, &threes).unwrap();
+        let pairs = Datatype::vector(BYTES as i64 / 2, 2, 3, byte).unwrap();
+        let typed = |memory: &mut Vec<u8>, count: usize, datatype: &Arc<Datatype>| {
+            // SAFETY: the memory outlives the buffer, and nobody looks at it before that was used.
+            match unsafe { Buffer::new(memory.as_mut_ptr(), count, datatype) } {
+                Buffer::Typed(typed) => typed,
+                Buffer::Flat(_) => panic!("{datatype:?} has gaps"),
+            }
+        };
+        let shapes = [
+            (BYTES / 3, &threes),
+            (1, &pairs),
+            (1, &pairs.duplicate().unwrap()),
+        ];
+        for (count, datatype) in shapes {
+            for (others, other) in shapes {
+                let mut from: Vec<u8> = (0..2 * BYTES).map(|at| (at % 251) as u8 + 1).collect();
+                let mut into = vec![0; 2 * BYTES];
+                let source = typed(&mut from, count, datatype);
+                let target = typed(&mut into, others, other);
+                source.copy_to(&target);
+                let (sent, received) = (source.packed().unwrap(), target.packed().unwrap());
+                assert!(sent == received, "{datatype:?} to {other:?}");
+                let set = into.iter().filter(|byte| **byte != 0).count();
+                assert_eq!(set, BYTES, "{datatype:?} to {other:?}: gaps were written");
+            }
+        }
     }
 
     #[test]

@@ -5,6 +5,9 @@ use crate::error::{Error, ErrorClass, Result};
 /// Amounts that are simply taken: a process that cannot get these cannot report anything either.
 const SMALL: usize = 1 << 20;
 
+/// From here on memory is a mapping of its own, of which no page has been touched.
+const LARGE: usize = 64 << 20;
+
 /// The end of the memory that a process of x86-64 or AArch64 has if it does not ask for more by addresses
 /// of its own choice: what would reach further is no memory. The data of all ranks of a collective
 /// together can then be counted without care: blocks of 2^48 bytes for 2^14 ranks fit 62 bits.
@@ -40,7 +43,16 @@ pub fn ensure_list(elements: usize, each: usize) -> Result<()> {
 /// `NoMem` if the system does not give them.
 pub fn zeroed(bytes: usize) -> Result<Box<[u8]>> {
     ensure(bytes)?;
-    Ok(vec![0; bytes].into())
+    Ok(scratch(bytes))
+}
+
+/// As [`zeroed`], of what [`ensure`] has answered for.
+pub(crate) fn scratch(bytes: usize) -> Box<[u8]> {
+    let mut memory: Box<[u8]> = vec![0; bytes].into();
+    if bytes >= LARGE {
+        weft_sys::memory::prefer_large_pages(&mut memory);
+    }
+    memory
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use weft_atomic::{AtomicU32, AtomicU64, Doorbell};
 
-use crate::error::{Purpose, check, last_errno, with_errno};
+use crate::error::{Purpose, check, keep_errno, last_errno, with_errno};
 use crate::probe::Availability;
 use crate::span::SharedBytes;
 
@@ -532,6 +532,22 @@ impl Mapping {
     pub fn prefer_large_pages(&self) {
         // SAFETY: advice about a mapping of ours; contents do not change.
         unsafe { libc::madvise(self.start.as_ptr().cast(), self.length, libc::MADV_HUGEPAGE) };
+    }
+}
+
+/// Asks for large pages for the whole pages of ordinary memory that nobody has touched yet: a first touch of each
+/// small page is a fault. Whether it gets them only changes the speed.
+pub fn prefer_large_pages(bytes: &mut [u8]) {
+    let page = page_size();
+    let skip = bytes.as_ptr().addr().wrapping_neg() % page;
+    let length = bytes.len().saturating_sub(skip) / page * page;
+    if length == 0 || cfg!(miri) {
+        return;
+    }
+    // SAFETY: advice about whole pages that are borrowed mutably; contents do not change.
+    unsafe {
+        let start = bytes.as_mut_ptr().add(skip);
+        keep_errno(|| libc::madvise(start.cast(), length, libc::MADV_HUGEPAGE));
     }
 }
 

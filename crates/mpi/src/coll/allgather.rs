@@ -42,8 +42,9 @@ fn build(
     let own = send.unwrap_or_else(|| receive.block(members.rank));
     let total = (0..members.size).map(|rank| receive.bytes(rank)).sum();
     if members.size == 1 {
-        let from = plan.input(own);
-        plan.fill(from, receive.block(0));
+        if send.is_some() {
+            plan.transfer(own, receive.block(0));
+        }
         return plan.finish();
     }
     match members.allgather(total) {

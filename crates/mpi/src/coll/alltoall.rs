@@ -55,7 +55,7 @@ fn check(members: &Members, plan: &Plan, send: Option<&Blocks>, receive: &Blocks
     }
 }
 
-/// The bytes of all blocks to be sent. In place they are copied first, for they are overwritten.
+/// The bytes of all blocks to be sent, which our own is not. In place they are copied first, for they are overwritten.
 fn outgoing(
     members: &Members,
     plan: &mut Plan,
@@ -63,6 +63,8 @@ fn outgoing(
     receive: &Blocks,
 ) -> Vec<Span> {
     let span = |rank: usize| match send {
+        // Stays here.
+        _ if rank == members.rank => plan.scratch(0),
         Some(send) => plan.input(send.block(rank)),
         None => {
             let copy = plan.scratch(receive.bytes(rank));
@@ -83,9 +85,12 @@ fn pairwise(
     window: usize,
 ) {
     let out = outgoing(members, plan, send, receive);
-    plan.fill(out[members.rank], receive.block(members.rank));
+    if let Some(send) = send {
+        plan.transfer(send.block(members.rank), receive.block(members.rank));
+    }
     let into: Vec<Span> = (0..members.size)
         .map(|rank| match rank {
+            // Nothing comes from here.
             rank if rank == members.rank => out[rank],
             rank => plan.output(receive.block(rank)),
         })

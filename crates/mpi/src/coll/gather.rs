@@ -85,8 +85,7 @@ fn flat(
             plan.receive(rank, into);
         }
         if let Some(send) = send {
-            let from = plan.input(send);
-            plan.fill(from, receive.block(root));
+            plan.transfer(send, receive.block(root));
         }
     } else if let Some(send) = send {
         let from = plan.input(send);

@@ -192,6 +192,12 @@ fn advance(
                 return Err(format!("rank {me} unpacks more than there is room"));
             }
         }
+        Step::CopyElements { from, into } => {
+            if from.bytes() != into.bytes() {
+                return Err(format!("rank {me} copies elements of different sizes"));
+            }
+            from.copy_to(&into);
+        }
         Step::Reduce {
             op,
             datatype,

@@ -102,6 +102,19 @@ impl Plan {
         }
     }
 
+    /// Copies the elements of one buffer to another, at this step: by one pass, if they are laid out alike or one has no
+    /// gaps.
+    pub fn transfer(&mut self, from: &Buffer, into: &Buffer) {
+        match (from, into) {
+            (Buffer::Flat(region), _) => self.fill(Span::User(*region), into),
+            (_, Buffer::Flat(region)) => self.take(from, Span::User(*region)),
+            (Buffer::Typed(from), Buffer::Typed(into)) => {
+                let (from, into) = (from.clone(), into.clone());
+                self.steps.push(Step::CopyElements { from, into });
+            }
+        }
+    }
+
     /// Begins to send.
     pub fn send(&mut self, to: usize, from: Span) {
         let to = to as u32;

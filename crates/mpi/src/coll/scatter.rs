@@ -85,8 +85,7 @@ fn flat(
             plan.send(rank, from);
         }
         if let Some(receive) = receive {
-            let from = plan.input(send.block(root));
-            plan.fill(from, receive);
+            plan.transfer(send.block(root), receive);
         }
     } else if let Some(receive) = receive {
         let into = plan.output(receive);

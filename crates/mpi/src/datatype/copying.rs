@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 use std::ptr;
+use std::sync::Arc;
 
 use weft_sys::span::{Region, SharedBytes};
 
@@ -423,6 +424,15 @@ impl Datatype {
     pub unsafe fn copy(&self, from: *const u8, to: *mut u8, count: usize) {
         let length = self.size().saturating_mul(count);
         self.walk(count, 0, length, &mut Copying { from, to });
+    }
+
+    /// Whether its elements lie as those of another.
+    pub(crate) fn is_laid_out_as(&self, other: &Self) -> bool {
+        let same = match (&self.layout.node, &other.layout.node) {
+            (Some(one), Some(two)) => Arc::ptr_eq(one, two),
+            (one, two) => one.is_none() && two.is_none(),
+        };
+        same && (self.layout.offset, self.extent()) == (other.layout.offset, other.extent())
     }
 
     /// Visits `length` bytes of the data of `count` elements from byte `from`.

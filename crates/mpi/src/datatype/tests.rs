@@ -244,7 +244,7 @@ fn random(dice: &mut Dice, depth: u32) -> (Arc<Datatype>, Naive) {
 #[test]
 fn any_datatype_is_its_type_map() {
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
-    let rounds = if cfg!(miri) { 60 } else { 4000 };
+    let rounds = if cfg!(miri) { 20 } else { 4000 };
     for round in 0..rounds {
         let depth = dice.below(5) as u32;
         let (datatype, naive) = random(&mut dice, depth);
@@ -339,7 +339,7 @@ fn check_copies(datatype: &Arc<Datatype>, naive: &Naive, count: i64, dice: &mut 
 fn pieces_of_every_size_are_copied_in_every_shape() {
     let mut dice = Dice(0x1234_5678_9abc_def1);
     let sizes: Vec<i64> = match cfg!(miri) {
-        true => vec![1, 3, 8, 13, 24, 33, 48, 100, 130],
+        true => vec![3, 13, 24, 130],
         false => (1..=140).chain([255, 256, 257, 5000]).collect(),
     };
     for size in sizes {

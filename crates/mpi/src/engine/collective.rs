@@ -176,6 +176,7 @@ impl Engine {
                 let from = run.region(*from)?;
                 buffer.unpack(buffer::shared(&from));
             }
+            Step::CopyElements { from, into } => from.copy_to(into),
             Step::Reduce {
                 op,
                 datatype,

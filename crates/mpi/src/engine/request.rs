@@ -73,7 +73,8 @@ impl Work {
         match self {
             Self::Nothing | Self::Schedule => false,
             Self::Receive { buffer, state } => {
-                matches!(buffer, Buffer::Typed(_)) || matches!(state, Receiving::Moving(Some(_)))
+                matches!(buffer, Buffer::Typed(_))
+                    || matches!(state, Receiving::Moving(Some(_)) | Receiving::Pieces(_))
             }
             Self::Send(sending) => {
                 !matches!(sending.kept, Kept::Nothing | Kept::Lent(Buffer::Flat(_)))
@@ -103,14 +104,21 @@ pub(super) enum Receiving {
     Matched,
     /// The fabric moves the data: into the buffer, or into memory of the engine, to be unpacked.
     Moving(Option<Box<[u8]>>),
-    /// The data come in pieces of `from`, behind this token. The first `position` bytes of `size` have come.
-    Pieces {
-        from: Peer,
-        token: Token,
-        position: usize,
-        size: usize,
-    },
+    /// The data come in pieces.
+    Pieces(Box<Incoming>),
 }
+
+/// Data that come in pieces: of `from`, behind this token. The first `position` bytes of `size` have come.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    from: Peer,
+    token: Token,
+    position: usize,
+    size: usize,
+}
+
+// What is written for each request.
+const _: () = assert!(size_of::<Work>() <= 56);
 
 /// How the data of a matched message come.
 #[must_use]
@@ -599,12 +607,12 @@ impl Request {
         let fits = fits as usize;
         let many = matches!(buffer, Buffer::Typed(_)) && size > PULLED_AT_ONCE;
         if envelope.kind == MessageKind::RtsPieces || many {
-            *state = Receiving::Pieces {
+            *state = Receiving::Pieces(Box::new(Incoming {
                 from,
                 token: envelope.token,
                 position: 0,
                 size: size as usize,
-            };
+            }));
             return Some(Transfer::Pieces);
         }
         let (into, owned) = match buffer {
@@ -630,9 +638,9 @@ impl Request {
     pub(super) fn pieces_from(&self) -> Option<Peer> {
         match &self.work {
             Work::Receive {
-                state: Receiving::Pieces { from, .. },
+                state: Receiving::Pieces(incoming),
                 ..
-            } if self.phase == Phase::Active => Some(*from),
+            } if self.phase == Phase::Active => Some(incoming.from),
             _ => None,
         }
     }
@@ -647,22 +655,17 @@ impl Request {
         let Work::Receive { buffer, state } = &mut self.work else {
             return PieceTaken::Undue;
         };
-        let Receiving::Pieces {
-            from,
-            token,
-            position,
-            size,
-        } = state
-        else {
+        let Receiving::Pieces(incoming) = state else {
             return PieceTaken::Undue;
         };
-        let due = (*from, (*token, *position as u64));
-        if due != (sender, place) || data.is_empty() || data.len() > *size - *position {
+        let due = (incoming.from, (incoming.token, incoming.position as u64));
+        let left = incoming.size - incoming.position;
+        if due != (sender, place) || data.is_empty() || data.len() > left {
             return PieceTaken::Undue;
         }
-        buffer.fill_part(*position, data);
-        *position += data.len();
-        if *position < *size {
+        buffer.fill_part(incoming.position, data);
+        incoming.position += data.len();
+        if data.len() < left {
             return PieceTaken::GoesOn;
         }
         *state = Receiving::Unposted;

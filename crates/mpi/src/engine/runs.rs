@@ -17,6 +17,7 @@ use super::request_id::RequestId;
 use super::schedule::{CollectiveContext, RunId, Schedule, Span, Step};
 use crate::buffer;
 use crate::error::{Error, ErrorClass, Result};
+use crate::memory;
 
 /// A schedule under way.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(super) struct Run {
     schedule: Arc<Schedule>,
     context: CollectiveContext,
     /// Lives as long as the run; looked at through `memory` only.
-    _scratch: Vec<u8>,
+    _scratch: Box<[u8]>,
     memory: Region,
     position: usize,
     /// Transfers begun and not ended.
@@ -237,7 +238,7 @@ impl Runs {
         context: CollectiveContext,
         request: RequestId,
     ) -> RunId {
-        let mut scratch = vec![0; schedule.scratch_bytes];
+        let mut scratch = memory::scratch(schedule.scratch_bytes);
         // Made once: transfers under way keep regions of it, which a new borrow would end.
         let memory = buffer::region_of(&mut scratch);
         let run = Run {

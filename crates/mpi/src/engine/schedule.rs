@@ -80,6 +80,13 @@ pub enum Step {
         /// The elements.
         buffer: TypedBuffer,
     },
+    /// Copies elements with gaps to others of as many bytes.
+    CopyElements {
+        /// What.
+        from: TypedBuffer,
+        /// Where to.
+        into: TypedBuffer,
+    },
     /// Combines: `into = operand op into` if `operand_first`, else `into = into op operand`.
     Reduce {
         /// The operation.

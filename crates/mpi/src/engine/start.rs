@@ -128,7 +128,7 @@ impl Engine {
             Protocol::Rendezvous => MessageKind::Rts,
             Protocol::Pieces => MessageKind::RtsPieces,
         };
-        if protocol == Protocol::Rendezvous {
+        if matches!(protocol, Protocol::Rendezvous | Protocol::Pieces) {
             let message = (tag, context);
             self.core
                 .raise(EventKind::Offered, Some(to), message, size as u64);

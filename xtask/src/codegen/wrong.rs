@@ -101,7 +101,7 @@ fn class_of_number(parameter: &Parameter) -> Option<&'static str> {
         _ if kind.contains("NUM_ELEM") && (kind.ends_with("_NNI") || kind.ends_with("_PI")) => {
             "MPI_ERR_COUNT"
         }
-        _ if kind == "PARTITION" => "MPI_ERR_COUNT",
+        _ if kind == "PARTITION" => "MPI_ERR_ARG",
         _ if kind.starts_with("ARRAY_LENGTH") || kind == "NUM_DIMS" => "MPI_ERR_ARG",
         _ if kind.contains("NUM_BYTES") || kind.ends_with("PACK_SIZE") => "MPI_ERR_ARG",
         _ => return None,

@@ -13,12 +13,16 @@ use weft_tests::{build, installation, root, run};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Programs of which our own launcher can start all that they need, and no other.
+const OURS: [(&str, &str); 1] = [("ports", "hosts")];
+
 /// The programs that say how many ranks they had, with what they are given.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 5] = [
     ("ring", "20"),
     ("point_to_point", ""),
     ("communicators", ""),
     ("collectives", ""),
+    ("one_sided", ""),
 ];
 
 fn passes(name: &str, argument: &str, ranks: u32, start: &mut Command) {
@@ -72,7 +76,7 @@ fn on_two_and_on_four_hosts() {
         let Some(network) = Network::new(count) else {
             return;
         };
-        for (name, argument) in PROGRAMS {
+        for (name, argument) in PROGRAMS.into_iter().chain(OURS) {
             let mut start = network.on(0, &launcher.to_string_lossy());
             start.args(network.everywhere(8 / count));
             passes(name, argument, 8, &mut start);

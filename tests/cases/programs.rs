@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -40,14 +41,129 @@ fn collectives() {
     passes("collectives", &[1, 2, 3, 4, 7, 8], &[]);
 }
 
+/// A folder of this test's own, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("weft-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn name(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn files() {
+    let folder = Folder::new("files");
+    passes("files", &[1, 2, 3, 4], &[folder.name()]);
+}
+
+/// A file system of a megabyte, which only this job sees.
+#[test]
+fn files_on_a_full_disk() {
+    let program = build("tests/programs/files.c", &["-pthread"]);
+    let folder = Folder::new("full-disk");
+    for ranks in ["1", "3"] {
+        let mut command = Command::new("unshare");
+        let script = "mount -t tmpfs -o size=1m weft \"$1\" && shift && exec \"$@\"";
+        command.args(["--mount", "sh", "-c", script, "sh", folder.name()]);
+        command.arg(tool("mpiexec").get_program());
+        command.args(["--timeout=60", "-n", ranks]).arg(&program);
+        command.args([folder.name(), "full"]);
+        let ended = run(&mut command, Duration::from_secs(70));
+        ended.expect_success();
+        assert!(ended.out.contains("files: ok"), "{ended:?}");
+    }
+}
+
 #[test]
 fn intercommunicators() {
     passes("intercommunicators", &[1, 2, 3, 4, 9], &[]);
 }
 
 #[test]
+fn processes_that_start_others() {
+    passes("spawn", &[1, 2, 3, 4], &[]);
+}
+
+/// Places of processes that have ended are used again: there is room for few.
+#[test]
+fn processes_one_after_the_other_without_end() {
+    let program = build("tests/programs/spawn.c", &["-pthread"]);
+    let mut command = tool("mpiexec");
+    command.args(["--universe=5", "--timeout=90", "-n", "2"]);
+    let rounds = match Sanitizer::of_this_run() {
+        Some(_) => "20",
+        None => "300",
+    };
+    let ended = run(command.arg(program).arg(rounds), Duration::from_secs(100));
+    ended.expect_success();
+    assert!(ended.out.contains("spawn: ok with 2 ranks"), "{ended:?}");
+}
+
+/// As the standard says who is connected (MPI 5.0, section 11.10.4).
+#[test]
+fn who_dies_with_whom() {
+    let program = build("tests/programs/spawn_deaths.c", &["-pthread"]);
+    for (what, code, said) in [
+        ("connected", 128 + 9, "rank 1 of spawned world 1"),
+        ("independent", 128 + 9, "the job goes on without its world"),
+        (
+            "aborting",
+            7,
+            "called MPI_Abort with code 7; the job goes on",
+        ),
+        ("without", 1, "without MPI_Init"),
+    ] {
+        let mut command = tool("mpiexec");
+        command.args(["--timeout=30", "-n", "2"]);
+        let ended: Ended = run(command.arg(&program).arg(what), Duration::from_secs(40));
+        assert_eq!(ended.code(), Some(code), "{what}: {ended:?}");
+        assert!(ended.err.contains(said), "{what}: {ended:?}");
+        let goes_on = ended.out.contains("spawn_deaths: ok with 2 ranks");
+        assert_eq!(goes_on, said.contains("goes on"), "{what}: {ended:?}");
+    }
+}
+
+#[test]
+fn what_processes_that_were_started_later_write_is_labelled() {
+    let program = build("examples/spawn.c", &[]);
+    let mut command = tool("mpiexec");
+    let ended = run(
+        command.args(["-v", "-n", "1"]).arg(&program).arg("4"),
+        Duration::from_secs(40),
+    );
+    ended.expect_success();
+    assert!(ended.out.contains("worker 3 says 16"), "{ended:?}");
+    assert!(
+        ended.err.contains("rank 3 of spawned world 1 is process"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn groups_that_meet_at_ports() {
+    passes("ports", &[1, 2, 3, 4, 5], &[]);
+}
+
+#[test]
 fn topologies() {
     passes("topologies", &[1, 2, 3, 4, 6, 12], &[]);
+}
+
+#[test]
+fn one_sided() {
+    passes("one_sided", &[1, 2, 3, 4, 7], &[]);
 }
 
 #[test]
@@ -129,6 +245,25 @@ fn a_death_that_is_reported_ends_nobody_else() {
     assert!(ended.err.contains("rank 4 killed by signal 9"), "{ended:?}");
 }
 
+/// Whoever waits for the lock that a dead rank had, or for its memory, is told.
+#[test]
+fn a_window_whose_member_dies_holds_nobody_up() {
+    let program = build("tests/programs/window_death.c", &[]);
+    for allocated in ["0", "1"] {
+        for fabric in [&[][..], &["--fabric", "tcp"]] {
+            let mut command = tool("mpiexec");
+            command.args(["--on-death=report", "--timeout=30", "-n", "3"]);
+            command.args(fabric).arg(&program).arg(allocated);
+            let ended: Ended = run(&mut command, Duration::from_secs(40));
+            assert_eq!(ended.code(), Some(128 + 9), "{ended:?}");
+            for rank in 0..2 {
+                let told = format!("rank {rank}: told");
+                assert!(ended.out.contains(&told), "{fabric:?}: {ended:?}");
+            }
+        }
+    }
+}
+
 /// Whoever lives has all bytes and success, or an error, whatever the root does with its buffer after its own.
 #[test]
 fn a_broadcast_in_which_a_rank_dies_is_right_or_an_error() {
@@ -159,6 +294,31 @@ fn there_is_no_limit_to_large_messages_under_way() {
 #[test]
 fn partitioned() {
     passes("partitioned", &[1, 2, 3, 4], &[]);
+}
+
+#[test]
+fn examples_of_queues_and_partitions() {
+    let queues = build("examples/queues.c", &[]);
+    let ended = mpiexec(3, &queues, &[]);
+    ended.expect_success();
+    let last = ended
+        .out
+        .lines()
+        .find(|line| line.starts_with("at the end:"));
+    let last = last.expect("the last line of the queues");
+    assert!(
+        last.contains("unexpected_messages 0  unexpected_bytes 0"),
+        "{ended:?}"
+    );
+    let partitioned = build("examples/partitioned.c", &["-pthread"]);
+    let ended = mpiexec(2, &partitioned, &[]);
+    ended.expect_success();
+    assert!(ended.out.contains("the sum is 600000"), "{ended:?}");
+}
+
+#[test]
+fn tools() {
+    passes("tools", &[1, 2, 4], &[]);
 }
 
 #[test]
@@ -303,6 +463,17 @@ fn fibers_of_the_examples() {
 }
 
 #[test]
+fn a_queue_of_work_needs_no_server() {
+    let program = build("examples/work_queue.c", &[]);
+    for ranks in [1, 2, 5] {
+        let ended = mpiexec(ranks, &program, &["200"]);
+        ended.expect_success();
+        let expected = "200 pieces: 9592 primes below 100000, 1224 of them with a twin";
+        assert!(ended.out.contains(expected), "{ended:?}");
+    }
+}
+
+#[test]
 fn singleton_needs_no_launcher() {
     let program = build("tests/programs/ring.c", &["-pthread"]);
     run(&mut Command::new(program), Duration::from_secs(20)).expect_success();
@@ -357,6 +528,7 @@ fn over_tcp_plain_and_encrypted() {
         ("collectives", 4, &[]),
         ("communicators", 4, &[]),
         ("ring", 9, &["20"]),
+        ("one_sided", 4, &[]),
     ] {
         let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
         for extra in [&[][..], &["--encrypt"]] {

@@ -9,6 +9,7 @@ mod hosts;
 mod hydra;
 mod joined;
 mod lines;
+mod mpi;
 mod network;
 mod network_job;
 mod output;

@@ -151,9 +151,10 @@ pub fn initialise(thread_level: c_int) -> Checked<()> {
             ));
         }
     }
-    ensure_runtime(thread_level)?.launcher.initialised();
+    let runtime = ensure_runtime(thread_level)?;
+    runtime.launcher.initialised();
     PHASE.store(Phase::Running as u8, Ordering::Release);
-    Ok(())
+    crate::calls::process::find_parent(runtime)
 }
 
 /// Begins a session.
@@ -246,8 +247,14 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
         thread_level,
         main_thread: std::thread::current().id(),
     }));
+    runtime
+        .process
+        .connections()
+        .tell(|connected| runtime.launcher.connected(connected));
     // SYNC state.runtime
     RUNTIME.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    crate::tool::settings::initialised(&runtime.process);
+    crate::tool::registrations::listen();
     Ok(runtime)
 }
 

@@ -14,6 +14,7 @@ use crate::lane::{Packet, PacketKind, words};
 use crate::membership::JobMembership;
 use crate::outbound::OutboundLanes;
 use crate::portal::Portal;
+use crate::slots::End;
 
 /// Whatever changes when something arrives: the endpoint without its inbound lanes, and the sink.
 pub(crate) struct Delivery<'a> {
@@ -50,7 +51,8 @@ impl<'a> Delivery<'a> {
     }
 
     /// A rank has aborted, or the launcher has told of changes: those who aborted are lost, and those who died, after
-    /// what they had sent. Answers how many items that were.
+    /// what they had sent; those who have left are forgotten; new processes have the slots of others. Answers how many
+    /// items that were.
     #[cold]
     pub fn hear_of_others(&mut self, inbound: &mut InboundLanes) -> usize {
         let mut done = 0;
@@ -64,15 +66,42 @@ impl<'a> Delivery<'a> {
         }
         done += 1;
         for peer in (0..self.members.process_slots()).map(Peer) {
-            let Some(reason) = self.members.untold_death_of(peer) else {
+            if self.members.is_succeeded(peer) {
+                self.open(peer, inbound);
+            }
+            let Some(end) = self.members.untold_end_of(peer) else {
                 continue;
             };
             done += inbound.drain_all(peer, self);
-            self.lose(peer, &reason);
+            match end {
+                End::Died(reason) => self.lose(peer, &reason),
+                End::Left => self.part(peer),
+            }
             inbound.close(peer);
             done += 1;
         }
+        self.members.carried_out_changes();
         done
+    }
+
+    /// Another process has the slot of a peer: lanes from their beginning, nothing of the one before.
+    #[cold]
+    fn open(&mut self, peer: Peer, inbound: &mut InboundLanes) {
+        self.outbound.open(peer);
+        self.portal.forget(peer);
+        self.signals.forget_peer(peer);
+        inbound.open(peer);
+        self.sink.succeeded(peer);
+    }
+
+    /// A peer has left the job and its process has ended: nothing more goes there, and nobody waits for it.
+    #[cold]
+    fn part(&mut self, peer: Peer) {
+        const REASON: &str = "it has left the job";
+        if self.members.lose(peer, REASON) {
+            self.outbound.close(peer);
+            self.portal.end_transfers_with(peer, REASON, self.sink);
+        }
     }
 
     /// A peer is lost: says so once, ends its transfers, and closes the lane to it. The caller closes the one from it.

@@ -56,7 +56,7 @@ impl Shm {
         // Asking the kernel to fence other cores costs a sleeper 0.2 µs if they are idle and 1.5 µs if
         // they run; it saves each sender the wait until its slot has reached the cache. It pays as long
         // as ranks rarely sleep: while each can have a core.
-        let fences = options.fences_on_others(segment.members() <= segment.load().cores)
+        let fences = options.fences_on_others(segment.ranks() <= segment.load().cores)
             && membarrier::register_all().is_available();
         let members = JobMembership::join(segment.clone(), slot, fences)?;
         let mode = if fences {
@@ -132,11 +132,11 @@ impl Shm {
             &mut self.signals,
             sink,
         );
-        done += self.inbound.poll(&mut delivery, budget, done);
+        // First: what arrives may be of a process that is new.
         if delivery.has_untold() {
             done += delivery.hear_of_others(&mut self.inbound);
         }
-        done
+        done + self.inbound.poll(&mut delivery, budget, done)
     }
 
     /// Carries out a get or a put, or gets it under way.

@@ -223,4 +223,12 @@ impl InboundLanes {
     pub fn close(&mut self, peer: Peer) {
         self.lanes[peer.index()].close();
     }
+
+    /// Another process has the slot of a peer: its lane is looked at from the beginning.
+    pub fn open(&mut self, peer: Peer) {
+        self.lanes[peer.index()] = InLane::new(&self.segment, peer.0, self.me);
+        self.poll_set.cool(peer.index());
+        // It may have announced the lane while that was closed.
+        self.poll_set.note(peer.index());
+    }
 }

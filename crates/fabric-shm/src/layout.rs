@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A *process slot* is what one process of the job has in the segment: a control block, a table of grants and
-//! its lanes. Each rank has one from the start; the others are spare (`slots.rs`). A *lane slot* is one element of a
-//! lane's ring (`lane.rs`).
+//! its lanes. Each rank has one from the start; then comes the *room* for processes that the job starts later; the
+//! last ones are spare (`slots.rs`). A *lane slot* is one element of a lane's ring (`lane.rs`).
 //!
 //! Every part starts on a page or at least on cache lines of its own; pages that nobody touches take
 //! no memory, so a lane costs something only when it is first used.
@@ -31,7 +31,7 @@
 //! All processes of the job map all of it, so anything in it may hold anything at any time. Nothing
 //! here is therefore a `&` to plain data: shared structures consist of atomics, and the bytes of
 //! messages are reached by pointers and copied once. Offsets come from [`Shape`], which is computed
-//! from the number of process slots and compared with the size of the mapping, never read from the segment.
+//! from the numbers of process slots and compared with the size of the mapping, never read from the segment.
 
 use weft_atomic::admission::{Admission, Presence};
 use weft_atomic::{AtomicI32, AtomicU32, AtomicU64, CacheLine, Doorbell};
@@ -102,8 +102,11 @@ pub(crate) struct Header {
     pub aborted: AtomicU32,
     /// Grows whenever the launcher has changed the fate of a process slot. SYNC job.changes.
     pub changes: AtomicU32,
-    /// Ranks of the job: process slots below it are theirs from the start, the others are spare.
+    /// Peers of the job: its ranks, and the room for those that are started later. Process slots below it are theirs,
+    /// the others are spare.
     pub members: AtomicU32,
+    /// Ranks that the job starts with.
+    pub ranks: AtomicU32,
     /// Which process slots are taken, and who of them sleeps.
     pub run_states: CacheLine<RunStates<{ run_states::groups_for(MAX_RANKS) }>>,
 }
@@ -151,6 +154,10 @@ pub(crate) struct Identity {
     /// What it aborted with, once [`Header::aborted`] or `abort_set` says so.
     pub abort_code: AtomicI32,
     pub abort_set: AtomicU32,
+    /// How many of the launcher's changes its process has carried out. SYNC slot.heard.
+    pub heard: AtomicU32,
+    /// Of a process slot in the room: how many processes had it before. Written by the launcher alone.
+    pub generation: AtomicU32,
     /// How its process ended, by the launcher: 0 while it has not, see `slots.rs`.
     pub fate: AtomicU32,
     /// The process slot of the process that was started in its place, plus one.
@@ -199,9 +206,64 @@ const _: () = {
     assert!(size_of::<LaneSlot>() == 128);
     assert!(std::mem::offset_of!(LaneSlot, data) + INLINE == size_of::<LaneSlot>());
     assert!(size_of::<LaneHead>() == 128);
+    // Kept together when a slot is cleared.
+    assert!(std::mem::offset_of!(Identity, heard).is_multiple_of(8));
+    assert!(
+        std::mem::offset_of!(Identity, generation) == std::mem::offset_of!(Identity, heard) + 4
+    );
 };
 
-/// Sizes of a segment: a function of the number of process slots and of nothing else.
+/// Processes of a job on one host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JobSize {
+    /// Ranks that it starts with.
+    pub ranks: u32,
+    /// Processes that may be there beside them, started later: address space, which costs nothing until it is used.
+    pub room: u32,
+    /// Processes that may be started in place of dead ones.
+    pub spares: u32,
+}
+
+impl JobSize {
+    /// So many ranks and nobody else.
+    #[must_use]
+    pub fn of(ranks: u32) -> Self {
+        Self {
+            ranks,
+            room: 0,
+            spares: 0,
+        }
+    }
+
+    /// Bytes of its segment; `None` if there are no ranks, or more than [`MAX_RANKS`] process slots. This is address
+    /// space: memory is taken by what is touched.
+    #[must_use]
+    pub fn segment_size(self) -> Option<usize> {
+        self.shape().map(|shape| shape.total)
+    }
+
+    /// Bytes of its memory file: its segment, and behind it room for the memory that ranks share (see `heap.rs`), which
+    /// is sparse and costs nothing. `None` as for [`segment_size`](Self::segment_size).
+    #[must_use]
+    pub fn memory_size(self) -> Option<usize> {
+        let slots = self.process_slots();
+        self.segment_size()
+            .map(|segment| crate::heap::file_size(segment, slots))
+    }
+
+    /// Process slots that it needs.
+    pub(crate) fn process_slots(self) -> u32 {
+        let later = self.room.saturating_add(self.spares);
+        self.ranks.saturating_add(later)
+    }
+
+    pub(crate) fn shape(self) -> Option<Shape> {
+        let basis = self.ranks.saturating_add(self.spares);
+        Shape::with_room(basis, self.process_slots()).filter(|_| self.ranks > 0)
+    }
+}
+
+/// Sizes of a segment: a function of the numbers of process slots and of nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
     pub process_slots: u32,
@@ -221,8 +283,17 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// The shape for so many process slots; `None` if there are none or too many.
+    #[cfg(test)]
     pub fn of(process_slots: u32) -> Option<Self> {
-        let (lane_slots, bulk, data, grants) = match process_slots {
+        Self::with_room(process_slots, process_slots)
+    }
+
+    /// The shape for so many process slots, with lanes as large as a job of `basis` has them.
+    fn with_room(basis: u32, process_slots: u32) -> Option<Self> {
+        if process_slots > MAX_RANKS {
+            return None;
+        }
+        let (lane_slots, bulk, data, grants) = match basis {
             // Short histories come to the end of a lane.
             1..=8 if cfg!(fault_points) => (8, 12 << 10, 4 << 10, 64),
             1..=8 => (256, 128 << 10, 16 << 10, 16 << 10),
@@ -262,6 +333,23 @@ impl Shape {
         self.grants_at + slot as usize * table + index as usize * size_of::<GrantRecord>()
     }
 
+    /// Where the grants of a process slot are, and their bytes: whole pages.
+    pub fn grants_of(&self, slot: u32) -> (usize, usize) {
+        let first = self.grant_at(slot, 0);
+        (first, self.grant_at(slot + 1, 0) - first)
+    }
+
+    /// Where the lanes to a process slot are, and their bytes: whole pages.
+    pub fn lanes_to(&self, slot: u32) -> (usize, usize) {
+        let length = self.process_slots as usize * self.lane;
+        (self.lanes_at + slot as usize * length, length)
+    }
+
+    /// Bytes of a lane: whole pages.
+    pub fn lane_bytes(&self) -> usize {
+        self.lane
+    }
+
     /// Offset of the lane from one process slot to another.
     pub fn lane_at(&self, from: u32, to: u32) -> usize {
         self.lanes_at + (to as usize * self.process_slots as usize + from as usize) * self.lane
@@ -272,14 +360,13 @@ impl Shape {
 /// [`MAX_RANKS`]. This is address space: memory is taken by what is touched.
 #[must_use]
 pub fn segment_size(ranks: u32) -> Option<usize> {
-    Shape::of(ranks).map(|shape| shape.total)
+    JobSize::of(ranks).segment_size()
 }
 
-/// Bytes of the memory file of a job of so many ranks: its segment, and behind it room for the memory that ranks share
-/// (see `heap.rs`), which is sparse and costs nothing. `None` as for [`segment_size`].
+/// Bytes of the memory file of a job of so many ranks; see [`JobSize::memory_size`].
 #[must_use]
 pub fn job_memory_size(ranks: u32) -> Option<usize> {
-    segment_size(ranks).map(|segment| crate::heap::file_size(segment, ranks))
+    JobSize::of(ranks).memory_size()
 }
 
 #[cfg(test)]
@@ -301,5 +388,15 @@ mod tests {
         }
         assert!(segment_size(64).expect("fits") <= 256 << 20);
         assert!(segment_size(0).is_none() && segment_size(MAX_RANKS + 1).is_none());
+        let size = JobSize {
+            ranks: 2,
+            room: 100,
+            spares: 0,
+        };
+        let (roomy, plain) = (size.shape().expect("fits"), Shape::of(2).expect("fits"));
+        assert_eq!((roomy.process_slots, roomy.lane), (102, plain.lane));
+        let (start, length) = roomy.lanes_to(3);
+        assert_eq!((start, length), (roomy.lane_at(0, 3), 102 * roomy.lane));
+        assert!(start.is_multiple_of(PAGE) && roomy.lane_bytes().is_multiple_of(PAGE));
     }
 }

@@ -78,8 +78,8 @@ mod slots;
 mod watch;
 
 pub use endpoint::{Shm, fences_probe};
-pub use layout::{MAX_RANKS, ProcessState, job_memory_size, segment_size};
+pub use layout::{JobSize, MAX_RANKS, ProcessState, job_memory_size, segment_size};
 pub use options::{Options, Use};
 pub use respawnable::respawnable;
-pub use segment::{initialise, initialise_with_spares};
+pub use segment::{initialise, initialise_job};
 pub use watch::{Abort, Watch};

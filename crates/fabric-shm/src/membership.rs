@@ -4,6 +4,7 @@
 //! ```text
 //!   join ──► joined ── leave ──► left        of this process, by its identity and run state in the segment
 //!   peer     there ── lose ──► lost          for ever: a rank that is started anew has another process slot
+//!            there, lost ── another generation ──► there     in the room of the job: see `slots.rs`
 //! ```
 //!
 //! Peers are named by process slot here and in all that is below the endpoint; ranks are the business of
@@ -28,6 +29,7 @@ use weft_sys::{clock, random};
 
 use crate::layout::ProcessState;
 use crate::segment::Segment;
+use crate::slots::End;
 
 /// This process as a member of the job. See the [module page](self).
 #[derive(Debug)]
@@ -41,6 +43,8 @@ pub(crate) struct JobMembership {
     abort_told: bool,
     /// How many of the launcher's changes were told.
     changes_told: u32,
+    /// Of each process slot: which of the processes that have it one after the other is known here.
+    generations: Vec<u32>,
     /// What peers read to prove that they reach us. Never changed.
     _secret: Box<[u8; 16]>,
 }
@@ -76,6 +80,7 @@ impl JobMembership {
                 ),
             });
         }
+        let generations = (0..slots).map(|slot| segment.generation(slot)).collect();
         let secret = random::bytes::<16>().map_err(|error| FabricError::System {
             what: error.to_string(),
         })?;
@@ -97,6 +102,7 @@ impl JobMembership {
             peers: Membership::new(slots),
             abort_told: false,
             changes_told: 0,
+            generations,
             _secret: secret,
         };
         members.set_state(ProcessState::Joined);
@@ -220,12 +226,27 @@ impl JobMembership {
         self.changes_told
     }
 
-    /// How the process of a peer that is not lost yet died, for people. To be asked after
-    /// [`tell_changes`](Self::tell_changes).
-    pub fn untold_death_of(&self, peer: Peer) -> Option<String> {
+    /// How the process of a peer that is not lost yet ended. To be asked after [`tell_changes`](Self::tell_changes).
+    pub fn untold_end_of(&self, peer: Peer) -> Option<End> {
         if peer == self.me() || self.is_lost(peer) {
             return None;
         }
-        self.segment.death_of(peer.0)
+        self.segment.end_of(peer.0)
+    }
+
+    /// Whether another process has the slot of a peer than the one known here; from now on that one is.
+    pub fn is_succeeded(&mut self, peer: Peer) -> bool {
+        let generation = self.segment.generation(peer.0);
+        let known = std::mem::replace(&mut self.generations[peer.index()], generation);
+        if known == generation || peer == self.me() {
+            return false;
+        }
+        self.peers.find_again(peer);
+        true
+    }
+
+    /// All changes that were told are carried out: nothing here is at what they have ended.
+    pub fn carried_out_changes(&self) {
+        self.segment.note_heard(self.me, self.changes_told);
     }
 }

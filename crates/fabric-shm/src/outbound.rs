@@ -32,6 +32,14 @@ struct Outbound {
 }
 
 impl Outbound {
+    fn new(segment: &Segment, me: u32, peer: u32) -> Self {
+        Self {
+            lane: OutLane::new(segment, me, peer),
+            light: false,
+            closed: false,
+        }
+    }
+
     /// How to fence between publishing to the peer of `control` and looking whether it sleeps. `fences`: this process
     /// fences when others ask for it.
     #[inline]
@@ -64,13 +72,11 @@ pub(crate) struct OutboundLanes {
 impl OutboundLanes {
     /// The lanes from process slot `me`. `fences`: as shown by [`JobMembership::join`].
     pub fn new(segment: Arc<Segment>, me: u32, bell: Arc<ShmBell>, fences: bool) -> Self {
-        let lane = |peer| Outbound {
-            lane: OutLane::new(&segment, me, peer),
-            light: false,
-            closed: false,
-        };
+        let lanes = 0..segment.shape().process_slots;
         Self {
-            lanes: (0..segment.shape().process_slots).map(lane).collect(),
+            lanes: lanes
+                .map(|peer| Outbound::new(&segment, me, peer))
+                .collect(),
             segment,
             me,
             bell,
@@ -137,6 +143,11 @@ impl OutboundLanes {
     /// A peer is lost: nothing goes there any more.
     pub fn close(&mut self, peer: Peer) {
         self.lanes[peer.index()].closed = true;
+    }
+
+    /// Another process has the slot of a peer: the lane to it begins anew.
+    pub fn open(&mut self, peer: Peer) {
+        self.lanes[peer.index()] = Outbound::new(&self.segment, self.me, peer.0);
     }
 }
 

@@ -191,6 +191,19 @@ impl PollSet {
         Promotion::InPlaceOf(before as usize)
     }
 
+    /// A lane is not hot any more. The caller has told its sender, or there is none.
+    pub fn cool(&mut self, lane: usize) {
+        let found = self
+            .hot_lanes()
+            .iter()
+            .position(|&hot| hot as usize == lane);
+        if let Some(index) = found {
+            self.length -= 1;
+            self.hot.swap(index, self.length);
+            self.hits.swap(index, self.length);
+        }
+    }
+
     /// This lane holds something.
     pub fn note(&mut self, lane: usize) {
         let Some(word) = self.pending.get_mut(lane / 64) else {
@@ -260,6 +273,19 @@ mod tests {
         poll_set.done(1);
         poll_set.done(129);
         assert_eq!(poll_set.next(), None);
+    }
+
+    #[test]
+    fn a_lane_that_is_cooled_leaves_the_others_hot() {
+        let mut poll_set = PollSet::new(8);
+        for lane in 0..HOT {
+            assert_eq!(poll_set.cold_hit(lane + 1), Promotion::Hot);
+        }
+        poll_set.cool(1);
+        poll_set.cool(7);
+        assert_eq!(poll_set.hot(), HOT - 1);
+        assert!(!poll_set.hot_lanes().contains(&1));
+        assert_eq!(poll_set.cold_hit(7), Promotion::Hot);
     }
 
     #[test]

@@ -232,6 +232,12 @@ impl Portal {
             .end_transfers_with(&mut self.grants, peer, reason, sink);
     }
 
+    /// Another process has the slot of a peer, with which no transfer is under way.
+    pub fn forget(&mut self, peer: Peer) {
+        self.methods.forget(peer);
+        self.assistance.forget(peer);
+    }
+
     /// Name of the method by which bulk data goes to a peer, for people.
     pub fn route(&self, peer: Peer) -> &'static str {
         if peer.0 == self.me {

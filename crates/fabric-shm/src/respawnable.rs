@@ -276,7 +276,7 @@ impl Fabric for RespawnableEndpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, Watch, initialise_with_spares, job_memory_size, segment_size};
+    use crate::{JobSize, Options, Watch, initialise_job};
     use std::os::fd::AsFd;
     use std::sync::Mutex;
     use weft_fabric::conformance::Stage;
@@ -295,11 +295,16 @@ mod tests {
 
     impl Job {
         fn new(members: u32, spares: u32) -> Self {
-            let size = job_memory_size(members + spares).expect("fits");
-            let file = MemoryFile::create("weft-test", size).expect("memory files exist here");
-            let segment = segment_size(members + spares).expect("fits");
+            let size = JobSize {
+                ranks: members,
+                room: 0,
+                spares,
+            };
+            let length = size.memory_size().expect("fits");
+            let file = MemoryFile::create("weft-test", length).expect("memory files exist here");
+            let segment = size.segment_size().expect("fits");
             let mapping = file.map_part(0, segment).expect("maps");
-            initialise_with_spares(&mapping, members, spares, 2).expect("the right size");
+            initialise_job(&mapping, size, 2).expect("the right size");
             let watch = Watch::open(&file).expect("initialised");
             Self { file, watch }
         }

@@ -11,7 +11,7 @@ use weft_sys::{Mapping, MemoryFile};
 
 use crate::heap::Heap;
 use crate::layout::{
-    Control, GrantRecord, Header, MAGIC, MAX_RANKS, PAGE, Shape, VERSION, segment_size,
+    Control, GrantRecord, Header, JobSize, MAGIC, MAX_RANKS, PAGE, Shape, VERSION,
 };
 
 /// Prepares a fresh segment (all zeros) for a job of `ranks` ranks on `cores` cores. The launcher
@@ -20,36 +20,34 @@ use crate::layout::{
 /// # Errors
 /// If the mapping does not have the size that [`segment_size`] asks for.
 pub fn initialise(mapping: &Mapping, ranks: u32, cores: u32) -> Result<()> {
-    initialise_with_spares(mapping, ranks, 0, cores)
+    initialise_job(mapping, JobSize::of(ranks), cores)
 }
 
-/// As [`initialise`], for a job of `members` ranks with `spares` process slots more, so that as many processes
-/// can be started in place of others that died. The segment has the size for `members + spares`.
+/// As [`initialise`], for a job that may grow, or start processes in place of others that died. The segment has
+/// the [size](JobSize::segment_size) for that.
 ///
 /// # Errors
 /// As [`initialise`].
-pub fn initialise_with_spares(
-    mapping: &Mapping,
-    members: u32,
-    spares: u32,
-    cores: u32,
-) -> Result<()> {
-    let process_slots = members.saturating_add(spares);
-    let shape = Shape::of(process_slots).filter(|shape| shape.total == mapping.len());
+pub fn initialise_job(mapping: &Mapping, size: JobSize, cores: u32) -> Result<()> {
+    let process_slots = size.process_slots();
+    let shape = size.shape().filter(|shape| shape.total == mapping.len());
     let Some(shape) = shape else {
         return Err(FabricError::System {
             what: format!(
                 "a segment of {} bytes was offered for {process_slots} ranks; {} are needed (at most \
                  {MAX_RANKS} ranks): ask segment_size for the size",
                 mapping.len(),
-                segment_size(process_slots).unwrap_or(0),
+                size.segment_size().unwrap_or(0),
             ),
         });
     };
     let header = header_of(mapping)?;
     header.version.store(VERSION, Ordering::Relaxed);
     header.process_slots.store(process_slots, Ordering::Relaxed);
-    header.members.store(members, Ordering::Relaxed);
+    header
+        .members
+        .store(size.ranks + size.room, Ordering::Relaxed);
+    header.ranks.store(size.ranks, Ordering::Relaxed);
     header.total.store(shape.total as u64, Ordering::Relaxed);
     header.cores.store(cores.max(1), Ordering::Relaxed);
     // SYNC segment.ready.
@@ -70,12 +68,27 @@ fn header_of(mapping: &Mapping) -> Result<&Header> {
     Ok(unsafe { start.cast::<Header>().as_ref() })
 }
 
+/// The size of a job, as its header has it.
+fn job_size(header: &Header) -> JobSize {
+    let members = header.members.load(Ordering::Relaxed);
+    let ranks = header.ranks.load(Ordering::Relaxed);
+    JobSize {
+        ranks,
+        room: members.saturating_sub(ranks),
+        spares: header
+            .process_slots
+            .load(Ordering::Relaxed)
+            .saturating_sub(members),
+    }
+}
+
 /// Segment as mapped by this process. Cheap to share: one per process and endpoint.
 #[derive(Debug)]
 pub(crate) struct Segment {
     mapping: Mapping,
     shape: Shape,
     members: u32,
+    ranks: u32,
     heap: Option<Heap>,
 }
 
@@ -86,9 +99,10 @@ impl Segment {
             what: error.to_string(),
         };
         let start = file.map_part(0, PAGE.min(file.len())).map_err(system)?;
-        let process_slots = header_of(&start)?.process_slots.load(Ordering::Relaxed);
+        let size = job_size(header_of(&start)?);
+        let process_slots = size.process_slots();
         // What the header says of itself is checked when it is opened; nonsense is mapped no further than that.
-        let total = Shape::of(process_slots).map_or(PAGE, |shape| shape.total);
+        let total = size.shape().map_or(PAGE, |shape| shape.total);
         let mapping = file.map_part(0, total.min(file.len())).map_err(system)?;
         Self::with_heap(mapping, Heap::behind(file, total, process_slots))
     }
@@ -114,22 +128,25 @@ impl Segment {
         let process_slots = header.process_slots.load(Ordering::Relaxed);
         let total = header.total.load(Ordering::Relaxed);
         let members = header.members.load(Ordering::Relaxed);
+        let ranks = header.ranks.load(Ordering::Relaxed);
         if version != VERSION {
             return refuse(format!(
                 "the launcher made a segment of layout {version}, this library knows layout \
                  {VERSION}: use the launcher and the library of one release"
             ));
         }
-        match Shape::of(process_slots) {
+        match job_size(header).shape() {
             Some(shape)
                 if shape.total == mapping.len()
                     && shape.total as u64 == total
-                    && (1..=process_slots).contains(&members) =>
+                    && (1..=members).contains(&ranks)
+                    && members <= process_slots =>
             {
                 Ok(Arc::new(Self {
                     mapping,
                     shape,
                     members,
+                    ranks,
                     heap,
                 }))
             }
@@ -151,9 +168,14 @@ impl Segment {
         &self.shape
     }
 
-    /// How many ranks the job has. More process slots than that are spare.
+    /// How many peers the job can have. More process slots than that are spare.
     pub fn members(&self) -> u32 {
         self.members
+    }
+
+    /// How many of them it starts with.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
     }
 
     /// Its header.
@@ -186,6 +208,27 @@ impl Segment {
                 .as_ptr()
                 .add(self.shape.control_at(slot))
                 .cast::<Control>()
+        }
+    }
+
+    /// Clears what a process has left in its slot: its control block but for `heard` and `generation`, its grants and
+    /// all of its lanes. Nobody may be at any of that.
+    pub fn clear(&self, slot: u32) {
+        let at = self.shape.control_at(slot);
+        let kept = at + std::mem::offset_of!(Control, identity);
+        let kept = kept + std::mem::offset_of!(crate::layout::Identity, heard);
+        let words = self.mapping.atomic_u64s(at, size_of::<Control>() / 8);
+        for (index, word) in words.into_iter().flatten().enumerate() {
+            if at + 8 * index != kept {
+                word.store(0, Ordering::Relaxed);
+            }
+        }
+        for (start, length) in [self.shape.grants_of(slot), self.shape.lanes_to(slot)] {
+            self.mapping.discard_shared(start, length);
+        }
+        for other in 0..self.shape.process_slots {
+            let start = self.shape.lane_at(slot, other);
+            self.mapping.discard_shared(start, self.shape.lane_bytes());
         }
     }
 

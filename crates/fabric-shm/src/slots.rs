@@ -2,7 +2,8 @@
 //! their place, as the launcher tells it.
 //!
 //! ```text
-//!   slot   0 … members−1     one for each rank: its first incarnation
+//!   slot   0 … ranks−1       one for each rank: its first incarnation
+//!          ranks … members−1 room: for processes that are started later, one after the other
 //!          members …         spare: each is used once, by an incarnation that is started in place of a dead one
 //!
 //!   launcher   marks all summaries ─► fate of the slot ─► changes + 1 ─► wakes all    its process is fetched by then
@@ -17,20 +18,45 @@
 //!
 //! What the dead had begun towards others and not ended is ended for them by the launcher, in `watch.rs`.
 //!
+//! # A process slot in the room is used again
+//! ```text
+//!   vacant ── a process is started ──► taken ── it was reaped: fate ──► retiring ── all have heard of it ──► vacant
+//! ```
+//! Each process that hears of the end closes its lanes to and from that slot, forgets what it knew of it, and then
+//! says how many changes it has carried out (`heard`). When everybody has, nobody is at that memory any more: the
+//! launcher clears it, adds one to the slot's *generation*, and starts the next process. Whoever hears of another
+//! generation opens the lanes again, from their beginning. So nothing of one process reaches the next one, and no lane
+//! needs to know of generations.
+//!
 //! # Ordering
 //! * SYNC job.changes: fate, member and successor are stored before `changes` is added to with Release;
 //!   who sees another number by Acquire sees them.
 //! * SYNC slot.fate, slot.member, slot.successor: for whoever has not looked at `changes`, each of the three is stored
 //!   with Release and loaded with Acquire by itself. What a dead process had written comes before its fate.
+//! * SYNC slot.heard: a process stores `heard` with Release after it has closed what it had to; the launcher loads it
+//!   with Acquire before it clears.
+//! * SYNC slot.generation: stored with Release after the slot was cleared; who loads it by Acquire finds it clear.
 //!
-//! They are written by the launcher alone, and like all that stands in the segment they are checked before use.
+//! But for `heard`, they are written by the launcher alone, and like all that stands in the segment they are checked before use.
 
 use weft_atomic::Ordering;
 
+use crate::layout::ProcessState;
 use crate::segment::Segment;
 
 /// `fate`: its process has ended; the low bits are its wait status.
 const ENDED: u32 = 1 << 31;
+/// … in order: it had left the job before, so that its end is no loss.
+const LEFT: u32 = 1 << 30;
+
+/// End of the process of a slot, as the launcher has told it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    /// It had left the job.
+    Left,
+    /// It is a loss, for this reason.
+    Died(String),
+}
 
 impl Segment {
     /// The process slot that a rank has now.
@@ -71,11 +97,53 @@ impl Segment {
         self.control(slot).identity.fate.load(Ordering::Acquire) & ENDED != 0
     }
 
-    /// How the process of a slot ended, for people; `None` if the launcher has not said that it has. To be asked after
+    /// How the process of a slot ended; `None` if the launcher has not said that it has. To be asked after
     /// [`changes`](Self::changes).
-    pub fn death_of(&self, slot: u32) -> Option<String> {
+    pub fn end_of(&self, slot: u32) -> Option<End> {
         let fate = self.control(slot).identity.fate.load(Ordering::Relaxed);
-        (fate & ENDED != 0).then(|| describe(fate & !ENDED))
+        (fate & ENDED != 0).then(|| match fate & LEFT {
+            0 => End::Died(describe(fate & !ENDED)),
+            _ => End::Left,
+        })
+    }
+
+    /// How many processes had a slot of the room before the one that has it now.
+    pub fn generation(&self, slot: u32) -> u32 {
+        // SYNC slot.generation.
+        let generation = &self.control(slot).identity.generation;
+        generation.load(Ordering::Acquire)
+    }
+
+    /// The process of `slot` has carried out so many changes.
+    pub fn note_heard(&self, slot: u32, changes: u32) {
+        // SYNC slot.heard.
+        let heard = &self.control(slot).identity.heard;
+        heard.store(changes, Ordering::Release);
+    }
+
+    /// The launcher: the members that may still be at what the process of a slot has left behind: they are there, and
+    /// have not said that they have carried out so many changes.
+    pub fn behind(&self, slot: u32, changes: u32) -> impl Iterator<Item = u32> {
+        (0..self.shape().process_slots).filter(move |&other| {
+            let identity = &self.control(other).identity;
+            let state = ProcessState::from_number(identity.state.load(Ordering::Acquire));
+            let there = !matches!(state, ProcessState::Absent | ProcessState::Finalised);
+            // SYNC slot.heard.
+            let heard = identity.heard.load(Ordering::Acquire);
+            other != slot
+                && there
+                && !self.is_dead(other)
+                && changes.wrapping_sub(heard).cast_signed() > 0
+        })
+    }
+
+    /// The launcher: makes a slot ready for the next process. Nobody may be [behind](Self::behind).
+    pub fn vacate(&self, slot: u32) {
+        self.clear(slot);
+        let identity = &self.control(slot).identity;
+        identity.heard.store(0, Ordering::Relaxed);
+        // SYNC slot.generation.
+        identity.generation.fetch_add(1, Ordering::AcqRel);
     }
 
     /// The number of changes that the launcher has told. What it told before may be looked at afterwards.
@@ -84,12 +152,13 @@ impl Segment {
         self.header().changes.load(Ordering::Acquire)
     }
 
-    /// The launcher: the process of a slot has ended with this wait status.
-    pub fn record_death(&self, slot: u32, status: i32) {
+    /// The launcher: the process of a slot has ended with this wait status, `in_order` if it had left before.
+    pub fn record_end(&self, slot: u32, status: i32, in_order: bool) {
         let status = u32::from_ne_bytes(status.to_ne_bytes()) & 0xffff;
+        let left = if in_order { LEFT } else { 0 };
         let fate = &self.control(slot).identity.fate;
         // SYNC slot.fate.
-        fate.store(ENDED | status, Ordering::Release);
+        fate.store(ENDED | left | status, Ordering::Release);
     }
 
     /// The launcher: gives a rank a spare process slot that nobody has used. False if none is left.

@@ -56,7 +56,7 @@ impl Watch {
         Self { segment }
     }
 
-    /// How many ranks the job has.
+    /// How many processes the job can have: its ranks, and the room for those that are started later.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.segment.members()
@@ -125,16 +125,44 @@ impl Watch {
         self.segment.header().run_states.awake(slots)
     }
 
-    /// Tells all ranks that the process of `rank` has ended with this wait status. It must have been
+    /// Tells all ranks that the process of `rank` has died with this wait status. It must have been
     /// fetched: nothing of it may run any more.
     pub fn tell_of_death(&self, rank: u32, status: i32) {
+        self.tell_of_end(rank, status, false);
+    }
+
+    /// As [`tell_of_death`](Self::tell_of_death); `in_order` if it had left the job before, so that it is no loss.
+    /// Answers the number of this change.
+    pub fn tell_of_end(&self, rank: u32, status: i32, in_order: bool) -> u32 {
         if rank >= self.ranks() {
-            return;
+            return 0;
         }
         let slot = self.segment.slot_of(rank);
         self.segment.header().run_states.leave(slot);
         self.mark_all_summaries();
-        self.segment.record_death(slot, status);
+        self.segment.record_end(slot, status, in_order);
+        self.tell();
+        self.segment.changes()
+    }
+
+    /// Whether a place of the room whose process has ended, as was told by this change, can have another one: all
+    /// others that are `running` have put away what they had to do with the old one.
+    ///
+    /// # Errors
+    /// One that has not called MPI since.
+    pub fn may_be_reused(
+        &self,
+        rank: u32,
+        change: u32,
+        running: impl Fn(u32) -> bool,
+    ) -> std::result::Result<(), u32> {
+        let mut behind = self.segment.behind(rank, change);
+        behind.find(|other| running(*other)).map_or(Ok(()), Err)
+    }
+
+    /// Clears a place of the room for the process that is started next. It [may be reused](Self::may_be_reused).
+    pub fn reuse(&self, rank: u32) {
+        self.segment.vacate(rank);
         self.tell();
     }
 
@@ -212,3 +240,6 @@ mod tests {
 
 #[cfg(test)]
 mod deaths_by_hand;
+
+#[cfg(test)]
+mod reuse;

@@ -165,6 +165,10 @@ impl Sink for Renamed<'_> {
         self.sink.lost(self.ranks.global(peer), reason);
     }
 
+    fn succeeded(&mut self, peer: Peer) {
+        self.sink.succeeded(self.ranks.global(peer));
+    }
+
     fn signalled(&mut self, from: Peer, key: SyncKey) {
         self.sink.signalled(self.ranks.global(from), key);
     }

@@ -53,7 +53,8 @@ pub use signals::SignalTable;
 pub use weft_sys::SharedMemory;
 pub use weft_sys::span::{Region, SharedBytes};
 
-/// A member of the fabric: `0..peers()`. For a job, the rank in `MPI_COMM_WORLD`.
+/// A member of the fabric: `0..peers()`. For a job, the rank in `MPI_COMM_WORLD` of those that it started with; the
+/// numbers above are those of processes that were started later, one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Peer(pub u32);
 
@@ -275,13 +276,18 @@ pub trait Sink {
     fn lost(&mut self, peer: Peer, reason: &str);
     /// Signals have arrived (they are counted already).
     fn signalled(&mut self, from: Peer, key: SyncKey);
+    /// Another process has the number of this peer from now on: what was known of the one before, also that it is lost,
+    /// does not hold. Said before anything of the new one arrives, and only by fabrics that give numbers again.
+    fn succeeded(&mut self, peer: Peer) {
+        let _ = peer;
+    }
 }
 
 /// One rank's endpoint. See the [module page](self) for what is guaranteed.
 pub trait Fabric: Send {
     /// Who this endpoint is.
     fn me(&self) -> Peer;
-    /// How many members there are, this one included.
+    /// How many members there can be, this one included. Some may not have been started yet.
     fn peers(&self) -> u32;
     /// What fits.
     fn limits(&self) -> Limits;

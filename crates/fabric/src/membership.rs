@@ -4,7 +4,7 @@
 //!   alive ── lose: true, said to the sink ──► lost ── lose: false, nothing is said ──► lost
 //! ```
 //!
-//! A peer that is lost stays lost. [`Membership::lose`] answers true once for each peer, and whoever gets that answer
+//! A peer that is lost stays lost, unless the fabric gives its number to another process ([`Membership::find_again`]). [`Membership::lose`] answers true once for each peer, and whoever gets that answer
 //! calls [`Sink::lost`](crate::Sink::lost), at once or with the next poll: so the layer above is told exactly once.
 
 use std::collections::HashMap;
@@ -77,6 +77,11 @@ impl Membership {
                 reason: reason.clone(),
             }),
         }
+    }
+
+    /// Another process has the number of this peer: it is there.
+    pub fn find_again(&mut self, peer: Peer) {
+        self.lost.remove(&peer);
     }
 
     /// A peer is lost. True the first time; later reasons are dropped.

@@ -42,6 +42,11 @@ impl SignalTable {
         }
     }
 
+    /// Drops all that is there of `from`, whose number another process has.
+    pub fn forget_peer(&mut self, from: Peer) {
+        self.counts.retain(|(_, of), _| *of != from);
+    }
+
     /// Drops all that is there under `key`.
     pub fn forget(&mut self, key: SyncKey) {
         self.counts.retain(|(of, _), _| *of != key);

@@ -320,6 +320,10 @@ impl Sink for RecordingSink<'_> {
         self.sink.lost(peer, reason);
     }
 
+    fn succeeded(&mut self, peer: Peer) {
+        self.sink.succeeded(peer);
+    }
+
     fn signalled(&mut self, from: Peer, key: SyncKey) {
         self.events.push(Event::SignalReceived { from, key });
         self.sink.signalled(from, key);

@@ -39,6 +39,8 @@ pub(crate) use hosts::{name_of_this_host, one_word};
 use weft_secure::Key;
 
 pub use crate::control::{NAME_LIMIT, VALUE_LIMIT};
+pub use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnProgram, SpawnRequest, World};
+pub use crate::worlds::PortName;
 
 /// What a rank needs of whatever started it. Calls wait for the launcher, and may come from any thread.
 pub trait Launcher: fmt::Debug + Send + Sync {
@@ -100,6 +102,30 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     /// # Errors
     /// If the launcher is gone.
     fn get(&self, rank: u32, name: &str) -> Result<Option<Vec<u8>>, BootstrapError>;
+
+    /// How many processes are expected to be useful in all (MPI 5.0, section 11.10.1).
+    fn universe(&self) -> u32 {
+        self.size()
+    }
+
+    /// The world of this process, if it was started from within a program; `None` for those that the job starts with.
+    fn later(&self) -> Option<&World> {
+        None
+    }
+
+    /// The number of this process in the memory that it shares with others of its host.
+    fn process_slot(&self) -> u32 {
+        self.local_rank()
+    }
+
+    /// Asks something of the job as a whole: to start processes, to open ports, to publish names.
+    ///
+    /// # Errors
+    /// If the launcher is gone. What it refuses is an answer.
+    fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError>;
+
+    /// Tells the launcher whether this process shares communicators with processes of other worlds.
+    fn connected(&self, connected: bool);
 
     /// Tells the launcher that MPI is initialised: an exit without [`finalised`](Self::finalised) is a
     /// failure from now on.

@@ -14,6 +14,8 @@ use weft_secure::Key;
 use weft_sys::passing;
 
 use crate::hex::{hex, unhex};
+use crate::hosts::message;
+use crate::job_request::JobAnswer;
 
 /// Longest name of a value that ranks exchange, in bytes; letters, digits, `-`, `_` and `.`.
 pub const NAME_LIMIT: usize = 32;
@@ -43,6 +45,10 @@ pub enum Told {
         /// What to print, possibly nothing.
         text: String,
     },
+    /// It shares a communicator with processes of another world: its death is theirs.
+    Connected,
+    /// It does not any more.
+    Independent,
 }
 
 /// One message: something told, or a question.
@@ -71,6 +77,13 @@ pub enum Message {
         /// Where it begins.
         from: usize,
     },
+    /// A piece of a [`JobRequest`](crate::job_request::JobRequest); answered after the last one.
+    Ask {
+        /// This is the last one.
+        last: bool,
+        /// The next bytes of it.
+        piece: Vec<u8>,
+    },
 }
 
 /// What a launcher answers.
@@ -94,6 +107,8 @@ pub enum Answer {
         /// Why.
         reason: String,
     },
+    /// What the job answers to a request.
+    Job(JobAnswer),
 }
 
 /// Whether a value may be kept under a name.
@@ -154,6 +169,7 @@ impl Answer {
                 format!("places {} {total} {part}", key.to_text())
             }
             Self::Refused { reason } => format!("refused {reason}"),
+            Self::Job(answer) => format!("job {}", hex(&message::encode(answer))),
         };
         text.into_bytes()
     }
@@ -178,6 +194,7 @@ impl Answer {
             "refused" => Some(Self::Refused {
                 reason: rest.to_owned(),
             }),
+            "job" => Some(Self::Job(message::decode(&unhex(rest)?)?)),
             _ => None,
         }
     }
@@ -189,6 +206,12 @@ impl Message {
         match self {
             Self::Told(Told::Initialised) => b"initialised".to_vec(),
             Self::Told(Told::Finalised) => b"finalised".to_vec(),
+            Self::Told(Told::Connected) => b"connected".to_vec(),
+            Self::Told(Told::Independent) => b"independent".to_vec(),
+            Self::Ask { last, piece } => {
+                let word = if *last { "last" } else { "more" };
+                format!("ask {word} {}", hex(piece)).into_bytes()
+            }
             Self::Told(Told::Abort { code, text }) => {
                 let mut bytes = format!("abort {code} {text}");
                 let mut end = bytes.len().min(TEXT);
@@ -214,6 +237,8 @@ impl Message {
             "initialised" => Some(Self::Told(Told::Initialised)),
             "finalised" => Some(Self::Told(Told::Finalised)),
             "fence" => Some(Self::Fence),
+            "connected" => Some(Self::Told(Told::Connected)),
+            "independent" => Some(Self::Told(Told::Independent)),
             "places" => Some(Self::AskHosts { from: 0 }),
             text => {
                 let (word, rest) = text.split_once(' ')?;
@@ -234,6 +259,14 @@ impl Message {
                     "get" => Some(Self::Get {
                         rank: first.parse().ok()?,
                         name: name(second)?,
+                    }),
+                    "ask" => Some(Self::Ask {
+                        last: match first {
+                            "last" => true,
+                            "more" => false,
+                            _ => return None,
+                        },
+                        piece: value(second)?,
                     }),
                     _ => None,
                 }
@@ -277,6 +310,16 @@ mod tests {
             Message::Fence,
             Message::AskHosts { from: 0 },
             Message::AskHosts { from: 70_000 },
+            Message::Told(Told::Connected),
+            Message::Told(Told::Independent),
+            Message::Ask {
+                last: false,
+                piece: vec![1; VALUE_LIMIT],
+            },
+            Message::Ask {
+                last: true,
+                piece: Vec::new(),
+            },
         ] {
             assert!(message.encode().len() <= LONGEST);
             assert_eq!(Message::decode(&message.encode()), Some(message));
@@ -293,6 +336,7 @@ mod tests {
             Answer::Refused {
                 reason: "no room for more".into(),
             },
+            Answer::Job(JobAnswer::Port("weft:1:2:3".into())),
         ] {
             assert!(answer.encode().len() <= ANSWER);
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));
@@ -318,6 +362,8 @@ mod tests {
             b"get x a",
             b"get 1 ",
             b"places -1",
+            b"ask some 00",
+            b"ask last",
             b"\xff\0",
         ] {
             assert_eq!(Message::decode(bytes), None);

@@ -21,6 +21,7 @@
 //! | [`options`] | the spellings of the command line: `tables/options.toml` |
 //! | [`mapping`] | the hosts of a job, and which ranks each gets |
 //! | `control`, `exchange` | what a rank says to its launcher; values that ranks exchange through it |
+//! | `job_request`, `worlds` | what a rank asks of all of the job; processes that were started later, ports, services |
 //! | `segment` | the shared memory that the ranks of a host start with |
 //! | `tree`, `signals`, `exit_status` | all processes that descend from us, and their end |
 //!
@@ -50,6 +51,7 @@ mod guard;
 mod hex;
 pub mod hosts;
 mod job;
+mod job_request;
 mod linkage;
 pub mod mapping;
 pub mod options;
@@ -59,4 +61,5 @@ pub mod runtime;
 mod segment;
 mod signals;
 mod tree;
+mod worlds;
 pub mod wrapper;

@@ -33,6 +33,7 @@ enum Effect {
     Tags,
     Timeout,
     OnDeath,
+    Universe,
     Input,
     Fabric,
     Encrypt,
@@ -135,6 +136,8 @@ pub struct CommandLine {
     pub timeout: Option<Duration>,
     /// What the death of a process means.
     pub on_death: OnDeath,
+    /// How many processes may run, those included that are started from within programs; `None` if it was not said.
+    pub universe: Option<u32>,
     /// Who reads standard input.
     pub input: Input,
     /// Whether options that are ignored are not mentioned.
@@ -413,6 +416,7 @@ impl OptionRow {
             Effect::Tags => line.tags = true,
             Effect::Timeout => line.timeout = Some(seconds(name, &values[0])?),
             Effect::OnDeath => line.on_death = on_death(name, &values[0])?,
+            Effect::Universe => line.universe = Some(ranks(name, &values[0])?),
             Effect::Input => {
                 line.input = match values[0].to_str() {
                     Some("0") => Input::First,

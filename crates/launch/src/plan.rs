@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use rustix::fs::Access;
 
-use crate::bootstrap::foreign_variables;
+use weft_sys::cores::cores_available;
+
+use crate::bootstrap::{Names, foreign_variables};
 use crate::linkage;
 use crate::mapping::Allocation;
 use crate::options::{CommandLine, Inherit, Input, OnDeath, ProgramLine};
@@ -20,6 +22,13 @@ use crate::options::{CommandLine, Inherit, Input, OnDeath, ProgramLine};
 /// Processes that a job may start anew (`--on-death=restart`): enough for accidents, and an end to a
 /// program that dies at each start. Each costs address space for its lanes.
 const SPARES: u32 = 16;
+
+/// How many processes may run in a job of so many ranks, unless the user says otherwise: room for each rank to have
+/// several started. It costs address space, for the lanes between all of them.
+fn universe(ranks: u32) -> u32 {
+    let room = ranks.saturating_mul(4).clamp(64, 512);
+    ranks.saturating_add(room).min(weft_fabric_shm::MAX_RANKS)
+}
 
 /// A job before its start.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,6 +41,8 @@ pub struct Plan {
     pub timeout: Option<Duration>,
     /// What the death of a process means.
     pub on_death: OnDeath,
+    /// How many processes may run, those included that are started from within programs.
+    pub universe: u32,
     /// Who reads standard input.
     pub input: Input,
     /// Whether to tell what is started and how it ended.
@@ -56,6 +67,12 @@ impl Plan {
         programs
             .flat_map(|(appnum, program)| (0..program.ranks).map(move |_| appnum as u32))
             .collect()
+    }
+
+    /// How many processes may be there beside the ranks, started from within programs.
+    #[must_use]
+    pub fn room(&self) -> u32 {
+        self.universe - self.ranks()
     }
 
     /// How many processes may be started in place of dead ones.
@@ -135,8 +152,34 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
                 .into(),
         ));
     }
+    let ranks = total as u32;
+    let universe = match line.universe {
+        // A process that is started anew takes room as well, and does not know who came later.
+        _ if line.on_death == OnDeath::Restart || line.allocation != Allocation::ThisHost => ranks,
+        Some(wanted) if (ranks..=most).contains(&wanted) => wanted,
+        Some(wanted) => {
+            return Err(error(
+                2,
+                format!(
+                    "room for {wanted} processes was asked for (--universe); between {ranks}, the ranks, and \
+                     {most} are possible"
+                ),
+            ));
+        }
+        None => universe(ranks),
+    };
     let programs: Result<Vec<_>, _> = line.programs.into_iter().map(program).collect();
-    let programs = programs?;
+    let mut programs = programs?;
+    // Room is address space; more processes than cores are rarely useful.
+    let useful = match line.universe {
+        Some(_) => universe,
+        None if line.allocation == Allocation::ThisHost => ranks.max(cores_available() as u32),
+        None => ranks,
+    };
+    for program in &mut programs {
+        let text = useful.to_string().into();
+        program.environment.insert(Names::UNIVERSE.into(), text);
+    }
     if total > 1 {
         programs.iter().try_for_each(refuse_foreign)?;
     }
@@ -145,6 +188,7 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
         tags: line.tags,
         timeout: line.timeout,
         on_death: line.on_death,
+        universe,
         input: line.input,
         verbose: line.verbose,
         allocation: line.allocation,
@@ -169,6 +213,46 @@ fn refuse_foreign(program: &Program) -> Result<(), PlanError> {
             program.words[0].display()
         ),
     ))
+}
+
+/// A program that another one starts: where it runs, and folders to look for it first. `environment` is that of the
+/// program that starts it.
+///
+/// # Errors
+/// As for [`make`].
+pub(crate) fn later(
+    words: Vec<OsString>,
+    folder: PathBuf,
+    path: Option<OsString>,
+    environment: &BTreeMap<OsString, OsString>,
+) -> Result<Program, PlanError> {
+    if !folder.is_dir() {
+        return Err(error(
+            2,
+            format!(
+                "there is no folder {} for the program {} to run in (wdir)",
+                folder.display(),
+                words[0].display()
+            ),
+        ));
+    }
+    let mut search = path.unwrap_or_default();
+    if let Some(before) = environment.get(OsStr::new("PATH")) {
+        if !search.is_empty() {
+            search.push(":");
+        }
+        search.push(before);
+    }
+    let search = Some(search).filter(|search| !search.is_empty());
+    let program = Program {
+        executable: find(&words[0], Some(&folder), search.as_ref())?,
+        words,
+        folder: Some(folder),
+        environment: environment.clone(),
+        ranks: 0,
+    };
+    refuse_foreign(&program)?;
+    Ok(program)
 }
 
 fn program(line: ProgramLine) -> Result<Program, PlanError> {
@@ -423,6 +507,38 @@ mod tests {
         };
         assert_eq!(make(vec![with(3), line(&["sh"])]).expect("few").ranks(), 4);
         assert!(make(vec![with(u32::MAX), with(u32::MAX)]).is_err());
+    }
+
+    #[test]
+    fn there_is_room_unless_it_was_said_otherwise() {
+        let plan = |ranks, universe, on_death| {
+            make(CommandLine {
+                programs: vec![ProgramLine {
+                    ranks: Some(ranks),
+                    ..line(&["sh"])
+                }],
+                universe,
+                on_death,
+                ..CommandLine::default()
+            })
+        };
+        let room =
+            |ranks, universe, on_death| plan(ranks, universe, on_death).expect("right").room();
+        assert_eq!(room(1, None, OnDeath::End), 64);
+        assert_eq!(room(32, None, OnDeath::Report), 128);
+        assert_eq!(room(4096, None, OnDeath::End), 0);
+        assert_eq!(room(4, None, OnDeath::Restart), 0);
+        assert_eq!(room(4, Some(6), OnDeath::End), 2);
+        assert_eq!(room(4, Some(4), OnDeath::End), 0);
+        for wrong in [3, 5000] {
+            let error = plan(4, Some(wrong), OnDeath::End).expect_err("no such room");
+            assert!(error.to_string().contains("--universe"), "{error}");
+        }
+        let told = plan(4, Some(6), OnDeath::End).expect("right");
+        let told = told.programs[0]
+            .environment
+            .get(OsStr::new(Names::UNIVERSE));
+        assert_eq!(told, Some(&OsString::from("6")));
     }
 
     #[test]

@@ -28,18 +28,20 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use weft_fabric_shm::ProcessState;
+use weft_fabric_shm::{JobSize, ProcessState};
 use weft_secure::Key;
 use weft_sys::process::{self, SIGCONT, SIGSTOP};
 use weft_sys::{descriptor, passing};
 
 use crate::control::{Answer, LONGEST, Message, Told};
 use crate::exchange::{Exchange, PublishedValue};
+use crate::hosts::message::decode;
+use crate::job_request::{JobAnswer, JobRequest, LONGEST_REQUEST};
 use crate::plan::Program;
 use crate::segment::{self, Segment};
 use crate::{signals, tree};
 
-pub use spawn::RankNumbers;
+pub use spawn::{LaterSlot, RankNumbers};
 use spawn::{Spawned, Spawner};
 
 /// Messages of one rank that are read before others get their turn.
@@ -54,6 +56,8 @@ pub struct HostShare {
     pub size: u32,
     /// Those of this host, ascending, and which program each runs.
     pub ranks: Vec<(u32, u32)>,
+    /// Processes that may be there beside them, started later.
+    pub room: u32,
     /// Processes that may be started in place of dead ones.
     pub spares: u32,
 }
@@ -76,6 +80,19 @@ pub enum Event {
     Fence { values: Vec<PublishedValue> },
     /// They have ended, and this was noticed at the same time.
     Exited { ended: Vec<(u32, ExitStatus)> },
+    /// A rank asks something of the job. It waits for [`RankProcesses::answer`].
+    Asked { rank: u32, request: JobRequest },
+}
+
+/// State of the room, for processes that are started later.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RoomState {
+    /// Those that can be taken now, by their local rank.
+    pub free: Vec<u32>,
+    /// Those whose process has ended, or is about to.
+    pub soon: usize,
+    /// Who has not called MPI since such an end.
+    pub behind: Option<u32>,
 }
 
 /// A rank that was started.
@@ -109,7 +126,13 @@ struct Rank {
     /// What was told of it already.
     initialised: bool,
     finalised: bool,
+    /// It has nothing to do with processes of other worlds, and was told so.
+    independent: bool,
     ended: Option<ExitStatus>,
+    /// The number of the change by which the others were told of its end.
+    end_told: Option<u32>,
+    /// A request of which the last piece has not come.
+    request: Vec<u8>,
 }
 
 impl Rank {
@@ -121,8 +144,16 @@ impl Rank {
             _lifeline: lifeline,
             initialised: false,
             finalised: false,
+            independent: false,
             ended: None,
+            end_told: None,
+            request: Vec::new(),
         }
+    }
+
+    /// Its number in the job.
+    fn number(&self) -> u32 {
+        self.numbers.number()
     }
 
     /// Answers it. A rank that is gone, or asks without listening, gets nothing.
@@ -184,8 +215,13 @@ impl RankProcesses {
     pub fn prepare(share: HostShare, others: Option<OtherHosts>, direct: bool) -> io::Result<Self> {
         let local = share.ranks.len() as u32;
         make_room(local + share.spares);
+        let size = JobSize {
+            ranks: local,
+            room: share.room,
+            spares: share.spares,
+        };
         Ok(Self {
-            segment: segment::create(local, share.spares)?,
+            segment: segment::create(size)?,
             exchange: Exchange::new(local),
             share,
             others,
@@ -204,14 +240,13 @@ impl RankProcesses {
             local_rank: local_rank as u32,
             local_size: self.share.ranks.len() as u32,
             appnum,
+            place: None,
         }
     }
 
     /// The local rank of a rank that was started here.
     fn local(&self, rank: u32) -> Option<usize> {
-        self.ranks
-            .iter()
-            .position(|found| found.numbers.rank == rank)
+        self.ranks.iter().position(|found| found.number() == rank)
     }
 
     /// Starts all ranks in their order, up to the first that cannot be. `what` says which program a rank
@@ -287,13 +322,109 @@ impl RankProcesses {
         })
     }
 
-    /// Tells the other ranks that one has died.
-    pub fn announce_death(&self, rank: u32) {
+    /// The places of the room.
+    pub fn places(&self) -> RoomState {
+        let first = self.share.ranks.len();
+        let most = first + self.share.room as usize;
+        let mut places = RoomState::default();
+        let running = |rank: u32| {
+            let rank = self.ranks.get(rank as usize);
+            rank.is_some_and(|rank| rank.ended.is_none())
+        };
+        let watch = &self.segment.watch;
+        for (local, rank) in self.ranks.iter().enumerate().skip(first) {
+            match (rank.ended, rank.end_told) {
+                (Some(_), Some(change)) => {
+                    match watch.may_be_reused(local as u32, change, running) {
+                        Ok(()) => places.free.push(local as u32),
+                        Err(behind) => {
+                            places.soon += 1;
+                            places.behind = Some(self.ranks[behind as usize].number());
+                        }
+                    }
+                }
+                (Some(_), None) => places.soon += 1,
+                (None, _) if rank.finalised || rank.independent => places.soon += 1,
+                (None, _) => {}
+            }
+        }
+        if self.ranks.len() >= first {
+            places.free.extend(self.ranks.len() as u32..most as u32);
+        }
+        places
+    }
+
+    /// Starts another process in a place of the room, which is free. It reads nothing. Those that are started at the
+    /// same time are to be started in the order of their places.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start_later(
+        &mut self,
+        numbers: RankNumbers,
+        place: u32,
+        program: &Program,
+    ) -> io::Result<Started> {
+        let Spawned {
+            process,
+            control,
+            lifeline,
+            outputs,
+        } = Spawner::new(&self.segment.descriptor, false)
+            .and_then(|mut spawner| spawner.start(numbers, program, Stdio::null()))?;
+        let rank = Rank::new(numbers, process, control, lifeline);
+        match self.ranks.get_mut(place as usize) {
+            Some(old) => *old = rank,
+            None => self.ranks.push(rank),
+        }
+        Ok(Started {
+            rank: numbers.number(),
+            process,
+            outputs,
+        })
+    }
+
+    /// Makes places of the room ready for [`start_later`](Self::start_later): what processes have left there is
+    /// cleared.
+    pub fn clear_places(&self, places: &[u32]) {
+        for &place in places {
+            if (place as usize) < self.ranks.len() {
+                self.segment.watch.reuse(place);
+            }
+        }
+    }
+
+    /// Whether any of these ranks runs.
+    pub fn is_any_running(&self, ranks: &[u32]) -> bool {
+        let mut running = self.ranks.iter().filter(|rank| rank.ended.is_none());
+        running.any(|rank| ranks.contains(&rank.number()))
+    }
+
+    /// Ends some of the ranks, and what they have started.
+    pub fn end_ranks(&self, ranks: &[u32]) {
+        let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
+        let chosen = running.filter(|rank| ranks.contains(&rank.number()));
+        let processes: Vec<u32> = chosen.map(|rank| rank.process).collect();
+        if !processes.is_empty() {
+            tree::signal_below(process::SIGKILL, &processes);
+        }
+    }
+
+    /// Answers a rank that has asked something of the job.
+    pub fn answer(&self, rank: u32, answer: JobAnswer) {
+        if let Some(local) = self.local(rank) {
+            self.ranks[local].answer(&Answer::Job(answer));
+        }
+    }
+
+    /// Tells the other ranks that one has ended; `in_order` if that is no loss to them.
+    pub fn announce_end(&mut self, rank: u32, in_order: bool) {
         if let Some(local) = self.local(rank)
             && let Some(status) = self.ranks[local].ended
         {
             let watch = &self.segment.watch;
-            watch.tell_of_death(local as u32, status.into_raw());
+            let change = watch.tell_of_end(local as u32, status.into_raw(), in_order);
+            self.ranks[local].end_told = Some(change);
         }
     }
 
@@ -361,8 +492,10 @@ impl RankProcesses {
             Told::Initialised => rank.initialised = true,
             Told::Finalised => rank.finalised = true,
             Told::Abort { .. } => self.abort_told = true,
+            Told::Connected => rank.independent = false,
+            Told::Independent => rank.independent = true,
         }
-        let rank = rank.numbers.rank;
+        let rank = rank.number();
         Event::Told { rank, told }
     }
 
@@ -376,13 +509,38 @@ impl RankProcesses {
         Some(match question {
             Message::Told(_) => return None,
             Message::Put { name, value } => {
-                let rank = self.ranks[local].numbers.rank;
+                let rank = self.ranks[local].number();
                 match self.exchange.put(PublishedValue { rank, name, value }) {
                     true => Answer::Taken,
                     false => Answer::no_room(),
                 }
             }
             Message::Get { rank, name } => Answer::Value(self.exchange.get(rank, &name).cloned()),
+            Message::Ask { last, piece } => {
+                let rank = &mut self.ranks[local];
+                rank.request.extend_from_slice(&piece);
+                let length = rank.request.len();
+                if !last && length <= LONGEST_REQUEST {
+                    return None;
+                }
+                let request = std::mem::take(&mut rank.request);
+                let request = Some(request).filter(|request| request.len() <= LONGEST_REQUEST);
+                match request.and_then(|request| decode(&request)) {
+                    Some(request) => {
+                        let rank = rank.number();
+                        events.push(Event::Asked { rank, request });
+                        return None;
+                    }
+                    None if !last => return None,
+                    None => Answer::Refused {
+                        reason: format!(
+                            "a request of {length} bytes cannot be understood; at most {LONGEST_REQUEST} are \
+                             possible (shorten the arguments), and mpiexec and the library must be of the same \
+                             release of Weft"
+                        ),
+                    },
+                }
+            }
             Message::AskHosts { from } => match &self.others {
                 Some(others) => Answer::hosts(&others.key, &others.map, from),
                 None => Answer::Refused {
@@ -472,12 +630,19 @@ impl RankProcesses {
             }
         }
         let mut events = Vec::new();
+        if locals
+            .iter()
+            .any(|(local, _)| self.ranks[*local].numbers.place.is_some())
+        {
+            // What its end means depends on what the others of its world have said.
+            events.extend(self.listen_to_all());
+        }
         for (local, _) in &locals {
             events.extend(self.listen(*local));
         }
         self.look_into_segment(&locals, &mut events);
         if !locals.is_empty() {
-            let rank = |(local, status): (usize, _)| (self.ranks[local].numbers.rank, status);
+            let rank = |(local, status): (usize, _)| (self.ranks[local].number(), status);
             events.push(Event::Exited {
                 ended: locals.into_iter().map(rank).collect(),
             });

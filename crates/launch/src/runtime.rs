@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
-use weft_fabric::{Fabric, Guest};
-use weft_mpi::Process;
+use weft_fabric::{Fabric, Guest, Peer};
+use weft_mpi::{Group, Process};
 use weft_service::{Core, Host, Node};
 
 use crate::bootstrap::{BootstrapError, Launcher};
@@ -33,7 +33,17 @@ impl Runtime {
     /// # Errors
     /// As for [`fabric::join`](crate::fabric::join).
     pub fn join(launcher: Box<dyn Launcher>) -> Result<Self, BootstrapError> {
-        let process = Process::new(crate::fabric::join(&*launcher)?);
+        let fabric = crate::fabric::join(&*launcher)?;
+        let process = match launcher.later() {
+            None => {
+                let first = launcher.size();
+                Process::in_world(fabric, first, Group::identity(first), 0)
+            }
+            Some(later) => {
+                let members = later.members.iter().map(|number| Peer(*number)).collect();
+                Process::in_world(fabric, later.first, Group::of(members), later.number)
+            }
+        };
         let services = attach_services(&process);
         Ok(Self {
             process,
@@ -46,7 +56,9 @@ impl Runtime {
 /// Lets the services share the endpoint of a process. From the start, so that nothing is lost that a
 /// peer sends before the services are used here.
 pub fn attach_services(process: &Arc<Process>) -> Node {
-    process.install_guest(|fabric| Box::new(Core::new(fabric)));
+    // Whoever was started later has a number behind the others; those know only who was there from the start.
+    let nodes = process.first().max(process.me().0 + 1);
+    process.install_guest(|fabric| Box::new(Core::among(fabric, nodes)));
     Node::hosted(Arc::new(Engine(Arc::clone(process))))
 }
 

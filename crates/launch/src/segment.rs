@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use weft_fabric_shm::Watch;
+use weft_fabric_shm::{JobSize, Watch};
 use weft_sys::{MemoryFile, cores};
 
 /// A prepared segment: the descriptor for the ranks, and our own view of it.
@@ -14,18 +14,19 @@ pub struct Segment {
     pub watch: Watch,
 }
 
-/// Makes the segment of a job of so many ranks, of which `spares` may be started anew.
+/// Makes the segment of a job.
 ///
 /// # Errors
 /// If there are too many ranks, or the kernel refuses the memory.
-pub fn create(ranks: u32, spares: u32) -> io::Result<Segment> {
-    let slots = ranks.saturating_add(spares);
-    let sizes = weft_fabric_shm::segment_size(slots).zip(weft_fabric_shm::job_memory_size(slots));
+pub fn create(job: JobSize) -> io::Result<Segment> {
+    let sizes = job.segment_size().zip(job.memory_size());
     let (segment, size) = sizes.ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
-                "{ranks} ranks were asked for; between 1 and {} are possible on one host",
+                "{} ranks were asked for, and room for {} more; between 1 and {} are possible on one host",
+                job.ranks,
+                job.room,
                 weft_fabric_shm::MAX_RANKS
             ),
         )
@@ -33,8 +34,7 @@ pub fn create(ranks: u32, spares: u32) -> io::Result<Segment> {
     let file = MemoryFile::create("weft", size)?;
     let mapping = file.map_part(0, segment)?;
     let cores = u32::try_from(cores::cores_available()).unwrap_or(u32::MAX);
-    weft_fabric_shm::initialise_with_spares(&mapping, ranks, spares, cores)
-        .map_err(io::Error::other)?;
+    weft_fabric_shm::initialise_job(&mapping, job, cores).map_err(io::Error::other)?;
     let watch = Watch::open(&file).map_err(io::Error::other)?;
     Ok(Segment {
         descriptor: file.into_descriptor(),
@@ -49,10 +49,10 @@ mod tests {
 
     #[test]
     fn a_segment_is_ready_for_its_ranks() {
-        let segment = create(3, 0).expect("memory files exist here");
+        let segment = create(JobSize::of(3)).expect("memory files exist here");
         assert_eq!(segment.watch.ranks(), 3);
         assert_eq!(segment.watch.state(2), ProcessState::Absent);
         assert!(MemoryFile::adopt(segment.descriptor).is_ok());
-        assert!(create(0, 0).is_err() && create(u32::MAX, 1).is_err());
+        assert!(create(JobSize::of(0)).is_err() && create(JobSize::of(u32::MAX)).is_err());
     }
 }

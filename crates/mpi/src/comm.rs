@@ -1,23 +1,31 @@
 //! Communicators: a group with a context of its own (MPI 5.0, chapter 7).
 
 mod agree;
+mod connections;
 mod create;
 mod inter;
+mod port;
 pub mod topology;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use weft_atomic::{AtomicU32, Ordering};
 use weft_fabric::Peer;
 
+use crate::coll::inter::{self as sides, Sides};
+use crate::coll::{self, Members};
 use crate::engine::schedule::{CollectiveContext, Schedule};
-use crate::engine::{PersistentOperation, RequestId, Status};
+use crate::engine::{PersistentOperation, RequestId, Status, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
 use crate::group::Group;
 use crate::process::Process;
 
+pub(crate) use agree::first_number;
+use connections::Connection;
+pub use connections::Connections;
 pub use inter::Bridge;
+pub use port::Port;
 use topology::Topology;
 
 /// Context of `MPI_COMM_WORLD`. A communicator owns two: even for point-to-point, odd for collectives.
@@ -26,8 +34,10 @@ pub(crate) const WORLD: u32 = 0;
 pub(crate) const ITSELF: u32 = 2;
 /// No context: that of a communicator whose members have not agreed on one yet.
 const UNNAMED: u32 = u32::MAX;
-/// Contexts led by a process are numbered from here: 0 would be the world of leader 0.
-pub(crate) const FIRST_NUMBER: u32 = 2;
+/// Context of messages to ports, which belong to no communicator.
+const PORTS: u32 = 4;
+/// Contexts led by a process are numbered from here: those before are given already.
+pub(crate) const FIRST_NUMBER: u32 = 3;
 
 /// A communicator of one rank. Always behind an `Arc`.
 #[derive(Debug)]
@@ -41,6 +51,19 @@ pub struct Comm {
     /// Collectives begun on this communicator so far.
     begun: [AtomicU32; 3],
     extras: Extras,
+    /// If it has processes of other worlds, until it is freed.
+    connection: Mutex<Option<Connection>>,
+}
+
+/// What waits on a communicator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waiting {
+    /// Messages without a receive.
+    pub messages: u64,
+    /// Bytes of data of these that are held here.
+    pub bytes: u64,
+    /// Receives without a message.
+    pub receives: u64,
 }
 
 /// What kind of communicator it is.
@@ -88,7 +111,11 @@ impl Comm {
         shape: Shape,
     ) -> Option<Arc<Self>> {
         let rank = group.rank_of(process.me())?;
+        let foreign = process.connections().are_possible()
+            && (process.is_foreign(&group)
+                || matches!(&shape, Shape::Between(remote) if process.is_foreign(&remote.group)));
         Some(Arc::new(Self {
+            connection: Mutex::new(foreign.then(|| Connection::of(process))),
             process: Arc::clone(process),
             context: AtomicU32::new(context),
             group,
@@ -200,7 +227,7 @@ impl Comm {
     #[inline]
     pub(crate) fn translation(&self) -> Option<Arc<Group>> {
         let peers = self.peers();
-        if peers.is_identity() && peers.size() == self.process.peers() {
+        if peers.is_identity() && peers.size() == self.process.first() {
             None
         } else {
             Some(Arc::clone(peers))
@@ -220,6 +247,43 @@ impl Comm {
         CollectiveContext::new(self.context() | 1, group, number << 2 | form as u32)
     }
 
+    /// The communicator is freed: it connects this process with no other any more.
+    pub fn sever(&self) {
+        let mut connection = self
+            .connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        connection.take();
+    }
+
+    /// `MPI_Comm_disconnect`, but for freeing the handle: all that is under way on this communicator has ended, at all of
+    /// its processes.
+    ///
+    /// # Errors
+    /// When a member is lost.
+    pub fn settle(&self) -> Result<()> {
+        let context = self.context();
+        let mut engine = self.process.lock();
+        engine.wait_for(WaitFor::Arrivals, |engine| {
+            (!engine.is_active_in(context)).then_some(())
+        });
+        drop(engine);
+        self.meet_all()?;
+        self.sever();
+        // When it returns, all of them are severed: who dies from now on dies alone.
+        self.meet_all()?;
+        self.process.drain();
+        Ok(())
+    }
+
+    /// All processes of the communicator, of both sides, come here.
+    fn meet_all(&self) -> Result<()> {
+        self.run(match Sides::of(self) {
+            None => coll::barrier(&Members::of(self))?,
+            Some(both) => sides::barrier(&both)?,
+        })
+    }
+
     /// The communicator is freed: messages that nobody has received, and never will, give their memory
     /// back. Not while a collective or a persistent request of it may still want them; what is on its
     /// way still is not found. Answers how many of them a receive has been forgotten for, and the status that the
@@ -228,6 +292,27 @@ impl Comm {
         let context = self.known_context()?;
         let (count, first) = self.process.lock().drop_context(context)?;
         Some((count, self.status_of(&first)))
+    }
+
+    /// How many collectives were begun on it.
+    #[must_use]
+    pub fn collectives(&self) -> u32 {
+        let of = |begun: &AtomicU32| begun.load(Ordering::Relaxed);
+        self.begun.iter().map(of).fold(0, u32::wrapping_add)
+    }
+
+    /// What waits for its receive, or for its message.
+    #[must_use]
+    pub fn waiting(&self) -> Waiting {
+        let Some(context) = self.known_context() else {
+            return Waiting::default();
+        };
+        let (messages, bytes, receives) = self.process.lock().waiting(context);
+        Waiting {
+            messages,
+            bytes,
+            receives,
+        }
     }
 
     /// Runs a collective to its end.

@@ -1,27 +1,41 @@
 //! One rank as a value: the engine and its communicators. No globals: many fit in one program.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weft_atomic::AtomicU32;
 use weft_fabric::{Bell, Fabric, Guest, Load, Peer};
 
 use crate::coll;
-use crate::comm::{self, Comm, Shape};
+use crate::comm::{self, Comm, Connections, Shape};
+use crate::engine::counters::Counters;
+use crate::engine::events::Listener;
 use crate::engine::{Guard, Shared, WaitFor};
 use crate::error::Result;
 use crate::group::Group;
+use crate::rma::HelperSlot;
 
 /// One rank.
 pub struct Process {
     shared: Shared,
     me: Peer,
     peers: u32,
+    /// How many processes the job starts with.
+    first: u32,
+    /// The processes of `MPI_COMM_WORLD`.
+    members: Arc<Group>,
+    /// Communicators with processes of other worlds.
+    connections: Connections,
+    /// Numbers the calls to ports.
+    pub(crate) port_calls: AtomicU32,
     bell: Arc<dyn Bell>,
     /// Number of the next context that this process leads.
     pub(crate) contexts: AtomicU32,
-    world: OnceLock<Arc<Comm>>,
-    itself: OnceLock<Arc<Comm>>,
+    /// Made at first use; they keep the process, until it [lets go](Process::release) of them.
+    world: Mutex<Option<Arc<Comm>>>,
+    itself: Mutex<Option<Arc<Comm>>>,
+    /// Looks into the engine for windows that need it.
+    pub(crate) helper: HelperSlot,
 }
 
 const _: () = {
@@ -35,19 +49,36 @@ impl std::fmt::Debug for Process {
     }
 }
 
+fn open<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Process {
-    /// The rank at an endpoint of a fabric.
+    /// The rank at an endpoint of a fabric, all of whose peers are there from the start.
     #[must_use]
     pub fn new(fabric: Box<dyn Fabric>) -> Arc<Self> {
+        let first = fabric.peers();
+        Self::in_world(fabric, first, Group::identity(first), 0)
+    }
+
+    /// The rank at an endpoint of a fabric whose peers may come later. The job starts with `first` processes; `members`
+    /// are those of this process's `MPI_COMM_WORLD`, the number of which is `world` (0 for that of the first ones).
+    #[must_use]
+    pub fn in_world(fabric: Box<dyn Fabric>, first: u32, members: Group, world: u32) -> Arc<Self> {
         let (me, peers, bell) = (fabric.me(), fabric.peers(), fabric.bell());
         Arc::new(Self {
-            shared: Shared::new(fabric),
+            shared: Shared::new(fabric, first),
             me,
             peers,
+            first,
+            members: Arc::new(members),
+            connections: Connections::new(world > 0),
+            port_calls: AtomicU32::new(0),
             bell,
-            contexts: AtomicU32::new(comm::FIRST_NUMBER),
-            world: OnceLock::new(),
-            itself: OnceLock::new(),
+            contexts: AtomicU32::new(comm::first_number(peers, world)),
+            world: Mutex::default(),
+            itself: Mutex::default(),
+            helper: HelperSlot::default(),
         })
     }
 
@@ -57,23 +88,41 @@ impl Process {
         self.me
     }
 
-    /// How many processes the job has.
+    /// How many processes the job can have.
     #[must_use]
     pub fn peers(&self) -> u32 {
         self.peers
     }
 
+    /// How many processes the job starts with.
+    #[must_use]
+    pub fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// What this process has to do with those of other worlds.
+    #[must_use]
+    pub fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    /// Whether a group has processes of other worlds.
+    pub(crate) fn is_foreign(&self, group: &Group) -> bool {
+        let mut members = group.members();
+        members.any(|peer| self.members.rank_of(peer).is_none())
+    }
+
     /// `MPI_COMM_WORLD`.
     #[must_use]
     pub fn world(self: &Arc<Self>) -> Arc<Comm> {
-        let group = || Arc::new(Group::identity(self.peers));
         let world = || {
-            let world = Comm::assemble(self, comm::WORLD, group(), Shape::Plain)
+            let members = Arc::clone(&self.members);
+            let world = Comm::assemble(self, comm::WORLD, members, Shape::Plain)
                 .expect("everybody is in the world");
             world.extras().set_name("MPI_COMM_WORLD");
             world
         };
-        Arc::clone(self.world.get_or_init(world))
+        Arc::clone(open(&self.world).get_or_insert_with(world))
     }
 
     /// `MPI_COMM_SELF`.
@@ -86,7 +135,15 @@ impl Process {
             itself.extras().set_name("MPI_COMM_SELF");
             itself
         };
-        Arc::clone(self.itself.get_or_init(itself))
+        Arc::clone(open(&self.itself).get_or_insert_with(itself))
+    }
+
+    /// Lets go of the communicators that every process has: it leaves its endpoint when the last of its users drops
+    /// it. The last thing, whether it has [finished](Self::finish) or others must learn that it is lost.
+    pub fn release(&self) {
+        let world = open(&self.world).take();
+        let itself = open(&self.itself).take();
+        drop((world, itself));
     }
 
     /// How many messages wait here for a receive.
@@ -99,6 +156,13 @@ impl Process {
     #[must_use]
     pub fn load(&self) -> Load {
         self.bell.load()
+    }
+
+    /// The first process of the job whose memory this one can load and store; itself, if there is no other before.
+    #[must_use]
+    pub fn first_to_share_memory(&self) -> Option<u32> {
+        let engine = self.lock();
+        (0..self.peers).find(|peer| *peer == self.me.0 || engine.shares_memory(Peer(*peer)))
     }
 
     /// The context of `MPI_COMM_SELF`, whose error handler gets what belongs to no communicator.
@@ -181,6 +245,60 @@ impl Process {
             begun = true;
             answer
         });
+    }
+
+    /// Waits until `ready` answers true, and makes progress meanwhile: for what another thread does, which calls
+    /// [`notify`](Self::notify) when it is done.
+    pub fn wait_until(&self, mut ready: impl FnMut() -> bool) {
+        self.lock()
+            .wait_for(WaitFor::Arrivals, |_| ready().then_some(()));
+    }
+
+    /// What a thread waits for by [`wait_until`](Self::wait_until) may have come.
+    pub fn notify(&self) {
+        self.lock().notify();
+        self.bell.ring();
+    }
+
+    /// What the engine has counted. Reading it takes no lock.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        self.shared.counters()
+    }
+
+    /// Has events of these kinds (a set of [bits](crate::events::EventKind::bit)) told from now on, of which so many may wait
+    /// to be told. Who listened before does no more.
+    pub fn listen(&self, kinds: u32, listener: Arc<dyn Listener>, most: usize) {
+        self.lock().listen(kinds, listener, most);
+    }
+
+    /// The bytes up to which a message goes with its envelope.
+    #[must_use]
+    pub fn eager_limit(&self) -> usize {
+        self.lock().eager_limit()
+    }
+
+    /// Sets these bytes; false, and the most that is possible is set, if no message of the fabric carries as many.
+    pub fn set_eager_limit(&self, bytes: usize) -> bool {
+        self.lock().set_eager_limit(bytes)
+    }
+
+    /// How many messages wait for room of the fabric.
+    #[must_use]
+    pub fn held_back(&self) -> usize {
+        self.lock().held_back()
+    }
+
+    /// How many requests are live.
+    #[must_use]
+    pub fn live_requests(&self) -> usize {
+        self.lock().requests().0
+    }
+
+    /// How many requests were live at once at most.
+    #[must_use]
+    pub fn request_slots(&self) -> usize {
+        self.lock().requests().1
     }
 
     /// Ends the sleep of whoever drives.

@@ -16,10 +16,10 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// That of the node at this endpoint.
-    pub(crate) fn of(fabric: &dyn Fabric) -> Self {
+    /// That of the node at this endpoint, one of so many.
+    pub(crate) fn of(fabric: &dyn Fabric, nodes: u32) -> Self {
         Self {
-            nodes: Nodes::new(fabric.me().0, fabric.peers()),
+            nodes: Nodes::new(fabric.me().0, nodes),
             outbox: Outbox::new(fabric.peers()),
             clock: Clock::of(fabric),
             limits: fabric.limits(),

@@ -40,11 +40,11 @@ impl State {
 }
 
 impl Alone {
-    pub(crate) fn new(fabric: Box<dyn Fabric>) -> Self {
+    pub(crate) fn new(fabric: Box<dyn Fabric>, nodes: u32) -> Self {
         Self {
             bell: fabric.bell(),
             state: Mutex::new(State {
-                core: Core::new(&*fabric),
+                core: Core::among(&*fabric, nodes),
                 fabric,
                 waiting: 0,
             }),

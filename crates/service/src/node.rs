@@ -49,9 +49,16 @@ impl Node {
     /// The node at an endpoint that nobody else uses.
     #[must_use]
     pub fn alone(fabric: Box<dyn Fabric>) -> Self {
-        let (me, nodes) = (fabric.me().0, fabric.peers());
+        let nodes = fabric.peers();
+        Self::alone_among(fabric, nodes)
+    }
+
+    /// As [`alone`](Self::alone), one of so many nodes: the first peers of a fabric that others may join later.
+    #[must_use]
+    pub fn alone_among(fabric: Box<dyn Fabric>, nodes: u32) -> Self {
+        let me = fabric.me().0;
         Self {
-            host: Arc::new(Alone::new(fabric)),
+            host: Arc::new(Alone::new(fabric, nodes)),
             me,
             nodes,
         }

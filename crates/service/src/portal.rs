@@ -280,7 +280,7 @@ mod tests {
     /// A node whose input, of this id, reads by [`OPERATION`] of the fabric.
     fn moving() -> (Local, Common, Portals, i32) {
         let fabric = Local::group(2).into_iter().next().expect("two");
-        let (common, mut portals) = (Common::of(&fabric), Portals::new());
+        let (common, mut portals) = (Common::of(&fabric, fabric.peers()), Portals::new());
         let id = portals.create(&common, 0, 5).expect("free");
         portals
             .allow(&common, id, 1, 0)

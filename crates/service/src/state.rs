@@ -37,8 +37,14 @@ impl Core {
     /// The services of the node at this endpoint.
     #[must_use]
     pub fn new(fabric: &dyn Fabric) -> Self {
+        Self::among(fabric, fabric.peers())
+    }
+
+    /// As [`new`](Self::new), of so many nodes: the first peers of the fabric.
+    #[must_use]
+    pub fn among(fabric: &dyn Fabric, nodes: u32) -> Self {
         Self {
-            common: Common::of(fabric),
+            common: Common::of(fabric, nodes),
             mailboxes: Mailboxes::new(fabric.peers()),
             portals: Portals::new(),
             syncs: Syncs::new(),

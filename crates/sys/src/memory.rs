@@ -496,6 +496,23 @@ impl Mapping {
         }
     }
 
+    /// As [`discard`](Self::discard), for a mapping of a [`MemoryFile`]: for all who have mapped it. Where the kernel
+    /// cannot, zeros are written.
+    pub fn discard_shared(&self, offset: usize, length: usize) {
+        let Some(place) = self.place(offset, length, page_size()) else {
+            return;
+        };
+        // SAFETY: within this mapping, whose bytes the caller gives up on behalf of all.
+        let made = unsafe { libc::madvise(place.as_ptr().cast(), length, libc::MADV_REMOVE) };
+        if made != 0
+            && let Some(words) = self.atomic_u64s(offset, length / 8)
+        {
+            for word in words {
+                word.store(0, weft_atomic::Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Asks for small pages only: memory of which each page is touched by itself.
     pub fn prefer_small_pages(&self) {
         if cfg!(miri) {

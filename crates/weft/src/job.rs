@@ -1,6 +1,7 @@
 //! Joining the job that `weft run` has started, for Rust programs.
 
 use std::ops::Deref;
+use std::sync::OnceLock;
 
 use weft_launch::bootstrap::{self, Launcher};
 use weft_service::{Code, Error, Node, Result};
@@ -23,12 +24,30 @@ pub struct Services {
 /// other nodes cannot be learned of.
 pub fn init() -> Result<Services> {
     let failed = |text: String| Error::new(Code::Io, text);
+    claim().map_err(failed)?;
     let launcher = bootstrap::join().map_err(|error| failed(error.to_string()))?;
     let fabric =
         weft_launch::fabric::join(&*launcher).map_err(|error| failed(error.to_string()))?;
     launcher.initialised();
-    let node = Node::alone(fabric);
+    // Others may come later, whom only those know that they talk to.
+    let nodes = launcher.size().max(fabric.me().0 + 1);
+    let node = Node::alone_among(fabric, nodes);
     Ok(Services { node, launcher })
+}
+
+/// Whether this process has joined its job.
+static JOINED: OnceLock<()> = OnceLock::new();
+
+/// The one who joins the job; a sentence for all others.
+pub(crate) fn claim() -> std::result::Result<(), String> {
+    if JOINED.set(()).is_err() {
+        return Err(
+            "this process has joined its job already; join once, by weft::mpi::init for MPI and services, \
+             or by weft::init for services alone"
+                .to_owned(),
+        );
+    }
+    Ok(())
 }
 
 impl Deref for Services {

@@ -13,8 +13,14 @@
 //! assert_eq!(&text[..mail.length], b"to myself");
 //! # Ok::<(), weft::Error>(())
 //! ```
+//!
+//! [`mpi`] is MPI itself, typed.
+
+// What `#[derive(Element)]` writes names the crate.
+extern crate self as weft;
 
 mod job;
+pub mod mpi;
 
 pub use job::{Services, init};
 pub use weft_service::{

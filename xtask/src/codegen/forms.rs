@@ -280,6 +280,18 @@ fn rule(
     if declaration.is_callback() {
         return Ok(plain());
     }
+    if parameter.check.as_deref() == Some("at_root") {
+        return Ok(plain());
+    }
+    if group == "tool" {
+        // Handles and indices are the calls' own to look at; addresses may be null.
+        return Ok(if declaration.by_value() {
+            plain()
+        } else {
+            let address = pointer(name, declaration.constant);
+            checked(format!("Optional::new({address})"))
+        });
+    }
     if declaration.by_value() {
         return Ok(
             match (parameter.kind.as_str(), parameter.check.as_deref()) {

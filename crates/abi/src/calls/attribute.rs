@@ -345,7 +345,7 @@ fn predefined(key: c_int) -> Option<*const c_int> {
         k::MPI_WTIME_IS_GLOBAL if runtime.launcher.hosts().count() == 1 => &YES,
         k::MPI_WTIME_IS_GLOBAL => &NO,
         k::MPI_APPNUM => APPNUM.get_or_init(|| runtime.launcher.appnum().cast_signed()),
-        k::MPI_UNIVERSE_SIZE => SIZE.get_or_init(|| runtime.world.size().cast_signed()),
+        k::MPI_UNIVERSE_SIZE => SIZE.get_or_init(|| runtime.launcher.universe().cast_signed()),
         k::MPI_LASTUSEDCODE => return Some(errhandler::last_used_code()),
         _ => return None,
     })

@@ -9,7 +9,7 @@ use weft_mpi::{Comm, Group, Status};
 use crate::args::{InOut, Out, TextOut, text_of};
 use crate::calls::abi::{full, new_info};
 use crate::calls::attribute::{self, Holder};
-use crate::calls::group;
+use crate::calls::{group, process};
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::handle::request::pack;
@@ -334,11 +334,10 @@ pub fn comm_split_type(
         Some(info) => info.open().get(RESOURCE)?.map(str::to_owned),
         None => None,
     };
-    // Processes of one host share memory.
+    // Named by the first process that shares memory with this one, which may be itself.
     let host = || {
-        let runtime = state::runtime()?;
-        let host = runtime.launcher.hosts().host(runtime.process.me().0);
-        Some(host.cast_signed())
+        let process = &state::runtime()?.process;
+        process.first_to_share_memory().map(u32::cast_signed)
     };
     let color = match split_type {
         k::MPI_COMM_TYPE_SHARED => host(),
@@ -378,10 +377,12 @@ pub fn comm_free(mut comm: InOut<c::Comm>) -> Checked<()> {
         ));
     }
     attribute::delete_all(Holder::Comm(given), object.extras())?;
+    process::forget_parent(given);
     state::forget_comm(object);
     if let Some((count, first)) = object.drop_messages() {
         warn_of_messages(object, count, &first);
     }
+    object.sever();
     ErrhandlerObject::release(entry::handler_of(object));
     handle::remove::<Arc<Comm>>(given.0);
     comm.set(k::MPI_COMM_NULL);

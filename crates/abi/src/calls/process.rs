@@ -1,18 +1,185 @@
-//! Dynamic processes (MPI 5.0, chapter 11): the calls that work without them.
+//! Dynamic processes (MPI 5.0, chapter 11): spawning, ports, names, joining.
+//!
+//! What concerns the job as a whole is asked of the launcher; groups meet by messages ([`Comm::accept`]). Processes that
+//! are spawned connect to a port of those who spawn them.
 
-use crate::args::{InOut, Out};
-use crate::c;
-use crate::calls::comm::comm_free;
-use crate::fault::Checked;
+mod job;
+mod join;
+mod parent;
+mod spawn;
+
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::Arc;
+
+use weft_launch::bootstrap::{JobAnswer, JobRequest, PortName};
+use weft_mpi::Comm;
+use weft_mpi::coll::inter::Root;
+use weft_mpi::comm::Port;
+
+use crate::args::{InOut, Out, TextOut, text_of};
+use crate::calls::comm::{comm_free, publish};
+use crate::check;
+use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
+use crate::state::InfoObject;
+use crate::{c, state};
 
-/// Nobody was started from within a program.
-pub fn comm_get_parent(mut parent: Out<c::Comm>) -> Checked<()> {
-    parent.set(k::MPI_COMM_NULL);
+use job::{ask, unexpected};
+pub use join::comm_join;
+pub use parent::comm_get_parent;
+pub(crate) use parent::{find_parent, forget_parent};
+pub use spawn::{comm_spawn, comm_spawn_multiple};
+
+/// The rank of a root within one group; others are refused with the communicator.
+fn root_of(root: Root) -> u32 {
+    match root {
+        Root::Rank(rank) => rank as u32,
+        Root::Here | Root::Beside => 0,
+    }
+}
+
+pub fn open_port(_info: Option<&InfoObject>, mut port_name: TextOut) -> Checked<()> {
+    match ask(JobRequest::OpenPort)? {
+        JobAnswer::Port(name) => {
+            port_name.set(&name, k::MPI_MAX_PORT_NAME as usize);
+            Ok(())
+        }
+        other => Err(unexpected(other)),
+    }
+}
+
+pub fn close_port(port_name: &CStr) -> Checked<()> {
+    let port = text_of(port_name);
+    let name = PortName::parse(&port).map(|(_, name)| name);
+    match ask(JobRequest::ClosePort { port })? {
+        JobAnswer::Done => {
+            if let Some(name) = name {
+                state::process()?.close_port(name.number);
+            }
+            Ok(())
+        }
+        other => Err(unexpected(other)),
+    }
+}
+
+/// The port of a name, of this job and open.
+fn find_port(name: &str) -> Checked<Port> {
+    let port = name.to_owned();
+    match ask(JobRequest::FindPort { port })? {
+        JobAnswer::Done => match PortName::parse(name) {
+            Some((_, PortName { owner, number })) => Ok(Port {
+                owner: weft_fabric::Peer(owner),
+                number,
+            }),
+            None => Err(Fault::new(
+                k::MPI_ERR_PORT,
+                "the launcher knows a port by a name that is none",
+            )),
+        },
+        other => Err(unexpected(other)),
+    }
+}
+
+/// What a root says of its port: an error of it is that of all.
+fn port_at_root(
+    comm: &Comm,
+    root: u32,
+    port_name: *const c_char,
+) -> Option<weft_mpi::Result<Port>> {
+    (comm.rank() == root && comm.remote_group().is_none()).then(|| {
+        // SAFETY: at the root a string that does not change until the call returns (MPI 5.0, section 11.9); null is refused.
+        let name = unsafe { check::text(port_name, "port_name") };
+        let port = name.and_then(|name| find_port(&text_of(name)));
+        port.map_err(|fault| job::as_error(&fault))
+    })
+}
+
+pub fn comm_accept(
+    port_name: *const c_char,
+    _info: c::Info,
+    root: Root,
+    comm: &Arc<Comm>,
+    mut newcomm: Out<c::Comm>,
+) -> Checked<()> {
+    newcomm.set(k::MPI_COMM_NULL);
+    let root = root_of(root);
+    let port = port_at_root(comm, root, port_name);
+    let port = port.map(|port| match port {
+        Ok(port) if port.owner != comm.process().me() => Err(weft_mpi::Error::new(
+            weft_mpi::ErrorClass::Port,
+            "the port belongs to another process; accept where MPI_Open_port was called",
+        )),
+        port => port,
+    });
+    newcomm.set(publish(comm.accept(root, port)?, comm)?);
     Ok(())
 }
 
-/// All processes have been connected from the start and stay so: what is left is to free.
+pub fn comm_connect(
+    port_name: *const c_char,
+    _info: c::Info,
+    root: Root,
+    comm: &Arc<Comm>,
+    mut newcomm: Out<c::Comm>,
+) -> Checked<()> {
+    newcomm.set(k::MPI_COMM_NULL);
+    let root = root_of(root);
+    let port = port_at_root(comm, root, port_name);
+    newcomm.set(publish(comm.connect_to(root, port)?, comm)?);
+    Ok(())
+}
+
+/// Waits for what is under way on the communicator, then frees it.
 pub fn comm_disconnect(comm: InOut<c::Comm>) -> Checked<()> {
+    let given = comm.get();
+    let object = check::communicator(given, "comm")?;
+    if !matches!(given, k::MPI_COMM_WORLD | k::MPI_COMM_SELF) {
+        object.settle()?;
+    }
     comm_free(comm)
+}
+
+pub fn publish_name(
+    service_name: &CStr,
+    _info: Option<&InfoObject>,
+    port_name: &CStr,
+) -> Checked<()> {
+    let (service, port) = (text_of(service_name), text_of(port_name));
+    done(ask(JobRequest::Publish { service, port })?)
+}
+
+pub fn lookup_name(
+    service_name: &CStr,
+    _info: Option<&InfoObject>,
+    mut port_name: TextOut,
+) -> Checked<()> {
+    let service = text_of(service_name);
+    match ask(JobRequest::LookUp { service })? {
+        JobAnswer::Port(name) => {
+            port_name.set(&name, k::MPI_MAX_PORT_NAME as usize);
+            Ok(())
+        }
+        other => Err(unexpected(other)),
+    }
+}
+
+pub fn unpublish_name(
+    service_name: &CStr,
+    _info: Option<&InfoObject>,
+    port_name: &CStr,
+) -> Checked<()> {
+    let (service, port) = (text_of(service_name), text_of(port_name));
+    done(ask(JobRequest::Unpublish { service, port })?)
+}
+
+fn done(answer: JobAnswer) -> Checked<()> {
+    match answer {
+        JobAnswer::Done => Ok(()),
+        other => Err(unexpected(other)),
+    }
+}
+
+/// The number of an error class, as one of a list of error codes.
+const fn code(class: c_int) -> u32 {
+    class.cast_unsigned()
 }

@@ -7,7 +7,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::args::{
-    AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut,
+    AddressArgument, BlocksArgument, BufferArgument, Form, Optional, StatusOut, StatusesOut,
     TypedBlocksArgument,
 };
 use crate::entry::{self, Scope};
@@ -15,7 +15,14 @@ use crate::{alias, c, calls, check, state};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Close_port(port_name: *const c_char) -> c_int {
-    entry::unsupported("MPI_Close_port", Scope::None)
+    entry::run("MPI_Close_port", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let port_name = check::text(port_name, "port_name")?;
+            calls::process::close_port(port_name)
+        }
+    })
 }
 alias!(MPI_Close_port => PMPI_Close_port);
 
@@ -27,7 +34,16 @@ pub unsafe extern "C" fn PMPI_Comm_accept(
     comm: c::Comm,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_accept", Scope::Comm(comm))
+    entry::run("MPI_Comm_accept", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let root = check::root(root, comm, "root")?;
+            let newcomm = check::out(newcomm, "newcomm")?;
+            calls::process::comm_accept(port_name, info, root, comm, newcomm)
+        }
+    })
 }
 alias!(MPI_Comm_accept => PMPI_Comm_accept);
 
@@ -39,7 +55,16 @@ pub unsafe extern "C" fn PMPI_Comm_connect(
     comm: c::Comm,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_connect", Scope::Comm(comm))
+    entry::run("MPI_Comm_connect", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let root = check::root(root, comm, "root")?;
+            let newcomm = check::out(newcomm, "newcomm")?;
+            calls::process::comm_connect(port_name, info, root, comm, newcomm)
+        }
+    })
 }
 alias!(MPI_Comm_connect => PMPI_Comm_connect);
 
@@ -71,7 +96,14 @@ alias!(MPI_Comm_get_parent => PMPI_Comm_get_parent);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_join(fd: c_int, intercomm: *mut c::Comm) -> c_int {
-    entry::unsupported("MPI_Comm_join", Scope::None)
+    entry::run("MPI_Comm_join", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let intercomm = check::out(intercomm, "intercomm")?;
+            calls::process::comm_join(fd, intercomm)
+        }
+    })
 }
 alias!(MPI_Comm_join => PMPI_Comm_join);
 
@@ -86,7 +118,25 @@ pub unsafe extern "C" fn PMPI_Comm_spawn(
     intercomm: *mut c::Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_spawn", Scope::Comm(comm))
+    entry::run("MPI_Comm_spawn", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let root = check::root(root, comm, "root")?;
+            let intercomm = check::out(intercomm, "intercomm")?;
+            calls::process::comm_spawn(
+                command,
+                argv,
+                maxprocs,
+                info,
+                root,
+                comm,
+                intercomm,
+                array_of_errcodes,
+            )
+        }
+    })
 }
 alias!(MPI_Comm_spawn => PMPI_Comm_spawn);
 
@@ -102,7 +152,26 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
     intercomm: *mut c::Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_Comm_spawn_multiple", Scope::Comm(comm))
+    entry::run("MPI_Comm_spawn_multiple", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let root = check::root(root, comm, "root")?;
+            let intercomm = check::out(intercomm, "intercomm")?;
+            calls::process::comm_spawn_multiple(
+                count,
+                array_of_commands,
+                array_of_argv,
+                array_of_maxprocs,
+                array_of_info,
+                root,
+                comm,
+                intercomm,
+                array_of_errcodes,
+            )
+        }
+    })
 }
 alias!(MPI_Comm_spawn_multiple => PMPI_Comm_spawn_multiple);
 
@@ -112,13 +181,30 @@ pub unsafe extern "C" fn PMPI_Lookup_name(
     info: c::Info,
     port_name: *mut c_char,
 ) -> c_int {
-    entry::unsupported("MPI_Lookup_name", Scope::None)
+    entry::run("MPI_Lookup_name", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let service_name = check::text(service_name, "service_name")?;
+            let info = check::info_or_null(info, "info")?;
+            let port_name = check::text_out(port_name, "port_name")?;
+            calls::process::lookup_name(service_name, info, port_name)
+        }
+    })
 }
 alias!(MPI_Lookup_name => PMPI_Lookup_name);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Open_port(info: c::Info, port_name: *mut c_char) -> c_int {
-    entry::unsupported("MPI_Open_port", Scope::None)
+    entry::run("MPI_Open_port", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let info = check::info_or_null(info, "info")?;
+            let port_name = check::text_out(port_name, "port_name")?;
+            calls::process::open_port(info, port_name)
+        }
+    })
 }
 alias!(MPI_Open_port => PMPI_Open_port);
 
@@ -128,7 +214,16 @@ pub unsafe extern "C" fn PMPI_Publish_name(
     info: c::Info,
     port_name: *const c_char,
 ) -> c_int {
-    entry::unsupported("MPI_Publish_name", Scope::None)
+    entry::run("MPI_Publish_name", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let service_name = check::text(service_name, "service_name")?;
+            let info = check::info_or_null(info, "info")?;
+            let port_name = check::text(port_name, "port_name")?;
+            calls::process::publish_name(service_name, info, port_name)
+        }
+    })
 }
 alias!(MPI_Publish_name => PMPI_Publish_name);
 
@@ -138,6 +233,15 @@ pub unsafe extern "C" fn PMPI_Unpublish_name(
     info: c::Info,
     port_name: *const c_char,
 ) -> c_int {
-    entry::unsupported("MPI_Unpublish_name", Scope::None)
+    entry::run("MPI_Unpublish_name", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let service_name = check::text(service_name, "service_name")?;
+            let info = check::info_or_null(info, "info")?;
+            let port_name = check::text(port_name, "port_name")?;
+            calls::process::unpublish_name(service_name, info, port_name)
+        }
+    })
 }
 alias!(MPI_Unpublish_name => PMPI_Unpublish_name);

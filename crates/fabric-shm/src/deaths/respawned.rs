@@ -11,12 +11,12 @@ use weft_fabric::{
 use weft_sys::Mapping;
 
 use super::machine::{ProcessPlan, Random, Simulated, Sleep};
+use crate::JobSize;
 use crate::endpoint::Shm;
 use crate::lane::{head, words};
 use crate::options::{Options, Use};
 use crate::respawnable::respawnable;
-use crate::segment::{Segment, initialise_with_spares};
-use crate::segment_size;
+use crate::segment::{Segment, initialise_job};
 use crate::watch::Watch;
 
 /// Messages that each process sends to each other.
@@ -58,9 +58,13 @@ pub(super) fn history(
     let mut random = Random::new(!seed);
     let ranks = 2 + random.below(2) as u32;
     let spares = random.below(5) as u32;
-    let size = segment_size(ranks + spares).expect("fits");
-    let mapping = Mapping::private(size).expect("maps");
-    initialise_with_spares(&mapping, ranks, spares, 2).expect("the right size");
+    let size = JobSize {
+        ranks,
+        room: 0,
+        spares,
+    };
+    let mapping = Mapping::private(size.segment_size().expect("fits")).expect("maps");
+    initialise_job(&mapping, size, 2).expect("the right size");
     let scene = Rc::new(Scene {
         machine,
         segment: Segment::open(mapping).expect("initialised"),

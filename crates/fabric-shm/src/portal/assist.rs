@@ -224,6 +224,11 @@ impl Assistance {
         }
     }
 
+    /// A peer is gone, and so is what it wanted help with.
+    pub fn forget(&mut self, peer: Peer) {
+        self.requests.retain(|request| request.from != peer);
+    }
+
     /// How many transfers of peers there are to help with.
     #[inline]
     pub fn backlog(&self) -> usize {

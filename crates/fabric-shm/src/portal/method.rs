@@ -101,6 +101,11 @@ impl Methods {
         self.of_peer[peer.index()] = Method::Chunks(reason.into());
     }
 
+    /// Another process has the slot of a peer: what worked is to be found out anew.
+    pub fn forget(&mut self, peer: Peer) {
+        self.of_peer[peer.index()] = Method::Unknown;
+    }
+
     /// Why bytes to and from this peer go through chunks; `None` if they do not, or if that was not found out yet.
     pub fn why_not_direct(&self, peer: Peer) -> Option<&str> {
         match self.of_peer.get(peer.index()) {

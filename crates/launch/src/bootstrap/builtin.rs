@@ -10,7 +10,10 @@ use weft_sys::{MemoryFile, descriptor, lifeline, passing};
 use super::environment::{RankEnvironment, VARIABLES};
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher};
-use crate::control::{ANSWER, Answer, Message, Told};
+use crate::control::{ANSWER, Answer, Message, Told, VALUE_LIMIT};
+use crate::hosts::message::encode;
+use crate::job_request::{JobAnswer, JobRequest, Refusal, World};
+use crate::worlds::Worlds;
 use weft_secure::Key;
 
 /// A rank that our own launcher started.
@@ -20,6 +23,8 @@ pub struct Builtin {
     hosts: HostMap,
     /// `None` if all ranks are on one host.
     key: Option<Key>,
+    /// `None` if it is one of those that the job starts with.
+    world: Option<World>,
     segment: Mutex<Option<OwnedFd>>,
     control: OwnedFd,
     /// One question at a time.
@@ -49,6 +54,7 @@ impl Builtin {
             environment,
             hosts: HostMap::single(environment.size, &name_of_this_host()),
             key: None,
+            world: None,
             segment: Mutex::new(Some(segment)),
             control,
             asking: Mutex::new(()),
@@ -59,6 +65,15 @@ impl Builtin {
             let (key, hosts) = ask_hosts(environment.size, |question| rank.ask(question))?;
             (rank.hosts, rank.key) = (hosts, Some(key));
         }
+        if let Some((number, _)) = environment.place {
+            let JobAnswer::World(world) = rank.ask_job(&JobRequest::World)? else {
+                return Err(not_understood(environment.rank));
+            };
+            if world.members.get(environment.rank as usize) != Some(&number) {
+                return Err(not_understood(environment.rank));
+            }
+            rank.world = Some(world);
+        }
         Ok(rank)
     }
 }
@@ -66,19 +81,27 @@ impl Builtin {
 impl Builtin {
     /// Asks the launcher, and waits for the answer.
     fn ask(&self, question: &Message) -> Result<Answer, BootstrapError> {
+        self.ask_in_pieces(std::slice::from_ref(question))
+    }
+
+    /// As [`ask`](Self::ask), with a question of several messages.
+    fn ask_in_pieces(&self, question: &[Message]) -> Result<Answer, BootstrapError> {
         let _turn = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let lost = |error: std::io::Error| gone(&self.environment, &error.to_string());
-        question.send(&self.control).map_err(lost)?;
+        for piece in question {
+            piece.send(&self.control).map_err(lost)?;
+        }
         let mut bytes = vec![0; ANSWER];
         let (count, _) = passing::receive(&self.control, &mut bytes).map_err(lost)?;
-        Answer::decode(&bytes[..count]).ok_or_else(|| {
-            BootstrapError::new(format!(
-                "the launcher's answer to rank {} cannot be understood ({count} bytes): mpiexec and the \
-                 library must be of the same release of Weft",
-                self.environment.rank
-            ))
-        })
+        Answer::decode(&bytes[..count]).ok_or_else(|| not_understood(self.environment.rank))
     }
+}
+
+fn not_understood(rank: u32) -> BootstrapError {
+    BootstrapError::new(format!(
+        "the launcher's answer to rank {rank} cannot be understood: mpiexec and the library must be of the same \
+         release of Weft"
+    ))
 }
 
 /// Asks where the ranks of a job are, part by part.
@@ -195,6 +218,45 @@ impl Launcher for Builtin {
         }
     }
 
+    fn universe(&self) -> u32 {
+        self.environment.universe.unwrap_or(self.environment.size)
+    }
+
+    fn later(&self) -> Option<&World> {
+        self.world.as_ref()
+    }
+
+    fn process_slot(&self) -> u32 {
+        let place = self.environment.place;
+        place.map_or_else(|| self.local_rank(), |(_, slot)| slot)
+    }
+
+    fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError> {
+        let bytes = encode(request);
+        let mut pieces: Vec<Message> = bytes
+            .chunks(VALUE_LIMIT)
+            .map(|piece| Message::Ask {
+                last: false,
+                piece: piece.to_vec(),
+            })
+            .collect();
+        if let Some(Message::Ask { last, .. }) = pieces.last_mut() {
+            *last = true;
+        }
+        match self.ask_in_pieces(&pieces)? {
+            Answer::Job(answer) => Ok(answer),
+            other => Err(unexpected("something of the job", &other)),
+        }
+    }
+
+    fn connected(&self, connected: bool) {
+        let told = match connected {
+            true => Told::Connected,
+            false => Told::Independent,
+        };
+        let _ = Message::Told(told).send(&self.control);
+    }
+
     // If the launcher is gone, the lifeline ends us at this very moment: nothing to be done about it.
     fn initialised(&self) {
         let _ = Message::Told(Told::Initialised).send(&self.control);
@@ -215,6 +277,8 @@ impl Launcher for Builtin {
 pub struct Singleton {
     hosts: HostMap,
     values: Mutex<HashMap<String, Vec<u8>>>,
+    /// The ports that it opens and the names that it publishes, for its own threads.
+    worlds: Mutex<Worlds>,
 }
 
 impl Singleton {
@@ -223,6 +287,7 @@ impl Singleton {
         Self {
             hosts: HostMap::single(1, &name_of_this_host()),
             values: Mutex::default(),
+            worlds: Mutex::new(Worlds::new(1)),
         }
     }
 
@@ -274,6 +339,19 @@ impl Launcher for Singleton {
             .then(|| self.values().get(name).cloned())
             .flatten())
     }
+
+    fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError> {
+        let mut worlds = self.worlds.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(worlds.serve(0, request.clone()).unwrap_or_else(|_| {
+            JobAnswer::refuse(
+                Refusal::Spawn,
+                "this program was started without a launcher, and there is nobody to start others; start it by \
+                 mpiexec -n 1",
+            )
+        }))
+    }
+
+    fn connected(&self, _connected: bool) {}
 
     fn initialised(&self) {}
 

@@ -14,6 +14,10 @@ impl Names {
     pub const LOCAL_RANK: &str = "WEFT_LOCAL_RANK";
     pub const LOCAL_SIZE: &str = "WEFT_LOCAL_SIZE";
     pub const APPNUM: &str = "WEFT_APPNUM";
+    /// Of a process that was started from within a program: its number in the job, and in the memory of its host.
+    pub const PLACE: &str = "WEFT_PLACE";
+    /// How many processes are expected to be useful in all.
+    pub const UNIVERSE: &str = "WEFT_UNIVERSE";
     pub const JOB_DESCRIPTOR: &str = "WEFT_JOB_FD";
     pub const CONTROL_DESCRIPTOR: &str = "WEFT_CONTROL_FD";
     pub const LIFELINE_DESCRIPTOR: &str = "WEFT_LIFELINE_FD";
@@ -31,6 +35,8 @@ pub(crate) const VARIABLES: &[&str] = &[
     Names::JOB_DESCRIPTOR,
     Names::CONTROL_DESCRIPTOR,
     Names::LIFELINE_DESCRIPTOR,
+    Names::PLACE,
+    Names::UNIVERSE,
 ];
 
 /// Whether a variable says to a program that a foreign launcher started it: not to be inherited by
@@ -53,6 +59,10 @@ pub struct RankEnvironment {
     pub job: RawFd,
     pub control: RawFd,
     pub lifeline: RawFd,
+    /// Of a process that was started later: its number in the job, and in the memory of its host.
+    pub place: Option<(u32, u32)>,
+    /// How many processes are expected to be useful in all.
+    pub universe: Option<u32>,
 }
 
 impl RankEnvironment {
@@ -86,6 +96,18 @@ impl RankEnvironment {
             job: number(variable, Names::JOB_DESCRIPTOR)?,
             control: number(variable, Names::CONTROL_DESCRIPTOR)?,
             lifeline: number(variable, Names::LIFELINE_DESCRIPTOR)?,
+            universe: match variable(Names::UNIVERSE) {
+                None => None,
+                Some(_) => Some(number(variable, Names::UNIVERSE)?),
+            },
+            place: match variable(Names::PLACE) {
+                None => None,
+                Some(text) => {
+                    let part = |index: usize| text.split(' ').nth(index).map(str::to_owned);
+                    let part = |index| number(&|_| part(index), Names::PLACE);
+                    Some((part(0)?, part(1)?))
+                }
+            },
         };
         if environment.rank >= environment.size {
             return Err(BootstrapError::new(format!(
@@ -107,7 +129,7 @@ mod tests {
             if let Some((_, value)) = changes.iter().find(|(changed, _)| *changed == name) {
                 return value.map(str::to_owned);
             }
-            let index = VARIABLES.iter().position(|known| *known == name)?;
+            let index = VARIABLES[..8].iter().position(|known| *known == name)?;
             Some(["3", "8", "1", "4", "2", "10", "11", "12"][index].to_owned())
         })
     }

@@ -35,6 +35,7 @@ use super::{BootstrapError, Launcher, NAME_LIMIT, VALUE_LIMIT};
 use weft_secure::Key;
 
 use crate::hex::{hex, unhex};
+use crate::job_request::{JobAnswer, JobRequest, Refusal};
 use crate::segment;
 
 /// The variables by which the launcher tells a process its place.
@@ -330,7 +331,9 @@ fn find_others(
     let lowest = hosts.ranks_of(hosts.host(rank)).next().unwrap_or(rank);
     let memory = if lowest == rank {
         let local = hosts.local_size(hosts.host(rank));
-        let memory = segment::create(local, 0).map_err(system)?.descriptor;
+        let memory = segment::create(weft_fabric_shm::JobSize::of(local))
+            .map_err(system)?
+            .descriptor;
         listener.hand_out(&memory, &key, local - 1, &connection.client)?;
         memory
     } else {
@@ -393,6 +396,23 @@ impl Launcher for Pmi {
     fn get(&self, rank: u32, name: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
         self.talk(|connection| connection.get(rank, name))
     }
+
+    fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError> {
+        let refusal = match request {
+            JobRequest::Spawn(_) => Refusal::Spawn,
+            JobRequest::FindPort { .. } | JobRequest::ClosePort { .. } => Refusal::Port,
+            JobRequest::LookUp { .. } => Refusal::Name,
+            JobRequest::Publish { .. } | JobRequest::Unpublish { .. } => Refusal::Service,
+            JobRequest::World | JobRequest::OpenPort => Refusal::Other,
+        };
+        Ok(JobAnswer::refuse(
+            refusal,
+            "this job was started by a launcher that speaks PMI version 1 (hydra, for example), over which Weft \
+             starts no further processes and keeps no ports and names; start it by Weft's own mpiexec",
+        ))
+    }
+
+    fn connected(&self, _connected: bool) {}
 
     /// Hydra asks no more than that a process which has begun with PMI also finishes with it.
     fn initialised(&self) {

@@ -23,6 +23,7 @@ use super::link::{Link, LinkError};
 use super::message::{Assignment, FromAgent, Hello, ToAgent};
 use crate::bootstrap::HostMap;
 use crate::exchange::portions;
+use crate::job_request::{JobAnswer, JobRequest, Refusal};
 use crate::plan::Program;
 use crate::rank_processes::{Event, HostShare, NotStarted, OtherHosts, RankNumbers, RankProcesses};
 use crate::signals::{HANDLED, ends_programs};
@@ -141,6 +142,7 @@ fn prepare(assignment: &Assignment) -> io::Result<RankProcesses> {
     let share = HostShare {
         size: assignment.size,
         ranks: ranks.clone(),
+        room: 0,
         spares: 0,
     };
     let others = OtherHosts {
@@ -403,6 +405,7 @@ impl Agent {
                 .push(bytes)
                 .map_err(|_| wrong("it sends more input than rank 0 takes"))?,
             ToAgent::CloseOutput { rank, error } => self.outputs.close(rank, error),
+            ToAgent::Answer { rank, answer } => self.ranks.answer(rank, answer),
             ToAgent::Start(_) | ToAgent::Alive => {}
         }
         Ok(None)
@@ -419,6 +422,16 @@ impl Agent {
                     }
                     self.say(&FromAgent::Fence);
                 }
+                Event::Asked {
+                    rank,
+                    request: JobRequest::Spawn(_),
+                } => {
+                    let reason = "this job runs on several hosts, and such a job has no room for further processes; \
+                                  start it on one host";
+                    let answer = JobAnswer::refuse(Refusal::Spawn, reason);
+                    self.ranks.answer(rank, answer);
+                }
+                Event::Asked { rank, request } => self.say(&FromAgent::Asked { rank, request }),
                 Event::Exited { ended } => {
                     for (rank, status) in ended {
                         let status = status.into_raw();

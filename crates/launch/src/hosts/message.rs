@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::control::Told;
 pub use crate::exchange::PublishedValue;
+use crate::job_request::{JobAnswer, JobRequest};
 use crate::plan::Program;
 
 /// Changes whenever a message changes: head and agents must agree.
-pub const RELEASE: u32 = 3;
+pub const RELEASE: u32 = 4;
 
 /// What an agent that was started writes before anything else, outside of the link: the shell before it may
 /// have printed something.
@@ -45,6 +46,13 @@ pub enum ToAgent {
         rank: u32,
         /// Standard error, not standard output.
         error: bool,
+    },
+    /// What the job answers to what a rank has asked.
+    Answer {
+        /// Whose.
+        rank: u32,
+        /// What.
+        answer: JobAnswer,
     },
     /// Hand this signal on.
     Signal {
@@ -118,6 +126,13 @@ pub enum FromAgent {
     Put {
         /// The values.
         values: Vec<PublishedValue>,
+    },
+    /// A rank asks something of the job.
+    Asked {
+        /// Which.
+        rank: u32,
+        /// What: not for processes, which are refused where they are asked for.
+        request: JobRequest,
     },
     /// All ranks of this host have come to the fence; all that they put before it was said.
     Fence,

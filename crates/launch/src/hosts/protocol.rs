@@ -14,6 +14,7 @@
 
 use crate::control;
 use crate::exchange::PublishedValue;
+use crate::job_request::JobRequest;
 
 use super::message::{Assignment, FromAgent, Hello, ToAgent, Told};
 
@@ -204,7 +205,9 @@ impl Assigned {
                 self.own(*rank)?;
                 match told {
                     Told::Abort { text, .. } => check_text(text),
-                    Told::Initialised | Told::Finalised => Ok(()),
+                    Told::Initialised | Told::Finalised | Told::Connected | Told::Independent => {
+                        Ok(())
+                    }
                 }
             }
             FromAgent::Exited { rank, status } => {
@@ -213,6 +216,22 @@ impl Assigned {
                     return Err(format!("it says twice that rank {rank} has ended"));
                 }
                 check_status(*rank, *status)
+            }
+            FromAgent::Asked { rank, request } => {
+                self.own(*rank)?;
+                match request {
+                    JobRequest::Spawn(_) => Err(format!(
+                        "it asks for processes for rank {rank}, in a job that has no room for them"
+                    )),
+                    JobRequest::ClosePort { port: text }
+                    | JobRequest::FindPort { port: text }
+                    | JobRequest::LookUp { service: text } => check_text(text),
+                    JobRequest::Publish { service, port }
+                    | JobRequest::Unpublish { service, port } => {
+                        check_text(service).and_then(|()| check_text(port))
+                    }
+                    JobRequest::World | JobRequest::OpenPort => Ok(()),
+                }
             }
             FromAgent::InputTaken { bytes } => match self.untaken.checked_sub(*bytes) {
                 Some(left) => {

@@ -11,6 +11,7 @@ use weft_sys::poll::{Interest, PollFd};
 use super::outcome::Failure;
 use super::output::OutputKind;
 use super::rank_hosts::{Event, RankHosts, Token};
+use super::spawning::Spawning;
 use crate::options::Input;
 use crate::plan::Plan;
 use crate::rank_processes::{self, HostShare, RankProcesses};
@@ -22,6 +23,7 @@ pub const END: Duration = Duration::from_secs(5);
 pub struct LocalHost<'a> {
     plan: &'a Plan,
     processes: RankProcesses,
+    spawning: Spawning,
 }
 
 impl<'a> LocalHost<'a> {
@@ -34,27 +36,47 @@ impl<'a> LocalHost<'a> {
         let share = HostShare {
             size,
             ranks: (0..size).zip(plan.appnums()).collect(),
+            room: plan.room(),
             spares: plan.spares(),
         };
         // What a single rank writes needs not be sorted.
         let direct = size == 1 && !plan.tags;
         Ok(Self {
             plan,
+            spawning: Spawning::new(plan),
             processes: RankProcesses::prepare(share, None, direct)?,
         })
     }
 }
 
-/// As the job sees them. It has no other hosts, so fences open by themselves.
-fn events(found: Vec<rank_processes::Event>) -> Vec<Event> {
-    let found = found.into_iter();
-    found
-        .filter_map(|event| match event {
-            rank_processes::Event::Told { rank, told } => Some(Event::Told { rank, told }),
-            rank_processes::Event::Exited { ended } => Some(Event::Exited { ended }),
-            rank_processes::Event::Fence { .. } => None,
-        })
-        .collect()
+impl LocalHost<'_> {
+    /// What has happened, as the job sees it. It has no other hosts, so fences open by themselves.
+    fn events(&mut self, found: Vec<rank_processes::Event>) -> Vec<Event> {
+        let mut events = Vec::new();
+        for event in found {
+            match event {
+                rank_processes::Event::Told { rank, told } => {
+                    events.push(Event::Told { rank, told });
+                }
+                rank_processes::Event::Exited { ended } => {
+                    for (rank, _) in &ended {
+                        self.spawning.end(*rank, &self.processes);
+                    }
+                    events.push(Event::Exited { ended });
+                }
+                rank_processes::Event::Fence { .. } => {}
+                rank_processes::Event::Asked { rank, request } => {
+                    let Self {
+                        plan,
+                        processes,
+                        spawning,
+                    } = self;
+                    events.extend(spawning.serve(plan, processes, rank, request));
+                }
+            }
+        }
+        events
+    }
 }
 
 impl RankHosts for LocalHost<'_> {
@@ -95,7 +117,7 @@ impl RankHosts for LocalHost<'_> {
     }
 
     fn next_look(&self) -> Option<Instant> {
-        None
+        self.spawning.next_look()
     }
 
     fn proceed(&mut self, ready: &[(Token, bool)], _held_up: bool) -> Vec<Event> {
@@ -105,11 +127,14 @@ impl RankHosts for LocalHost<'_> {
                 found.extend(self.processes.listen(*local));
             }
         }
-        events(found)
+        let mut events = self.events(found);
+        events.extend(self.spawning.look(self.plan, &mut self.processes));
+        events
     }
 
     fn reap(&mut self) -> Vec<Event> {
-        events(self.processes.reap())
+        let found = self.processes.reap();
+        self.events(found)
     }
 
     fn signal(&mut self, number: i32) {
@@ -120,8 +145,12 @@ impl RankHosts for LocalHost<'_> {
         // Its pipe is closed by whoever reads it.
     }
 
-    fn announce_death(&mut self, rank: u32) {
-        self.processes.announce_death(rank);
+    fn announce_end(&mut self, rank: u32, in_order: bool) {
+        self.processes.announce_end(rank, in_order);
+    }
+
+    fn end_ranks(&mut self, ranks: &[u32]) {
+        self.processes.end_ranks(ranks);
     }
 
     fn restart(&mut self, rank: u32) -> Result<(u32, Option<[File; 2]>), String> {
@@ -143,11 +172,12 @@ impl RankHosts for LocalHost<'_> {
 
     fn kill(&mut self) -> (Vec<Event>, bool) {
         let (found, gone) = self.processes.end(END);
-        (events(found), gone)
+        (self.events(found), gone)
     }
 
     fn read_rest(&mut self) -> Vec<Event> {
-        events(self.processes.listen_to_all())
+        let found = self.processes.listen_to_all();
+        self.events(found)
     }
 
     fn part(&mut self, _code: u8) {}

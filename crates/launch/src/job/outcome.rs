@@ -58,8 +58,8 @@ impl Outcome {
     }
 
     /// The last line, if the job has failed; see [`Failure::line`].
-    pub fn line(&self, host: Option<&str>, ended: usize) -> Option<String> {
-        Some(self.failure.as_ref()?.line(host, ended))
+    pub fn line(&self, place: &str, ended: usize) -> Option<String> {
+        Some(self.failure.as_ref()?.line(place, ended))
     }
 }
 
@@ -153,10 +153,9 @@ impl Failure {
         }
     }
 
-    /// The last line, without the end of the line. `host` is where the rank at fault ran, if that is
-    /// worth saying; `ended` other ranks were ended because of it.
-    fn line(&self, host: Option<&str>, ended: usize) -> String {
-        let on = host.map_or(String::new(), |host| format!(" on {host}"));
+    /// The last line, without the end of the line. `on` says more about the rank at fault, and where it ran, if that
+    /// is worth saying; `ended` other ranks were ended because of it.
+    fn line(&self, on: &str, ended: usize) -> String {
         let others = match ended {
             0 => String::new(),
             1 => "; 1 other rank was ended".into(),
@@ -299,7 +298,7 @@ mod tests {
     #[test]
     fn the_line_names_the_rank_and_the_cause() {
         assert_eq!(
-            ended(libc::SIGSEGV).line(None, 7),
+            ended(libc::SIGSEGV).line("", 7),
             "weft: rank 3 failed first: killed by signal 11 (SIGSEGV) before MPI_Finalize; 7 other ranks were ended"
         );
         let abort = Failure::Aborted {
@@ -308,12 +307,12 @@ mod tests {
             text: "bad input".into(),
         };
         assert_eq!(
-            abort.line(None, 1),
+            abort.line("", 1),
             "weft: rank 2 failed first: called MPI_Abort with code 5: bad input; 1 other rank was ended"
         );
         assert!(
             abort
-                .line(Some("b"), 1)
+                .line(" on b", 1)
                 .starts_with("weft: rank 2 on b failed first: called")
         );
         let lost = |ranks| Failure::HostLost {
@@ -322,11 +321,11 @@ mod tests {
             reason: "the connection was closed".into(),
         };
         assert_eq!(
-            lost(vec![2, 3]).line(None, 2),
+            lost(vec![2, 3]).line("", 2),
             "weft: host b failed first: it is lost with ranks 2, 3: the connection was closed; 2 other ranks were ended"
         );
         assert_eq!(
-            lost(vec![]).line(None, 0),
+            lost(vec![]).line("", 0),
             "weft: host b cannot be reached: the connection was closed"
         );
         let early = Failure::Timeout {
@@ -334,7 +333,7 @@ mod tests {
             running: vec![],
         };
         assert_eq!(
-            early.line(None, 0),
+            early.line("", 0),
             "weft: not all hosts had come within 2 s (--timeout); no rank was started"
         );
         let late = Failure::Timeout {
@@ -342,7 +341,7 @@ mod tests {
             running: vec![0, 2],
         };
         assert_eq!(
-            late.line(None, 2),
+            late.line("", 2),
             "weft: the job did not end within 1.5 s (--timeout): ranks 0, 2 were still running and were ended"
         );
     }

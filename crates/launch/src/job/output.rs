@@ -67,6 +67,8 @@ enum Source {
 #[derive(Debug)]
 struct Stream {
     rank: u32,
+    /// What its lines are tagged with.
+    label: String,
     kind: OutputKind,
     source: Source,
     /// What was read and not passed on.
@@ -127,12 +129,14 @@ impl Output {
         }
     }
 
-    /// Takes over the two outputs of a rank; reading them must not wait.
-    pub fn add(&mut self, rank: u32, pipes: [File; 2]) {
+    /// Takes over the two outputs of a rank; reading them must not wait. They take the places of streams that have
+    /// ended, if there are any: a job may start any number of processes one after the other.
+    pub fn add(&mut self, rank: u32, label: &str, pipes: [File; 2]) {
         let now = Instant::now();
         for (pipe, kind) in pipes.into_iter().zip([OutputKind::Out, OutputKind::Error]) {
-            self.streams.push(Stream {
+            let stream = Stream {
                 rank,
+                label: label.to_owned(),
                 kind,
                 source: Source::Pipe(pipe),
                 held: Vec::new(),
@@ -140,7 +144,15 @@ impl Output {
                 begins: true,
                 first: now,
                 last: now,
-            });
+            };
+            let over = |(index, stream): (usize, &Stream)| {
+                let held_open = self.open.iter().flatten().any(|open| open.0 == index);
+                !stream.is_open() && stream.held.is_empty() && !held_open
+            };
+            match self.streams.iter().enumerate().position(over) {
+                Some(index) => self.streams[index] = stream,
+                None => self.streams.push(stream),
+            }
         }
     }
 
@@ -151,6 +163,7 @@ impl Output {
             self.streams
                 .extend([OutputKind::Out, OutputKind::Error].map(|kind| Stream {
                     rank,
+                    label: rank.to_string(),
                     kind,
                     source: Source::Fed,
                     held: Vec::new(),
@@ -318,7 +331,7 @@ impl Output {
             stream.begins = true;
         }
         if self.tags {
-            let tag = format!("[{}] ", stream.rank);
+            let tag = format!("[{}] ", stream.label);
             for line in stream.held[..count].split_inclusive(|&byte| byte == b'\n') {
                 if stream.begins {
                     ours.push(tag.as_bytes());

@@ -54,6 +54,17 @@ pub enum Event {
     },
     /// A rank has told this about itself.
     Told { rank: u32, told: Told },
+    /// A process was started from within a program; it has this number in the job.
+    Spawned {
+        rank: u32,
+        /// Its world, and its rank there.
+        world: WorldRank,
+        process: u32,
+        detail: String,
+        outputs: Option<[File; 2]>,
+    },
+    /// Not all of a world could be started: its end is no failure.
+    GivenUp { world: u32 },
     /// Ranks have ended, and this was noticed at the same time.
     Exited { ended: Vec<(u32, ExitStatus)> },
     /// A host is lost, with those of these ranks that had not ended.
@@ -64,6 +75,13 @@ pub enum Event {
     },
     /// The job cannot go on.
     Failed(Failure),
+}
+
+/// Rank of a process in a world that was started from within a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorldRank {
+    pub world: u32,
+    pub rank: u32,
 }
 
 /// The hosts of a job's ranks. Nothing here waits, except where it says so.
@@ -91,8 +109,11 @@ pub trait RankHosts {
     /// Takes no more of what a rank writes there: whoever reads our output is gone.
     fn close_output(&mut self, rank: u32, kind: OutputKind);
 
-    /// Tells the other ranks that one has died.
-    fn announce_death(&mut self, rank: u32);
+    /// Tells the other ranks that one has ended; `in_order` if that is no loss to them.
+    fn announce_end(&mut self, rank: u32, in_order: bool);
+
+    /// Ends some of the ranks, which the others do not need.
+    fn end_ranks(&mut self, ranks: &[u32]);
 
     /// Starts another process for a rank that has died; answers it, and its outputs.
     ///

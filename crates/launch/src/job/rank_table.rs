@@ -2,16 +2,20 @@
 //!
 //! ```text
 //!   Awaited ── its host is known ──▶ Started ── reaped ──▶ Ended ── restarted ──▶ Started
+//!   Vacant  ── started from within a program ──▶ Started ── reaped ──▶ Ended ── the next one ──▶ Started
 //! ```
 
 use std::process::ExitStatus;
 
 use super::outcome::{Failure, Progress};
+use super::rank_hosts::WorldRank;
 use crate::control::Told;
 
 /// How far the process of a rank is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Life {
+    /// Nobody has been started under this number.
+    Vacant,
     Awaited,
     Started,
     Ended(ExitStatus),
@@ -21,12 +25,25 @@ enum Life {
 struct Row {
     life: Life,
     progress: Progress,
+    /// If it was started from within a program.
+    world: Option<WorldRank>,
+    /// It has communicators with processes of other worlds.
+    connected: bool,
+    /// Its world is lost or was not started as a whole, and so its end is no failure.
+    given_up: bool,
 }
 
 impl Row {
+    fn is_of(&self, world: u32) -> bool {
+        self.world.is_some_and(|own| own.world == world)
+    }
+
     const NEW: Self = Self {
         life: Life::Awaited,
         progress: Progress::Before,
+        world: None,
+        connected: true,
+        given_up: false,
     };
 }
 
@@ -52,6 +69,56 @@ impl RankTable {
         };
     }
 
+    /// Notes that a process was started from within a program.
+    pub fn start_later(&mut self, rank: u32, world: WorldRank) {
+        let index = rank as usize;
+        while self.rows.len() <= index {
+            self.rows.push(Row {
+                life: Life::Vacant,
+                ..Row::NEW
+            });
+        }
+        self.rows[index] = Row {
+            life: Life::Started,
+            world: Some(world),
+            ..Row::NEW
+        };
+    }
+
+    /// The world of a process that was started from within a program, and its rank there.
+    pub fn world(&self, rank: u32) -> Option<WorldRank> {
+        self.rows.get(rank as usize)?.world
+    }
+
+    /// Processes of a world that have not ended.
+    pub fn running_of(&self, world: u32) -> Vec<u32> {
+        let rows = self.rows.iter().enumerate();
+        let running = rows.filter(|(_, row)| row.life == Life::Started && row.is_of(world));
+        running.map(|(rank, _)| rank as u32).collect()
+    }
+
+    /// Whether a process belongs to a world that has nothing to do with others (MPI 5.0, section 11.10.4): its death
+    /// concerns that world alone.
+    pub fn is_independent(&self, rank: u32) -> bool {
+        let Some(WorldRank { world, .. }) = self.world(rank) else {
+            return false;
+        };
+        let mut own = self.rows.iter().filter(|row| row.is_of(world));
+        own.all(|row| !row.connected || row.progress == Progress::After)
+    }
+
+    /// Notes that the ends of a world's processes are no failures from now on.
+    pub fn give_up(&mut self, world: u32) {
+        for row in self.rows.iter_mut().filter(|row| row.is_of(world)) {
+            row.given_up = true;
+        }
+    }
+
+    /// Whether the end of this process is no failure whatever happened.
+    pub fn is_given_up(&self, rank: u32) -> bool {
+        self.rows.get(rank as usize).is_some_and(|row| row.given_up)
+    }
+
     /// Notes that all ranks have their hosts.
     pub fn start_all(&mut self) {
         for row in &mut self.rows {
@@ -75,14 +142,14 @@ impl RankTable {
     pub fn status(&self, rank: u32) -> Option<ExitStatus> {
         match self.rows[rank as usize].life {
             Life::Ended(status) => Some(status),
-            Life::Awaited | Life::Started => None,
+            Life::Vacant | Life::Awaited | Life::Started => None,
         }
     }
 
     /// Whether all ranks have ended.
     pub fn has_ended(&self) -> bool {
         let mut rows = self.rows.iter();
-        rows.all(|row| matches!(row.life, Life::Ended(_)))
+        rows.all(|row| matches!(row.life, Life::Ended(_) | Life::Vacant))
     }
 
     /// Those that were started and have not ended.
@@ -94,8 +161,16 @@ impl RankTable {
 
     /// Notes what a rank has told; answers the failure that this is or shows.
     pub fn tell(&mut self, rank: u32, told: Told) -> Option<Failure> {
-        let progress = &mut self.rows[rank as usize].progress;
+        let Row {
+            progress,
+            connected,
+            ..
+        } = &mut self.rows[rank as usize];
         match told {
+            Told::Connected | Told::Independent => {
+                *connected = told == Told::Connected;
+                None
+            }
             Told::Initialised => {
                 // What was told twice, by the rank and by the segment, may come late.
                 if *progress == Progress::Before {
@@ -115,7 +190,7 @@ impl RankTable {
     fn left_too_early(&self, other: u32) -> Option<Failure> {
         let left = self.rows.iter().position(|row| {
             let well = matches!(row.life, Life::Ended(status) if status.success());
-            well && row.progress == Progress::Before
+            well && row.progress == Progress::Before && !row.given_up
         })?;
         Some(Failure::NotInitialised {
             rank: left as u32,
@@ -180,6 +255,32 @@ mod tests {
         assert_eq!(ranks.judge(1), None, "nobody uses MPI so far");
         let without = Failure::NotInitialised { rank: 1, other: 0 };
         assert_eq!(ranks.tell(0, Told::Initialised), Some(without));
+    }
+
+    #[test]
+    fn a_world_is_independent_when_all_of_it_is() {
+        let mut ranks = RankTable::new(1);
+        ranks.start(0);
+        for (number, rank) in [(3, 0), (4, 1)] {
+            ranks.start_later(number, WorldRank { world: 1, rank });
+        }
+        assert_eq!(
+            (ranks.running_of(1), ranks.has_ended()),
+            (vec![3, 4], false)
+        );
+        assert!(!ranks.is_independent(3) && !ranks.is_independent(0));
+        ranks.tell(3, Told::Independent);
+        assert!(!ranks.is_independent(3), "the other one is not");
+        ranks.tell(4, Told::Finalised);
+        assert!(ranks.is_independent(3));
+        ranks.tell(3, Told::Connected);
+        assert!(!ranks.is_independent(3));
+        ranks.give_up(1);
+        assert!(ranks.is_given_up(4) && !ranks.is_given_up(0));
+        for rank in [0, 3, 4] {
+            ranks.end(rank, ExitStatus::from_raw(0));
+        }
+        assert!(ranks.has_ended(), "nobody was started under the others");
     }
 
     #[test]

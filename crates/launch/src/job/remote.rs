@@ -24,9 +24,11 @@ use crate::exchange::{Exchange, portions};
 use crate::hosts::agents::{self, Agents};
 use crate::hosts::message::{Assignment, FromAgent, Hello, ProgramText, ToAgent};
 use crate::hosts::token;
+use crate::job_request::{JobAnswer, Refusal};
 use crate::mapping::{Allocation, HostSlots, distribute, is_here};
 use crate::options::Input;
 use crate::plan::{Plan, Program};
+use crate::worlds::Worlds;
 use crate::{rank_processes, tree};
 use distribution::Distribution;
 use input::RemoteInput;
@@ -46,6 +48,8 @@ pub struct RemoteHosts<'a> {
     input: RemoteInput,
     /// Its members are the agents that have ranks.
     exchange: Exchange,
+    /// Ports and services.
+    worlds: Worlds,
 }
 
 impl<'a> RemoteHosts<'a> {
@@ -63,6 +67,7 @@ impl<'a> RemoteHosts<'a> {
             key: Key::random()?,
             input: RemoteInput::default(),
             exchange: Exchange::new(0),
+            worlds: Worlds::new(plan.ranks()),
         })
     }
 
@@ -264,8 +269,16 @@ impl<'a> RemoteHosts<'a> {
             }
             FromAgent::Told { rank, told } => events.push(Event::Told { rank, told }),
             FromAgent::Exited { rank, status } => {
+                self.worlds.end(rank, |_| true);
                 let ended = vec![(rank, ExitStatus::from_raw(status))];
                 events.push(Event::Exited { ended });
+            }
+            FromAgent::Asked { rank, request } => {
+                let answer = self.worlds.serve(rank, request).unwrap_or_else(|_| {
+                    let reason = "a job on several hosts has no room for further processes";
+                    JobAnswer::refuse(Refusal::Spawn, reason)
+                });
+                self.agents.say(agent, &ToAgent::Answer { rank, answer });
             }
             FromAgent::InputTaken { bytes } => self.input.note_taken(bytes),
             FromAgent::Put { values } => {
@@ -397,7 +410,11 @@ impl RankHosts for RemoteHosts<'_> {
         }
     }
 
-    fn announce_death(&mut self, _rank: u32) {
+    fn end_ranks(&mut self, _ranks: &[u32]) {
+        unreachable!("processes are started later only on this host: see `plan`")
+    }
+
+    fn announce_end(&mut self, _rank: u32, _in_order: bool) {
         // Only jobs on one host go on after a death: see `plan`.
     }
 

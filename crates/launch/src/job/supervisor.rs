@@ -15,7 +15,7 @@ use weft_sys::signal::Signals;
 use super::local::LocalHost;
 use super::outcome::{Failure, Outcome};
 use super::output::Output;
-use super::rank_hosts::{Event, RankHosts, Token};
+use super::rank_hosts::{Event, RankHosts, Token, WorldRank};
 use super::rank_table::RankTable;
 use super::remote::RemoteHosts;
 use super::standard_stream::StandardStream;
@@ -269,6 +269,24 @@ impl<'a> Job<'a> {
                 }
                 self.start(rank, outputs);
             }
+            Event::Spawned {
+                rank,
+                world,
+                process,
+                detail,
+                outputs,
+            } => {
+                self.ranks.start_later(rank, world);
+                if self.plan.verbose {
+                    let name = self.name(rank);
+                    self.say(&format!("{name} is process {process}{detail}"));
+                }
+                if let Some(outputs) = outputs {
+                    let label = format!("{}.{}", world.world, world.rank);
+                    self.output.add(rank, &label, outputs);
+                }
+            }
+            Event::GivenUp { world } => self.ranks.give_up(world),
             Event::Output { rank, kind, bytes } => {
                 if !self.output.feed(rank, kind, &bytes) {
                     self.hosts.close_output(rank, kind);
@@ -276,7 +294,7 @@ impl<'a> Job<'a> {
             }
             Event::Told { rank, told } => {
                 if let Some(failure) = self.ranks.tell(rank, told) {
-                    self.outcome.fail(failure);
+                    self.fail(rank, failure);
                 }
             }
             Event::Exited { ended } => self.judge(ended),
@@ -300,7 +318,7 @@ impl<'a> Job<'a> {
 
     fn start(&mut self, rank: u32, outputs: Option<[File; 2]>) {
         if let Some(outputs) = outputs {
-            self.output.add(rank, outputs);
+            self.output.add(rank, &rank.to_string(), outputs);
         }
         self.ranks.start(rank);
     }
@@ -310,8 +328,8 @@ impl<'a> Job<'a> {
         ended.retain(|(rank, status)| self.ranks.end(*rank, *status));
         if self.plan.verbose {
             for (rank, status) in &ended {
-                let how = exit_status::describe(*status);
-                self.say(&format!("rank {rank} {how}"));
+                let (name, how) = (self.name(*rank), exit_status::describe(*status));
+                self.say(&format!("{name} {how}"));
             }
         }
         let goes_on = self.plan.on_death != OnDeath::End
@@ -319,17 +337,65 @@ impl<'a> Job<'a> {
             && self.leaving.is_none();
         if goes_on {
             for (rank, status) in ended {
-                self.hosts.announce_death(rank);
+                let failure = self.ranks.judge(rank);
+                let in_order = failure.is_none() && self.ranks.world(rank).is_some();
+                self.hosts.announce_end(rank, in_order);
                 // Of one that has ended well, only those that are started later are to know.
-                if let Some(failure) = self.ranks.judge(rank) {
+                if let Some(failure) = failure.filter(|_| !self.ranks.is_given_up(rank)) {
                     self.survive(rank, status, failure);
                 }
             }
             return;
         }
-        let failures = ended.iter().filter_map(|(rank, _)| self.ranks.judge(*rank));
-        if let Some(first) = failures.min_by_key(Failure::order) {
-            self.outcome.fail(first);
+        let failures = ended
+            .iter()
+            .filter_map(|(rank, _)| Some((*rank, self.ranks.judge(*rank)?)));
+        let mut failures: Vec<_> = failures.collect();
+        failures.sort_by_key(|(_, failure)| failure.order());
+        for (rank, _) in &ended {
+            let failed = failures.iter().any(|(other, _)| other == rank);
+            let given_up = self.ranks.is_given_up(*rank);
+            if self.ranks.world(*rank).is_some() && (!failed || given_up) {
+                // Its process slot may be taken by another one later.
+                self.hosts.announce_end(*rank, !failed);
+            }
+        }
+        for (rank, failure) in failures {
+            self.fail(rank, failure);
+        }
+    }
+
+    /// A process has failed: the end of the job, unless it belongs to a world that has nothing to do with others.
+    fn fail(&mut self, rank: u32, failure: Failure) {
+        if self.ranks.is_given_up(rank) {
+            return;
+        }
+        let world = self.ranks.world(rank);
+        let Some(WorldRank { world, .. }) = world.filter(|_| self.ranks.is_independent(rank))
+        else {
+            return self.outcome.fail(failure);
+        };
+        let others = self.ranks.running_of(world);
+        self.ranks.give_up(world);
+        let what = match &failure {
+            Failure::Aborted { code, .. } => format!("called MPI_Abort with code {code}"),
+            Failure::Ended { status, .. } => exit_status::describe(*status),
+            _ => "ended without MPI_Finalize".into(),
+        };
+        let name = self.name(rank);
+        self.say(&format!(
+            "{name} {what}; the job goes on without its world, which is connected to no other"
+        ));
+        self.outcome.survive(failure);
+        self.hosts.announce_end(rank, false);
+        self.hosts.end_ranks(&others);
+    }
+
+    /// A rank, for people.
+    fn name(&self, rank: u32) -> String {
+        match self.ranks.world(rank) {
+            None => format!("rank {rank}"),
+            Some(WorldRank { world, rank }) => format!("rank {rank} of spawned world {world}"),
         }
     }
 
@@ -407,8 +473,16 @@ impl<'a> Job<'a> {
             self.say("processes of the job that run as another user could not be ended");
         }
         let others = ended.iter().filter(|rank| Some(**rank) != at_fault).count();
-        let host = at_fault.and_then(|rank| self.hosts.host(rank));
-        if let Some(line) = self.outcome.line(host, others) {
+        let mut place = String::new();
+        if let Some(rank) = at_fault {
+            if self.ranks.world(rank).is_some() {
+                place += &format!(" of the job ({})", self.name(rank));
+            }
+            if let Some(host) = self.hosts.host(rank) {
+                place += &format!(" on {host}");
+            }
+        }
+        if let Some(line) = self.outcome.line(&place, others) {
             self.output.say(&line);
         }
         let code = self.outcome.code();

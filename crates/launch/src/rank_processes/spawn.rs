@@ -39,6 +39,25 @@ pub struct RankNumbers {
     pub local_size: u32,
     /// Which of the programs it runs, from 0.
     pub appnum: u32,
+    /// Of a process that was started later: the numbers above are those in its own world.
+    pub place: Option<LaterSlot>,
+}
+
+/// Slot of a process that was started later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaterSlot {
+    /// Its number in the job.
+    pub number: u32,
+    /// Its number in the segment of its host.
+    pub slot: u32,
+}
+
+impl RankNumbers {
+    /// The number in the job.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.place.map_or(self.rank, |place| place.number)
+    }
 }
 
 impl RankNumbers {
@@ -145,6 +164,9 @@ impl<'a> Spawner<'a> {
                 Names::LIFELINE_DESCRIPTOR,
                 its_lifeline.as_raw_fd().to_string(),
             );
+        if let Some(LaterSlot { number, slot }) = numbers.place {
+            command.env(Names::PLACE, format!("{number} {slot}"));
+        }
         command.stdin(input);
         let mut outputs = None;
         if !self.direct {

@@ -6,6 +6,7 @@ fn ranks(count: u32, others: Option<OtherHosts>) -> (RankProcesses, Vec<OwnedFd>
     let share = HostShare {
         size: 2 * count,
         ranks: (0..count).map(|local| (count + local, 0)).collect(),
+        room: 0,
         spares: 0,
     };
     let mut ranks = RankProcesses::prepare(share, others, false).expect("memory files exist here");
@@ -127,4 +128,81 @@ fn a_fence_of_one_host_opens_by_itself_and_one_of_several_when_told() {
     say(&ends[0], get(0));
     assert_eq!(several.listen(0), []);
     assert_eq!(heard(&ends[0]), [Answer::Value(Some(vec![7]))]);
+}
+
+#[test]
+fn a_request_to_the_job_comes_in_pieces_and_is_handed_on_whole() {
+    let (mut ranks, ends) = ranks(1, None);
+    let request = JobRequest::LookUp {
+        service: "x".repeat(3000),
+    };
+    let bytes = crate::hosts::message::encode(&request);
+    let (first, second) = bytes.split_at(1000);
+    let piece = |last, piece: &[u8]| Message::Ask {
+        last,
+        piece: piece.to_vec(),
+    };
+    say(&ends[0], piece(false, first));
+    assert_eq!(ranks.listen(0), []);
+    say(&ends[0], piece(true, second));
+    assert_eq!(ranks.listen(0), [Event::Asked { rank: 1, request }]);
+    let answer = JobAnswer::Port("weft:a:0:1".into());
+    ranks.answer(1, answer.clone());
+    ranks.answer(7, JobAnswer::Done);
+    assert_eq!(heard(&ends[0]), [Answer::Job(answer)]);
+    // Nonsense is answered, and what comes next is understood.
+    say(&ends[0], piece(true, b"\xff\xff"));
+    assert_eq!(ranks.listen(0), []);
+    assert!(matches!(heard(&ends[0])[..], [Answer::Refused { .. }]));
+    let good = crate::hosts::message::encode(&JobRequest::World);
+    say(&ends[0], piece(true, &good));
+    assert_eq!(
+        ranks.listen(0),
+        [Event::Asked {
+            rank: 1,
+            request: JobRequest::World
+        }]
+    );
+}
+
+/// A process that was started later has a place, which is free again when its end was told and heard of.
+#[test]
+fn places_are_free_taken_and_free_again() {
+    let share = HostShare {
+        size: 1,
+        ranks: vec![(0, 0)],
+        room: 2,
+        spares: 0,
+    };
+    let mut ranks = RankProcesses::prepare(share, None, false).expect("memory files exist here");
+    let (_, started) = ranks.start(|_| Err(io::Error::other("nobody")));
+    assert!(started.is_err());
+    // As if it had been started.
+    let (ours, _its) = descriptor::socket_pair(Carries::Messages).expect("descriptors");
+    let lifeline = || descriptor::pipe().expect("descriptors").1;
+    let numbers = ranks.numbers(0);
+    ranks.ranks.push(Rank::new(numbers, 1000, ours, lifeline()));
+    assert_eq!(ranks.places().free, [1, 2]);
+    let numbers = RankNumbers {
+        place: Some(LaterSlot { number: 1, slot: 1 }),
+        ..numbers
+    };
+    let (ours, its) = descriptor::socket_pair(Carries::Messages).expect("descriptors");
+    descriptor::set_nonblocking(&ours, true).expect("may be set");
+    ranks.ranks.push(Rank::new(numbers, 1001, ours, lifeline()));
+    assert_eq!((ranks.places().free, ranks.places().soon), (vec![2], 0));
+    assert!(ranks.is_any_running(&[1]) && !ranks.is_any_running(&[2]));
+    say(&its, Message::Told(Told::Independent));
+    let told = Event::Told {
+        rank: 1,
+        told: Told::Independent,
+    };
+    assert_eq!(ranks.listen(1), [told]);
+    assert_eq!(ranks.places().soon, 1, "it may end soon");
+    let events = ranks.record(vec![(1001, ExitStatus::from_raw(0))]);
+    assert!(matches!(&events[..], [Event::Exited { ended }] if ended[0].0 == 1));
+    assert_eq!(ranks.places().free, [2], "its end was not told");
+    ranks.announce_end(1, true);
+    assert_eq!(ranks.places().free, [1, 2], "nobody else is there");
+    ranks.clear_places(&[1, 2]);
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use weft_atomic::Ordering;
 use weft_fabric::{GUEST_KEY, Region};
 
-use super::{Comm, UNNAMED};
+use super::{Comm, FIRST_NUMBER, UNNAMED};
 use crate::buffer;
 use crate::coll::Cut;
 use crate::engine::RequestId;
@@ -26,10 +26,25 @@ const CONTEXT: usize = 4;
 /// Contexts are below this: from here on keys of signals are a guest's, see [`GUEST_KEY`].
 const END: u64 = GUEST_KEY >> 32;
 
+/// Numbers that one process of a job of so many can lead, in bits of a context that are left for leaders.
+fn leader_bits(peers: u32) -> u32 {
+    peers.next_power_of_two().trailing_zeros()
+}
+
+/// The number of the first context that a process leads. Processes of later worlds may have the number in the job that
+/// another one had before: they begin elsewhere, so that no communicator that outlives its leader meets another of the
+/// same context.
+pub(crate) fn first_number(peers: u32, world: u32) -> u32 {
+    /// So many worlds, one after the other, begin at different numbers, within the first half of all.
+    const STARTS: u32 = 1024;
+    let numbers = (END >> (leader_bits(peers) + 1)) as u32;
+    FIRST_NUMBER + world % STARTS * (numbers / 2 / STARTS)
+}
+
 impl Process {
     /// A new context, led by this process.
     pub(super) fn new_context(&self) -> Result<u32> {
-        let leaders = self.peers().next_power_of_two().trailing_zeros();
+        let leaders = leader_bits(self.peers());
         let context = |number: u32| {
             let context = u64::from(number) << (leaders + 1) | u64::from(self.me().0) << 1;
             u32::try_from(context).ok().filter(|_| context < END)
@@ -226,7 +241,7 @@ mod tests {
     use weft_atomic::Ordering;
     use weft_fabric_local::Local;
 
-    use crate::comm::{Bridge, FIRST_NUMBER};
+    use crate::comm::{Bridge, FIRST_NUMBER, first_number};
     use crate::{Comm, Error, Process};
 
     /// Runs four ranks as threads, of which those in `empty` have no context left.
@@ -305,6 +320,18 @@ mod tests {
             between.merge(false).unwrap();
             between.dup().unwrap();
         });
+    }
+
+    #[test]
+    fn worlds_begin_at_numbers_of_their_own_and_keep_half_of_all() {
+        for peers in [1, 66, 1536, 4096] {
+            assert_eq!(first_number(peers, 0), FIRST_NUMBER);
+            let numbers = (super::END >> (super::leader_bits(peers) + 1)) as u32;
+            let last = first_number(peers, 1023);
+            assert!(
+                first_number(peers, 1) > FIRST_NUMBER + 64 && last <= numbers / 2 + FIRST_NUMBER
+            );
+        }
     }
 
     #[test]

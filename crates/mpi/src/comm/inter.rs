@@ -36,24 +36,24 @@ pub struct Bridge<'a> {
 
 /// What the leaders tell each other first.
 #[derive(Clone, Copy, Debug)]
-struct Greeting {
+pub(super) struct Greeting {
     /// A context, if this is the leader who draws it.
-    context: u32,
+    pub context: u32,
     /// Processes of the group; 0 says that there is no context, or to one's own group that the meeting failed.
-    size: u32,
+    pub size: u32,
 }
 
 impl Greeting {
-    const BYTES: usize = 8;
+    pub const BYTES: usize = 8;
 
-    fn to_bytes(self) -> [u8; Self::BYTES] {
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&self.context.to_le_bytes());
         bytes[4..].copy_from_slice(&self.size.to_le_bytes());
         bytes
     }
 
-    fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+    pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         let [a, b, c, d, e, f, g, h] = bytes;
         Self {
             context: u32::from_le_bytes([a, b, c, d]),
@@ -72,37 +72,54 @@ impl Comm {
     pub fn connect(&self, local_leader: u32, bridge: Option<Bridge<'_>>) -> Result<Arc<Self>> {
         self.check_intra(CREATE)?;
         self.target(local_leader)?;
+        let met = (self.rank() == local_leader).then(|| self.meet_leader(bridge));
+        self.join_group(CREATE, ErrorClass::Comm, local_leader, met)
+    }
+
+    /// Each member: an intercommunicator with the group that the local leader has met, if it has. `class`: of the
+    /// error of the others if it has not.
+    pub(super) fn join_group(
+        &self,
+        name: &'static str,
+        class: ErrorClass,
+        local_leader: u32,
+        met: Option<Result<(Greeting, Vec<u8>)>>,
+    ) -> Result<Arc<Self>> {
         let mut failure = None;
         let (mut greeting, mut list) = ([0; Greeting::BYTES], Vec::new());
-        if self.rank() == local_leader {
-            match self.meet_leader(bridge) {
-                Ok((met, peers)) => (greeting, list) = (met.to_bytes(), peers),
-                Err(error) => failure = Some(error),
-            }
+        match met {
+            Some(Ok((met, peers))) => (greeting, list) = (met.to_bytes(), peers),
+            Some(Err(error)) => failure = Some(error),
+            None => {}
         }
-        self.spread(CREATE, &mut greeting, local_leader)?;
+        self.spread(name, &mut greeting, local_leader)?;
         if let Some(error) = failure {
             return Err(error);
         }
         let Greeting { context, size } = Greeting::from_bytes(greeting);
         if size == 0 {
             return Err(Error::new(
-                ErrorClass::Comm,
+                class,
                 format!(
-                    "{CREATE}: the local leader, rank {local_leader}, has not met the remote one; see the error that it got"
+                    "{name}: the local leader, rank {local_leader}, has not met the remote one; see the error that it got"
                 ),
             ));
         }
         list.resize(size as usize * 4, 0);
-        self.spread(CREATE, &mut list, local_leader)?;
+        self.spread(name, &mut list, local_leader)?;
         let remote = Group::of(peers_of(&list));
         if remote.intersection(self.group()).size() > 0 {
             return Err(Error::new(
                 ErrorClass::Comm,
                 format!(
-                    "{CREATE}: the two groups have a process in common; make them from a split with different colors"
+                    "{name}: the two groups have a process in common; make them from a split with different colors"
                 ),
             ));
+        }
+        if self.process().is_foreign(&remote) {
+            self.process().connections().make_possible();
+            // Who was started later has a place that another may have had: the fabric is to hear of that first.
+            self.process().lock().look();
         }
         let shape = Shape::Between(Remote::of(self.group(), Arc::new(remote)));
         let group = Arc::clone(self.group());
@@ -165,11 +182,7 @@ impl Comm {
             ));
         }
         let mut list = vec![0; theirs.size as usize * 4];
-        let mut own: Vec<u8> = self
-            .group()
-            .members()
-            .flat_map(|peer| peer.0.to_le_bytes())
-            .collect();
+        let mut own = self.list_of_group();
         bridge.exchange(&mut own, &mut list)?;
         let context = if draws { ours.context } else { theirs.context };
         let size = theirs.size;
@@ -203,6 +216,12 @@ impl Comm {
         Ok(self
             .relative(context, Arc::new(group))
             .expect("a member of one of the two"))
+    }
+
+    /// The members of the (local) group, as they are told.
+    pub(super) fn list_of_group(&self) -> Vec<u8> {
+        let members = self.group().members();
+        members.flat_map(|peer| peer.0.to_le_bytes()).collect()
     }
 
     pub(crate) fn check_intra(&self, name: &str) -> Result<()> {

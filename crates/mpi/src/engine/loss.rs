@@ -10,13 +10,15 @@
 //! A communicator without the lost one knows nothing of it.
 //!
 //! A receive that is matched is not ended here, whoever is lost: its message has come, or the transfer of
-//! its data says how it ended. See [`Receiving`](super::request::Receiving).
+//! its data says how it ended; but one whose data come in pieces ends with their sender. See
+//! [`Receiving`](super::request::Receiving).
 
 use weft_fabric::Peer;
 
 use super::Engine;
 use super::deferred::Deferred;
-use super::lost_peers::is_member;
+use super::events::EventKind;
+use super::lost_peers::FirstPeers;
 use super::request::Request;
 use super::request_id::RequestId;
 use super::schedule::RunId;
@@ -29,19 +31,31 @@ impl Engine {
         let error = Error::new(
             ErrorClass::ProcFailed,
             format!(
-                "rank {peer} of MPI_COMM_WORLD is lost: {reason}; start the job again, or look at its own last output"
+                "{} is lost: {reason}; start the job again, or look at its own last output",
+                name_of(peer, self.core.lost.first())
             ),
         );
         // What comes later asks here.
         self.core.lost.note(peer, reason);
+        self.core.counters.lost.add(1);
+        self.core.raise(EventKind::Lost, Some(peer), (-1, 0), 0);
         self.outbox.drop_peer(peer);
-        self.end_all(&error, |slot| concerns(slot, peer));
+        let first = self.core.lost.first();
+        self.end_all(&error, |slot| concerns(slot, peer, first));
         self.core.lose_in_windows(peer, &error);
-        for run in self.core.runs.that(|run| run.context().has(peer)) {
+        let takes_part = |group: Option<&Group>| first.is_member(group, peer);
+        for run in self.core.runs.that(|run| takes_part(run.context().group())) {
             self.break_off(run, &error);
         }
         // Probes look again.
         self.core.wake_for_arrival();
+    }
+
+    /// Another process has the number of a peer: the new one is not lost.
+    #[cold]
+    pub(super) fn succeed(&mut self, peer: Peer) {
+        self.core.lost.forget(peer);
+        self.outbox.drop_peer(peer);
     }
 
     /// Ends all requests under way that `which` names.
@@ -58,8 +72,8 @@ impl Engine {
         }
     }
 
-    /// Ends a request with an error; nothing comes in or goes out for it any more. Only a posted receive or a
-    /// send may be ended so.
+    /// Ends a request with an error; nothing comes in or goes out for it any more. Only a posted receive, one whose
+    /// data come in pieces, or a send may be ended so.
     fn fail(&mut self, id: RequestId, error: Error) {
         let Some(slot) = self.core.requests.get_mut(id) else {
             return;
@@ -68,6 +82,7 @@ impl Engine {
             if !self.core.matching.cancel(handle) {
                 return;
             }
+            self.core.counters.posted_gone.add(1);
         } else if let Some(sending) = slot.sending() {
             if sending.is_queued() {
                 self.outbox.withdraw(sending.to(), id);
@@ -75,7 +90,7 @@ impl Engine {
             if let Some(grant) = sending.grant() {
                 self.fabric.revoke(grant);
             }
-        } else {
+        } else if slot.pieces_from().is_none() {
             return;
         }
         slot.fail(Some(error));
@@ -123,19 +138,27 @@ impl Engine {
         let me = self.fabric.me();
         let others = match group {
             Some(group) => group.members().filter(|peer| *peer != me).count(),
-            None => self.fabric.peers() as usize - 1,
+            None => lost.first().0 as usize - 1,
         };
         lost.error_of_all(group, others)
     }
 }
 
+/// A peer, for people.
+fn name_of(peer: Peer, first: FirstPeers) -> String {
+    match first.is_member(None, peer) {
+        true => format!("rank {peer} of MPI_COMM_WORLD"),
+        false => format!("process {peer} of the job, which was started from within a program,"),
+    }
+}
+
 /// Whether a request waits for a peer, or for anybody of a communicator that the peer belongs to.
-fn concerns(slot: &Request, peer: Peer) -> bool {
+fn concerns(slot: &Request, peer: Peer, first: FirstPeers) -> bool {
     if slot.posted().is_some() {
         return match slot.expected_source() {
-            None => is_member(slot.group(), peer),
+            None => first.is_member(slot.group(), peer),
             Some(from) => from == peer,
         };
     }
-    slot.sending().is_some_and(|sending| sending.to() == peer)
+    slot.pieces_from() == Some(peer) || slot.sending().is_some_and(|sending| sending.to() == peer)
 }

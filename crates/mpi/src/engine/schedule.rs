@@ -178,11 +178,9 @@ impl CollectiveContext {
         self.context
     }
 
-    /// Whether a peer takes part.
-    pub(super) fn has(&self, peer: Peer) -> bool {
-        self.group
-            .as_ref()
-            .is_none_or(|group| group.rank_of(peer).is_some())
+    /// Who takes part; `None` stands for the peers that the job starts with.
+    pub(super) fn group(&self) -> Option<&Group> {
+        self.group.as_deref()
     }
 
     /// The peer of a rank.

@@ -76,6 +76,16 @@ impl Completion {
         }
     }
 
+    /// Ends the wait, not the request: true if its outcome was not taken, so that it is the caller's again.
+    #[must_use]
+    pub fn release(mut self) -> bool {
+        let live = !std::mem::replace(&mut self.taken, true);
+        if live {
+            self.process.lock().forget_waiter(self.id);
+        }
+        live
+    }
+
     fn discount(&mut self) {
         if std::mem::take(&mut self.counted) {
             let mut engine = self.process.lock();

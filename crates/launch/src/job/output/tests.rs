@@ -22,7 +22,11 @@ fn setting(ranks: u32, tags: bool) -> Setting {
         for ours in [&out, &error] {
             descriptor::set_nonblocking(ours, true).expect("may be set");
         }
-        output.add(rank, [File::from(out), File::from(error)]);
+        output.add(
+            rank,
+            &rank.to_string(),
+            [File::from(out), File::from(error)],
+        );
         ends.push([File::from(its_out), File::from(its_error)]);
     }
     Setting {

@@ -1,0 +1,122 @@
+//! `MPI_Comm_join`: two processes that share a socket become an intercommunicator (MPI 5.0, section 11.10.6).
+//!
+//! Each opens a port and sends its name over the socket, in a message of fixed length. If both are of one job, the lower
+//! process accepts at its port, and the other one connects to that. Otherwise there is no communicator, and the socket is
+//! as it was.
+
+use std::ffi::c_int;
+use std::io;
+
+use weft_launch::bootstrap::{JobAnswer, JobRequest, PortName};
+use weft_mpi::comm::Port;
+
+use super::job::{ask, unexpected};
+use crate::args::Out;
+use crate::calls::comm::publish;
+use crate::fault::{Checked, Fault};
+use crate::generated::constants as k;
+use crate::{c, state};
+
+/// Bytes of a name on the socket, filled up with zeros.
+const MESSAGE: usize = 128;
+
+pub fn comm_join(fd: c_int, mut intercomm: Out<c::Comm>) -> Checked<()> {
+    intercomm.set(k::MPI_COMM_NULL);
+    let own = match ask(JobRequest::OpenPort)? {
+        JobAnswer::Port(own) => own,
+        other => return Err(unexpected(other)),
+    };
+    let joined = join(fd, &own);
+    let closed = ask(JobRequest::ClosePort { port: own });
+    let joined = joined?;
+    closed?;
+    if let Some(comm) = joined {
+        let itself = state::comm_self()
+            .ok_or_else(|| Fault::new(k::MPI_ERR_OTHER, "MPI is not initialised"))?;
+        intercomm.set(publish(comm, itself)?);
+    }
+    Ok(())
+}
+
+fn join(fd: c_int, own: &str) -> Checked<Option<std::sync::Arc<weft_mpi::Comm>>> {
+    let theirs = exchange(fd, own).map_err(|error| {
+        Fault::new(
+            k::MPI_ERR_OTHER,
+            format!("descriptor {fd} cannot be used: {error}; pass a connected stream socket of which both ends call MPI_Comm_join"),
+        )
+    })?;
+    let (Some((job, own)), Some((other, theirs))) =
+        (PortName::parse(own), PortName::parse(&theirs))
+    else {
+        return Ok(None);
+    };
+    if job != other || own.owner == theirs.owner {
+        return Ok(None);
+    }
+    let itself = state::process()?.itself();
+    let port = |name: PortName| {
+        Some(Ok(Port {
+            owner: weft_fabric::Peer(name.owner),
+            number: name.number,
+        }))
+    };
+    Ok(Some(if own.owner < theirs.owner {
+        itself.accept(0, port(own))?
+    } else {
+        itself.connect_to(0, port(theirs))?
+    }))
+}
+
+/// Sends a name, and receives one.
+fn exchange(fd: c_int, own: &str) -> io::Result<String> {
+    let mut out = [0; MESSAGE];
+    let name = own.as_bytes();
+    out[..name.len()].copy_from_slice(name);
+    let mut sent = 0;
+    while sent < MESSAGE {
+        // SAFETY: `out` has so many bytes left; the descriptor is the caller's.
+        let count = unsafe {
+            libc::send(
+                fd,
+                out[sent..].as_ptr().cast(),
+                MESSAGE - sent,
+                libc::MSG_NOSIGNAL,
+            )
+        };
+        sent += progress(fd, count, libc::POLLOUT)?;
+    }
+    let mut into = [0; MESSAGE];
+    let mut came = 0;
+    while came < MESSAGE {
+        // SAFETY: `into` has so many bytes left; the descriptor is the caller's.
+        let count = unsafe { libc::recv(fd, into[came..].as_mut_ptr().cast(), MESSAGE - came, 0) };
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        came += progress(fd, count, libc::POLLIN)?;
+    }
+    let end = into.iter().position(|byte| *byte == 0).unwrap_or(MESSAGE);
+    Ok(String::from_utf8_lossy(&into[..end]).into_owned())
+}
+
+/// How many bytes went; none if the socket was not ready, which is waited for.
+fn progress(fd: c_int, count: isize, event: i16) -> io::Result<usize> {
+    if let Ok(count) = usize::try_from(count) {
+        return Ok(count);
+    }
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        io::ErrorKind::Interrupted => Ok(0),
+        io::ErrorKind::WouldBlock => {
+            let mut entry = libc::pollfd {
+                fd,
+                events: event,
+                revents: 0,
+            };
+            // SAFETY: one entry, which outlives the call.
+            unsafe { libc::poll(&raw mut entry, 1, -1) };
+            Ok(0)
+        }
+        _ => Err(error),
+    }
+}

@@ -1,0 +1,133 @@
+//! Requests of a rank to its job as a whole: to start processes, to open ports, to publish names. They go to whoever
+//! has all of the job in view ([`Worlds`](crate::worlds::Worlds)), over the rank's control socket, in pieces if they
+//! are long; on several hosts from the agent to the head.
+
+use serde::{Deserialize, Serialize};
+
+/// Longest request in bytes.
+pub const LONGEST_REQUEST: usize = 1 << 20;
+
+/// What a rank asks of its job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum JobRequest {
+    /// To start processes.
+    Spawn(SpawnRequest),
+    /// Which world it belongs to. Asked by processes that were started from within a program.
+    World,
+    /// A port, for others to connect to.
+    OpenPort,
+    /// A port is no more.
+    ClosePort {
+        /// Its name.
+        port: String,
+    },
+    /// Whether there is such a port.
+    FindPort {
+        /// Its name.
+        port: String,
+    },
+    /// To publish a port under the name of a service.
+    Publish {
+        /// The service.
+        service: String,
+        /// The name of the port.
+        port: String,
+    },
+    /// The port of a service.
+    LookUp {
+        /// The service.
+        service: String,
+    },
+    /// A service is no more.
+    Unpublish {
+        /// The service.
+        service: String,
+        /// The name of its port.
+        port: String,
+    },
+}
+
+/// Processes to be started together.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SpawnRequest {
+    /// What they run.
+    pub programs: Vec<SpawnProgram>,
+    /// The port by which they reach those who have them started.
+    pub port: String,
+}
+
+/// One program of a [`SpawnRequest`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SpawnProgram {
+    /// Its name as written, and its arguments.
+    pub words: Vec<Vec<u8>>,
+    /// How many processes may run it: the largest number that is possible counts.
+    pub counts: Vec<u32>,
+    /// Where it runs.
+    pub folder: Vec<u8>,
+    /// Folders to look for it first, separated by colons.
+    pub path: Option<Vec<u8>>,
+    /// On which host.
+    pub host: Option<String>,
+}
+
+/// What a job answers.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum JobAnswer {
+    /// It is done.
+    Done,
+    /// So many processes were started of each program.
+    Spawned {
+        /// In the order of the request.
+        counts: Vec<u32>,
+    },
+    /// The world of the asking process.
+    World(World),
+    /// The name of a port.
+    Port(String),
+    /// It cannot be done.
+    Refused {
+        /// What kind of error that is.
+        refusal: Refusal,
+        /// Why, and a remedy.
+        reason: String,
+    },
+}
+
+/// Kind of a refusal: the error class of MPI that it becomes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Refusal {
+    /// Processes could not be started (`MPI_ERR_SPAWN`).
+    Spawn,
+    /// There is no such port (`MPI_ERR_PORT`).
+    Port,
+    /// No port is published under this name (`MPI_ERR_NAME`).
+    Name,
+    /// The service cannot be published or unpublished (`MPI_ERR_SERVICE`).
+    Service,
+    /// Anything else (`MPI_ERR_OTHER`).
+    Other,
+}
+
+/// Processes that were started together: those of one `MPI_COMM_WORLD`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct World {
+    /// Its number: 0 for the processes that the job starts with.
+    pub number: u32,
+    /// The numbers of its processes in the job, by rank.
+    pub members: Vec<u32>,
+    /// How many processes the job started with.
+    pub first: u32,
+    /// The port of those who had it started.
+    pub parent: Option<String>,
+}
+
+impl JobAnswer {
+    /// A refusal.
+    pub fn refuse(refusal: Refusal, reason: impl Into<String>) -> Self {
+        Self::Refused {
+            refusal,
+            reason: reason.into(),
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Worlds of a job: which processes were started together, the ports that are open, and the services that are
+//! published. One for the whole job, at whoever decides.
+//!
+//! ```text
+//!   world 0        the ranks that the job starts with
+//!   world 1, 2, …  what MPI_Comm_spawn has started; each ends when its last process does
+//!
+//!   port      weft:JOB:OWNER:NUMBER    whose process accepts there; numbers are not given again
+//!   service   a name ──► a port, and who has published it
+//! ```
+//!
+//! A port is a name and nothing else: no socket belongs to it. Who connects sends a message to the owner.
+
+use std::collections::{BTreeMap, HashMap};
+
+use weft_sys::random;
+
+use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnRequest, World};
+
+/// Ports that one process may have open at a time, and services that it may have published.
+const MOST: usize = 4096;
+/// Longest name of a service in bytes.
+const LONGEST: usize = 4096;
+
+/// The worlds, ports and services of a job. See the [module page](self).
+#[derive(Debug)]
+pub struct Worlds {
+    /// What tells this job from others, in the names of its ports.
+    job: String,
+    /// How many processes the job started with.
+    first: u32,
+    next_world: u32,
+    worlds: BTreeMap<u32, World>,
+    next_port: u32,
+    /// Open ports, by their number, with their owner.
+    ports: HashMap<u32, u32>,
+    services: HashMap<String, Service>,
+}
+
+#[derive(Debug)]
+struct Service {
+    port: String,
+    owner: u32,
+}
+
+/// What the name of a port says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortName {
+    /// The process that accepts there, by its number in the job.
+    pub owner: u32,
+    /// Its number.
+    pub number: u32,
+}
+
+impl PortName {
+    /// Reads a name, of whatever job.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<(&str, Self)> {
+        let (job, rest) = name.strip_prefix("weft:")?.split_once(':')?;
+        let (owner, number) = rest.split_once(':')?;
+        let (owner, number) = (owner.parse().ok()?, number.parse().ok()?);
+        Some((job, Self { owner, number }))
+    }
+}
+
+impl Worlds {
+    /// Those of a job that starts with so many processes.
+    #[must_use]
+    pub fn new(first: u32) -> Self {
+        let job = random::bytes::<8>().map_or_else(
+            |_| std::process::id().to_string(),
+            |bytes| crate::hex::hex(&bytes),
+        );
+        Self {
+            job,
+            first,
+            next_world: 1,
+            worlds: BTreeMap::new(),
+            next_port: 1,
+            ports: HashMap::new(),
+            services: HashMap::new(),
+        }
+    }
+
+    /// Notes processes that are started together, reached by `parent`; answers the number of their world.
+    pub fn add(&mut self, members: Vec<u32>, parent: String) -> u32 {
+        let number = self.next_world;
+        self.next_world += 1;
+        let world = World {
+            number,
+            members,
+            first: self.first,
+            parent: Some(parent),
+        };
+        self.worlds.insert(number, world);
+        number
+    }
+
+    /// Does what a process asks; a request for processes comes back.
+    ///
+    /// # Errors
+    /// The request, which is for others to serve.
+    pub fn serve(&mut self, process: u32, request: JobRequest) -> Result<JobAnswer, SpawnRequest> {
+        Ok(match request {
+            JobRequest::World => self.of(process),
+            JobRequest::OpenPort => self.open_port(process),
+            JobRequest::ClosePort { port } => self.close_port(process, &port),
+            JobRequest::FindPort { port } => match self.find_port(&port) {
+                Ok(_) => JobAnswer::Done,
+                Err(reason) => JobAnswer::refuse(Refusal::Port, reason),
+            },
+            JobRequest::Publish { service, port } => self.publish(process, service, port),
+            JobRequest::LookUp { service } => self.look_up(&service),
+            JobRequest::Unpublish { service, port } => self.unpublish(&service, &port),
+            JobRequest::Spawn(request) => return Err(request),
+        })
+    }
+
+    /// The world of a process.
+    pub fn of(&self, process: u32) -> JobAnswer {
+        // The latest: its number in the job may have been that of another one before, whose world goes on.
+        let mut worlds = self.worlds.values().rev();
+        match worlds.find(|world| world.members.contains(&process)) {
+            Some(world) => JobAnswer::World(world.clone()),
+            None => JobAnswer::World(World {
+                number: 0,
+                members: (0..self.first).collect(),
+                first: self.first,
+                parent: None,
+            }),
+        }
+    }
+
+    /// A process has ended, and with it what it had opened and published. `over`: it was the last of its world.
+    pub fn end(&mut self, process: u32, over: impl Fn(&World) -> bool) {
+        self.ports.retain(|_, owner| *owner != process);
+        self.services.retain(|_, service| service.owner != process);
+        self.worlds
+            .retain(|_, world| !world.members.contains(&process) || !over(world));
+    }
+
+    /// Opens a port.
+    pub fn open_port(&mut self, owner: u32) -> JobAnswer {
+        let open = self.ports.values().filter(|other| **other == owner).count();
+        if open >= MOST || self.next_port >= 1 << 30 {
+            return JobAnswer::refuse(
+                Refusal::Other,
+                format!(
+                    "this process has {open} ports open; close ports that are not needed any more (MPI_Close_port)"
+                ),
+            );
+        }
+        let number = self.next_port;
+        self.next_port += 1;
+        self.ports.insert(number, owner);
+        JobAnswer::Port(format!("weft:{}:{owner}:{number}", self.job))
+    }
+
+    /// Whether there is such a port.
+    ///
+    /// # Errors
+    /// Why it cannot be reached.
+    pub fn find_port(&self, name: &str) -> Result<PortName, String> {
+        let Some((job, port)) = PortName::parse(name) else {
+            return Err(format!(
+                "'{name}' is no name of a port; pass what MPI_Open_port or MPI_Lookup_name gave"
+            ));
+        };
+        if job != self.job {
+            return Err(format!(
+                "the port '{name}' belongs to another job; only processes of one mpiexec, and what they spawn, \
+                 can connect to each other: start both sides by one command (mpiexec -n 1 one : -n 1 other)"
+            ));
+        }
+        match self.ports.get(&port.number) {
+            Some(owner) if *owner == port.owner => Ok(port),
+            _ => Err(format!(
+                "the port '{name}' is not open: it was closed, or its process has ended; open one with MPI_Open_port"
+            )),
+        }
+    }
+
+    /// Closes a port.
+    pub fn close_port(&mut self, process: u32, name: &str) -> JobAnswer {
+        match self.find_port(name) {
+            Ok(port) if port.owner == process => {
+                self.ports.remove(&port.number);
+                JobAnswer::Done
+            }
+            Ok(_) => JobAnswer::refuse(
+                Refusal::Port,
+                format!(
+                    "the port '{name}' belongs to another process; close it where it was opened"
+                ),
+            ),
+            Err(reason) => JobAnswer::refuse(Refusal::Port, reason),
+        }
+    }
+
+    /// Publishes a port under the name of a service.
+    pub fn publish(&mut self, process: u32, service: String, port: String) -> JobAnswer {
+        if self.services.contains_key(&service) {
+            return JobAnswer::refuse(
+                Refusal::Service,
+                format!(
+                    "the service '{service}' is published already; unpublish it first, or choose another name"
+                ),
+            );
+        }
+        let own = self
+            .services
+            .values()
+            .filter(|service| service.owner == process);
+        if service.len() > LONGEST || own.count() >= MOST {
+            return JobAnswer::refuse(
+                Refusal::Service,
+                format!(
+                    "a process may publish {MOST} services under names of at most {LONGEST} bytes"
+                ),
+            );
+        }
+        let owner = process;
+        self.services.insert(service, Service { port, owner });
+        JobAnswer::Done
+    }
+
+    /// The port of a service.
+    #[must_use]
+    pub fn look_up(&self, service: &str) -> JobAnswer {
+        match self.services.get(service) {
+            Some(found) => JobAnswer::Port(found.port.clone()),
+            None => JobAnswer::refuse(
+                Refusal::Name,
+                format!(
+                    "no service '{service}' is published in this job; let MPI_Publish_name return before it is looked up"
+                ),
+            ),
+        }
+    }
+
+    /// A service is no more.
+    pub fn unpublish(&mut self, service: &str, port: &str) -> JobAnswer {
+        match self.services.get(service) {
+            Some(found) if found.port == port => {
+                self.services.remove(service);
+                JobAnswer::Done
+            }
+            Some(found) => JobAnswer::refuse(
+                Refusal::Service,
+                format!(
+                    "the service '{service}' has the port '{}', not '{port}'; pass the port that it was published with",
+                    found.port
+                ),
+            ),
+            None => JobAnswer::refuse(
+                Refusal::Service,
+                format!("no service '{service}' is published; unpublish what was published, once"),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(answer: JobAnswer) -> String {
+        match answer {
+            JobAnswer::Port(port) => port,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn refusal(answer: JobAnswer) -> Refusal {
+        match answer {
+            JobAnswer::Refused { refusal, reason } => {
+                assert!(reason.contains(';') || reason.contains(':'), "{reason}");
+                refusal
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_port_is_open_until_its_owner_closes_it_or_ends() {
+        let mut worlds = Worlds::new(2);
+        let (one, two) = (port(worlds.open_port(0)), port(worlds.open_port(1)));
+        assert_eq!(worlds.find_port(&two).map(|port| port.owner), Ok(1));
+        assert_eq!(refusal(worlds.close_port(1, &one)), Refusal::Port);
+        assert_eq!(worlds.close_port(0, &one), JobAnswer::Done);
+        assert!(worlds.find_port(&one).is_err(), "closed");
+        worlds.end(1, |_| true);
+        assert!(worlds.find_port(&two).is_err(), "its owner has ended");
+        for name in ["", "weft", "weft:a:b:c", "tcp:1:2:3"] {
+            assert!(worlds.find_port(name).is_err());
+        }
+        let elsewhere = port(Worlds::new(2).open_port(0));
+        let error = worlds.find_port(&elsewhere).expect_err("another job");
+        assert!(error.contains("another job"), "{error}");
+    }
+
+    #[test]
+    fn services_are_published_once_and_unpublished_by_their_port() {
+        let mut worlds = Worlds::new(1);
+        let name = || "ocean".to_owned();
+        assert_eq!(refusal(worlds.look_up("ocean")), Refusal::Name);
+        assert_eq!(worlds.publish(0, name(), "p".into()), JobAnswer::Done);
+        let again = worlds.publish(0, name(), "q".into());
+        assert_eq!(refusal(again), Refusal::Service);
+        assert_eq!(port(worlds.look_up("ocean")), "p");
+        assert_eq!(refusal(worlds.unpublish("ocean", "q")), Refusal::Service);
+        assert_eq!(worlds.unpublish("ocean", "p"), JobAnswer::Done);
+        assert_eq!(refusal(worlds.unpublish("ocean", "p")), Refusal::Service);
+        assert_eq!(worlds.publish(0, name(), "p".into()), JobAnswer::Done);
+        worlds.end(0, |_| true);
+        assert_eq!(refusal(worlds.look_up("ocean")), Refusal::Name);
+    }
+
+    #[test]
+    fn a_world_is_known_until_its_last_process_has_ended() {
+        let mut worlds = Worlds::new(2);
+        assert_eq!(worlds.add(vec![2, 5], "p".into()), 1);
+        let JobAnswer::World(world) = worlds.of(5) else {
+            panic!("there is one");
+        };
+        assert_eq!((world.members, world.first), (vec![2, 5], 2));
+        worlds.end(2, |_| false);
+        assert!(matches!(worlds.of(5), JobAnswer::World(world) if world.parent.is_some()));
+        worlds.end(5, |_| true);
+        assert!(matches!(worlds.of(5), JobAnswer::World(world) if world.parent.is_none()));
+        assert_eq!(worlds.add(vec![5, 6], "p".into()), 2);
+        // The first of them has ended, and another one has its number.
+        worlds.end(5, |_| false);
+        assert_eq!(worlds.add(vec![5], "q".into()), 3);
+        let number = |answer| match answer {
+            JobAnswer::World(world) => world.number,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((number(worlds.of(5)), number(worlds.of(6))), (3, 2));
+    }
+}

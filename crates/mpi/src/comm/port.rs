@@ -1,0 +1,306 @@
+//! Ports: groups that share no communicator meet (MPI 5.0, section 11.9). A port is the number of a process in the job and
+//! a number of its own; nothing listens but the engine.
+//!
+//! ```text
+//!   connecting root                              accepting root
+//!   call: size, serial, who   ── number ──►      receives from anybody under that number
+//!   its group                 ── serial ──►      receives from that one
+//!   receives                  ◄── serial ──      greeting: context, size; or a refusal
+//!   receives                  ◄── serial ──      its group
+//! ```
+//!
+//! Then each root tells its group, as in `MPI_Intercomm_create`. The serial is drawn by who calls, so that calls
+//! of one process that run at the same time are told apart.
+
+use std::sync::Arc;
+
+use weft_atomic::Ordering;
+use weft_fabric::Peer;
+
+use super::inter::Greeting;
+use super::{Comm, PORTS};
+use crate::Buffer;
+use crate::buffer;
+use crate::error::{Error, ErrorClass, Result};
+use crate::group::Group;
+use crate::p2p::SendMode;
+use crate::process::Process;
+
+const ACCEPT: &str = "MPI_Comm_accept";
+const CONNECT: &str = "MPI_Comm_connect";
+const SPAWN: &str = "MPI_Comm_spawn";
+
+/// A port, as its name says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Port {
+    /// The process that accepts there.
+    pub owner: Peer,
+    /// Its number: below 2^30, and not given again.
+    pub number: u32,
+}
+
+/// First message of who connects.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    /// Processes of its group.
+    size: u32,
+    /// Names what follows.
+    serial: u32,
+    /// Who calls.
+    caller: Peer,
+}
+
+impl Call {
+    const BYTES: usize = 12;
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let words = [self.size, self.serial, self.caller.0];
+        for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        let word = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        Self {
+            size: word(0),
+            serial: word(4),
+            caller: Peer(word(8)),
+        }
+    }
+}
+
+/// Serials of calls are below this.
+const SERIALS: u32 = 1 << 29;
+
+impl Comm {
+    /// `MPI_Comm_accept`: an intercommunicator with whoever connects to a port of the root. `port` matters there only;
+    /// its error is everybody's.
+    ///
+    /// # Errors
+    /// `Port` if the root has none; `Comm` for an intercommunicator, or if the groups have a process in common.
+    pub fn accept(&self, root: u32, port: Option<Result<Port>>) -> Result<Arc<Self>> {
+        self.check_intra(ACCEPT)?;
+        self.target(root)?;
+        let met = (self.rank() == root).then(|| {
+            let port = named(ACCEPT, port)?;
+            self.accept_call(port)
+        });
+        self.join_group(ACCEPT, ErrorClass::Port, root, met)
+    }
+
+    /// `MPI_Comm_connect`: an intercommunicator with the group whose root accepts at a port. `port` matters at the root
+    /// only; its error is everybody's.
+    ///
+    /// # Errors
+    /// `Port` if the root has none, or the port is closed; `Comm` as for [`Self::accept`].
+    pub fn connect_to(&self, root: u32, port: Option<Result<Port>>) -> Result<Arc<Self>> {
+        self.check_intra(CONNECT)?;
+        self.target(root)?;
+        let met = (self.rank() == root).then(|| {
+            let port = named(CONNECT, port)?;
+            self.call(port)
+        });
+        self.join_group(CONNECT, ErrorClass::Port, root, met)
+    }
+
+    /// `MPI_Comm_spawn`, after the root has had processes started: an intercommunicator with them. `asked` matters at
+    /// the root only: the port by which they come, or why none were started, and a number for each process that was
+    /// wanted, which all members get.
+    ///
+    /// # Errors
+    /// `Spawn` if none were started; as for [`Self::accept`].
+    pub fn spawned(
+        &self,
+        root: u32,
+        asked: Option<(Result<Port>, Vec<u32>)>,
+    ) -> Result<(Vec<u32>, Result<Arc<Self>>)> {
+        self.check_intra(SPAWN)?;
+        self.target(root)?;
+        let (port, mut numbers) = match asked {
+            Some((port, numbers)) => (Some(port), numbers),
+            None => (None, Vec::new()),
+        };
+        let mut head = [0; 8];
+        let started = matches!(port, Some(Ok(_)));
+        head[..4].copy_from_slice(&u32::from(started).to_le_bytes());
+        head[4..].copy_from_slice(&(numbers.len() as u32).to_le_bytes());
+        self.spread(SPAWN, &mut head, root)?;
+        let [a, b, c, d, e, f, g, h] = head;
+        let started = u32::from_le_bytes([a, b, c, d]) != 0;
+        let count = u32::from_le_bytes([e, f, g, h]) as usize;
+        let mut list: Vec<u8> = numbers
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect();
+        list.resize(count * 4, 0);
+        self.spread(SPAWN, &mut list, root)?;
+        numbers = list
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|word| u32::from_le_bytes(*word))
+            .collect();
+        if started {
+            return Ok((numbers, self.accept(root, port)));
+        }
+        let error = match port {
+            Some(Err(error)) => error,
+            _ => Error::new(
+                ErrorClass::Spawn,
+                format!(
+                    "{SPAWN}: the root, rank {root}, could not start the processes; see the error that it got"
+                ),
+            ),
+        };
+        Ok((numbers, Err(error)))
+    }
+
+    /// The root of those who accept.
+    fn accept_call(&self, port: Port) -> Result<(Greeting, Vec<u8>)> {
+        let process = self.process();
+        let mut call = [0; Call::BYTES];
+        process.receive_at(PORTS, None, port.number, &mut call)?;
+        let Call {
+            size,
+            serial,
+            caller,
+        } = Call::from_bytes(call);
+        if size == 0 || size > process.peers() || caller.0 >= process.peers() {
+            return Err(Error::new(
+                ErrorClass::Port,
+                format!(
+                    "{ACCEPT}: who connects names a group of {size} processes, in a job of at most {}; both sides must \
+                     use the same release of Weft",
+                    process.peers()
+                ),
+            ));
+        }
+        let mut theirs = vec![0; size as usize * 4];
+        process.receive_at(PORTS | 1, Some(caller), serial, &mut theirs)?;
+        let drawn = process.new_context();
+        let size = if drawn.is_ok() { self.size() } else { 0 };
+        let context = *drawn.as_ref().unwrap_or(&0);
+        let ours = Greeting { context, size };
+        process.send_at(PORTS | 1, caller, serial, &mut ours.to_bytes())?;
+        drawn?;
+        process.send_at(PORTS | 1, caller, serial, &mut self.list_of_group())?;
+        let size = theirs.len() as u32 / 4;
+        Ok((Greeting { context, size }, theirs))
+    }
+
+    /// The root of those who connect.
+    fn call(&self, port: Port) -> Result<(Greeting, Vec<u8>)> {
+        let process = self.process();
+        if port.owner == process.me() {
+            return Err(Error::new(
+                ErrorClass::Comm,
+                format!(
+                    "{CONNECT}: the port is one of this process itself, and the two groups must have no process in common; \
+                     connect from another process"
+                ),
+            ));
+        }
+        if process.first() <= port.owner.0 {
+            // Its place may have been another's: the fabric is to hear of that first.
+            process.lock().look();
+        }
+        let serial = process.port_calls.fetch_add(1, Ordering::Relaxed) % SERIALS;
+        let call = Call {
+            size: self.size(),
+            serial,
+            caller: process.me(),
+        };
+        process.send_at(PORTS, port.owner, port.number, &mut call.to_bytes())?;
+        process.send_at(PORTS | 1, port.owner, serial, &mut self.list_of_group())?;
+        let mut greeting = [0; Greeting::BYTES];
+        process.receive_at(PORTS | 1, Some(port.owner), serial, &mut greeting)?;
+        let greeting = Greeting::from_bytes(greeting);
+        if greeting.size == 0 || greeting.size > process.peers() {
+            return Err(Error::new(
+                ErrorClass::Port,
+                format!(
+                    "{CONNECT}: the port was closed before its process had accepted, or no context was left there; open a \
+                     port and accept before it is closed"
+                ),
+            ));
+        }
+        let mut theirs = vec![0; greeting.size as usize * 4];
+        process.receive_at(PORTS | 1, Some(port.owner), serial, &mut theirs)?;
+        Ok((greeting, theirs))
+    }
+}
+
+fn named(name: &str, port: Option<Result<Port>>) -> Result<Port> {
+    port.unwrap_or_else(|| {
+        Err(Error::new(
+            ErrorClass::Port,
+            format!("{name}: the root has named no port; pass what MPI_Open_port gave"),
+        ))
+    })
+}
+
+impl Process {
+    /// A port of this process is closed: those who have called and were not accepted are told.
+    pub fn close_port(&self, number: u32) {
+        let mut engine = self.lock();
+        engine.look();
+        while let Some(call) = engine.take_small(PORTS, number.cast_signed()) {
+            let Ok(call) = <[u8; Call::BYTES]>::try_from(&call[..]) else {
+                continue;
+            };
+            let Call { serial, caller, .. } = Call::from_bytes(call);
+            if caller.0 >= self.peers() {
+                continue;
+            }
+            let mut none = Greeting {
+                context: 0,
+                size: 0,
+            }
+            .to_bytes();
+            let none = Buffer::Flat(buffer::region_of(&mut none));
+            // Whoever is lost by now needs no answer.
+            let sent = engine.start_send(
+                SendMode::Standard,
+                none,
+                PORTS | 1,
+                caller,
+                serial.cast_signed(),
+            );
+            if let Ok(Some(request)) = sent {
+                let _ = engine.finish(request);
+            }
+        }
+    }
+
+    /// Sends bytes that belong to no communicator.
+    fn send_at(&self, context: u32, to: Peer, number: u32, bytes: &mut [u8]) -> Result<()> {
+        let mut engine = self.lock();
+        let send = Buffer::Flat(buffer::region_of(bytes));
+        let tag = number.cast_signed();
+        match engine.start_send(SendMode::Standard, send, context, to, tag)? {
+            Some(request) => engine.finish(request).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Receives them; from anybody if nobody is named, whoever else is lost meanwhile.
+    fn receive_at(
+        &self,
+        context: u32,
+        from: Option<Peer>,
+        number: u32,
+        bytes: &mut [u8],
+    ) -> Result<()> {
+        let mut engine = self.lock();
+        let receive = Buffer::Flat(buffer::region_of(bytes));
+        let nobody = Arc::new(Group::of(vec![self.me()]));
+        let tag = Some(number.cast_signed());
+        let request = engine.start_receive(receive, context, from, tag, Some(nobody))?;
+        engine.finish(request).map(drop)
+    }
+}

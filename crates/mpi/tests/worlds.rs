@@ -1,0 +1,163 @@
+//! Several worlds over one fabric: groups that share no communicator meet at ports.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use common::over;
+use weft_fabric::{Fabric, Peer};
+use weft_fabric_local::Local;
+use weft_fabric_shm::Shm;
+use weft_fabric_sim::{Config, World};
+use weft_mpi::comm::Port;
+use weft_mpi::{Comm, ErrorClass, Group, Process, Source, TagPattern, Target};
+
+/// Peers of the first world; those behind them are the second one.
+const FIRST: u32 = 2;
+const ALL: u32 = 5;
+
+/// A rank of one of the two worlds.
+fn process(fabric: Box<dyn Fabric>) -> Arc<Process> {
+    let me = fabric.me().0;
+    if me < FIRST {
+        return Process::in_world(fabric, FIRST, Group::identity(FIRST), 0);
+    }
+    let members = (FIRST..ALL).rev().map(Peer).collect();
+    Process::in_world(fabric, FIRST, Group::of(members), 1)
+}
+
+fn to_the_end(fabric: Box<dyn Fabric>, rank: &impl Fn(Arc<Process>)) {
+    let process = process(fabric);
+    rank(Arc::clone(&process));
+    process.drain();
+}
+
+fn on_threads(rank: &(impl Fn(Arc<Process>) + Sync)) {
+    fn threads<F: Fabric + 'static>(endpoints: Vec<F>, rank: &(impl Fn(Arc<Process>) + Sync)) {
+        std::thread::scope(|scope| {
+            for endpoint in endpoints {
+                scope.spawn(move || to_the_end(Box::new(endpoint), rank));
+            }
+        });
+    }
+    threads(Shm::group(ALL).expect("a memory file"), rank);
+    threads(Local::group(ALL as usize), rank);
+}
+
+fn everywhere(rank: impl Fn(Arc<Process>) + Sync) {
+    on_threads(&rank);
+    for seed in 0..8 {
+        let world = World::new(Config::new(ALL as usize, seed));
+        if let Err(failure) = world.run(|endpoint| to_the_end(Box::new(endpoint), &rank)) {
+            panic!("seed {seed}: {failure}");
+        }
+    }
+}
+
+/// Passes a byte around: everybody is reached, nobody else.
+fn ring(comm: &Comm) {
+    let (rank, size) = (comm.rank(), comm.size());
+    let (mut out, mut into) = ([rank as u8], [0]);
+    let status = comm
+        .sendrecv(
+            (over(&mut out), Target::Rank((rank + 1) % size), 0),
+            (over(&mut into), Source::Any, TagPattern::Any),
+        )
+        .unwrap();
+    assert_eq!(status.source, Some((rank + size - 1) % size));
+    assert_eq!(u32::from(into[0]), (rank + size - 1) % size);
+}
+
+const PORT: Port = Port {
+    owner: Peer(1),
+    number: 7,
+};
+
+/// Both worlds meet: rank 1 of the first one accepts.
+fn meet(world: &Comm, first: bool) -> Arc<Comm> {
+    let root = 1;
+    let port = (world.rank() == root).then_some(Ok(PORT));
+    if first {
+        world.accept(root, port).unwrap()
+    } else {
+        world.connect_to(root, port).unwrap()
+    }
+}
+
+#[test]
+fn two_worlds_meet_and_part() {
+    everywhere(|process| {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let listener = Arc::clone(&told);
+        process
+            .connections()
+            .tell(move |connected| listener.lock().unwrap().push(connected));
+        let world = process.world();
+        let first = process.me().0 < FIRST;
+        assert_eq!(world.size(), if first { FIRST } else { ALL - FIRST });
+        ring(&world);
+        for _ in 0..2 {
+            let between = meet(&world, first);
+            assert_eq!(between.size() + between.remote_group().unwrap().size(), ALL);
+            // Of both worlds' own communicators nothing is mixed up with it.
+            let own = world.dup().unwrap();
+            let merged = between.merge(!first).unwrap();
+            assert_eq!((merged.size(), own.size()), (ALL, world.size()));
+            ring(&merged);
+            ring(&own);
+            ring(&world);
+            merged.settle().unwrap();
+            between.settle().unwrap();
+        }
+        assert_eq!(*told.lock().unwrap(), [true, false, true, false]);
+    });
+}
+
+#[test]
+fn an_error_of_the_root_is_that_of_all() {
+    everywhere(|process| {
+        let world = process.world();
+        let class = |made: weft_mpi::Result<Arc<Comm>>| made.unwrap_err().class();
+        let wrong = || weft_mpi::Error::new(ErrorClass::Port, "no such port; name another one");
+        let port = (world.rank() == 0).then(|| Err(wrong()));
+        assert_eq!(class(world.accept(0, port)), ErrorClass::Port);
+        let port = (world.rank() == 0).then(|| Err(wrong()));
+        assert_eq!(class(world.connect_to(0, port)), ErrorClass::Port);
+        assert_eq!(class(world.connect_to(0, None)), ErrorClass::Port);
+        assert_eq!(class(world.accept(9, None)), ErrorClass::Rank);
+        let asked = (world.rank() == 0).then(|| (Err(wrong()), vec![3, 4]));
+        let (numbers, made) = world.spawned(0, asked).unwrap();
+        assert_eq!(numbers, [3, 4]);
+        let expected = if world.rank() == 0 {
+            ErrorClass::Port
+        } else {
+            ErrorClass::Spawn
+        };
+        assert_eq!(class(made), expected);
+        ring(&world);
+    });
+}
+
+#[test]
+fn who_has_called_at_a_port_that_is_closed_is_told() {
+    on_threads(&|process: Arc<Process>| {
+        let world = process.world();
+        if process.me() == PORT.owner {
+            // Until the call has come.
+            while process.unexpected_messages() < 2 {
+                let mut looks = 0;
+                process.notify();
+                process.wait_until(|| {
+                    looks += 1;
+                    looks > 1
+                });
+            }
+            process.close_port(PORT.number);
+        } else if process.me().0 >= FIRST {
+            let port = (world.rank() == 0).then_some(Ok(PORT));
+            let error = world.connect_to(0, port).unwrap_err();
+            assert_eq!(error.class(), ErrorClass::Port);
+        }
+        ring(&world);
+    });
+}

@@ -1,0 +1,213 @@
+//! Collectives that gather: to one rank, and to all.
+
+use weft_mpi::Result;
+use weft_mpi::coll;
+
+use super::super::communicator::Communicator;
+use super::super::memory::{Arriving, Memory, View};
+use super::super::{Blocks, Buffer, BufferMut};
+
+impl Communicator {
+    /// All ranks' elements to the root, in the order of the ranks (`MPI_Gather`); all give as many. `None` for the others.
+    ///
+    /// ```
+    /// use weft::mpi;
+    ///
+    /// mpi::test(3, |world| {
+    ///     let squares = world.gather(&world.rank().pow(2), 0)?;
+    ///     if world.rank() == 0 {
+    ///         assert_eq!(squares, Some(vec![0, 1, 4]));
+    ///     }
+    ///     Ok(())
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// `Root` for a root that is no rank, `Truncate` if lengths differ, `Type` if what came is no value of the type.
+    pub fn gather<B: Buffer + ?Sized>(
+        &self,
+        buffer: &B,
+        root: usize,
+    ) -> Result<Option<Vec<B::Element>>> {
+        let send = View::reading(buffer.elements());
+        let total = send.len() * self.size();
+        let all = self.at(root, || Memory::<B::Element>::zeroed(total))?;
+        let blocks = all.as_ref().map(|all| all.view().even(self.size()));
+        self.run(coll::gather(
+            &self.members(),
+            Some(&send.buffer()),
+            blocks.transpose()?.as_ref(),
+            root,
+        )?)?;
+        all.map(|all| all.into_vec(total)).transpose()
+    }
+
+    /// As [`gather`](Self::gather), into a buffer that the root gives.
+    ///
+    /// # Errors
+    /// As for [`gather`](Self::gather); `Count` if the root's buffer is not as long as all elements.
+    pub fn gather_into<B, C>(&self, buffer: &B, into: Option<&mut C>, root: usize) -> Result<()>
+    where
+        B: Buffer + ?Sized,
+        C: BufferMut<Element = B::Element> + ?Sized,
+    {
+        let send = View::reading(buffer.elements());
+        let into = into.filter(|_| self.rank() == root);
+        let arriving = into.map(|into| Arriving::into(into.elements_mut()));
+        let arriving = arriving.transpose()?;
+        let mut blocks = None;
+        if let Some(arriving) = &arriving {
+            let expected = send.len() * self.size();
+            self.check_length("MPI_Gather", arriving.view().len(), expected)?;
+            blocks = Some(arriving.view().even(self.size())?);
+        }
+        self.run(coll::gather(
+            &self.members(),
+            Some(&send.buffer()),
+            blocks.as_ref(),
+            root,
+        )?)?;
+        arriving.map_or(Ok(()), |arriving| {
+            let count = arriving.view().len();
+            arriving.finish(count).map(drop)
+        })
+    }
+
+    /// As [`gather`](Self::gather), of as many elements as each rank has (`MPI_Gatherv`, which is told the counts first).
+    ///
+    /// ```
+    /// use weft::mpi;
+    ///
+    /// mpi::test(3, |world| {
+    ///     let mine = vec![world.rank(); world.rank() + 1];
+    ///     if let Some(all) = world.gatherv(&mine, 1)? {
+    ///         assert_eq!(all.counts(), [1, 2, 3]);
+    ///         assert_eq!(all.block(2), [2, 2, 2]);
+    ///     }
+    ///     Ok(())
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`gather`](Self::gather).
+    pub fn gatherv<B: Buffer + ?Sized>(
+        &self,
+        buffer: &B,
+        root: usize,
+    ) -> Result<Option<Blocks<B::Element>>> {
+        let send = View::reading(buffer.elements());
+        let counts = self.gather(&send.len(), root)?;
+        let mut all = None;
+        let mut blocks = None;
+        if let Some(counts) = &counts {
+            let memory = Memory::<B::Element>::zeroed(counts.iter().sum())?;
+            blocks = Some(memory.view().listed(counts)?);
+            all = Some(memory);
+        }
+        self.run(coll::gatherv(
+            &self.members(),
+            Some(&send.buffer()),
+            blocks.as_ref(),
+            root,
+        )?)?;
+        let Some((all, counts)) = all.zip(counts) else {
+            return Ok(None);
+        };
+        Ok(Some(Blocks::made(
+            all.into_vec(counts.iter().sum())?,
+            counts,
+        )))
+    }
+
+    /// All ranks' elements to all, in the order of the ranks (`MPI_Allgather`); all give as many.
+    ///
+    /// ```
+    /// use weft::mpi;
+    ///
+    /// mpi::test(3, |world| {
+    ///     assert_eq!(world.allgather(&world.rank())?, [0, 1, 2]);
+    ///     Ok(())
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// `Truncate` if lengths differ, `Type` if what came is no value of the type.
+    pub fn allgather<B: Buffer + ?Sized>(&self, buffer: &B) -> Result<Vec<B::Element>> {
+        let send = View::reading(buffer.elements());
+        let total = send.len() * self.size();
+        let all = Memory::<B::Element>::zeroed(total)?;
+        let blocks = all.view().even(self.size())?;
+        self.run(coll::allgather(
+            &self.members(),
+            Some(&send.buffer()),
+            &blocks,
+        )?)?;
+        all.into_vec(total)
+    }
+
+    /// As [`allgather`](Self::allgather), into a buffer.
+    ///
+    /// # Errors
+    /// As for [`allgather`](Self::allgather); `Count` if the buffer is not as long as all elements.
+    pub fn allgather_into<B, C>(&self, buffer: &B, into: &mut C) -> Result<()>
+    where
+        B: Buffer + ?Sized,
+        C: BufferMut<Element = B::Element> + ?Sized,
+    {
+        let send = View::reading(buffer.elements());
+        let arriving = Arriving::into(into.elements_mut())?;
+        let total = arriving.view().len();
+        self.check_length("MPI_Allgather", total, send.len() * self.size())?;
+        let blocks = arriving.view().even(self.size())?;
+        self.run(coll::allgather(
+            &self.members(),
+            Some(&send.buffer()),
+            &blocks,
+        )?)?;
+        arriving.finish(total).map(drop)
+    }
+
+    /// As [`allgather_into`](Self::allgather_into); what this rank gives is in its own block of the buffer
+    /// (`MPI_IN_PLACE`).
+    ///
+    /// # Errors
+    /// As for [`allgather`](Self::allgather); `Count` if the buffer is not the same block for each rank.
+    pub fn allgather_in_place<B: BufferMut + ?Sized>(&self, buffer: &mut B) -> Result<()> {
+        let arriving = Arriving::into(buffer.elements_mut())?;
+        let total = arriving.view().len();
+        self.share("MPI_Allgather", total)?;
+        let blocks = arriving.view().even(self.size())?;
+        self.run(coll::allgather(&self.members(), None, &blocks)?)?;
+        arriving.finish(total).map(drop)
+    }
+
+    /// As [`allgather`](Self::allgather), of as many elements as each rank has (`MPI_Allgatherv`, which is told the counts
+    /// first).
+    ///
+    /// ```
+    /// use weft::mpi;
+    ///
+    /// mpi::test(3, |world| {
+    ///     let all = world.allgatherv(&vec![world.rank(); world.rank()])?;
+    ///     assert_eq!(all.counts(), [0, 1, 2]);
+    ///     assert_eq!(all.elements(), [1, 2, 2]);
+    ///     Ok(())
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`allgather`](Self::allgather).
+    pub fn allgatherv<B: Buffer + ?Sized>(&self, buffer: &B) -> Result<Blocks<B::Element>> {
+        let send = View::reading(buffer.elements());
+        let counts = self.allgather(&send.len())?;
+        let total = counts.iter().sum();
+        let all = Memory::<B::Element>::zeroed(total)?;
+        let blocks = all.view().listed(&counts)?;
+        self.run(coll::allgatherv(
+            &self.members(),
+            Some(&send.buffer()),
+            &blocks,
+        )?)?;
+        Ok(Blocks::made(all.into_vec(total)?, counts))
+    }
+}

@@ -1,0 +1,139 @@
+//! Environment of MPI in a process: joining the job, leaving it (MPI 5.0, chapter 11).
+
+use std::sync::Arc;
+
+use weft_launch::bootstrap;
+use weft_launch::runtime::Runtime;
+use weft_mpi::{Error, ErrorClass, Result};
+use weft_service::Node;
+
+use super::communicator::Communicator;
+use super::inter::Intercommunicator;
+use super::processes;
+use super::state::{Handle, RankState};
+
+/// This process as a rank of its job. Made by [`init`]; ended by [`finalize`](Self::finalize).
+///
+/// If it is dropped before, the process has not finished what the others count on: at its end the launcher ends the job,
+/// as `MPI_Abort` does. So an error that leaves `main` by `?` ends all ranks, and the launcher says which was the first.
+#[derive(Debug)]
+#[must_use = "a rank leaves the job by `finalize`"]
+pub struct Environment {
+    world: Communicator,
+    itself: Communicator,
+    parent: Option<Intercommunicator>,
+    services: Node,
+    uses_services: bool,
+}
+
+/// Joins the job that `mpiexec` has started (`MPI_Init_thread`, with all that threads may do), or makes a job of one.
+///
+/// Once per process. A program that also uses the [services](crate) gets them from
+/// [`Environment::services`], not by [`weft::init`](crate::init): there is one endpoint.
+///
+/// ```no_run
+/// fn main() -> weft::mpi::Result<()> {
+///     let mpi = weft::mpi::init()?;
+///     let world = mpi.world();
+///     println!("rank {} of {}", world.rank(), world.size());
+///     mpi.finalize()
+/// }
+/// ```
+///
+/// # Errors
+/// `Other` if the variables of the launcher make no sense, this process has joined already, or the other ranks cannot be
+/// learned of.
+pub fn init() -> Result<Environment> {
+    let failed = |text: String| Error::new(ErrorClass::Other, text);
+    crate::job::claim().map_err(failed)?;
+    let launcher = bootstrap::join().map_err(|error| failed(error.to_string()))?;
+    let Runtime {
+        process,
+        services,
+        launcher,
+    } = Runtime::join(launcher).map_err(|error| failed(error.to_string()))?;
+    launcher.initialised();
+    let launcher: Arc<dyn bootstrap::Launcher> = Arc::from(launcher);
+    let told = Arc::clone(&launcher);
+    process
+        .connections()
+        .tell(move |connected| told.connected(connected));
+    let state = RankState::new(Arc::clone(&process), Some(Arc::clone(&launcher)));
+    let predefined = |comm| Communicator::new(Handle::predefined(comm, Arc::clone(&state)));
+    let world = predefined(process.world());
+    Ok(Environment {
+        parent: processes::parent(&world, &*launcher)?,
+        world,
+        itself: predefined(process.itself()),
+        services,
+        uses_services: false,
+    })
+}
+
+/// Runs a program of MPI: [`init`], `work`, and `finalize` if that went well. If not, the job ends.
+///
+/// ```no_run
+/// use weft::mpi::{self, op};
+///
+/// fn main() -> mpi::Result<()> {
+///     mpi::run(|world| {
+///         let ranks = world.allreduce(&1_u32, op::sum())?;
+///         println!("rank {} of {ranks}", world.rank());
+///         Ok(())
+///     })
+/// }
+/// ```
+///
+/// # Errors
+/// As for [`init`]; what `work` failed with.
+pub fn run<R>(work: impl FnOnce(&Communicator) -> Result<R>) -> Result<R> {
+    let environment = init()?;
+    let outcome = work(environment.world())?;
+    environment.finalize()?;
+    Ok(outcome)
+}
+
+impl Environment {
+    /// All ranks of the job (`MPI_COMM_WORLD`).
+    #[must_use]
+    pub fn world(&self) -> &Communicator {
+        &self.world
+    }
+
+    /// This rank alone (`MPI_COMM_SELF`).
+    #[must_use]
+    pub fn itself(&self) -> &Communicator {
+        &self.itself
+    }
+
+    /// Those that have had this process started (`MPI_Comm_get_parent`): see [`Program`](super::Program).
+    #[must_use]
+    pub fn parent(&self) -> Option<&Intercommunicator> {
+        self.parent.as_ref()
+    }
+
+    /// Mailbox, portal and sync, at the same endpoint.
+    pub fn services(&mut self) -> &Node {
+        self.uses_services = true;
+        &self.services
+    }
+
+    /// Leaves the job in order (`MPI_Finalize`): waits for all ranks, and for what was begun and dropped.
+    ///
+    /// # Errors
+    /// `ProcFailed` if a rank is lost.
+    pub fn finalize(self) -> Result<()> {
+        if self.uses_services {
+            self.services.leave();
+        }
+        leave(self.world.state())?;
+        self.world.state().finalised();
+        Ok(())
+    }
+}
+
+/// What a rank does last, process or thread.
+pub(super) fn leave(state: &RankState) -> Result<()> {
+    state.settle();
+    state.process().finish()
+}

@@ -1,0 +1,173 @@
+//! State of a rank, shared by its communicators and requests: the process, and operations whose request was
+//! dropped before they ended.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weft_launch::bootstrap::Launcher;
+use weft_mpi::{Comm, Process, RequestId};
+
+/// One rank.
+pub(super) struct RankState {
+    process: Arc<Process>,
+    /// Whatever started the process; none if the rank is a thread of a test.
+    launcher: Option<Arc<dyn Launcher>>,
+    orphans: Mutex<Vec<Orphan>>,
+    /// What others may use until this rank ends.
+    kept: Mutex<Vec<Box<dyn Send>>>,
+}
+
+impl std::fmt::Debug for RankState {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "RankState({:?})", self.process)
+    }
+}
+
+/// An operation that goes on without anybody who waits for it, and what it needs until its end.
+struct Orphan {
+    id: RequestId,
+    /// Dropped first: then its memory is nobody's any more.
+    _kept: Box<dyn Send>,
+    /// Freed when nothing of it is under way.
+    _handle: Arc<Handle>,
+}
+
+impl std::fmt::Debug for Orphan {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.id.fmt(out)
+    }
+}
+
+impl RankState {
+    pub(super) fn new(process: Arc<Process>, launcher: Option<Arc<dyn Launcher>>) -> Arc<Self> {
+        Arc::new(Self {
+            process,
+            launcher,
+            orphans: Mutex::default(),
+            kept: Mutex::default(),
+        })
+    }
+
+    pub(super) fn process(&self) -> &Arc<Process> {
+        &self.process
+    }
+
+    /// Whatever started the process, if the rank is no thread.
+    pub(super) fn launcher(&self) -> Option<&Arc<dyn Launcher>> {
+        self.launcher.as_ref()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Box<dyn Send>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps something until the rank ends.
+    pub(super) fn keep(&self, what: Box<dyn Send>) {
+        self.kept().push(what);
+    }
+
+    /// The rank has ended, one way or the other: nobody uses what was kept.
+    pub(super) fn release(&self) {
+        let kept = std::mem::take(&mut *self.kept());
+        drop(kept);
+        self.process.release();
+    }
+
+    fn orphans(&self) -> MutexGuard<'_, Vec<Orphan>> {
+        self.orphans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An operation goes on by itself; `kept` lives until it has ended.
+    pub(super) fn adopt(&self, handle: Arc<Handle>, id: RequestId, kept: Box<dyn Send>) {
+        self.orphans().push(Orphan {
+            id,
+            _kept: kept,
+            _handle: handle,
+        });
+        self.release_ended();
+    }
+
+    /// Releases what has ended by now. Their outcomes are nobody's.
+    fn release_ended(&self) {
+        // Not while the list is locked: a test may run code of the program, which may drop requests.
+        let orphans = std::mem::take(&mut *self.orphans());
+        let (left, ended): (Vec<_>, Vec<_>) = orphans
+            .into_iter()
+            .partition(|orphan| matches!(self.process.test(orphan.id), Ok(None)));
+        self.orphans().extend(left);
+        drop(ended);
+    }
+
+    /// Waits for all of them, as `MPI_Finalize` does.
+    pub(super) fn settle(&self) {
+        loop {
+            let orphans = std::mem::take(&mut *self.orphans());
+            if orphans.is_empty() {
+                return;
+            }
+            for orphan in orphans {
+                // Who dropped the request did not want its outcome.
+                _ = self.process.wait(orphan.id);
+            }
+        }
+    }
+
+    /// The rank ends before its operations do: their memory is never given back, and nothing else of them keeps the
+    /// rank's endpoint open.
+    pub(super) fn abandon(&self) {
+        for orphan in std::mem::take(&mut *self.orphans()) {
+            std::mem::forget(orphan._kept);
+        }
+    }
+
+    /// Tells the launcher that the rank has left in order.
+    pub(super) fn finalised(&self) {
+        if let Some(launcher) = &self.launcher {
+            launcher.finalised();
+        }
+    }
+
+    /// Ends the job, as `MPI_Abort` does.
+    pub(super) fn abort(&self, code: i32, text: &str) -> ! {
+        let Some(launcher) = &self.launcher else {
+            panic!("{text}");
+        };
+        let status = if code & 0xff == 0 { 1 } else { code };
+        launcher.abort(status, text);
+        std::process::exit(status)
+    }
+}
+
+/// A communicator, to be freed when nobody uses it any more.
+#[derive(Debug)]
+pub(super) struct Handle {
+    pub(super) comm: Arc<Comm>,
+    pub(super) state: Arc<RankState>,
+    /// Whether it ends with the rank only.
+    predefined: bool,
+}
+
+impl Handle {
+    pub(super) fn new(comm: Arc<Comm>, state: Arc<RankState>) -> Arc<Self> {
+        Arc::new(Self {
+            comm,
+            state,
+            predefined: false,
+        })
+    }
+
+    pub(super) fn predefined(comm: Arc<Comm>, state: Arc<RankState>) -> Arc<Self> {
+        Arc::new(Self {
+            comm,
+            state,
+            predefined: true,
+        })
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if !self.predefined {
+            self.comm.drop_messages();
+        }
+    }
+}

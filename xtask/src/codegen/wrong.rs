@@ -140,7 +140,10 @@ fn ways(
         return ways;
     }
     let optional = parameter.check.as_deref() == Some("optional");
-    if kind == "STATUS" && direction == "out" || kind == "ARGUMENT_COUNT" || optional {
+    // MPI_STATUS_IGNORE, MPI_ERRCODES_IGNORE, and the arguments of a program that has none.
+    let ignored =
+        direction == "out" && (kind == "STATUS" || kind == "ERROR_CODE" && declaration.array);
+    if ignored || kind == "ARGUMENT_COUNT" || optional {
         return ways;
     }
     let deep = declaration.stars + usize::from(declaration.array) > 1;

@@ -14,10 +14,25 @@ use super::table::{Form, Function, Parameter, Tables};
 /// Functions that are not called: see [`super::extremes`].
 const LEFT_OUT: [&str; 1] = ["MPI_Abort"];
 
-/// Function, parameter, and why a call with the wrong value is right.
-const RIGHT_ALL_THE_SAME: [(&str, &str, &str); 4] = [
+/// Function, parameter, and why a call with the wrong value is right, or wrong for another reason.
+const RIGHT_ALL_THE_SAME: [(&str, &str, &str); 7] = [
     ("MPI_Graph_create", "edges", "the graph has none"),
     ("MPI_Graph_map", "edges", "the graph has none"),
+    (
+        "MPI_Comm_accept",
+        "info",
+        "the port is none, and looked at first",
+    ),
+    (
+        "MPI_Comm_connect",
+        "info",
+        "the port is none, and looked at first",
+    ),
+    (
+        "MPI_Comm_spawn_multiple",
+        "array_of_info",
+        "the commands are null, and looked at first",
+    ),
     (
         "MPI_Dist_graph_neighbors",
         "sourceweights",

@@ -14,10 +14,25 @@ use super::table::{Form, Function, Parameter, Tables};
 /// Functions that are not called: see [`super::extremes`].
 const LEFT_OUT: [&str; 1] = ["MPI_Abort"];
 
-/// Function, parameter, and why a call with the wrong value is right.
-const RIGHT_ALL_THE_SAME: [(&str, &str, &str); 4] = [
+/// Function, parameter, and why a call with the wrong value is right, or wrong for another reason.
+const RIGHT_ALL_THE_SAME: [(&str, &str, &str); 7] = [
     ("MPI_Graph_create", "edges", "the graph has none"),
     ("MPI_Graph_map", "edges", "the graph has none"),
+    (
+        "MPI_Comm_accept",
+        "info",
+        "the port is none, and looked at first",
+    ),
+    (
+        "MPI_Comm_connect",
+        "info",
+        "the port is none, and looked at first",
+    ),
+    (
+        "MPI_Comm_spawn_multiple",
+        "array_of_info",
+        "the commands are null, and looked at first",
+    ),
     (
         "MPI_Dist_graph_neighbors",
         "sourceweights",
@@ -101,7 +116,7 @@ fn class_of_number(parameter: &Parameter) -> Option<&'static str> {
         _ if kind.contains("NUM_ELEM") && (kind.ends_with("_NNI") || kind.ends_with("_PI")) => {
             "MPI_ERR_COUNT"
         }
-        _ if kind == "PARTITION" => "MPI_ERR_COUNT",
+        _ if kind == "PARTITION" => "MPI_ERR_ARG",
         _ if kind.starts_with("ARRAY_LENGTH") || kind == "NUM_DIMS" => "MPI_ERR_ARG",
         _ if kind.contains("NUM_BYTES") || kind.ends_with("PACK_SIZE") => "MPI_ERR_ARG",
         _ => return None,
@@ -140,7 +155,10 @@ fn ways(
         return ways;
     }
     let optional = parameter.check.as_deref() == Some("optional");
-    if kind == "STATUS" && direction == "out" || kind == "ARGUMENT_COUNT" || optional {
+    // MPI_STATUS_IGNORE, MPI_ERRCODES_IGNORE, and the arguments of a program that has none.
+    let ignored =
+        direction == "out" && (kind == "STATUS" || kind == "ERROR_CODE" && declaration.array);
+    if ignored || kind == "ARGUMENT_COUNT" || optional {
         return ways;
     }
     let deep = declaration.stars + usize::from(declaration.array) > 1;

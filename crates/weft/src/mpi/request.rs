@@ -257,7 +257,7 @@ pub fn wait_all<'scope, R: 'scope>(
 ///     if world.rank() > 0 {
 ///         return world.send(&world.rank(), 0, 0);
 ///     }
-///     let mut open = vec![world.ireceive(vec![0], 1, 0)?, world.ireceive(vec![0], 2, 0)?];
+///     let mut open = vec![world.ireceive(vec![0_usize], 1, 0)?, world.ireceive(vec![0], 2, 0)?];
 ///     let mut sum = 0;
 ///     while let Some((_, (value, _))) = mpi::wait_any(&mut open)? {
 ///         sum += value[0];

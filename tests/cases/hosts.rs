@@ -17,11 +17,12 @@ const LIMIT: Duration = Duration::from_secs(60);
 const OURS: [(&str, &str); 1] = [("ports", "hosts")];
 
 /// The programs that say how many ranks they had, with what they are given.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 5] = [
     ("ring", "20"),
     ("point_to_point", ""),
     ("communicators", ""),
     ("collectives", ""),
+    ("one_sided", ""),
 ];
 
 fn passes(name: &str, argument: &str, ranks: u32, start: &mut Command) {

@@ -116,6 +116,11 @@ fn topologies() {
 }
 
 #[test]
+fn one_sided() {
+    passes("one_sided", &[1, 2, 3, 4, 7], &[]);
+}
+
+#[test]
 fn services_alone_and_beside_mpi() {
     passes("services", &[1, 2, 3, 17], &[]);
     passes("services", &[1, 2, 17], &["mpi"]);
@@ -194,6 +199,25 @@ fn a_death_that_is_reported_ends_nobody_else() {
     assert!(ended.err.contains("rank 4 killed by signal 9"), "{ended:?}");
 }
 
+/// Whoever waits for the lock that a dead rank had, or for its memory, is told.
+#[test]
+fn a_window_whose_member_dies_holds_nobody_up() {
+    let program = build("tests/programs/window_death.c", &[]);
+    for allocated in ["0", "1"] {
+        for fabric in [&[][..], &["--fabric", "tcp"]] {
+            let mut command = tool("mpiexec");
+            command.args(["--on-death=report", "--timeout=30", "-n", "3"]);
+            command.args(fabric).arg(&program).arg(allocated);
+            let ended: Ended = run(&mut command, Duration::from_secs(40));
+            assert_eq!(ended.code(), Some(128 + 9), "{ended:?}");
+            for rank in 0..2 {
+                let told = format!("rank {rank}: told");
+                assert!(ended.out.contains(&told), "{fabric:?}: {ended:?}");
+            }
+        }
+    }
+}
+
 /// Whoever lives has all bytes and success, or an error, whatever the root does with its buffer after its own.
 #[test]
 fn a_broadcast_in_which_a_rank_dies_is_right_or_an_error() {
@@ -224,6 +248,31 @@ fn there_is_no_limit_to_large_messages_under_way() {
 #[test]
 fn partitioned() {
     passes("partitioned", &[1, 2, 3, 4], &[]);
+}
+
+#[test]
+fn examples_of_queues_and_partitions() {
+    let queues = build("examples/queues.c", &[]);
+    let ended = mpiexec(3, &queues, &[]);
+    ended.expect_success();
+    let last = ended
+        .out
+        .lines()
+        .find(|line| line.starts_with("at the end:"));
+    let last = last.expect("the last line of the queues");
+    assert!(
+        last.contains("unexpected_messages 0  unexpected_bytes 0"),
+        "{ended:?}"
+    );
+    let partitioned = build("examples/partitioned.c", &["-pthread"]);
+    let ended = mpiexec(2, &partitioned, &[]);
+    ended.expect_success();
+    assert!(ended.out.contains("the sum is 600000"), "{ended:?}");
+}
+
+#[test]
+fn tools() {
+    passes("tools", &[1, 2, 4], &[]);
 }
 
 #[test]
@@ -323,6 +372,16 @@ fn every_function_with_the_extremes_of_every_argument() {
     ended.expect_success();
 }
 
+/// One wrong value for each parameter of every function that is implemented, made from the tables: the class that it
+/// must give, with the name of the parameter and a remedy.
+#[test]
+fn every_wrong_argument_gets_its_class_and_a_remedy() {
+    let program = build("tests/programs/wrong.c", &["-w"]);
+    let ended = run(&mut Command::new(program), Duration::from_secs(120));
+    assert!(ended.out.contains(" 0 failures"), "{ended:?}");
+    ended.expect_success();
+}
+
 /// The same for the functions of weft.h, which has no table.
 #[test]
 fn every_service_with_the_extremes_of_every_argument() {
@@ -355,6 +414,17 @@ fn fibers_of_the_examples() {
     of("ring", "500", "passed 1000 fibers");
     of("echo", "5000", "5000 clients");
     of("million", "16384", "all have received theirs");
+}
+
+#[test]
+fn a_queue_of_work_needs_no_server() {
+    let program = build("examples/work_queue.c", &[]);
+    for ranks in [1, 2, 5] {
+        let ended = mpiexec(ranks, &program, &["200"]);
+        ended.expect_success();
+        let expected = "200 pieces: 9592 primes below 100000, 1224 of them with a twin";
+        assert!(ended.out.contains(expected), "{ended:?}");
+    }
 }
 
 #[test]
@@ -412,6 +482,7 @@ fn over_tcp_plain_and_encrypted() {
         ("collectives", 4, &[]),
         ("communicators", 4, &[]),
         ("ring", 9, &["20"]),
+        ("one_sided", 4, &[]),
     ] {
         let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
         for extra in [&[][..], &["--encrypt"]] {

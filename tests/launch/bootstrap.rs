@@ -126,6 +126,32 @@ fn a_job_inside_a_job_is_a_job_of_its_own() {
     );
 }
 
+/// Scripts and programs read the numbers of a rank from the variables of the usual launchers: before and after it has
+/// joined the job. Whatever it starts is no rank for all that, and jobs inside have their own.
+#[test]
+fn ranks_have_the_usual_variables() {
+    let (weft, rank) = (crate::harness::weft(), rank());
+    let expected = |size: u32| -> Vec<String> {
+        let line = |rank| format!("usual {rank} {size} {rank} {size} {rank} {size} {rank} {size}");
+        (0..size).map(line).collect()
+    };
+    let names = "$PMI_RANK $PMI_SIZE $MPI_LOCALRANKID $MPI_LOCALNRANKS $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_SIZE $OMPI_COMM_WORLD_LOCAL_RANK $OMPI_COMM_WORLD_LOCAL_SIZE";
+    let script = format!("echo usual {names}");
+    let nested = format!("{} run -n 3 {rank} usual", weft.display());
+    // No way to a launcher, but these numbers.
+    let lonely = "env | grep -E '^(PMI_(FD|PORT|ID)|PMIX_|PMI2_|HYDI_|OMPI_MCA_)'; echo none";
+    for (words, expected) in [
+        (&["-n", "3", "sh", "-c", &script][..], expected(3)),
+        (&["-n", "3", &rank, "usual"], expected(3)),
+        (&["-n", "1", "sh", "-c", &nested], expected(3)),
+        (&["-n", "2", "sh", "-c", lonely], vec!["none".to_owned(); 2]),
+    ] {
+        let ended = Job::new(words).run();
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        assert_eq!(ended.sorted(), expected, "{ended:?}");
+    }
+}
+
 #[test]
 fn a_foreign_launcher_is_named() {
     for (variables, named) in [

@@ -20,7 +20,7 @@ const WATCHERS: usize = 4000;
 fn initialise() -> (Box<dyn Launcher>, Option<Shm>) {
     let launcher = bootstrap::join().unwrap_or_else(|error| fail(&error.to_string()));
     // SAFETY: this program has one thread.
-    unsafe { weft_sys::environment::remove(bootstrap::VARIABLES) };
+    unsafe { weft_sys::environment::remove(launcher.variables()) };
     let fabric = launcher.segment().map(|segment| {
         let fabric = Shm::attach(segment, launcher.local_rank());
         let fabric = fabric.unwrap_or_else(|error| fail(&error.to_string()));
@@ -67,6 +67,22 @@ fn fail(text: &str) -> ! {
     exit(1)
 }
 
+/// The variables that tell programs their numbers under other launchers.
+fn usual() -> String {
+    let value = |name: &str| std::env::var(name).unwrap_or_else(|_| "none".to_owned());
+    let names = [
+        "PMI_RANK",
+        "PMI_SIZE",
+        "MPI_LOCALRANKID",
+        "MPI_LOCALNRANKS",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ];
+    format!("usual {}", names.map(value).join(" "))
+}
+
 fn number(text: Option<&String>) -> i32 {
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
@@ -91,6 +107,8 @@ fn main() {
                 joined.0.is_singleton()
             );
         }
+        // What scripts read.
+        "usual" => println!("{}", usual()),
         // Tells all others something, twice, and hears it from them.
         "exchange" => {
             for round in 0..2 {

@@ -124,7 +124,8 @@ int main(int argc, char **argv) {
     MPI_Comm_size(part, &size);
     MPI_Comm_free(&part);
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_WTIME_IS_GLOBAL, &value, &flag);
-    CHECK(flag && *(int *)value == (size == check_size));
+    /* Who shares memory has one clock; who does not may have one all the same. */
+    CHECK(flag && (*(int *)value || size < check_size));
     check_done("communicators");
     return 0;
 }

@@ -17,10 +17,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Whose turn it is, and which of its extremes; `over` says that there are no more. */
+/* What is wrong with an argument, where one wrong value of it is wanted and not all extremes. */
+enum wrong { RIGHT, WRONG_NULL, WRONG_NUMBER, WRONG_HANDLE };
+
+/* Whose turn it is, and which of its extremes; `over` says that there are no more. Or, if `wrong` says how, which
+ * argument is wrong. */
 struct choice {
     int argument, extreme, over;
+    enum wrong wrong;
 };
+
+/* A number that is no count, rank, root, tag, key or index; a handle that nobody has. */
+#define NO_NUMBER (-77)
+#define NO_HANDLE ((void *)(intptr_t)0x7fffff0)
 
 struct function {
     const char *name;
@@ -30,9 +39,14 @@ struct function {
 
 #define NUMBER_OF(list) ((int)(sizeof(list) / sizeof *(list)))
 
+/* Whether this parameter is to be wrong in this way. */
+static int is_wrong(const struct choice *c, int place, enum wrong way) {
+    return c->wrong == way && c->argument == place;
+}
+
 /* The extreme that this parameter is to have, or -1. */
 static int chosen(struct choice *c, int place, int number) {
-    if (c->argument != place) return -1;
+    if (c->wrong || c->argument != place) return -1;
     if (c->extreme < number) return c->extreme;
     c->over = 1;
     return -1;
@@ -46,6 +60,9 @@ static MPI_Info info;
 static MPI_Op operation;
 static MPI_Session session;
 static MPI_Comm freed_communicator;
+/* Null as long as nobody can make them. */
+static MPI_Win window;
+static MPI_File file;
 static int comm_key, type_key, added_class, added_code;
 
 static int answer_zero(void) { return 0; }
@@ -114,6 +131,23 @@ static int fresh_type_key(void) {
     return made;
 }
 
+static MPI_Win fresh_window(void) {
+    MPI_Win made = MPI_WIN_NULL;
+    void *base;
+    if (MPI_Win_allocate(4096, 1, MPI_INFO_NULL, MPI_COMM_SELF, &base, &made) == MPI_SUCCESS)
+        MPI_Win_set_errhandler(made, MPI_ERRORS_RETURN);
+    return made;
+}
+static MPI_File fresh_file(void) {
+    MPI_File made = MPI_FILE_NULL;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/weft-extremes-%d", (int)getpid());
+    MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                  &made);
+    unlink(path);
+    return made;
+}
+
 /* After MPI_Init. */
 static void make_objects(void) {
     int one = 1, zero = 0;
@@ -146,6 +180,8 @@ static void make_objects(void) {
     session = fresh_session();
     comm_key = fresh_comm_key();
     type_key = fresh_type_key();
+    window = fresh_window();
+    file = fresh_file();
     MPI_Add_error_class(&added_class);
     MPI_Add_error_code(added_class, &added_code);
 }
@@ -166,6 +202,7 @@ static const int64_t wides[] = {0,
                                 INT_MIN};
 
 static int take_int(struct choice *c, int place, int ordinary) {
+    if (is_wrong(c, place, WRONG_NUMBER)) return NO_NUMBER;
     int which = chosen(c, place, NUMBER_OF(ints));
     return which < 0 ? ordinary : ints[which];
 }
@@ -173,18 +210,21 @@ static int take_int(struct choice *c, int place, int ordinary) {
 /* The length of a list, or of a message. Memory is as long as the largest, which takes a while to look at:
  * one such extreme is enough. */
 static int take_length(struct choice *c, int place, int ordinary, int longest) {
+    if (is_wrong(c, place, WRONG_NUMBER)) return NO_NUMBER;
     const int lengths[] = {0, -1, 2, longest, INT_MIN};
     int which = chosen(c, place, NUMBER_OF(lengths));
     return which < 0 ? ordinary : lengths[which];
 }
 
 static int64_t take_wide(struct choice *c, int place, int64_t ordinary) {
+    if (is_wrong(c, place, WRONG_NUMBER)) return NO_NUMBER;
     int which = chosen(c, place, NUMBER_OF(wides));
     return which < 0 ? ordinary : wides[which];
 }
 
 /* A rank to send to or receive from. A call that would rightly wait for ever is not made. */
 static int take_peer(struct choice *c, int place, int may_wait) {
+    if (is_wrong(c, place, WRONG_NUMBER)) return NO_NUMBER;
     int which = chosen(c, place, NUMBER_OF(ints));
     int value = which < 0 ? MPI_PROC_NULL : ints[which];
     return may_wait && (value == 0 || value == MPI_ANY_SOURCE) ? MPI_PROC_NULL : value;
@@ -247,40 +287,47 @@ static void make_memory(void) {
 }
 
 static void *take_ints(struct choice *c, int place, int ordinary) {
+    if (is_wrong(c, place, WRONG_NULL)) return NULL;
     int which = chosen(c, place, NUMBER_OF(listed_ints) + 1);
     if (which == NUMBER_OF(listed_ints)) return NULL;
     return list_of(which < 0 ? &ordinary : &listed_ints[which], sizeof(int));
 }
 
 static void *take_wides(struct choice *c, int place, int64_t ordinary) {
+    if (is_wrong(c, place, WRONG_NULL)) return NULL;
     int which = chosen(c, place, NUMBER_OF(listed_wides) + 1);
     if (which == NUMBER_OF(listed_wides)) return NULL;
     return list_of(which < 0 ? &ordinary : &listed_wides[which], sizeof(int64_t));
 }
 
 static void *take_ranges(struct choice *c, int place) {
+    if (is_wrong(c, place, WRONG_NULL)) return NULL;
     int which = chosen(c, place, NUMBER_OF(ranges) + 1);
     if (which == NUMBER_OF(ranges)) return NULL;
     return list_of(ranges[which < 0 ? 0 : which], sizeof ranges[0]);
 }
 
 static void *take_area(struct choice *c, int place) {
+    if (is_wrong(c, place, WRONG_NULL)) return NULL;
     return chosen(c, place, 1) == 0 ? NULL : area + place * 4096;
 }
 
 static void *take_buffer(struct choice *c, int place) {
+    if (is_wrong(c, place, WRONG_NULL)) return NULL;
     void *extremes[] = {NULL, MPI_IN_PLACE, MPI_BUFFER_AUTOMATIC, (void *)4095};
     int which = chosen(c, place, NUMBER_OF(extremes));
     return which < 0 ? area + place * CHUNK / 16 : extremes[which];
 }
 
 static void *take_allocated(struct choice *c, int place) {
+    if (is_wrong(c, place, WRONG_NULL)) return NULL;
     void *made = NULL;
     if (chosen(c, place, 1) != 0) MPI_Alloc_mem(64, MPI_INFO_NULL, &made);
     return made;
 }
 
 static void *take_status(struct choice *c, int place) {
+    if (is_wrong(c, place, WRONG_NULL)) return NULL;
     static MPI_Status status;
     int which = chosen(c, place, 3);
     if (which == 0) return MPI_STATUS_IGNORE;
@@ -295,6 +342,7 @@ static void *take_statuses(struct choice *c, int place) {
 }
 
 static void *take_text(struct choice *c, int place, const char *ordinary) {
+    if (is_wrong(c, place, WRONG_NULL)) return NULL;
     static char text[64], lengthy[70000];
     const char *extremes[] = {NULL, "", lengthy, "\xff\xfe\x80", "(infinite)"};
     int which = chosen(c, place, NUMBER_OF(extremes));
@@ -304,14 +352,16 @@ static void *take_text(struct choice *c, int place, const char *ordinary) {
 }
 
 static void *take_int_at(struct choice *c, int place, int ordinary) {
+    if (is_wrong(c, place, WRONG_NULL)) return NULL;
     static int values[32];
     int which = chosen(c, place, NUMBER_OF(ints) + 1);
     if (which == NUMBER_OF(ints)) return NULL;
-    values[place] = which < 0 ? ordinary : ints[which];
+    values[place] = is_wrong(c, place, WRONG_NUMBER) ? NO_NUMBER : which < 0 ? ordinary : ints[which];
     return &values[place];
 }
 
 static void *take_wide_at(struct choice *c, int place, int64_t ordinary) {
+    if (is_wrong(c, place, WRONG_NULL)) return NULL;
     static int64_t values[32];
     int which = chosen(c, place, NUMBER_OF(wides) + 1);
     if (which == NUMBER_OF(wides)) return NULL;
@@ -320,6 +370,7 @@ static void *take_wide_at(struct choice *c, int place, int64_t ordinary) {
 }
 
 static void *take_function(struct choice *c, int place) {
+    if (is_wrong(c, place, WRONG_NULL)) return NULL;
     return chosen(c, place, 1) == 0 ? NULL : (void *)answer_zero;
 }
 
@@ -334,6 +385,8 @@ enum family {
     REQUESTS,
     MESSAGES,
     SESSIONS,
+    WINDOWS,
+    FILES,
     OTHERS
 };
 
@@ -395,6 +448,12 @@ static int extreme_handles(enum family family, void **out) {
     case SESSIONS:
         out[number++] = MPI_SESSION_NULL;
         break;
+    case WINDOWS:
+        out[number++] = MPI_WIN_NULL;
+        break;
+    case FILES:
+        out[number++] = MPI_FILE_NULL;
+        break;
     case OTHERS:
         break;
     }
@@ -402,18 +461,20 @@ static int extreme_handles(enum family family, void **out) {
 }
 
 static void *take_handle(struct choice *c, int place, void *ordinary, enum family family) {
+    if (is_wrong(c, place, WRONG_HANDLE)) return NO_HANDLE;
     void *extremes[32];
     int which = chosen(c, place, extreme_handles(family, extremes));
     return which < 0 ? ordinary : extremes[which];
 }
 
 static void *take_handle_at(struct choice *c, int place, void *ordinary, enum family family) {
+    if (is_wrong(c, place, WRONG_NULL)) return NULL;
     static void *values[32];
     void *extremes[32];
     int number = extreme_handles(family, extremes);
     int which = chosen(c, place, number + 1);
     if (which == number) return NULL;
-    values[place] = which < 0 ? ordinary : extremes[which];
+    values[place] = is_wrong(c, place, WRONG_HANDLE) ? NO_HANDLE : which < 0 ? ordinary : extremes[which];
     return &values[place];
 }
 
@@ -421,7 +482,8 @@ static void *take_handles(struct choice *c, int place, void *ordinary, enum fami
     void *extremes[32];
     int number = extreme_handles(family, extremes);
     int which = chosen(c, place, number + 1);
-    if (which == number) return NULL;
+    if (which == number || is_wrong(c, place, WRONG_NULL)) return NULL;
+    if (is_wrong(c, place, WRONG_HANDLE)) ordinary = NO_HANDLE;
     return list_of(which < 0 ? &ordinary : &extremes[which], sizeof(void *));
 }
 

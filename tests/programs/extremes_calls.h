@@ -54,7 +54,7 @@ static int call_MPI_Accumulate(struct choice *c) {
     int a5 = take_length(c, 5, 4, INT_MAX);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Op a7 = take_handle(c, 7, MPI_SUM, OPERATIONS);
-    MPI_Win a8 = take_handle(c, 8, NULL, OTHERS);
+    MPI_Win a8 = take_handle(c, 8, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Accumulate(a0, a1, a2, a3, a4, a5, a6, a7, a8);
 }
@@ -68,7 +68,7 @@ static int call_MPI_Accumulate_c(struct choice *c) {
     MPI_Count a5 = take_wide(c, 5, 4);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Op a7 = take_handle(c, 7, MPI_SUM, OPERATIONS);
-    MPI_Win a8 = take_handle(c, 8, NULL, OTHERS);
+    MPI_Win a8 = take_handle(c, 8, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Accumulate_c(a0, a1, a2, a3, a4, a5, a6, a7, a8);
 }
@@ -1059,7 +1059,7 @@ static int call_MPI_Compare_and_swap(struct choice *c) {
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
     int a4 = take_int(c, 4, 0);
     MPI_Aint a5 = take_wide(c, 5, 0);
-    MPI_Win a6 = take_handle(c, 6, NULL, OTHERS);
+    MPI_Win a6 = take_handle(c, 6, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Compare_and_swap(a0, a1, a2, a3, a4, a5, a6);
 }
@@ -1212,20 +1212,20 @@ static int call_MPI_Fetch_and_op(struct choice *c) {
     int a3 = take_int(c, 3, 0);
     MPI_Aint a4 = take_wide(c, 4, 0);
     MPI_Op a5 = take_handle(c, 5, MPI_SUM, OPERATIONS);
-    MPI_Win a6 = take_handle(c, 6, NULL, OTHERS);
+    MPI_Win a6 = take_handle(c, 6, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Fetch_and_op(a0, a1, a2, a3, a4, a5, a6);
 }
 
 static int call_MPI_File_call_errhandler(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     int a1 = take_int(c, 1, added_code);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_call_errhandler(a0, a1);
 }
 
 static int call_MPI_File_close(struct choice *c) {
-    void *a0 = take_handle_at(c, 0, NULL, OTHERS);
+    void *a0 = take_handle_at(c, 0, fresh_file(), FILES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_close(a0);
 }
@@ -1252,21 +1252,21 @@ static int call_MPI_File_fromint(struct choice *c) {
 }
 
 static int call_MPI_File_get_amode(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_get_amode(a0, a1);
 }
 
 static int call_MPI_File_get_atomicity(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_get_atomicity(a0, a1);
 }
 
 static int call_MPI_File_get_byte_offset(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
@@ -1274,49 +1274,49 @@ static int call_MPI_File_get_byte_offset(struct choice *c) {
 }
 
 static int call_MPI_File_get_errhandler(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_get_errhandler(a0, a1);
 }
 
 static int call_MPI_File_get_group(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_get_group(a0, a1);
 }
 
 static int call_MPI_File_get_info(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_get_info(a0, a1);
 }
 
 static int call_MPI_File_get_position(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_get_position(a0, a1);
 }
 
 static int call_MPI_File_get_position_shared(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_get_position_shared(a0, a1);
 }
 
 static int call_MPI_File_get_size(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_get_size(a0, a1);
 }
 
 static int call_MPI_File_get_type_extent(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
@@ -1324,7 +1324,7 @@ static int call_MPI_File_get_type_extent(struct choice *c) {
 }
 
 static int call_MPI_File_get_type_extent_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Datatype a1 = take_handle(c, 1, MPI_INT8_T, DATATYPES);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
@@ -1332,7 +1332,7 @@ static int call_MPI_File_get_type_extent_c(struct choice *c) {
 }
 
 static int call_MPI_File_get_view(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_area(c, 1);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -1342,7 +1342,7 @@ static int call_MPI_File_get_view(struct choice *c) {
 }
 
 static int call_MPI_File_iread(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1352,7 +1352,7 @@ static int call_MPI_File_iread(struct choice *c) {
 }
 
 static int call_MPI_File_iread_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1362,7 +1362,7 @@ static int call_MPI_File_iread_c(struct choice *c) {
 }
 
 static int call_MPI_File_iread_all(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1372,7 +1372,7 @@ static int call_MPI_File_iread_all(struct choice *c) {
 }
 
 static int call_MPI_File_iread_all_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1382,7 +1382,7 @@ static int call_MPI_File_iread_all_c(struct choice *c) {
 }
 
 static int call_MPI_File_iread_at(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     int a3 = take_length(c, 3, 4, INT_MAX);
@@ -1393,7 +1393,7 @@ static int call_MPI_File_iread_at(struct choice *c) {
 }
 
 static int call_MPI_File_iread_at_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
@@ -1404,7 +1404,7 @@ static int call_MPI_File_iread_at_c(struct choice *c) {
 }
 
 static int call_MPI_File_iread_at_all(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     int a3 = take_length(c, 3, 4, INT_MAX);
@@ -1415,7 +1415,7 @@ static int call_MPI_File_iread_at_all(struct choice *c) {
 }
 
 static int call_MPI_File_iread_at_all_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
@@ -1426,7 +1426,7 @@ static int call_MPI_File_iread_at_all_c(struct choice *c) {
 }
 
 static int call_MPI_File_iread_shared(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1436,7 +1436,7 @@ static int call_MPI_File_iread_shared(struct choice *c) {
 }
 
 static int call_MPI_File_iread_shared_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1446,7 +1446,7 @@ static int call_MPI_File_iread_shared_c(struct choice *c) {
 }
 
 static int call_MPI_File_iwrite(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1456,7 +1456,7 @@ static int call_MPI_File_iwrite(struct choice *c) {
 }
 
 static int call_MPI_File_iwrite_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1466,7 +1466,7 @@ static int call_MPI_File_iwrite_c(struct choice *c) {
 }
 
 static int call_MPI_File_iwrite_all(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1476,7 +1476,7 @@ static int call_MPI_File_iwrite_all(struct choice *c) {
 }
 
 static int call_MPI_File_iwrite_all_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1486,7 +1486,7 @@ static int call_MPI_File_iwrite_all_c(struct choice *c) {
 }
 
 static int call_MPI_File_iwrite_at(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     int a3 = take_length(c, 3, 4, INT_MAX);
@@ -1497,7 +1497,7 @@ static int call_MPI_File_iwrite_at(struct choice *c) {
 }
 
 static int call_MPI_File_iwrite_at_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
@@ -1508,7 +1508,7 @@ static int call_MPI_File_iwrite_at_c(struct choice *c) {
 }
 
 static int call_MPI_File_iwrite_at_all(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     int a3 = take_length(c, 3, 4, INT_MAX);
@@ -1519,7 +1519,7 @@ static int call_MPI_File_iwrite_at_all(struct choice *c) {
 }
 
 static int call_MPI_File_iwrite_at_all_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
@@ -1530,7 +1530,7 @@ static int call_MPI_File_iwrite_at_all_c(struct choice *c) {
 }
 
 static int call_MPI_File_iwrite_shared(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1540,7 +1540,7 @@ static int call_MPI_File_iwrite_shared(struct choice *c) {
 }
 
 static int call_MPI_File_iwrite_shared_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1560,14 +1560,14 @@ static int call_MPI_File_open(struct choice *c) {
 }
 
 static int call_MPI_File_preallocate(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_preallocate(a0, a1);
 }
 
 static int call_MPI_File_read(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1577,7 +1577,7 @@ static int call_MPI_File_read(struct choice *c) {
 }
 
 static int call_MPI_File_read_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1587,7 +1587,7 @@ static int call_MPI_File_read_c(struct choice *c) {
 }
 
 static int call_MPI_File_read_all(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1597,7 +1597,7 @@ static int call_MPI_File_read_all(struct choice *c) {
 }
 
 static int call_MPI_File_read_all_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1607,7 +1607,7 @@ static int call_MPI_File_read_all_c(struct choice *c) {
 }
 
 static int call_MPI_File_read_all_begin(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1616,7 +1616,7 @@ static int call_MPI_File_read_all_begin(struct choice *c) {
 }
 
 static int call_MPI_File_read_all_begin_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1625,7 +1625,7 @@ static int call_MPI_File_read_all_begin_c(struct choice *c) {
 }
 
 static int call_MPI_File_read_all_end(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     void *a2 = take_status(c, 2);
     if (c->over) return MPI_SUCCESS;
@@ -1633,7 +1633,7 @@ static int call_MPI_File_read_all_end(struct choice *c) {
 }
 
 static int call_MPI_File_read_at(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     int a3 = take_length(c, 3, 4, INT_MAX);
@@ -1644,7 +1644,7 @@ static int call_MPI_File_read_at(struct choice *c) {
 }
 
 static int call_MPI_File_read_at_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
@@ -1655,7 +1655,7 @@ static int call_MPI_File_read_at_c(struct choice *c) {
 }
 
 static int call_MPI_File_read_at_all(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     int a3 = take_length(c, 3, 4, INT_MAX);
@@ -1666,7 +1666,7 @@ static int call_MPI_File_read_at_all(struct choice *c) {
 }
 
 static int call_MPI_File_read_at_all_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
@@ -1677,7 +1677,7 @@ static int call_MPI_File_read_at_all_c(struct choice *c) {
 }
 
 static int call_MPI_File_read_at_all_begin(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     int a3 = take_length(c, 3, 4, INT_MAX);
@@ -1687,7 +1687,7 @@ static int call_MPI_File_read_at_all_begin(struct choice *c) {
 }
 
 static int call_MPI_File_read_at_all_begin_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
@@ -1697,7 +1697,7 @@ static int call_MPI_File_read_at_all_begin_c(struct choice *c) {
 }
 
 static int call_MPI_File_read_at_all_end(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     void *a2 = take_status(c, 2);
     if (c->over) return MPI_SUCCESS;
@@ -1705,7 +1705,7 @@ static int call_MPI_File_read_at_all_end(struct choice *c) {
 }
 
 static int call_MPI_File_read_ordered(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1715,7 +1715,7 @@ static int call_MPI_File_read_ordered(struct choice *c) {
 }
 
 static int call_MPI_File_read_ordered_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1725,7 +1725,7 @@ static int call_MPI_File_read_ordered_c(struct choice *c) {
 }
 
 static int call_MPI_File_read_ordered_begin(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1734,7 +1734,7 @@ static int call_MPI_File_read_ordered_begin(struct choice *c) {
 }
 
 static int call_MPI_File_read_ordered_begin_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1743,7 +1743,7 @@ static int call_MPI_File_read_ordered_begin_c(struct choice *c) {
 }
 
 static int call_MPI_File_read_ordered_end(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     void *a2 = take_status(c, 2);
     if (c->over) return MPI_SUCCESS;
@@ -1751,7 +1751,7 @@ static int call_MPI_File_read_ordered_end(struct choice *c) {
 }
 
 static int call_MPI_File_read_shared(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1761,7 +1761,7 @@ static int call_MPI_File_read_shared(struct choice *c) {
 }
 
 static int call_MPI_File_read_shared_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1771,7 +1771,7 @@ static int call_MPI_File_read_shared_c(struct choice *c) {
 }
 
 static int call_MPI_File_seek(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     int a2 = take_int(c, 2, 0);
     if (c->over) return MPI_SUCCESS;
@@ -1779,7 +1779,7 @@ static int call_MPI_File_seek(struct choice *c) {
 }
 
 static int call_MPI_File_seek_shared(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     int a2 = take_int(c, 2, 0);
     if (c->over) return MPI_SUCCESS;
@@ -1787,35 +1787,35 @@ static int call_MPI_File_seek_shared(struct choice *c) {
 }
 
 static int call_MPI_File_set_atomicity(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     int a1 = take_int(c, 1, 0);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_set_atomicity(a0, a1);
 }
 
 static int call_MPI_File_set_errhandler(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Errhandler a1 = take_handle(c, 1, MPI_ERRORS_RETURN, ERRHANDLERS);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_set_errhandler(a0, a1);
 }
 
 static int call_MPI_File_set_info(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Info a1 = take_handle(c, 1, MPI_INFO_NULL, INFOS);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_set_info(a0, a1);
 }
 
 static int call_MPI_File_set_size(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_set_size(a0, a1);
 }
 
 static int call_MPI_File_set_view(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     MPI_Datatype a2 = take_handle(c, 2, MPI_INT8_T, DATATYPES);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1826,20 +1826,20 @@ static int call_MPI_File_set_view(struct choice *c) {
 }
 
 static int call_MPI_File_sync(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     if (c->over) return MPI_SUCCESS;
     return MPI_File_sync(a0);
 }
 
 static int call_MPI_File_toint(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     if (c->over) return MPI_SUCCESS;
     (void)MPI_File_toint(a0);
     return MPI_SUCCESS;
 }
 
 static int call_MPI_File_write(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1849,7 +1849,7 @@ static int call_MPI_File_write(struct choice *c) {
 }
 
 static int call_MPI_File_write_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1859,7 +1859,7 @@ static int call_MPI_File_write_c(struct choice *c) {
 }
 
 static int call_MPI_File_write_all(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1869,7 +1869,7 @@ static int call_MPI_File_write_all(struct choice *c) {
 }
 
 static int call_MPI_File_write_all_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1879,7 +1879,7 @@ static int call_MPI_File_write_all_c(struct choice *c) {
 }
 
 static int call_MPI_File_write_all_begin(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1888,7 +1888,7 @@ static int call_MPI_File_write_all_begin(struct choice *c) {
 }
 
 static int call_MPI_File_write_all_begin_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1897,7 +1897,7 @@ static int call_MPI_File_write_all_begin_c(struct choice *c) {
 }
 
 static int call_MPI_File_write_all_end(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     void *a2 = take_status(c, 2);
     if (c->over) return MPI_SUCCESS;
@@ -1905,7 +1905,7 @@ static int call_MPI_File_write_all_end(struct choice *c) {
 }
 
 static int call_MPI_File_write_at(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     int a3 = take_length(c, 3, 4, INT_MAX);
@@ -1916,7 +1916,7 @@ static int call_MPI_File_write_at(struct choice *c) {
 }
 
 static int call_MPI_File_write_at_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
@@ -1927,7 +1927,7 @@ static int call_MPI_File_write_at_c(struct choice *c) {
 }
 
 static int call_MPI_File_write_at_all(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     int a3 = take_length(c, 3, 4, INT_MAX);
@@ -1938,7 +1938,7 @@ static int call_MPI_File_write_at_all(struct choice *c) {
 }
 
 static int call_MPI_File_write_at_all_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
@@ -1949,7 +1949,7 @@ static int call_MPI_File_write_at_all_c(struct choice *c) {
 }
 
 static int call_MPI_File_write_at_all_begin(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     int a3 = take_length(c, 3, 4, INT_MAX);
@@ -1959,7 +1959,7 @@ static int call_MPI_File_write_at_all_begin(struct choice *c) {
 }
 
 static int call_MPI_File_write_at_all_begin_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     MPI_Offset a1 = take_wide(c, 1, 0);
     void *a2 = take_buffer(c, 2);
     MPI_Count a3 = take_wide(c, 3, 4);
@@ -1969,7 +1969,7 @@ static int call_MPI_File_write_at_all_begin_c(struct choice *c) {
 }
 
 static int call_MPI_File_write_at_all_end(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     void *a2 = take_status(c, 2);
     if (c->over) return MPI_SUCCESS;
@@ -1977,7 +1977,7 @@ static int call_MPI_File_write_at_all_end(struct choice *c) {
 }
 
 static int call_MPI_File_write_ordered(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1987,7 +1987,7 @@ static int call_MPI_File_write_ordered(struct choice *c) {
 }
 
 static int call_MPI_File_write_ordered_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -1997,7 +1997,7 @@ static int call_MPI_File_write_ordered_c(struct choice *c) {
 }
 
 static int call_MPI_File_write_ordered_begin(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -2006,7 +2006,7 @@ static int call_MPI_File_write_ordered_begin(struct choice *c) {
 }
 
 static int call_MPI_File_write_ordered_begin_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -2015,7 +2015,7 @@ static int call_MPI_File_write_ordered_begin_c(struct choice *c) {
 }
 
 static int call_MPI_File_write_ordered_end(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     void *a2 = take_status(c, 2);
     if (c->over) return MPI_SUCCESS;
@@ -2023,7 +2023,7 @@ static int call_MPI_File_write_ordered_end(struct choice *c) {
 }
 
 static int call_MPI_File_write_shared(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     int a2 = take_length(c, 2, 4, INT_MAX);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -2033,7 +2033,7 @@ static int call_MPI_File_write_shared(struct choice *c) {
 }
 
 static int call_MPI_File_write_shared_c(struct choice *c) {
-    MPI_File a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_File a0 = take_handle(c, 0, file, FILES);
     void *a1 = take_buffer(c, 1);
     MPI_Count a2 = take_wide(c, 2, 4);
     MPI_Datatype a3 = take_handle(c, 3, MPI_INT8_T, DATATYPES);
@@ -2183,7 +2183,7 @@ static int call_MPI_Get(struct choice *c) {
     MPI_Aint a4 = take_wide(c, 4, 0);
     int a5 = take_length(c, 5, 4, INT_MAX);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
-    MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
+    MPI_Win a7 = take_handle(c, 7, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Get(a0, a1, a2, a3, a4, a5, a6, a7);
 }
@@ -2196,7 +2196,7 @@ static int call_MPI_Get_c(struct choice *c) {
     MPI_Aint a4 = take_wide(c, 4, 0);
     MPI_Count a5 = take_wide(c, 5, 4);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
-    MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
+    MPI_Win a7 = take_handle(c, 7, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Get_c(a0, a1, a2, a3, a4, a5, a6, a7);
 }
@@ -2213,7 +2213,7 @@ static int call_MPI_Get_accumulate(struct choice *c) {
     int a8 = take_length(c, 8, 4, INT_MAX);
     MPI_Datatype a9 = take_handle(c, 9, MPI_INT8_T, DATATYPES);
     MPI_Op a10 = take_handle(c, 10, MPI_SUM, OPERATIONS);
-    MPI_Win a11 = take_handle(c, 11, NULL, OTHERS);
+    MPI_Win a11 = take_handle(c, 11, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Get_accumulate(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11);
 }
@@ -2230,7 +2230,7 @@ static int call_MPI_Get_accumulate_c(struct choice *c) {
     MPI_Count a8 = take_wide(c, 8, 4);
     MPI_Datatype a9 = take_handle(c, 9, MPI_INT8_T, DATATYPES);
     MPI_Op a10 = take_handle(c, 10, MPI_SUM, OPERATIONS);
-    MPI_Win a11 = take_handle(c, 11, NULL, OTHERS);
+    MPI_Win a11 = take_handle(c, 11, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Get_accumulate_c(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11);
 }
@@ -4054,7 +4054,7 @@ static int call_MPI_Put(struct choice *c) {
     MPI_Aint a4 = take_wide(c, 4, 0);
     int a5 = take_length(c, 5, 4, INT_MAX);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
-    MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
+    MPI_Win a7 = take_handle(c, 7, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Put(a0, a1, a2, a3, a4, a5, a6, a7);
 }
@@ -4067,7 +4067,7 @@ static int call_MPI_Put_c(struct choice *c) {
     MPI_Aint a4 = take_wide(c, 4, 0);
     MPI_Count a5 = take_wide(c, 5, 4);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
-    MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
+    MPI_Win a7 = take_handle(c, 7, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Put_c(a0, a1, a2, a3, a4, a5, a6, a7);
 }
@@ -4087,7 +4087,7 @@ static int call_MPI_Raccumulate(struct choice *c) {
     int a5 = take_length(c, 5, 4, INT_MAX);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Op a7 = take_handle(c, 7, MPI_SUM, OPERATIONS);
-    MPI_Win a8 = take_handle(c, 8, NULL, OTHERS);
+    MPI_Win a8 = take_handle(c, 8, window, WINDOWS);
     void *a9 = take_area(c, 9);
     if (c->over) return MPI_SUCCESS;
     return MPI_Raccumulate(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
@@ -4102,7 +4102,7 @@ static int call_MPI_Raccumulate_c(struct choice *c) {
     MPI_Count a5 = take_wide(c, 5, 4);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
     MPI_Op a7 = take_handle(c, 7, MPI_SUM, OPERATIONS);
-    MPI_Win a8 = take_handle(c, 8, NULL, OTHERS);
+    MPI_Win a8 = take_handle(c, 8, window, WINDOWS);
     void *a9 = take_area(c, 9);
     if (c->over) return MPI_SUCCESS;
     return MPI_Raccumulate_c(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
@@ -4427,7 +4427,7 @@ static int call_MPI_Rget(struct choice *c) {
     MPI_Aint a4 = take_wide(c, 4, 0);
     int a5 = take_length(c, 5, 4, INT_MAX);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
-    MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
+    MPI_Win a7 = take_handle(c, 7, window, WINDOWS);
     void *a8 = take_area(c, 8);
     if (c->over) return MPI_SUCCESS;
     return MPI_Rget(a0, a1, a2, a3, a4, a5, a6, a7, a8);
@@ -4441,7 +4441,7 @@ static int call_MPI_Rget_c(struct choice *c) {
     MPI_Aint a4 = take_wide(c, 4, 0);
     MPI_Count a5 = take_wide(c, 5, 4);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
-    MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
+    MPI_Win a7 = take_handle(c, 7, window, WINDOWS);
     void *a8 = take_area(c, 8);
     if (c->over) return MPI_SUCCESS;
     return MPI_Rget_c(a0, a1, a2, a3, a4, a5, a6, a7, a8);
@@ -4459,7 +4459,7 @@ static int call_MPI_Rget_accumulate(struct choice *c) {
     int a8 = take_length(c, 8, 4, INT_MAX);
     MPI_Datatype a9 = take_handle(c, 9, MPI_INT8_T, DATATYPES);
     MPI_Op a10 = take_handle(c, 10, MPI_SUM, OPERATIONS);
-    MPI_Win a11 = take_handle(c, 11, NULL, OTHERS);
+    MPI_Win a11 = take_handle(c, 11, window, WINDOWS);
     void *a12 = take_area(c, 12);
     if (c->over) return MPI_SUCCESS;
     return MPI_Rget_accumulate(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12);
@@ -4477,7 +4477,7 @@ static int call_MPI_Rget_accumulate_c(struct choice *c) {
     MPI_Count a8 = take_wide(c, 8, 4);
     MPI_Datatype a9 = take_handle(c, 9, MPI_INT8_T, DATATYPES);
     MPI_Op a10 = take_handle(c, 10, MPI_SUM, OPERATIONS);
-    MPI_Win a11 = take_handle(c, 11, NULL, OTHERS);
+    MPI_Win a11 = take_handle(c, 11, window, WINDOWS);
     void *a12 = take_area(c, 12);
     if (c->over) return MPI_SUCCESS;
     return MPI_Rget_accumulate_c(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12);
@@ -4491,7 +4491,7 @@ static int call_MPI_Rput(struct choice *c) {
     MPI_Aint a4 = take_wide(c, 4, 0);
     int a5 = take_length(c, 5, 4, INT_MAX);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
-    MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
+    MPI_Win a7 = take_handle(c, 7, window, WINDOWS);
     void *a8 = take_area(c, 8);
     if (c->over) return MPI_SUCCESS;
     return MPI_Rput(a0, a1, a2, a3, a4, a5, a6, a7, a8);
@@ -4505,7 +4505,7 @@ static int call_MPI_Rput_c(struct choice *c) {
     MPI_Aint a4 = take_wide(c, 4, 0);
     MPI_Count a5 = take_wide(c, 5, 4);
     MPI_Datatype a6 = take_handle(c, 6, MPI_INT8_T, DATATYPES);
-    MPI_Win a7 = take_handle(c, 7, NULL, OTHERS);
+    MPI_Win a7 = take_handle(c, 7, window, WINDOWS);
     void *a8 = take_area(c, 8);
     if (c->over) return MPI_SUCCESS;
     return MPI_Rput_c(a0, a1, a2, a3, a4, a5, a6, a7, a8);
@@ -6166,7 +6166,7 @@ static int call_MPI_Win_allocate_shared_c(struct choice *c) {
 }
 
 static int call_MPI_Win_attach(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     void *a1 = take_buffer(c, 1);
     MPI_Aint a2 = take_wide(c, 2, 0);
     if (c->over) return MPI_SUCCESS;
@@ -6174,14 +6174,14 @@ static int call_MPI_Win_attach(struct choice *c) {
 }
 
 static int call_MPI_Win_call_errhandler(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     int a1 = take_int(c, 1, added_code);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_call_errhandler(a0, a1);
 }
 
 static int call_MPI_Win_complete(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_complete(a0);
 }
@@ -6233,14 +6233,14 @@ static int call_MPI_Win_create_keyval(struct choice *c) {
 }
 
 static int call_MPI_Win_delete_attr(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     int a1 = take_int(c, 1, comm_key);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_delete_attr(a0, a1);
 }
 
 static int call_MPI_Win_detach(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     void *a1 = take_buffer(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_detach(a0, a1);
@@ -6248,39 +6248,39 @@ static int call_MPI_Win_detach(struct choice *c) {
 
 static int call_MPI_Win_fence(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    MPI_Win a1 = take_handle(c, 1, NULL, OTHERS);
+    MPI_Win a1 = take_handle(c, 1, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_fence(a0, a1);
 }
 
 static int call_MPI_Win_flush(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    MPI_Win a1 = take_handle(c, 1, NULL, OTHERS);
+    MPI_Win a1 = take_handle(c, 1, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_flush(a0, a1);
 }
 
 static int call_MPI_Win_flush_all(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_flush_all(a0);
 }
 
 static int call_MPI_Win_flush_local(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    MPI_Win a1 = take_handle(c, 1, NULL, OTHERS);
+    MPI_Win a1 = take_handle(c, 1, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_flush_local(a0, a1);
 }
 
 static int call_MPI_Win_flush_local_all(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_flush_local_all(a0);
 }
 
 static int call_MPI_Win_free(struct choice *c) {
-    void *a0 = take_handle_at(c, 0, NULL, OTHERS);
+    void *a0 = take_handle_at(c, 0, fresh_window(), WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_free(a0);
 }
@@ -6299,7 +6299,7 @@ static int call_MPI_Win_fromint(struct choice *c) {
 }
 
 static int call_MPI_Win_get_attr(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     int a1 = take_int(c, 1, comm_key);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -6308,28 +6308,28 @@ static int call_MPI_Win_get_attr(struct choice *c) {
 }
 
 static int call_MPI_Win_get_errhandler(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_get_errhandler(a0, a1);
 }
 
 static int call_MPI_Win_get_group(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_get_group(a0, a1);
 }
 
 static int call_MPI_Win_get_info(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_get_info(a0, a1);
 }
 
 static int call_MPI_Win_get_name(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     void *a1 = take_area(c, 1);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
@@ -6340,14 +6340,14 @@ static int call_MPI_Win_lock(struct choice *c) {
     int a0 = take_int(c, 0, 0);
     int a1 = take_int(c, 1, 0);
     int a2 = take_int(c, 2, 0);
-    MPI_Win a3 = take_handle(c, 3, NULL, OTHERS);
+    MPI_Win a3 = take_handle(c, 3, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_lock(a0, a1, a2, a3);
 }
 
 static int call_MPI_Win_lock_all(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    MPI_Win a1 = take_handle(c, 1, NULL, OTHERS);
+    MPI_Win a1 = take_handle(c, 1, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_lock_all(a0, a1);
 }
@@ -6355,13 +6355,13 @@ static int call_MPI_Win_lock_all(struct choice *c) {
 static int call_MPI_Win_post(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
     int a1 = take_int(c, 1, 0);
-    MPI_Win a2 = take_handle(c, 2, NULL, OTHERS);
+    MPI_Win a2 = take_handle(c, 2, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_post(a0, a1, a2);
 }
 
 static int call_MPI_Win_set_attr(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     int a1 = take_int(c, 1, comm_key);
     void *a2 = take_area(c, 2);
     if (c->over) return MPI_SUCCESS;
@@ -6369,28 +6369,28 @@ static int call_MPI_Win_set_attr(struct choice *c) {
 }
 
 static int call_MPI_Win_set_errhandler(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     MPI_Errhandler a1 = take_handle(c, 1, MPI_ERRORS_RETURN, ERRHANDLERS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_set_errhandler(a0, a1);
 }
 
 static int call_MPI_Win_set_info(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     MPI_Info a1 = take_handle(c, 1, MPI_INFO_NULL, INFOS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_set_info(a0, a1);
 }
 
 static int call_MPI_Win_set_name(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     void *a1 = take_text(c, 1, "key");
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_set_name(a0, a1);
 }
 
 static int call_MPI_Win_shared_query(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     int a1 = take_int(c, 1, 0);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -6400,7 +6400,7 @@ static int call_MPI_Win_shared_query(struct choice *c) {
 }
 
 static int call_MPI_Win_shared_query_c(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     int a1 = take_int(c, 1, 0);
     void *a2 = take_area(c, 2);
     void *a3 = take_area(c, 3);
@@ -6412,26 +6412,26 @@ static int call_MPI_Win_shared_query_c(struct choice *c) {
 static int call_MPI_Win_start(struct choice *c) {
     MPI_Group a0 = take_handle(c, 0, group, GROUPS);
     int a1 = take_int(c, 1, 0);
-    MPI_Win a2 = take_handle(c, 2, NULL, OTHERS);
+    MPI_Win a2 = take_handle(c, 2, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_start(a0, a1, a2);
 }
 
 static int call_MPI_Win_sync(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_sync(a0);
 }
 
 static int call_MPI_Win_test(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     void *a1 = take_area(c, 1);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_test(a0, a1);
 }
 
 static int call_MPI_Win_toint(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     (void)MPI_Win_toint(a0);
     return MPI_SUCCESS;
@@ -6439,19 +6439,19 @@ static int call_MPI_Win_toint(struct choice *c) {
 
 static int call_MPI_Win_unlock(struct choice *c) {
     int a0 = take_int(c, 0, 0);
-    MPI_Win a1 = take_handle(c, 1, NULL, OTHERS);
+    MPI_Win a1 = take_handle(c, 1, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_unlock(a0, a1);
 }
 
 static int call_MPI_Win_unlock_all(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_unlock_all(a0);
 }
 
 static int call_MPI_Win_wait(struct choice *c) {
-    MPI_Win a0 = take_handle(c, 0, NULL, OTHERS);
+    MPI_Win a0 = take_handle(c, 0, window, WINDOWS);
     if (c->over) return MPI_SUCCESS;
     return MPI_Win_wait(a0);
 }

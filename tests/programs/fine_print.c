@@ -442,6 +442,12 @@ static void nothing_to_nobody(void) {
     MPI_Request_free(&request);
     GIVES(MPI_SUCCESS, MPI_Sendrecv(NULL, 0, none, nobody, 0, NULL, 0, none, nobody, 0, comm, &status));
     GIVES(MPI_SUCCESS, MPI_Sendrecv_replace(NULL, 0, none, nobody, 0, nobody, 0, comm, &status));
+    MPI_Message message;
+    MPI_Mprobe(nobody, 0, comm, &message, &status);
+    GIVES(MPI_SUCCESS, MPI_Mrecv(NULL, 0, none, &message, &status));
+    MPI_Mprobe(nobody, 0, comm, &message, &status);
+    GIVES(MPI_SUCCESS, MPI_Imrecv(NULL, 0, none, &message, &request));
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
     /* But everywhere else. */
     GIVES(MPI_ERR_TYPE, MPI_Send(NULL, 1, none, nobody, 0, comm));
     GIVES(MPI_ERR_TYPE, MPI_Send(NULL, 0, none, 0, 0, comm));

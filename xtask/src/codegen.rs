@@ -22,6 +22,7 @@ mod extremes;
 mod forms;
 mod header;
 mod table;
+mod wrong;
 
 use std::fs;
 use std::io::Write;
@@ -59,6 +60,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         (
             root.join("tests/programs/extremes_calls.h"),
             extremes::text(&tables),
+        ),
+        (
+            root.join("tests/programs/wrong_calls.h"),
+            wrong::text(&tables, &calls),
         ),
     ];
     for (name, text) in [constants::file(&tables)]

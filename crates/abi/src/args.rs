@@ -80,6 +80,73 @@ impl<T: Copy> InOut<T> {
     }
 }
 
+/// Address of something that the caller may not want or give: of the tool interface (MPI 5.0, section 15.3.3).
+#[derive(Debug)]
+pub struct Optional<T>(*mut T);
+
+impl<T> Optional<T> {
+    /// # Safety
+    /// Null, or the address may be read and written, as the call says, until it returns; lists as far as other parameters say.
+    pub const unsafe fn new(address: *mut T) -> Self {
+        Self(address)
+    }
+
+    /// Whether there is nothing.
+    pub const fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The address as it was given.
+    pub const fn raw(&self) -> *mut T {
+        self.0
+    }
+
+    /// The address, if there is one.
+    pub fn address(&self) -> Option<*mut T> {
+        (!self.0.is_null()).then_some(self.0)
+    }
+
+    /// The same, of another type: that which the call says.
+    pub const fn cast<U>(&self) -> Optional<U> {
+        Optional(self.0.cast())
+    }
+
+    /// The same, which must be there.
+    ///
+    /// # Errors
+    /// If it is null.
+    pub fn needed(self) -> crate::fault::Checked<Self> {
+        if self.is_null() {
+            return Err(crate::fault::Fault::new(
+                k::MPI_T_ERR_INVALID,
+                "room for the value is needed, not a null pointer",
+            ));
+        }
+        Ok(self)
+    }
+
+    /// Stores the result, if anybody wants it.
+    pub fn set(&mut self, value: T) {
+        self.set_at(0, value);
+    }
+
+    /// Stores an element of a list, if anybody wants it. The caller has looked at the length.
+    pub fn set_at(&mut self, place: usize, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: promised to `new`.
+            unsafe { self.0.add(place).write_unaligned(value) }
+        }
+    }
+}
+
+impl<T: Copy> Optional<T> {
+    /// The value, if there is one.
+    pub fn get(&self) -> Option<T> {
+        // SAFETY: promised to `new`.
+        (!self.0.is_null()).then(|| unsafe { self.0.read_unaligned() })
+    }
+}
+
 /// Integers of C of either width.
 pub trait Number: Copy {
     /// The value.

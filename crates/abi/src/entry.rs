@@ -154,12 +154,7 @@ impl Owner {
         }
         Some(match scope {
             Scope::Tool => return None,
-            Scope::Win(win) => match handle::find::<WinObject>(win.0) {
-                Some(object) => {
-                    Self::of_extras(win.0, object.window().extras(), "a window without name")
-                }
-                None => Self::nobody(),
-            },
+            Scope::Win(win) => Self::of_win(win),
             Scope::File(file) => Self::of_file(file),
             Scope::FileAt(address) => {
                 // SAFETY: the entry point was given the address of a file's handle (INOUT parameter), or null.
@@ -208,13 +203,26 @@ impl Owner {
         }
     }
 
-    /// The communicator of a context; errors of requests go there.
+    fn of_win(win: c::Win) -> Self {
+        match handle::find::<WinObject>(win.0) {
+            Some(object) => {
+                Self::of_extras(win.0, object.window().extras(), "a window without name")
+            }
+            None => Self::nobody(),
+        }
+    }
+
+    /// The communicator, the file or the window of a context; errors of requests go there.
     fn of_context(context: u32) -> Self {
         match state::comm_of_context(context) {
             Some((handle, comm)) => Self::of(handle.0, &comm),
-            None => match state::file_of_context(context) {
-                Some(file) => Self::of_file(file),
-                None => Self::nobody(),
+            None => match (
+                state::file_of_context(context),
+                state::window_of_context(context),
+            ) {
+                (Some(file), _) => Self::of_file(file),
+                (None, Some(win)) => Self::of_win(win),
+                (None, None) => Self::nobody(),
             },
         }
     }

@@ -36,6 +36,10 @@ pub enum ObjectKind {
     Session = 8,
     Win = 9,
     File = 10,
+    ToolCvar = 11,
+    ToolSession = 12,
+    ToolPvar = 13,
+    ToolEvents = 14,
 }
 
 const KIND_SHIFT: u32 = INDEX_BITS + GENERATION_BITS;
@@ -92,6 +96,10 @@ objects! {
     crate::state::SessionObject => Session;
     crate::state::WinObject => Win;
     crate::state::FileObject => File;
+    crate::tool::handles::CvarHandle => ToolCvar;
+    crate::tool::handles::Session => ToolSession;
+    crate::tool::handles::PvarHandle => ToolPvar;
+    std::sync::Arc<crate::tool::registrations::Registration> => ToolEvents;
 }
 
 /// The object behind a handle, if it is live.

@@ -31,6 +31,7 @@ mod last_error;
 mod servers;
 mod services;
 mod state;
+mod tool;
 
 /// Defines `MPI_X` as a jump to `PMPI_X`. A tool that defines `MPI_X` itself and calls `PMPI_X` is
 /// then between the program and us, whether it is preloaded or linked in.

@@ -228,7 +228,7 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     // SAFETY: initialisation is early in the life of the program; the standard forbids other threads
     // to be inside MPI, and programs that change the environment elsewhere meanwhile race with getenv
     // of any library.
-    unsafe { weft_sys::environment::remove(bootstrap::VARIABLES) };
+    unsafe { weft_sys::environment::remove(launcher.variables()) };
     let weft_launch::runtime::Runtime {
         process,
         services,
@@ -253,6 +253,8 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
         .tell(|connected| runtime.launcher.connected(connected));
     // SYNC state.runtime
     RUNTIME.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    crate::tool::settings::initialised(&runtime.process);
+    crate::tool::registrations::listen();
     Ok(runtime)
 }
 

@@ -117,6 +117,7 @@ impl<T> Table<T> {
         }
     }
 
+    #[inline]
     fn slot(&self, index: u32) -> Option<&Slot<T>> {
         // SYNC table.chunk
         let chunk = self

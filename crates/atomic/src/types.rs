@@ -55,6 +55,7 @@ pub fn kernel_word(word: &AtomicU32) -> &core::sync::atomic::AtomicU32 {
 }
 
 /// A fence between threads. Under loom only `SeqCst` fences order more than their neighbours say.
+#[inline]
 pub fn fence(order: Ordering) {
     base::sync::atomic::fence(order);
 }

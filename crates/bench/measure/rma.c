@@ -2,6 +2,7 @@
  * waits in a barrier meanwhile, or takes part where the epoch is collective. */
 #include "measure.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,8 +139,8 @@ static void prove(struct access access, int rank)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* call=…: what an epoch does; epoch=…: how it is completed; batch=N: how many of them. A value is the time of one
- * epoch. */
+/* call=…: what an epoch does; epoch=…: how it is completed; batch=N: how many of them; granularity=N: the info key
+ * mpi_accumulate_granularity of the window. A value is the time of one epoch. */
 void rma(struct task *task)
 {
     static const struct {
@@ -150,6 +151,7 @@ void rma(struct task *task)
       epochs[] = {{"flush", flush}, {"fence", fence}, {"lock_all", lock_all}, {"lock", lock}};
     struct access access = {.size = (int)task_number(task, "size", 8), .batch = (int)task_number(task, "batch", 1)};
     void (*epoch)(const struct access *access) = NULL;
+    MPI_Info info = MPI_INFO_NULL;
 
     for (size_t index = 0; index < sizeof calls / sizeof *calls; index++)
         if (task_is(task, "call", calls[index].name))
@@ -162,7 +164,15 @@ void rma(struct task *task)
     size_t room = (size_t)access.size + 64;
     access.out = buffer(room);
     access.in = buffer(room);
-    MPI_Win_allocate((MPI_Aint)room, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &access.memory, &access.window);
+    if (task_number(task, "granularity", 0) > 0) {
+        char text[32];
+        snprintf(text, sizeof text, "%ld", task_number(task, "granularity", 0));
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "mpi_accumulate_granularity", text);
+    }
+    MPI_Win_allocate((MPI_Aint)room, 1, info, MPI_COMM_WORLD, &access.memory, &access.window);
+    if (info != MPI_INFO_NULL)
+        MPI_Info_free(&info);
     memset(access.memory, 0, room);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_lock_all(0, access.window);

@@ -114,6 +114,8 @@ pub struct Config {
     pub detection: Duration,
     /// How long a link may be down before its two ranks are lost to each other.
     pub longest_partition: Duration,
+    /// Whether the ranks share memory, as if they were on one host.
+    pub shares_memory: bool,
     /// What fits. Small, so that short programs use portals too.
     pub limits: Limits,
     /// Bytes of stack for each rank.
@@ -142,6 +144,7 @@ impl Config {
             faults: Vec::new(),
             detection: Duration::from_micros(50),
             longest_partition: Duration::from_millis(10),
+            shares_memory: true,
             limits: Limits {
                 data: 4096,
                 bulk: 2048,

@@ -25,6 +25,7 @@ pub struct SimEndpoint {
     me: Peer,
     peers: u32,
     limits: Limits,
+    shares_memory: bool,
     signals: SignalTable,
     /// What the last poll took; kept for its memory.
     found: Vec<Delivery>,
@@ -34,12 +35,14 @@ impl SimEndpoint {
     pub(crate) fn new(scheduler: Arc<Scheduler>, rank: usize) -> Self {
         let machine = scheduler.machine();
         let (peers, limits) = (machine.peers(), machine.limits());
+        let shares_memory = machine.shares_memory();
         drop(machine);
         Self {
             scheduler,
             me: peer(rank),
             peers,
             limits,
+            shares_memory,
             signals: SignalTable::default(),
             found: Vec::new(),
         }
@@ -269,7 +272,7 @@ impl Fabric for SimEndpoint {
     }
 
     fn shares_memory(&self, peer: Peer) -> bool {
-        peer.0 < self.peers
+        peer.0 < self.peers && self.shares_memory
     }
 
     fn allocate_shared(&mut self, length: usize) -> Result<SharedBlock> {

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use weft_fabric::grants::Grant;
 use weft_fabric::shared::BlocksOfProcess;
-use weft_fabric::{Limits, Peer, Result, SharedBlock, SharedKey, SharedMemory, Token};
+use weft_fabric::{FabricError, Limits, Peer, Result, SharedBlock, SharedKey, SharedMemory, Token};
 use weft_sys::random::SeededRandom;
 
 use crate::config::{Config, nanoseconds};
@@ -136,8 +136,16 @@ impl Machine {
         self.rank(me).revoke(token)
     }
 
+    /// Whether ranks share memory.
+    pub(crate) fn shares_memory(&self) -> bool {
+        self.config.shares_memory
+    }
+
     /// Allocates a block that all ranks can attach.
     pub(crate) fn allocate_shared(&mut self, me: Peer, length: usize) -> Result<SharedBlock> {
+        if !self.shares_memory() {
+            return Err(FabricError::NotShared { peer: me });
+        }
         self.blocks.allocate(me, length)
     }
 
@@ -154,6 +162,9 @@ impl Machine {
         length: usize,
     ) -> Result<SharedMemory> {
         self.ranks[me.index()].members().check(peer)?;
+        if !self.shares_memory() {
+            return Err(FabricError::NotShared { peer });
+        }
         self.blocks.attach(peer, key, length)
     }
 

@@ -10,8 +10,9 @@
 //!
 //! Variables and descriptors pass through any wrapper (`sh -c`, `env`, `unshare`, `gdb --args`) until
 //! MPI is initialised. From then on the descriptors close on `exec`, and the caller of [`join`] removes
-//! [`VARIABLES`] from the environment: what a rank starts is not taken for that rank. `WEFT_JOB` stays:
-//! below a rank of ours, variables of a foreign launcher further up mean nothing.
+//! [`Launcher::variables`] from the environment: what a rank starts is not taken for that rank. `WEFT_JOB` stays:
+//! below a rank of ours, variables of a foreign launcher further up mean nothing. Nor do those that a rank of ours has
+//! for scripts to read ([`environment::usual_variables`]): they are looked at by nobody here.
 //!
 //! Under a launcher that speaks PMI version 1 the ranks do among themselves what that launcher does not:
 //! [`pmi`]. Nobody's variables: a job of one. Variables of a launcher that is not understood: an error
@@ -31,8 +32,7 @@ pub mod pmi;
 use std::fmt;
 use std::os::fd::OwnedFd;
 
-pub use environment::VARIABLES;
-pub(crate) use environment::{Names, foreign_variables};
+pub(crate) use environment::{Names, VARIABLES, foreign_variables};
 pub use hosts::HostMap;
 pub(crate) use hosts::{name_of_this_host, one_word};
 
@@ -67,6 +67,9 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     fn local_size(&self) -> u32 {
         self.hosts().local_size(self.hosts().host(self.rank()))
     }
+
+    /// The variables by which this process was told that it is a rank: to be removed once it is one.
+    fn variables(&self) -> &'static [&'static str];
 
     /// Whether nobody started this: a job of one that made itself.
     fn is_singleton(&self) -> bool;
@@ -156,8 +159,8 @@ impl fmt::Display for BootstrapError {
 
 impl std::error::Error for BootstrapError {}
 
-/// Finds out from the environment. Call once, when MPI is initialised; then remove [`VARIABLES`] with
-/// `weft_sys::environment::remove`.
+/// Finds out from the environment. Call once, when MPI is initialised; then remove [`Launcher::variables`]
+/// with `weft_sys::environment::remove`.
 ///
 /// If this process is a rank, it is from now on ended by the kernel when its launcher is gone.
 ///

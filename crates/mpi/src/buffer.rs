@@ -184,6 +184,19 @@ impl Buffer {
         }
     }
 
+    /// Writes a part of arriving data, behind `position` bytes of them. What does not fit is dropped.
+    pub(crate) fn fill_part(&self, position: usize, data: SharedBytes<'_>) {
+        match self {
+            Self::Flat(region) => {
+                let room = region.len().saturating_sub(position);
+                if let Some(rest) = region.part(position, room) {
+                    data.copy_to_region(&rest);
+                }
+            }
+            Self::Typed(typed) => typed.fill_part(position, data),
+        }
+    }
+
     /// All data without gaps, in memory of one's own.
     ///
     /// # Errors
@@ -290,15 +303,29 @@ impl TypedBuffer {
 
     /// Appends the data without gaps to `bytes`.
     pub fn append_to(&self, bytes: &mut Vec<u8>) {
-        let length = self.bytes();
+        self.append_part(0, self.bytes(), bytes);
+    }
+
+    /// Appends the data without gaps from byte `from`, at most `length` bytes, to `bytes`.
+    pub(crate) fn append_part(&self, from: usize, length: usize, bytes: &mut Vec<u8>) {
         bytes.reserve_exact(length);
         let room = bytes.spare_capacity_mut().as_mut_ptr().cast();
-        // SAFETY: `length` bytes were reserved, and nobody else sees them; `pack` writes all that it says.
+        // SAFETY: `length` bytes were reserved, and nobody else sees them; `pack_to` writes as many as it answers. The
+        // maker of the buffer promised that the elements are readable.
         unsafe {
-            let packed = self.pack(&Region::new(room, length));
-            assert_eq!(packed, length);
-            bytes.set_len(bytes.len() + length);
+            let room = Region::new(room, length);
+            let packed = self.datatype.pack_to(self.base, self.count, from, &room);
+            bytes.set_len(bytes.len() + packed);
         }
+    }
+
+    /// Reads data without gaps into the elements, behind `position` bytes of them; what does not fit is dropped.
+    pub(crate) fn fill_part(&self, position: usize, bytes: SharedBytes<'_>) {
+        // SAFETY: the maker of the buffer promised that the elements are writable.
+        unsafe {
+            self.datatype
+                .unpack_from(self.base, self.count, position, bytes)
+        };
     }
 
     /// Writes the data without gaps to the front of `into`; answers how many bytes.

@@ -55,6 +55,17 @@ pub struct Comm {
     connection: Mutex<Option<Connection>>,
 }
 
+/// What waits on a communicator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waiting {
+    /// Messages without a receive.
+    pub messages: u64,
+    /// Bytes of data of these that are held here.
+    pub bytes: u64,
+    /// Receives without a message.
+    pub receives: u64,
+}
+
 /// What kind of communicator it is.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
@@ -281,6 +292,27 @@ impl Comm {
         let context = self.known_context()?;
         let (count, first) = self.process.lock().drop_context(context)?;
         Some((count, self.status_of(&first)))
+    }
+
+    /// How many collectives were begun on it.
+    #[must_use]
+    pub fn collectives(&self) -> u32 {
+        let of = |begun: &AtomicU32| begun.load(Ordering::Relaxed);
+        self.begun.iter().map(of).fold(0, u32::wrapping_add)
+    }
+
+    /// What waits for its receive, or for its message.
+    #[must_use]
+    pub fn waiting(&self) -> Waiting {
+        let Some(context) = self.known_context() else {
+            return Waiting::default();
+        };
+        let (messages, bytes, receives) = self.process.lock().waiting(context);
+        Waiting {
+            messages,
+            bytes,
+            receives,
+        }
     }
 
     /// Runs a collective to its end.

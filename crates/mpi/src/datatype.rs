@@ -26,8 +26,8 @@ mod packing;
 mod parameterised;
 mod pieces;
 mod recipe;
-mod runs;
 mod signature;
+mod strided;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -42,7 +42,7 @@ pub(crate) use packing::{decode_external, encode_external};
 pub use packing::{pack, pack_external, unpack, unpack_external};
 pub use pieces::PieceOrder;
 pub use recipe::Recipe;
-pub(crate) use runs::Run;
+pub(crate) use strided::StridedBlock;
 
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;

@@ -24,6 +24,7 @@
 //! | [`OneSided`] | windows, and operations on them under way |
 //! | [`Outbox`] | messages that the fabric would not take yet |
 //! | [`GuestSlot`] | who else uses the endpoint |
+//! | [`Counters`], [`Events`] | what was done, for tools; what tools are told as it happens |
 //!
 //! One lock guards the engine ([`Shared`]). Of the threads and fibers that wait, one drives progress; the others
 //! sleep until it completes what they wait for, or until it leaves and hands progress over.
@@ -37,8 +38,10 @@ mod callbacks;
 mod collective;
 mod collective_mismatch;
 mod completion;
+pub mod counters;
 mod deferred;
 mod envelope;
+pub mod events;
 mod futures;
 mod guest_slot;
 mod loss;
@@ -51,6 +54,7 @@ mod pair;
 mod parked;
 mod partitioned;
 mod persistent;
+mod pieces;
 mod probe;
 mod progress;
 mod protocol;
@@ -66,15 +70,18 @@ mod status;
 mod unexpected;
 mod waiters;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use weft_fabric::waiting::Asking;
-use weft_fabric::{Fabric, Guest};
+use weft_fabric::{Fabric, Guest, Peer};
 use weft_matching::Matching;
 
 use attached_buffer::AttachedBuffer;
 use callbacks::Callbacks;
+use counters::Counters;
 use deferred::DeferredQueue;
+use events::{EventKind, Events};
 use futures::Futures;
 use guest_slot::GuestSlot;
 use lost_peers::{FirstPeers, LostPeers};
@@ -119,8 +126,8 @@ struct Core {
     lost: LostPeers,
     one_sided: OneSided,
     guest: GuestSlot,
-    /// Messages that nobody could use.
-    refused: u64,
+    counters: Arc<Counters>,
+    events: Events,
 }
 
 /// One rank's engine.
@@ -130,6 +137,10 @@ pub(crate) struct Engine {
     outbox: Outbox,
     /// From this size on a message is pulled instead of sent.
     eager: usize,
+    /// The largest such size that the fabric allows.
+    most_eager: usize,
+    /// Whether a peer is reached over the network; empty if none is.
+    far: Box<[bool]>,
     /// Memory for packing elements with gaps.
     scratch: Vec<u8>,
     /// Whether somebody drives progress right now.
@@ -142,11 +153,17 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// `first`: the peers that the job starts with.
-    fn new(fabric: Box<dyn Fabric>, first: FirstPeers) -> Self {
+    fn new(fabric: Box<dyn Fabric>, first: FirstPeers, counters: Arc<Counters>) -> Self {
         let limits = fabric.limits();
-        let peers = fabric.peers() as usize;
+        let peers = fabric.peers();
+        let far: Box<[bool]> = (0..peers)
+            .map(|peer| fabric.route(Peer(peer)).starts_with("tcp"))
+            .collect();
+        let any_far = far.contains(&true);
         Self {
             eager: limits.bulk.min(limits.data),
+            most_eager: limits.data,
+            far: if any_far { far } else { Box::default() },
             fabric,
             core: Core {
                 matching: Matching::new(),
@@ -162,9 +179,10 @@ impl Engine {
                 lost: LostPeers::new(first),
                 one_sided: OneSided::default(),
                 guest: GuestSlot::default(),
-                refused: 0,
+                counters,
+                events: Events::default(),
             },
-            outbox: Outbox::new(peers),
+            outbox: Outbox::new(peers as usize),
             scratch: Vec::new(),
             driven: false,
             parked: Parked::default(),
@@ -265,9 +283,90 @@ impl Engine {
                     let (count, _) = found.get_or_insert_with(|| (0, outcome_of(&message)));
                     *count += 1;
                 }
+                core.counters.unexpected_gone.add(message.data.len() as u64);
                 core.unexpected.recycle(message.data);
             }
         }
         found
+    }
+}
+
+/// What tools ask of it, and set.
+impl Engine {
+    /// Has events of these kinds told, of which so many may wait.
+    pub(crate) fn listen(&mut self, kinds: u32, listener: Arc<dyn events::Listener>, most: usize) {
+        self.core.events.listen(kinds, listener);
+        self.core.callbacks.set_most_events(most);
+    }
+
+    /// From this size on a message is pulled.
+    pub(crate) fn eager_limit(&self) -> usize {
+        self.eager
+    }
+
+    /// Has messages of up to so many bytes go with their envelope; false if the fabric does not carry as many.
+    pub(crate) fn set_eager_limit(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= self.most_eager;
+        self.eager = if fits { bytes } else { self.most_eager };
+        fits
+    }
+
+    /// Messages that wait for room of the fabric.
+    pub(crate) fn held_back(&self) -> usize {
+        self.outbox.len()
+    }
+
+    /// How many requests are live, and how many there is room for without asking for more memory.
+    pub(crate) fn requests(&self) -> (usize, usize) {
+        (
+            self.core.requests.live().count(),
+            self.core.requests.slots(),
+        )
+    }
+
+    /// Messages of a context that wait for their receive, their bytes that are here, and receives that wait.
+    pub(crate) fn waiting(&self, context: u32) -> (u64, u64, u64) {
+        let core = &self.core;
+        let context = weft_matching::Context(context);
+        let messages = core
+            .matching
+            .unexpected()
+            .filter(|(one, _)| one.context == context);
+        let (mut count, mut bytes) = (0, 0);
+        for (_, id) in messages {
+            count += 1;
+            bytes += core
+                .unexpected
+                .get(id)
+                .map_or(0, |one| one.data.len() as u64);
+        }
+        let receives = core
+            .matching
+            .posted()
+            .filter(|(one, _)| one.context == context);
+        (count, bytes, receives.count() as u64)
+    }
+}
+
+impl Core {
+    /// Has an event told, if anybody listens.
+    #[inline]
+    fn raise(&mut self, kind: EventKind, peer: Option<Peer>, message: (i32, u32), bytes: u64) {
+        if self.events.wants(kind) {
+            self.raise_wanted(kind, peer, message, bytes);
+        }
+    }
+
+    #[cold]
+    fn raise_wanted(
+        &mut self,
+        kind: EventKind,
+        peer: Option<Peer>,
+        message: (i32, u32),
+        bytes: u64,
+    ) {
+        if let Some((event, listener)) = self.events.make(kind, peer, message, bytes) {
+            self.callbacks.tell(event, listener);
+        }
     }
 }

@@ -5,6 +5,9 @@
 //! rank that shares the memory, or the engine of the rank for one that does not. All other elements are combined while the
 //! [`ElementLock`] of the memory is held. Which of the two it is depends on the element's address and size alone, so that all
 //! who combine it agree (MPI 5.0, section 12.7.1).
+//!
+//! Where the lock is held for all elements there is no need for atomic instructions, and many elements are combined as
+//! quickly as any: in memory that only its rank combines in, and in windows whose program has asked for it.
 
 #![allow(unsafe_code)]
 
@@ -14,7 +17,8 @@ mod lock;
 use weft_fabric::{Region, SharedBytes};
 use weft_sys::SharedMemory;
 
-use crate::datatype::Run;
+use crate::buffer;
+use crate::datatype::StridedBlock;
 use crate::op::Combine;
 
 pub(crate) use lock::ElementLock;
@@ -67,18 +71,18 @@ impl Exposed {
         self.region
     }
 
-    /// Whether all pieces of the runs, counted from `base`, lie within, and hold `bytes` bytes in all.
-    pub(crate) fn holds(&self, base: i64, runs: &[Run], bytes: usize) -> bool {
+    /// Whether all pieces of the blocks, counted from `base`, lie within, and hold `bytes` bytes in all.
+    pub(crate) fn holds(&self, base: i64, blocks: &[StridedBlock], bytes: usize) -> bool {
         let mut sum = 0usize;
-        let within = runs.iter().all(|run| {
-            sum = sum.saturating_add(run.data());
-            run.count == 0 || self.holds_run(base, run)
+        let within = blocks.iter().all(|block| {
+            sum = sum.saturating_add(block.data());
+            block.count == 0 || self.holds_block(base, block)
         });
         within && sum == bytes
     }
 
-    fn holds_run(&self, base: i64, run: &Run) -> bool {
-        let Some((first, end)) = run.bounds() else {
+    fn holds_block(&self, base: i64, block: &StridedBlock) -> bool {
+        let Some((first, end)) = block.bounds() else {
             return false;
         };
         let place = |at: isize| base.checked_add(at as i64);
@@ -86,23 +90,35 @@ impl Exposed {
         place(first).is_some_and(within) && place(end).is_some_and(within)
     }
 
-    /// The pieces of runs that [lie within](Self::holds), one after the other.
-    fn pieces(&self, base: i64, runs: &[Run]) -> impl Iterator<Item = (usize, usize)> {
+    /// The pieces of blocks that [lie within](Self::holds), one after the other.
+    fn pieces(&self, base: i64, blocks: &[StridedBlock]) -> impl Iterator<Item = (usize, usize)> {
         let place = move |offset: isize| (base.wrapping_add(offset as i64)) as usize;
-        runs.iter()
-            .flat_map(move |run| run.offsets().map(move |at| (place(at), run.bytes)))
+        blocks
+            .iter()
+            .flat_map(move |block| block.offsets().map(move |at| (place(at), block.bytes)))
     }
 
     fn part(&self, at: usize, bytes: usize) -> Region {
         self.region.part(at, bytes).unwrap_or(Region::EMPTY)
     }
 
+    /// The span of `length` bytes from byte `at`; `None` if it does not lie within.
+    #[inline]
+    pub(crate) fn span(&self, at: i64, length: usize) -> Option<Region> {
+        self.region.part(usize::try_from(at).ok()?, length)
+    }
+
     /// Writes data to the pieces. False, and nothing written, if they do not lie within or are not as long.
-    pub(crate) fn put(&self, base: i64, runs: &[Run], mut data: SharedBytes<'_>) -> bool {
-        if !self.holds(base, runs, data.len()) {
+    pub(crate) fn put(
+        &self,
+        base: i64,
+        blocks: &[StridedBlock],
+        mut data: SharedBytes<'_>,
+    ) -> bool {
+        if !self.holds(base, blocks, data.len()) {
             return false;
         }
-        for (at, bytes) in self.pieces(base, runs) {
+        for (at, bytes) in self.pieces(base, blocks) {
             let (now, later) = data.split_at(bytes);
             now.copy_to_region(&self.part(at, bytes));
             data = later;
@@ -111,28 +127,14 @@ impl Exposed {
     }
 
     /// Reads the pieces. False, and nothing read, if they do not lie within or are not as long.
-    pub(crate) fn get(&self, base: i64, runs: &[Run], mut into: &mut [u8]) -> bool {
-        if !self.holds(base, runs, into.len()) {
+    pub(crate) fn get(&self, base: i64, blocks: &[StridedBlock], mut into: &mut [u8]) -> bool {
+        if !self.holds(base, blocks, into.len()) {
             return false;
         }
-        for (at, bytes) in self.pieces(base, runs) {
+        for (at, bytes) in self.pieces(base, blocks) {
             let (now, later) = into.split_at_mut(bytes);
             self.part(at, bytes).copy_to_slice(now);
             into = later;
-        }
-        true
-    }
-
-    /// As [`Self::get`], into a caller's memory.
-    pub(crate) fn get_into(&self, base: i64, runs: &[Run], into: &Region) -> bool {
-        if !self.holds(base, runs, into.len()) {
-            return false;
-        }
-        let mut done = 0;
-        for (at, bytes) in self.pieces(base, runs) {
-            let part = into.part(done, bytes).unwrap_or(Region::EMPTY);
-            part.copy_from(&self.part(at, bytes));
-            done += bytes;
         }
         true
     }
@@ -143,42 +145,69 @@ impl Exposed {
     pub(crate) fn combine(
         &self,
         base: i64,
-        runs: &[Run],
+        blocks: &[StridedBlock],
         combine: &Combine,
         operand: &mut [u8],
         mut fetched: Option<&mut [u8]>,
     ) -> bool {
         let size = combine.basic().size();
-        let whole = |run: &Run| run.bytes.is_multiple_of(size);
-        let simple = atomic::is_word(size) && runs.iter().all(whole);
+        let whole = |block: &StridedBlock| block.bytes.is_multiple_of(size);
+        let simple = atomic::is_word(size) && blocks.iter().all(whole);
         let fits = operand.len().is_multiple_of(size) && (simple || !atomic::is_word(size));
-        if !fits || !self.holds(base, runs, operand.len()) {
+        if !fits || !self.holds(base, blocks, operand.len()) {
             return false;
         }
         if !simple {
-            self.combine_locked(base, runs, combine, operand, fetched);
+            self.combine_locked(base, blocks, combine, operand, fetched);
             return true;
         }
+        let for_all = self.lock.is_for_all();
+        let _held = for_all.then(|| self.lock.hold());
         let mut done = 0;
-        for (at, bytes) in self.pieces(base, runs) {
+        for (at, bytes) in self.pieces(base, blocks) {
             let operand = &mut operand[done..done + bytes];
             let fetched = fetched
                 .as_deref_mut()
                 .map(|all| &mut all[done..done + bytes]);
             done += bytes;
-            if self.part(at, bytes).as_ptr().addr().is_multiple_of(size) {
+            let part = self.part(at, bytes);
+            if for_all {
+                if let Some(fetched) = fetched {
+                    part.copy_to_slice(fetched);
+                }
+                combine.run_at(&buffer::region_of(operand), &part);
+            } else if part.as_ptr().addr().is_multiple_of(size) {
                 atomic::combine(&self.region, at, combine, operand, fetched);
             } else {
-                let run = Run {
+                let block = StridedBlock {
                     offset: 0,
                     bytes,
                     count: 1,
                     stride: 0,
                 };
-                self.combine_locked(at as i64, &[run], combine, operand, fetched);
+                self.combine_locked(at as i64, &[block], combine, operand, fetched);
             }
         }
         true
+    }
+
+    /// As [`Self::combine`] of elements in one piece with a caller's memory, where the lock is held for all elements:
+    /// without a copy. `None`, and nothing done, where it is not; else whether they lie within.
+    pub(crate) fn combine_piece(
+        &self,
+        at: i64,
+        combine: &Combine,
+        operand: &Region,
+    ) -> Option<bool> {
+        if !self.lock.is_for_all() {
+            return None;
+        }
+        let Some(part) = self.span(at, operand.len()) else {
+            return Some(false);
+        };
+        let _held = self.lock.hold();
+        combine.run_at(operand, &part);
+        Some(true)
     }
 
     /// Combines elements under the lock: those that the processor cannot change at once.
@@ -186,19 +215,19 @@ impl Exposed {
     fn combine_locked(
         &self,
         base: i64,
-        runs: &[Run],
+        blocks: &[StridedBlock],
         combine: &Combine,
         operand: &mut [u8],
         fetched: Option<&mut [u8]>,
     ) {
         let _held = self.lock.hold();
         let mut current = vec![0; operand.len()];
-        self.get(base, runs, &mut current);
+        self.get(base, blocks, &mut current);
         if let Some(fetched) = fetched {
             fetched.copy_from_slice(&current);
         }
         combine.run(operand, &mut current);
-        self.put(base, runs, SharedBytes::of(&current));
+        self.put(base, blocks, SharedBytes::of(&current));
     }
 
     /// Replaces one element by `new` if it is `compare`, and reads what it was into `fetched`; all three are as long as the
@@ -218,7 +247,8 @@ impl Exposed {
         if compare.len() != bytes || fetched.len() != bytes {
             return false;
         }
-        if atomic::is_word(bytes) && part.as_ptr().addr().is_multiple_of(bytes) {
+        let aligned = part.as_ptr().addr().is_multiple_of(bytes.max(1));
+        if atomic::is_word(bytes) && aligned && !self.lock.is_for_all() {
             atomic::compare_and_swap(&part, compare, new, fetched);
             return true;
         }
@@ -238,8 +268,8 @@ mod tests {
     use crate::datatype::{Basic, Datatype};
     use crate::op::Predefined;
 
-    fn run(offset: isize, bytes: usize) -> Run {
-        Run {
+    fn block(offset: isize, bytes: usize) -> StridedBlock {
+        StridedBlock {
             offset,
             bytes,
             count: 1,
@@ -252,18 +282,18 @@ mod tests {
         let mut memory = vec![0u8; 64];
         let exposed = Exposed::new(region_of(&mut memory), ElementLock::Engine);
         let data = SharedBytes::of(&[1; 8]);
-        assert!(exposed.put(56, &[run(0, 8)], data));
-        for (base, run) in [
-            (57, run(0, 8)),
-            (-1, run(0, 8)),
-            (i64::MAX, run(1, 8)),
-            (0, run(isize::MAX, 8)),
-            (0, run(-4, 8)),
-            (0, run(0, 7)),
+        assert!(exposed.put(56, &[block(0, 8)], data));
+        for (base, block) in [
+            (57, block(0, 8)),
+            (-1, block(0, 8)),
+            (i64::MAX, block(1, 8)),
+            (0, block(isize::MAX, 8)),
+            (0, block(-4, 8)),
+            (0, block(0, 7)),
         ] {
-            assert!(!exposed.put(base, &[run], data), "{base} {run:?}");
+            assert!(!exposed.put(base, &[block], data), "{base} {block:?}");
         }
-        let many = Run {
+        let many = StridedBlock {
             offset: 0,
             bytes: 1,
             count: 8,
@@ -271,9 +301,19 @@ mod tests {
         };
         assert!(!exposed.put(0, &[many], data));
         let mut out = [0; 9];
-        assert!(!exposed.get(56, &[run(0, 9)], &mut out));
-        assert!(exposed.get(55, &[run(0, 9)], &mut out));
+        assert!(!exposed.get(56, &[block(0, 9)], &mut out));
+        assert!(exposed.get(55, &[block(0, 9)], &mut out));
         assert_eq!(out, [0, 1, 1, 1, 1, 1, 1, 1, 1]);
+    }
+
+    /// Locks of every kind: elements are combined by atomic instructions, or under a lock for all.
+    fn locks() -> [ElementLock; 3] {
+        let word = SharedMemory::of_this_process(64).expect("maps");
+        let shared = |for_all| ElementLock::Shared {
+            word: word.clone(),
+            for_all,
+        };
+        [ElementLock::Engine, shared(false), shared(true)]
     }
 
     /// Every operation on every datatype, aligned or not, gives what a plain reduction gives.
@@ -285,27 +325,34 @@ mod tests {
                     continue;
                 };
                 let size = basic.size();
-                for askew in 0..2 {
+                for (askew, lock) in (0..2).flat_map(|askew| locks().map(|lock| (askew, lock))) {
                     let mut memory: Vec<u8> = (0..200u8).map(|byte| byte % 5).collect();
                     let datatype = Datatype::contiguous(3, basic.datatype()).unwrap();
-                    let runs = datatype.runs(1, 0, 3 * size);
+                    let blocks = datatype.strided_blocks(1, 0, 3 * size);
                     let mut operand: Vec<u8> = (0..3 * size as u8).map(|byte| byte % 3).collect();
-                    let exposed = Exposed::new(region_of(&mut memory), ElementLock::Engine);
+                    let exposed = Exposed::new(region_of(&mut memory), lock);
                     let mut before = vec![0; 3 * size];
-                    assert!(exposed.get(16 + askew, &runs, &mut before));
+                    assert!(exposed.get(16 + askew, &blocks, &mut before));
                     let mut fetched = vec![0; 3 * size];
                     assert!(exposed.combine(
                         16 + askew,
-                        &runs,
+                        &blocks,
                         &combine,
                         &mut operand,
                         Some(&mut fetched)
                     ));
                     assert_eq!(fetched, before, "{combine:?}");
-                    combine.run(&mut operand, &mut before);
+                    let source = region_of(&mut operand);
+                    combine.run_at(&source, &region_of(&mut before));
                     let mut after = vec![0; 3 * size];
-                    assert!(exposed.get(16 + askew, &runs, &mut after));
+                    assert!(exposed.get(16 + askew, &blocks, &mut after));
                     assert_eq!(after, before, "{combine:?}, askew by {askew}");
+                    if let Some(done) = exposed.combine_piece(16 + askew, &combine, &source) {
+                        assert!(done && exposed.get(16 + askew, &blocks, &mut after));
+                        combine.run_at(&source, &region_of(&mut before));
+                        assert_eq!(after, before, "{combine:?}, in one piece");
+                        assert_eq!(exposed.combine_piece(199, &combine, &source), Some(false));
+                    }
                 }
             }
         }
@@ -313,8 +360,14 @@ mod tests {
 
     #[test]
     fn a_swap_compares_all_bytes() {
+        for lock in locks() {
+            swap_compares_all_bytes(lock);
+        }
+    }
+
+    fn swap_compares_all_bytes(lock: ElementLock) {
         let mut memory = vec![3u8; 64];
-        let exposed = Exposed::new(region_of(&mut memory), ElementLock::Engine);
+        let exposed = Exposed::new(region_of(&mut memory), lock);
         for bytes in [1, 2, 4, 8, 16] {
             for at in [16, 33] {
                 let (mut old, new) = ([0; 16], [7; 16]);

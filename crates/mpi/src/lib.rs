@@ -32,7 +32,7 @@ pub mod rma;
 pub use buffer::Buffer;
 pub use comm::Comm;
 pub use datatype::Datatype;
-pub use engine::{RequestId, SendMode, Status, schedule};
+pub use engine::{RequestId, SendMode, Status, counters, events, schedule};
 pub use error::{Error, ErrorClass, Result};
 pub use group::Group;
 pub use op::Op;

@@ -92,6 +92,7 @@ impl Op {
     }
 
     /// Which predefined operation it is, if it is one.
+    #[inline]
     #[must_use]
     pub fn as_predefined(&self) -> Option<Predefined> {
         match self.action {
@@ -241,13 +242,16 @@ impl Combine {
     /// `into = operand op into` for as many elements as both hold, without gaps.
     #[inline]
     pub(crate) fn run(&self, operand: &mut [u8], into: &mut [u8]) {
+        let into = crate::buffer::region_of(into);
+        self.run_at(&crate::buffer::region_of(operand), &into);
+    }
+
+    /// As [`Self::run`], for memory that others may look at meanwhile.
+    #[inline]
+    pub(crate) fn run_at(&self, operand: &Region, into: &Region) {
         let size = self.basic.size();
         let count = operand.len().min(into.len()) / size;
-        let (operand, into) = (
-            crate::buffer::region_of(operand),
-            crate::buffer::region_of(into),
-        );
-        self.kernel.run(&operand, &into, count, size);
+        self.kernel.run(operand, into, count, size);
     }
 }
 

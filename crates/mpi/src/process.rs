@@ -8,9 +8,12 @@ use weft_fabric::{Bell, Fabric, Guest, Load, Peer};
 
 use crate::coll;
 use crate::comm::{self, Comm, Connections, Shape};
+use crate::engine::counters::Counters;
+use crate::engine::events::Listener;
 use crate::engine::{Guard, Shared, WaitFor};
 use crate::error::Result;
 use crate::group::Group;
+use crate::rma::HelperSlot;
 
 /// One rank.
 pub struct Process {
@@ -31,6 +34,8 @@ pub struct Process {
     /// Made at first use; they keep the process, until it [lets go](Process::release) of them.
     world: Mutex<Option<Arc<Comm>>>,
     itself: Mutex<Option<Arc<Comm>>>,
+    /// Looks into the engine for windows that need it.
+    pub(crate) helper: HelperSlot,
 }
 
 const _: () = {
@@ -73,6 +78,7 @@ impl Process {
             contexts: AtomicU32::new(comm::first_number(peers, world)),
             world: Mutex::default(),
             itself: Mutex::default(),
+            helper: HelperSlot::default(),
         })
     }
 
@@ -150,6 +156,13 @@ impl Process {
     #[must_use]
     pub fn load(&self) -> Load {
         self.bell.load()
+    }
+
+    /// The first process of the job whose memory this one can load and store; itself, if there is no other before.
+    #[must_use]
+    pub fn first_to_share_memory(&self) -> Option<u32> {
+        let engine = self.lock();
+        (0..self.peers).find(|peer| *peer == self.me.0 || engine.shares_memory(Peer(*peer)))
     }
 
     /// The context of `MPI_COMM_SELF`, whose error handler gets what belongs to no communicator.
@@ -245,6 +258,47 @@ impl Process {
     pub fn notify(&self) {
         self.lock().notify();
         self.bell.ring();
+    }
+
+    /// What the engine has counted. Reading it takes no lock.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        self.shared.counters()
+    }
+
+    /// Has events of these kinds (a set of [bits](crate::events::EventKind::bit)) told from now on, of which so many may wait
+    /// to be told. Who listened before does no more.
+    pub fn listen(&self, kinds: u32, listener: Arc<dyn Listener>, most: usize) {
+        self.lock().listen(kinds, listener, most);
+    }
+
+    /// The bytes up to which a message goes with its envelope.
+    #[must_use]
+    pub fn eager_limit(&self) -> usize {
+        self.lock().eager_limit()
+    }
+
+    /// Sets these bytes; false, and the most that is possible is set, if no message of the fabric carries as many.
+    pub fn set_eager_limit(&self, bytes: usize) -> bool {
+        self.lock().set_eager_limit(bytes)
+    }
+
+    /// How many messages wait for room of the fabric.
+    #[must_use]
+    pub fn held_back(&self) -> usize {
+        self.lock().held_back()
+    }
+
+    /// How many requests are live.
+    #[must_use]
+    pub fn live_requests(&self) -> usize {
+        self.lock().requests().0
+    }
+
+    /// How many requests were live at once at most.
+    #[must_use]
+    pub fn request_slots(&self) -> usize {
+        self.lock().requests().1
     }
 
     /// Ends the sleep of whoever drives.

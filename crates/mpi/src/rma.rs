@@ -21,6 +21,7 @@ mod create;
 mod dynamic;
 mod epoch;
 mod fence;
+mod helper;
 mod hints;
 mod passive;
 mod shared_lock;
@@ -45,6 +46,7 @@ pub use access::{Ends, TargetBuffer};
 pub use create::Allocation;
 pub use epoch::Assertion;
 use epoch::Epoch;
+pub(crate) use helper::HelperSlot;
 use target::Target;
 
 /// How a window came by its memory (MPI 5.0, section 12.2.6).
@@ -73,12 +75,18 @@ pub struct Window {
     epoch: Epoch,
     /// The lock words of all members, where all share memory.
     shared_locks: bool,
+    /// Elements are combined under their lock, many at a time, and not one by one: all members have asked for it.
+    coarse: bool,
     /// The block of shared memory that belongs to this rank, and those of other ranks that it uses.
     block: Option<SharedKey>,
     /// What the blocks of all members begin with: see [`shared_lock`].
     control: Option<SharedMemory>,
+    /// The memory of all members, where it is one piece.
+    whole: Option<SharedMemory>,
     /// The grant by which others reach the memory of the program.
     grant: Option<Token>,
+    /// Whether others need the engine of this rank.
+    needs_help: bool,
     /// Whether any operation went by messages or by portal.
     used: AtomicBool,
     freed: AtomicBool,
@@ -193,6 +201,14 @@ impl Window {
         Ok(exposed.map(|exposed| (exposed.region(), target.unit())))
     }
 
+    /// Whether it may be freed now.
+    ///
+    /// # Errors
+    /// `RmaSync` if an epoch is open.
+    pub fn check_free(&self) -> Result<()> {
+        self.epoch.check_free()
+    }
+
     /// `MPI_Win_free`: collective. All accesses to the window have been made when it returns.
     ///
     /// # Errors
@@ -213,5 +229,9 @@ impl Window {
         let mut engine = self.engine();
         engine.close_window(self.context());
         engine.release_window_memory(self.grant, self.block);
+        drop(engine);
+        if self.needs_help {
+            self.comm.process().helper.end();
+        }
     }
 }

@@ -22,6 +22,7 @@ impl<'a> SharedBytes<'a> {
     ///
     /// # Safety
     /// `start..start + length` must stay mapped and readable for `'a`.
+    #[inline]
     #[must_use]
     pub unsafe fn new(start: *const u8, length: usize) -> Self {
         Self {
@@ -32,6 +33,7 @@ impl<'a> SharedBytes<'a> {
     }
 
     /// A view of ordinary bytes.
+    #[inline]
     #[must_use]
     pub fn of(bytes: &'a [u8]) -> Self {
         Self {
@@ -42,18 +44,21 @@ impl<'a> SharedBytes<'a> {
     }
 
     /// How many bytes there are.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
     /// Whether there are none.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
     /// Splits at `middle`, or at the end if that comes first.
+    #[inline]
     #[must_use]
     pub fn split_at(self, middle: usize) -> (Self, Self) {
         let middle = middle.min(self.length);
@@ -117,6 +122,7 @@ impl<'a> SharedBytes<'a> {
     }
 
     /// Where the bytes are. For copying with one's own SAFETY argument.
+    #[inline]
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
         self.start
@@ -193,18 +199,21 @@ impl Region {
     /// # Safety
     /// Until the operation that gets this region has ended, the span must be valid for reads, and for
     /// writes if the operation writes, and nobody else may write to it (nor read, if it is written).
+    #[inline]
     #[must_use]
     pub const unsafe fn new(start: *mut u8, length: usize) -> Self {
         Self { start, length }
     }
 
     /// How many bytes there are.
+    #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
         self.length
     }
 
     /// Whether there are none.
+    #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.length == 0
@@ -217,6 +226,7 @@ impl Region {
     }
 
     /// The part of `length` bytes from `offset`; `None` if it does not lie within.
+    #[inline]
     #[must_use]
     pub fn part(&self, offset: usize, length: usize) -> Option<Self> {
         let end = offset.checked_add(length)?;
@@ -281,6 +291,7 @@ impl Region {
     }
 
     /// Copies as many bytes as both hold into `into`; answers how many.
+    #[inline]
     pub fn copy_to_slice(&self, into: &mut [u8]) -> usize {
         let length = self.length.min(into.len());
         // SAFETY: the region is valid for reads, as promised to `Region::new`; `into` is borrowed mutably.
@@ -289,6 +300,7 @@ impl Region {
     }
 
     /// Copies as many bytes as both hold from `from`; answers how many.
+    #[inline]
     pub fn copy_from_slice(&self, from: &[u8]) -> usize {
         let length = self.length.min(from.len());
         // SAFETY: the region is valid for writes, as promised to `Region::new`; `copy` allows an overlap.
@@ -297,11 +309,12 @@ impl Region {
     }
 
     /// Copies as many bytes as both hold from `from`; answers how many.
+    #[inline]
     pub fn copy_from(&self, from: &Self) -> usize {
         let length = self.length.min(from.length);
-        // SAFETY: one region is valid for reads, the other for writes, as promised to `Region::new`; `copy`
+        // SAFETY: one region is valid for reads, the other for writes, as promised to `Region::new`; `copy_short`
         // allows an overlap.
-        unsafe { std::ptr::copy(from.start, self.start, length) };
+        unsafe { copy_short(from.start, self.start, length) };
         length
     }
 
@@ -309,6 +322,7 @@ impl Region {
     ///
     /// # Safety
     /// Nobody may write to the region while the slice lives.
+    #[inline]
     #[must_use]
     pub unsafe fn as_slice<'a>(&self) -> &'a [u8] {
         if self.length == 0 {

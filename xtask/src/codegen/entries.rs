@@ -30,7 +30,7 @@ pub fn files(tables: &Tables, calls: &Calls) -> Result<Vec<(String, String)>> {
             "//! {NOTICE}\n//!\n//! Entry points of the group `{group}`.\n\n#![allow(unused_imports, unused_unsafe, unused_variables)]\n\n"
         );
         head.push_str(
-            "use std::ffi::{c_char, c_int, c_void};\n\nuse crate::args::{AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut, TypedBlocksArgument};\n\
+            "use std::ffi::{c_char, c_int, c_void};\n\nuse crate::args::{AddressArgument, BlocksArgument, BufferArgument, Form, Optional, StatusOut, StatusesOut, TypedBlocksArgument};\n\
              use crate::entry::{self, Scope};\nuse crate::{alias, c, calls, check, state};\n\n",
         );
         files.push((format!("generated/{group}.rs"), head + &body));

@@ -209,6 +209,8 @@ fn family(kind: &str) -> &'static str {
         "REQUEST" => "REQUESTS",
         "MESSAGE" => "MESSAGES",
         "SESSION" => "SESSIONS",
+        "WINDOW" => "WINDOWS",
+        "FILE" => "FILES",
         _ => "OTHERS",
     }
 }
@@ -241,6 +243,10 @@ fn ordinary(function: &Function, parameter: &Parameter, declaration: &Declaratio
         "MESSAGE" => "MPI_MESSAGE_NO_PROC",
         "SESSION" if parameter.direction == "inout" => "fresh_session()",
         "SESSION" => "session",
+        "WINDOW" if parameter.direction == "inout" => "fresh_window()",
+        "WINDOW" => "window",
+        "FILE" if parameter.direction == "inout" => "fresh_file()",
+        "FILE" => "file",
         "KEYVAL" if name.starts_with("type") && parameter.direction == "inout" => {
             "fresh_type_key()"
         }

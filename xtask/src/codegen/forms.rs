@@ -239,8 +239,13 @@ fn triple(parameters: &[Parameter]) -> Option<[String; 3]> {
     fits.then(|| Some([name(buffer)?, name(count)?, name(datatype)?]))?
 }
 
-/// The process of the first parameters that is sent to or received from.
+/// The process of the first parameters that is sent to or received from, as an expression. A message of a matched
+/// probe comes from one, too.
 fn peer(parameters: &[Parameter]) -> Option<String> {
+    if let Some(message) = parameters.first().filter(|first| first.kind == "MESSAGE") {
+        let name = message.widest()?.name;
+        return Some(format!("check::sender({name})"));
+    }
     let peer = parameters
         .iter()
         .find(|parameter| matches!(parameter.check.as_deref(), Some("dest" | "source")))?;
@@ -277,6 +282,15 @@ fn rule(
     }
     if parameter.check.as_deref() == Some("at_root") {
         return Ok(plain());
+    }
+    if group == "tool" {
+        // Handles and indices are the calls' own to look at; addresses may be null.
+        return Ok(if declaration.by_value() {
+            plain()
+        } else {
+            let address = pointer(name, declaration.constant);
+            checked(format!("Optional::new({address})"))
+        });
     }
     if declaration.by_value() {
         return Ok(

@@ -334,11 +334,10 @@ pub fn comm_split_type(
         Some(info) => info.open().get(RESOURCE)?.map(str::to_owned),
         None => None,
     };
-    // Processes of one host share memory.
+    // Named by the first process that shares memory with this one, which may be itself.
     let host = || {
-        let runtime = state::runtime()?;
-        let host = runtime.launcher.hosts().host(runtime.process.me().0);
-        Some(host.cast_signed())
+        let process = &state::runtime()?.process;
+        process.first_to_share_memory().map(u32::cast_signed)
     };
     let color = match split_type {
         k::MPI_COMM_TYPE_SHARED => host(),

@@ -11,6 +11,7 @@ use crate::c;
 use crate::calls::abi::new_info;
 use crate::fault::Checked;
 use crate::generated::constants as k;
+use crate::tool::settings;
 
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -31,7 +32,9 @@ pub fn wtick() -> f64 {
     1e-9
 }
 
-pub fn pcontrol(_level: c_int) -> Checked<()> {
+/// Level 0 has no events raised, any above has them; what further arguments say is for profiling libraries.
+pub fn pcontrol(level: c_int) -> Checked<()> {
+    settings::set_level(level);
     Ok(())
 }
 

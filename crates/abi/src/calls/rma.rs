@@ -23,7 +23,7 @@ use crate::calls::group;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::state::{ErrhandlerObject, InfoObject, WinObject};
-use crate::{c, check, entry, handle};
+use crate::{c, check, entry, handle, state};
 
 pub use access::*;
 pub use sync::*;
@@ -58,6 +58,7 @@ fn make(
     let hints = info.map(|info| info.open().clone()).unwrap_or_default();
     let window = Window::new(comm, flavor, allocation, disp_unit, &hints)?;
     let handle = WinObject::create(Arc::clone(&window)).ok_or_else(|| full("windows"))?;
+    state::register_window(window.comm().context(), handle);
     Ok((handle, window))
 }
 
@@ -199,15 +200,11 @@ pub fn win_free(mut win: InOut<c::Win>) -> Checked<()> {
     let given = win.get();
     let object = check::window(given, "win")?;
     let window = Arc::clone(object.window());
+    window.check_free()?;
     attribute::delete_all(Holder::Win(given), window.extras())?;
     let freed = window.free();
-    if let Err(error) = &freed
-        && error.class() == weft_mpi::ErrorClass::RmaSync
-    {
-        // It is used just now, and lives on.
-        return Err(error.clone().into());
-    }
     ErrhandlerObject::release(entry::handler_of_window(&window));
+    state::forget_window(window.comm().context());
     handle::remove::<WinObject>(given.0);
     win.set(k::MPI_WIN_NULL);
     freed?;

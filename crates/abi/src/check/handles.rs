@@ -104,6 +104,19 @@ pub fn committed_for(
     }
 }
 
+/// Whom the message of a matched probe came from, as far as [`committed_for`] asks: `MPI_PROC_NULL`, or somebody.
+///
+/// # Safety
+/// As the head of the module above says.
+pub unsafe fn sender(message: *const c::Message) -> c_int {
+    // SAFETY: an INOUT parameter is null or the address of a handle that may be read until the call returns (MPI 5.0,
+    // section 2.3).
+    match unsafe { message.as_ref() } {
+        Some(&k::MPI_MESSAGE_NO_PROC) => k::MPI_PROC_NULL,
+        _ => 0,
+    }
+}
+
 #[cold]
 fn nothing_to_nobody(
     handle: c::Datatype,

@@ -7,7 +7,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::args::{
-    AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut,
+    AddressArgument, BlocksArgument, BufferArgument, Form, Optional, StatusOut, StatusesOut,
     TypedBlocksArgument,
 };
 use crate::entry::{self, Scope};
@@ -208,7 +208,8 @@ pub unsafe extern "C" fn PMPI_Imrecv(
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype =
+                check::committed_for(datatype, count.into(), check::sender(message), "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf, count, datatype, "buf")?;
             let message = check::in_out(message, "message")?;
@@ -231,7 +232,8 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype =
+                check::committed_for(datatype, count.into(), check::sender(message), "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf, count, datatype, "buf")?;
             let message = check::in_out(message, "message")?;
@@ -656,7 +658,8 @@ pub unsafe extern "C" fn PMPI_Mrecv(
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype =
+                check::committed_for(datatype, count.into(), check::sender(message), "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf, count, datatype, "buf")?;
             let message = check::in_out(message, "message")?;
@@ -679,7 +682,8 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype =
+                check::committed_for(datatype, count.into(), check::sender(message), "datatype")?;
             let count = check::count(count.into(), "count")?;
             let buf = check::buffer(buf, count, datatype, "buf")?;
             let message = check::in_out(message, "message")?;

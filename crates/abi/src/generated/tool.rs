@@ -7,7 +7,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::args::{
-    AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut,
+    AddressArgument, BlocksArgument, BufferArgument, Form, Optional, StatusOut, StatusesOut,
     TypedBlocksArgument,
 };
 use crate::entry::{self, Scope};
@@ -15,7 +15,13 @@ use crate::{alias, c, calls, check, state};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_changed(update_number: *mut c_int) -> c_int {
-    entry::unsupported("MPI_T_category_changed", Scope::Tool)
+    entry::run("MPI_T_category_changed", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let update_number = Optional::new(update_number);
+            calls::tool::t_category_changed(update_number)
+        }
+    })
 }
 alias!(MPI_T_category_changed => PMPI_T_category_changed);
 
@@ -25,7 +31,13 @@ pub unsafe extern "C" fn PMPI_T_category_get_categories(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_category_get_categories", Scope::Tool)
+    entry::run("MPI_T_category_get_categories", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let indices = Optional::new(indices);
+            calls::tool::t_category_get_categories(cat_index, len, indices)
+        }
+    })
 }
 alias!(MPI_T_category_get_categories => PMPI_T_category_get_categories);
 
@@ -35,7 +47,13 @@ pub unsafe extern "C" fn PMPI_T_category_get_cvars(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_category_get_cvars", Scope::Tool)
+    entry::run("MPI_T_category_get_cvars", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let indices = Optional::new(indices);
+            calls::tool::t_category_get_cvars(cat_index, len, indices)
+        }
+    })
 }
 alias!(MPI_T_category_get_cvars => PMPI_T_category_get_cvars);
 
@@ -45,7 +63,13 @@ pub unsafe extern "C" fn PMPI_T_category_get_events(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_category_get_events", Scope::Tool)
+    entry::run("MPI_T_category_get_events", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let indices = Optional::new(indices);
+            calls::tool::t_category_get_events(cat_index, len, indices)
+        }
+    })
 }
 alias!(MPI_T_category_get_events => PMPI_T_category_get_events);
 
@@ -54,7 +78,14 @@ pub unsafe extern "C" fn PMPI_T_category_get_index(
     name: *const c_char,
     cat_index: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_category_get_index", Scope::Tool)
+    entry::run("MPI_T_category_get_index", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let name = Optional::new(name.cast_mut());
+            let cat_index = Optional::new(cat_index);
+            calls::tool::t_category_get_index(name, cat_index)
+        }
+    })
 }
 alias!(MPI_T_category_get_index => PMPI_T_category_get_index);
 
@@ -69,13 +100,40 @@ pub unsafe extern "C" fn PMPI_T_category_get_info(
     num_pvars: *mut c_int,
     num_categories: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_category_get_info", Scope::Tool)
+    entry::run("MPI_T_category_get_info", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let name = Optional::new(name);
+            let name_len = Optional::new(name_len);
+            let desc = Optional::new(desc);
+            let desc_len = Optional::new(desc_len);
+            let num_cvars = Optional::new(num_cvars);
+            let num_pvars = Optional::new(num_pvars);
+            let num_categories = Optional::new(num_categories);
+            calls::tool::t_category_get_info(
+                cat_index,
+                name,
+                name_len,
+                desc,
+                desc_len,
+                num_cvars,
+                num_pvars,
+                num_categories,
+            )
+        }
+    })
 }
 alias!(MPI_T_category_get_info => PMPI_T_category_get_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
-    entry::unsupported("MPI_T_category_get_num", Scope::Tool)
+    entry::run("MPI_T_category_get_num", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let num_cat = Optional::new(num_cat);
+            calls::tool::t_category_get_num(num_cat)
+        }
+    })
 }
 alias!(MPI_T_category_get_num => PMPI_T_category_get_num);
 
@@ -84,7 +142,13 @@ pub unsafe extern "C" fn PMPI_T_category_get_num_events(
     cat_index: c_int,
     num_events: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_category_get_num_events", Scope::Tool)
+    entry::run("MPI_T_category_get_num_events", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let num_events = Optional::new(num_events);
+            calls::tool::t_category_get_num_events(cat_index, num_events)
+        }
+    })
 }
 alias!(MPI_T_category_get_num_events => PMPI_T_category_get_num_events);
 
@@ -94,7 +158,13 @@ pub unsafe extern "C" fn PMPI_T_category_get_pvars(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_category_get_pvars", Scope::Tool)
+    entry::run("MPI_T_category_get_pvars", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let indices = Optional::new(indices);
+            calls::tool::t_category_get_pvars(cat_index, len, indices)
+        }
+    })
 }
 alias!(MPI_T_category_get_pvars => PMPI_T_category_get_pvars);
 
@@ -103,7 +173,14 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_index(
     name: *const c_char,
     cvar_index: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_cvar_get_index", Scope::Tool)
+    entry::run("MPI_T_cvar_get_index", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let name = Optional::new(name.cast_mut());
+            let cvar_index = Optional::new(cvar_index);
+            calls::tool::t_cvar_get_index(name, cvar_index)
+        }
+    })
 }
 alias!(MPI_T_cvar_get_index => PMPI_T_cvar_get_index);
 
@@ -120,13 +197,36 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
     bind: *mut c_int,
     scope: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_cvar_get_info", Scope::Tool)
+    entry::run("MPI_T_cvar_get_info", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let name = Optional::new(name);
+            let name_len = Optional::new(name_len);
+            let verbosity = Optional::new(verbosity);
+            let datatype = Optional::new(datatype);
+            let enumtype = Optional::new(enumtype);
+            let desc = Optional::new(desc);
+            let desc_len = Optional::new(desc_len);
+            let bind = Optional::new(bind);
+            let scope = Optional::new(scope);
+            calls::tool::t_cvar_get_info(
+                cvar_index, name, name_len, verbosity, datatype, enumtype, desc, desc_len, bind,
+                scope,
+            )
+        }
+    })
 }
 alias!(MPI_T_cvar_get_info => PMPI_T_cvar_get_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
-    entry::unsupported("MPI_T_cvar_get_num", Scope::Tool)
+    entry::run("MPI_T_cvar_get_num", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let num_cvar = Optional::new(num_cvar);
+            calls::tool::t_cvar_get_num(num_cvar)
+        }
+    })
 }
 alias!(MPI_T_cvar_get_num => PMPI_T_cvar_get_num);
 
@@ -137,25 +237,51 @@ pub unsafe extern "C" fn PMPI_T_cvar_handle_alloc(
     handle: *mut c::ToolHandle,
     count: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_cvar_handle_alloc", Scope::Tool)
+    entry::run("MPI_T_cvar_handle_alloc", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let obj_handle = Optional::new(obj_handle);
+            let handle = Optional::new(handle);
+            let count = Optional::new(count);
+            calls::tool::t_cvar_handle_alloc(cvar_index, obj_handle, handle, count)
+        }
+    })
 }
 alias!(MPI_T_cvar_handle_alloc => PMPI_T_cvar_handle_alloc);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_handle_free(handle: *mut c::ToolHandle) -> c_int {
-    entry::unsupported("MPI_T_cvar_handle_free", Scope::Tool)
+    entry::run("MPI_T_cvar_handle_free", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let handle = Optional::new(handle);
+            calls::tool::t_cvar_handle_free(handle)
+        }
+    })
 }
 alias!(MPI_T_cvar_handle_free => PMPI_T_cvar_handle_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_read(handle: c::ToolHandle, buf: *mut c_void) -> c_int {
-    entry::unsupported("MPI_T_cvar_read", Scope::Tool)
+    entry::run("MPI_T_cvar_read", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let buf = Optional::new(buf);
+            calls::tool::t_cvar_read(handle, buf)
+        }
+    })
 }
 alias!(MPI_T_cvar_read => PMPI_T_cvar_read);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_write(handle: c::ToolHandle, buf: *const c_void) -> c_int {
-    entry::unsupported("MPI_T_cvar_write", Scope::Tool)
+    entry::run("MPI_T_cvar_write", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let buf = Optional::new(buf.cast_mut());
+            calls::tool::t_cvar_write(handle, buf)
+        }
+    })
 }
 alias!(MPI_T_cvar_write => PMPI_T_cvar_write);
 
@@ -166,7 +292,15 @@ pub unsafe extern "C" fn PMPI_T_enum_get_info(
     name: *mut c_char,
     name_len: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_enum_get_info", Scope::Tool)
+    entry::run("MPI_T_enum_get_info", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let num = Optional::new(num);
+            let name = Optional::new(name);
+            let name_len = Optional::new(name_len);
+            calls::tool::t_enum_get_info(enumtype, num, name, name_len)
+        }
+    })
 }
 alias!(MPI_T_enum_get_info => PMPI_T_enum_get_info);
 
@@ -178,7 +312,15 @@ pub unsafe extern "C" fn PMPI_T_enum_get_item(
     name: *mut c_char,
     name_len: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_enum_get_item", Scope::Tool)
+    entry::run("MPI_T_enum_get_item", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let value = Optional::new(value);
+            let name = Optional::new(name);
+            let name_len = Optional::new(name_len);
+            calls::tool::t_enum_get_item(enumtype, index, value, name, name_len)
+        }
+    })
 }
 alias!(MPI_T_enum_get_item => PMPI_T_enum_get_item);
 
@@ -188,7 +330,13 @@ pub unsafe extern "C" fn PMPI_T_event_callback_get_info(
     cb_safety: c_int,
     info_used: *mut c::Info,
 ) -> c_int {
-    entry::unsupported("MPI_T_event_callback_get_info", Scope::Tool)
+    entry::run("MPI_T_event_callback_get_info", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let info_used = Optional::new(info_used);
+            calls::tool::t_event_callback_get_info(event_registration, cb_safety, info_used)
+        }
+    })
 }
 alias!(MPI_T_event_callback_get_info => PMPI_T_event_callback_get_info);
 
@@ -198,7 +346,10 @@ pub unsafe extern "C" fn PMPI_T_event_callback_set_info(
     cb_safety: c_int,
     info: c::Info,
 ) -> c_int {
-    entry::unsupported("MPI_T_event_callback_set_info", Scope::Tool)
+    entry::run("MPI_T_event_callback_set_info", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe { calls::tool::t_event_callback_set_info(event_registration, cb_safety, info) }
+    })
 }
 alias!(MPI_T_event_callback_set_info => PMPI_T_event_callback_set_info);
 
@@ -207,7 +358,13 @@ pub unsafe extern "C" fn PMPI_T_event_copy(
     event_instance: c::ToolHandle,
     buffer: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_T_event_copy", Scope::Tool)
+    entry::run("MPI_T_event_copy", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let buffer = Optional::new(buffer);
+            calls::tool::t_event_copy(event_instance, buffer)
+        }
+    })
 }
 alias!(MPI_T_event_copy => PMPI_T_event_copy);
 
@@ -216,7 +373,14 @@ pub unsafe extern "C" fn PMPI_T_event_get_index(
     name: *const c_char,
     event_index: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_event_get_index", Scope::Tool)
+    entry::run("MPI_T_event_get_index", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let name = Optional::new(name.cast_mut());
+            let event_index = Optional::new(event_index);
+            calls::tool::t_event_get_index(name, event_index)
+        }
+    })
 }
 alias!(MPI_T_event_get_index => PMPI_T_event_get_index);
 
@@ -235,13 +399,48 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
     desc_len: *mut c_int,
     bind: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_event_get_info", Scope::Tool)
+    entry::run("MPI_T_event_get_info", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let name = Optional::new(name);
+            let name_len = Optional::new(name_len);
+            let verbosity = Optional::new(verbosity);
+            let array_of_datatypes = Optional::new(array_of_datatypes);
+            let array_of_displacements = Optional::new(array_of_displacements);
+            let num_elements = Optional::new(num_elements);
+            let enumtype = Optional::new(enumtype);
+            let info = Optional::new(info);
+            let desc = Optional::new(desc);
+            let desc_len = Optional::new(desc_len);
+            let bind = Optional::new(bind);
+            calls::tool::t_event_get_info(
+                event_index,
+                name,
+                name_len,
+                verbosity,
+                array_of_datatypes,
+                array_of_displacements,
+                num_elements,
+                enumtype,
+                info,
+                desc,
+                desc_len,
+                bind,
+            )
+        }
+    })
 }
 alias!(MPI_T_event_get_info => PMPI_T_event_get_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_event_get_num(num_events: *mut c_int) -> c_int {
-    entry::unsupported("MPI_T_event_get_num", Scope::Tool)
+    entry::run("MPI_T_event_get_num", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let num_events = Optional::new(num_events);
+            calls::tool::t_event_get_num(num_events)
+        }
+    })
 }
 alias!(MPI_T_event_get_num => PMPI_T_event_get_num);
 
@@ -250,7 +449,13 @@ pub unsafe extern "C" fn PMPI_T_event_get_source(
     event_instance: c::ToolHandle,
     source_index: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_event_get_source", Scope::Tool)
+    entry::run("MPI_T_event_get_source", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let source_index = Optional::new(source_index);
+            calls::tool::t_event_get_source(event_instance, source_index)
+        }
+    })
 }
 alias!(MPI_T_event_get_source => PMPI_T_event_get_source);
 
@@ -259,7 +464,13 @@ pub unsafe extern "C" fn PMPI_T_event_get_timestamp(
     event_instance: c::ToolHandle,
     event_timestamp: *mut c::Count,
 ) -> c_int {
-    entry::unsupported("MPI_T_event_get_timestamp", Scope::Tool)
+    entry::run("MPI_T_event_get_timestamp", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let event_timestamp = Optional::new(event_timestamp);
+            calls::tool::t_event_get_timestamp(event_instance, event_timestamp)
+        }
+    })
 }
 alias!(MPI_T_event_get_timestamp => PMPI_T_event_get_timestamp);
 
@@ -270,7 +481,14 @@ pub unsafe extern "C" fn PMPI_T_event_handle_alloc(
     info: c::Info,
     event_registration: *mut c::ToolHandle,
 ) -> c_int {
-    entry::unsupported("MPI_T_event_handle_alloc", Scope::Tool)
+    entry::run("MPI_T_event_handle_alloc", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let obj_handle = Optional::new(obj_handle);
+            let event_registration = Optional::new(event_registration);
+            calls::tool::t_event_handle_alloc(event_index, obj_handle, info, event_registration)
+        }
+    })
 }
 alias!(MPI_T_event_handle_alloc => PMPI_T_event_handle_alloc);
 
@@ -280,7 +498,13 @@ pub unsafe extern "C" fn PMPI_T_event_handle_free(
     user_data: *mut c_void,
     free_cb_function: c::Callback,
 ) -> c_int {
-    entry::unsupported("MPI_T_event_handle_free", Scope::Tool)
+    entry::run("MPI_T_event_handle_free", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let user_data = Optional::new(user_data);
+            calls::tool::t_event_handle_free(event_registration, user_data, free_cb_function)
+        }
+    })
 }
 alias!(MPI_T_event_handle_free => PMPI_T_event_handle_free);
 
@@ -289,7 +513,13 @@ pub unsafe extern "C" fn PMPI_T_event_handle_get_info(
     event_registration: c::ToolHandle,
     info_used: *mut c::Info,
 ) -> c_int {
-    entry::unsupported("MPI_T_event_handle_get_info", Scope::Tool)
+    entry::run("MPI_T_event_handle_get_info", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let info_used = Optional::new(info_used);
+            calls::tool::t_event_handle_get_info(event_registration, info_used)
+        }
+    })
 }
 alias!(MPI_T_event_handle_get_info => PMPI_T_event_handle_get_info);
 
@@ -298,7 +528,10 @@ pub unsafe extern "C" fn PMPI_T_event_handle_set_info(
     event_registration: c::ToolHandle,
     info: c::Info,
 ) -> c_int {
-    entry::unsupported("MPI_T_event_handle_set_info", Scope::Tool)
+    entry::run("MPI_T_event_handle_set_info", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe { calls::tool::t_event_handle_set_info(event_registration, info) }
+    })
 }
 alias!(MPI_T_event_handle_set_info => PMPI_T_event_handle_set_info);
 
@@ -308,7 +541,13 @@ pub unsafe extern "C" fn PMPI_T_event_read(
     element_index: c_int,
     buffer: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_T_event_read", Scope::Tool)
+    entry::run("MPI_T_event_read", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let buffer = Optional::new(buffer);
+            calls::tool::t_event_read(event_instance, element_index, buffer)
+        }
+    })
 }
 alias!(MPI_T_event_read => PMPI_T_event_read);
 
@@ -320,7 +559,19 @@ pub unsafe extern "C" fn PMPI_T_event_register_callback(
     user_data: *mut c_void,
     event_cb_function: c::Callback,
 ) -> c_int {
-    entry::unsupported("MPI_T_event_register_callback", Scope::Tool)
+    entry::run("MPI_T_event_register_callback", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let user_data = Optional::new(user_data);
+            calls::tool::t_event_register_callback(
+                event_registration,
+                cb_safety,
+                info,
+                user_data,
+                event_cb_function,
+            )
+        }
+    })
 }
 alias!(MPI_T_event_register_callback => PMPI_T_event_register_callback);
 
@@ -329,19 +580,31 @@ pub unsafe extern "C" fn PMPI_T_event_set_dropped_handler(
     event_registration: c::ToolHandle,
     dropped_cb_function: c::Callback,
 ) -> c_int {
-    entry::unsupported("MPI_T_event_set_dropped_handler", Scope::Tool)
+    entry::run("MPI_T_event_set_dropped_handler", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe { calls::tool::t_event_set_dropped_handler(event_registration, dropped_cb_function) }
+    })
 }
 alias!(MPI_T_event_set_dropped_handler => PMPI_T_event_set_dropped_handler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_finalize() -> c_int {
-    entry::unsupported("MPI_T_finalize", Scope::Tool)
+    entry::run("MPI_T_finalize", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe { calls::tool::t_finalize() }
+    })
 }
 alias!(MPI_T_finalize => PMPI_T_finalize);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
-    entry::unsupported("MPI_T_init_thread", Scope::Tool)
+    entry::run("MPI_T_init_thread", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let provided = Optional::new(provided);
+            calls::tool::t_init_thread(required, provided)
+        }
+    })
 }
 alias!(MPI_T_init_thread => PMPI_T_init_thread);
 
@@ -351,7 +614,14 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_index(
     var_class: c_int,
     pvar_index: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_pvar_get_index", Scope::Tool)
+    entry::run("MPI_T_pvar_get_index", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let name = Optional::new(name.cast_mut());
+            let pvar_index = Optional::new(pvar_index);
+            calls::tool::t_pvar_get_index(name, var_class, pvar_index)
+        }
+    })
 }
 alias!(MPI_T_pvar_get_index => PMPI_T_pvar_get_index);
 
@@ -371,13 +641,39 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
     continuous: *mut c_int,
     atomic: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_pvar_get_info", Scope::Tool)
+    entry::run("MPI_T_pvar_get_info", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let name = Optional::new(name);
+            let name_len = Optional::new(name_len);
+            let verbosity = Optional::new(verbosity);
+            let var_class = Optional::new(var_class);
+            let datatype = Optional::new(datatype);
+            let enumtype = Optional::new(enumtype);
+            let desc = Optional::new(desc);
+            let desc_len = Optional::new(desc_len);
+            let bind = Optional::new(bind);
+            let readonly = Optional::new(readonly);
+            let continuous = Optional::new(continuous);
+            let atomic = Optional::new(atomic);
+            calls::tool::t_pvar_get_info(
+                pvar_index, name, name_len, verbosity, var_class, datatype, enumtype, desc,
+                desc_len, bind, readonly, continuous, atomic,
+            )
+        }
+    })
 }
 alias!(MPI_T_pvar_get_info => PMPI_T_pvar_get_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
-    entry::unsupported("MPI_T_pvar_get_num", Scope::Tool)
+    entry::run("MPI_T_pvar_get_num", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let num_pvar = Optional::new(num_pvar);
+            calls::tool::t_pvar_get_num(num_pvar)
+        }
+    })
 }
 alias!(MPI_T_pvar_get_num => PMPI_T_pvar_get_num);
 
@@ -389,7 +685,15 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_alloc(
     handle: *mut c::ToolHandle,
     count: *mut c_int,
 ) -> c_int {
-    entry::unsupported("MPI_T_pvar_handle_alloc", Scope::Tool)
+    entry::run("MPI_T_pvar_handle_alloc", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let obj_handle = Optional::new(obj_handle);
+            let handle = Optional::new(handle);
+            let count = Optional::new(count);
+            calls::tool::t_pvar_handle_alloc(pe_session, pvar_index, obj_handle, handle, count)
+        }
+    })
 }
 alias!(MPI_T_pvar_handle_alloc => PMPI_T_pvar_handle_alloc);
 
@@ -398,7 +702,13 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_free(
     pe_session: c::ToolHandle,
     handle: *mut c::ToolHandle,
 ) -> c_int {
-    entry::unsupported("MPI_T_pvar_handle_free", Scope::Tool)
+    entry::run("MPI_T_pvar_handle_free", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let handle = Optional::new(handle);
+            calls::tool::t_pvar_handle_free(pe_session, handle)
+        }
+    })
 }
 alias!(MPI_T_pvar_handle_free => PMPI_T_pvar_handle_free);
 
@@ -408,7 +718,13 @@ pub unsafe extern "C" fn PMPI_T_pvar_read(
     handle: c::ToolHandle,
     buf: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_T_pvar_read", Scope::Tool)
+    entry::run("MPI_T_pvar_read", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let buf = Optional::new(buf);
+            calls::tool::t_pvar_read(pe_session, handle, buf)
+        }
+    })
 }
 alias!(MPI_T_pvar_read => PMPI_T_pvar_read);
 
@@ -418,7 +734,13 @@ pub unsafe extern "C" fn PMPI_T_pvar_readreset(
     handle: c::ToolHandle,
     buf: *mut c_void,
 ) -> c_int {
-    entry::unsupported("MPI_T_pvar_readreset", Scope::Tool)
+    entry::run("MPI_T_pvar_readreset", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let buf = Optional::new(buf);
+            calls::tool::t_pvar_readreset(pe_session, handle, buf)
+        }
+    })
 }
 alias!(MPI_T_pvar_readreset => PMPI_T_pvar_readreset);
 
@@ -427,19 +749,34 @@ pub unsafe extern "C" fn PMPI_T_pvar_reset(
     pe_session: c::ToolHandle,
     handle: c::ToolHandle,
 ) -> c_int {
-    entry::unsupported("MPI_T_pvar_reset", Scope::Tool)
+    entry::run("MPI_T_pvar_reset", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe { calls::tool::t_pvar_reset(pe_session, handle) }
+    })
 }
 alias!(MPI_T_pvar_reset => PMPI_T_pvar_reset);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_session_create(pe_session: *mut c::ToolHandle) -> c_int {
-    entry::unsupported("MPI_T_pvar_session_create", Scope::Tool)
+    entry::run("MPI_T_pvar_session_create", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let pe_session = Optional::new(pe_session);
+            calls::tool::t_pvar_session_create(pe_session)
+        }
+    })
 }
 alias!(MPI_T_pvar_session_create => PMPI_T_pvar_session_create);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_session_free(pe_session: *mut c::ToolHandle) -> c_int {
-    entry::unsupported("MPI_T_pvar_session_free", Scope::Tool)
+    entry::run("MPI_T_pvar_session_free", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let pe_session = Optional::new(pe_session);
+            calls::tool::t_pvar_session_free(pe_session)
+        }
+    })
 }
 alias!(MPI_T_pvar_session_free => PMPI_T_pvar_session_free);
 
@@ -448,7 +785,10 @@ pub unsafe extern "C" fn PMPI_T_pvar_start(
     pe_session: c::ToolHandle,
     handle: c::ToolHandle,
 ) -> c_int {
-    entry::unsupported("MPI_T_pvar_start", Scope::Tool)
+    entry::run("MPI_T_pvar_start", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe { calls::tool::t_pvar_start(pe_session, handle) }
+    })
 }
 alias!(MPI_T_pvar_start => PMPI_T_pvar_start);
 
@@ -457,7 +797,10 @@ pub unsafe extern "C" fn PMPI_T_pvar_stop(
     pe_session: c::ToolHandle,
     handle: c::ToolHandle,
 ) -> c_int {
-    entry::unsupported("MPI_T_pvar_stop", Scope::Tool)
+    entry::run("MPI_T_pvar_stop", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe { calls::tool::t_pvar_stop(pe_session, handle) }
+    })
 }
 alias!(MPI_T_pvar_stop => PMPI_T_pvar_stop);
 
@@ -467,7 +810,13 @@ pub unsafe extern "C" fn PMPI_T_pvar_write(
     handle: c::ToolHandle,
     buf: *const c_void,
 ) -> c_int {
-    entry::unsupported("MPI_T_pvar_write", Scope::Tool)
+    entry::run("MPI_T_pvar_write", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let buf = Optional::new(buf.cast_mut());
+            calls::tool::t_pvar_write(pe_session, handle, buf)
+        }
+    })
 }
 alias!(MPI_T_pvar_write => PMPI_T_pvar_write);
 
@@ -483,13 +832,42 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
     max_ticks: *mut c::Count,
     info: *mut c::Info,
 ) -> c_int {
-    entry::unsupported("MPI_T_source_get_info", Scope::Tool)
+    entry::run("MPI_T_source_get_info", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let name = Optional::new(name);
+            let name_len = Optional::new(name_len);
+            let desc = Optional::new(desc);
+            let desc_len = Optional::new(desc_len);
+            let ordering = Optional::new(ordering);
+            let ticks_per_second = Optional::new(ticks_per_second);
+            let max_ticks = Optional::new(max_ticks);
+            let info = Optional::new(info);
+            calls::tool::t_source_get_info(
+                source_index,
+                name,
+                name_len,
+                desc,
+                desc_len,
+                ordering,
+                ticks_per_second,
+                max_ticks,
+                info,
+            )
+        }
+    })
 }
 alias!(MPI_T_source_get_info => PMPI_T_source_get_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_source_get_num(num_sources: *mut c_int) -> c_int {
-    entry::unsupported("MPI_T_source_get_num", Scope::Tool)
+    entry::run("MPI_T_source_get_num", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let num_sources = Optional::new(num_sources);
+            calls::tool::t_source_get_num(num_sources)
+        }
+    })
 }
 alias!(MPI_T_source_get_num => PMPI_T_source_get_num);
 
@@ -498,6 +876,12 @@ pub unsafe extern "C" fn PMPI_T_source_get_timestamp(
     source_index: c_int,
     timestamp: *mut c::Count,
 ) -> c_int {
-    entry::unsupported("MPI_T_source_get_timestamp", Scope::Tool)
+    entry::run("MPI_T_source_get_timestamp", Scope::Tool, || {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let timestamp = Optional::new(timestamp);
+            calls::tool::t_source_get_timestamp(source_index, timestamp)
+        }
+    })
 }
 alias!(MPI_T_source_get_timestamp => PMPI_T_source_get_timestamp);

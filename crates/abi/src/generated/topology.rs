@@ -7,7 +7,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::args::{
-    AddressArgument, BlocksArgument, BufferArgument, Form, StatusOut, StatusesOut,
+    AddressArgument, BlocksArgument, BufferArgument, Form, Optional, StatusOut, StatusesOut,
     TypedBlocksArgument,
 };
 use crate::entry::{self, Scope};

@@ -1,7 +1,7 @@
 //! Registry of handles, from objects back to them, and of communicators by context: callbacks get the handles
 //! that the program knows, and errors of requests belong to the communicator of their context.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use weft_atomic::{AtomicBool, Ordering};
@@ -68,6 +68,24 @@ pub fn forget_file(context: u32) {
 /// The file of a context.
 pub fn file_of_context(context: u32) -> Option<c::File> {
     open(&FILES).get(&context).copied()
+}
+
+/// Windows by the context of their members, which requests of their operations belong to.
+static WINDOWS: Mutex<BTreeMap<u32, c::Win>> = Mutex::new(BTreeMap::new());
+
+/// Makes a window known by its context.
+pub fn register_window(context: u32, handle: c::Win) {
+    open(&WINDOWS).insert(context & !1, handle);
+}
+
+/// The window is freed.
+pub fn forget_window(context: u32) {
+    open(&WINDOWS).remove(&(context & !1));
+}
+
+/// The window of a context.
+pub fn window_of_context(context: u32) -> Option<c::Win> {
+    open(&WINDOWS).get(&(context & !1)).copied()
 }
 
 /// The handle of a communicator.

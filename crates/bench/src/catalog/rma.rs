@@ -10,6 +10,9 @@ use crate::results::{Chart, Role, Scale};
 /// Operations between two flushes where a rate or a bandwidth is measured.
 const BATCH: usize = 64;
 
+/// Panel of a window that is told to combine many elements at a time.
+const GRANULAR: &str = "accumulate, granularity of 64 KiB";
+
 /// Note on the target.
 const TARGET: &str = "Windows from MPI_Win_allocate, within one lock_all of the whole measurement; the target waits in MPI_Barrier.";
 
@@ -57,6 +60,8 @@ pub fn experiments() -> Vec<Experiment> {
                 &[
                     "64 operations on the same bytes, then MPI_Win_flush; accumulate is MPI_SUM on MPI_DOUBLE. Device: memcpy \
                      within one thread.",
+                    "Granularity: the info key mpi_accumulate_granularity of MPI 4.1, 65536 for everybody. Without it elements \
+                     may be combined one by one.",
                     TARGET,
                 ],
                 bandwidth,
@@ -96,7 +101,11 @@ fn calls(
     sizes: &[usize],
     convert: impl Fn(usize) -> Convert,
 ) -> Vec<SeriesPlan> {
-    per_implementation(participants, "", call, |implementation| {
+    let (call, panel) = match call {
+        GRANULAR => ("accumulate granularity=65536", GRANULAR),
+        call => (call, call),
+    };
+    per_implementation(participants, "", panel, |implementation| {
         let task = |size: usize| {
             let request = format!("rma call={call} epoch=flush batch={batch} size={size}");
             timed(implementation, 2, request, convert(size))
@@ -150,7 +159,7 @@ fn bandwidth(participants: &Participants, effort: Effort) -> Plan {
         panel: "put".into(),
         cells: large.map(memcpy).collect(),
     });
-    for call in ["get", "accumulate"] {
+    for call in ["get", "accumulate", GRANULAR] {
         series.extend(calls(participants, (call, BATCH), &sizes, megabytes));
     }
     plan_of(effort, series)

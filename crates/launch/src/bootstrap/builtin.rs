@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weft_sys::{MemoryFile, descriptor, lifeline, passing};
 
-use super::environment::RankEnvironment;
+use super::environment::{RankEnvironment, VARIABLES};
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher};
 use crate::control::{ANSWER, Answer, Message, Told, VALUE_LIMIT};
@@ -167,6 +167,10 @@ fn taken(environment: &RankEnvironment, reason: &std::io::Error) -> BootstrapErr
 }
 
 impl Launcher for Builtin {
+    fn variables(&self) -> &'static [&'static str] {
+        VARIABLES
+    }
+
     fn rank(&self) -> u32 {
         self.environment.rank
     }
@@ -293,6 +297,10 @@ impl Singleton {
 }
 
 impl Launcher for Singleton {
+    fn variables(&self) -> &'static [&'static str] {
+        VARIABLES
+    }
+
     fn rank(&self) -> u32 {
         0
     }

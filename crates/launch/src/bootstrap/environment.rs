@@ -25,8 +25,8 @@ impl Names {
     pub const JOB: &str = "WEFT_JOB";
 }
 
-/// The variables that make a process a rank: to be removed once it is one.
-pub const VARIABLES: &[&str] = &[
+/// The variables that make a process a rank of ours.
+pub(crate) const VARIABLES: &[&str] = &[
     Names::RANK,
     Names::SIZE,
     Names::LOCAL_RANK,
@@ -37,15 +37,6 @@ pub const VARIABLES: &[&str] = &[
     Names::LIFELINE_DESCRIPTOR,
     Names::PLACE,
     Names::UNIVERSE,
-    // What a launcher that speaks PMI has set: what a rank starts is not taken for that rank either.
-    pmi::VARIABLES[0],
-    pmi::VARIABLES[1],
-    pmi::VARIABLES[2],
-    pmi::VARIABLES[3],
-    pmi::VARIABLES[4],
-    pmi::VARIABLES[5],
-    pmi::VARIABLES[6],
-    pmi::VARIABLES[7],
 ];
 
 /// Whether a variable says to a program that a foreign launcher started it: not to be inherited by
@@ -54,6 +45,7 @@ pub(crate) fn foreign_variables(name: &str) -> bool {
     foreign::PREFIXES
         .iter()
         .any(|prefix| name.starts_with(prefix))
+        || pmi::VARIABLES.contains(&name)
 }
 
 /// What the variables say.

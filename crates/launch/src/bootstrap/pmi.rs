@@ -356,6 +356,10 @@ fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Launcher for Pmi {
+    fn variables(&self) -> &'static [&'static str] {
+        &VARIABLES
+    }
+
     fn rank(&self) -> u32 {
         self.rank
     }

@@ -60,6 +60,25 @@ impl RankNumbers {
     }
 }
 
+impl RankNumbers {
+    /// The variables from which scripts and programs read their numbers under the launchers of MPICH and Open MPI. A
+    /// rank has them for its whole life. They name no way to a launcher (`PMI_FD`, `PMI_PORT`, `PMIX_…` do), so that
+    /// no other library of MPI begins to talk to one.
+    fn usual_variables(&self) -> [(&'static str, String); 8] {
+        [
+            ("PMI_RANK", self.rank),
+            ("PMI_SIZE", self.size),
+            ("MPI_LOCALRANKID", self.local_rank),
+            ("MPI_LOCALNRANKS", self.local_size),
+            ("OMPI_COMM_WORLD_RANK", self.rank),
+            ("OMPI_COMM_WORLD_SIZE", self.size),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", self.local_rank),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", self.local_size),
+        ]
+        .map(|(name, number)| (name, number.to_string()))
+    }
+}
+
 /// Starts ranks. As long as it lives the segment is open to whatever is started.
 pub struct Spawner<'a> {
     memory: &'a OwnedFd,
@@ -129,6 +148,7 @@ impl<'a> Spawner<'a> {
             .args(&program.words[1..])
             .env_clear()
             .envs(&program.environment)
+            .envs(numbers.usual_variables())
             .env(Names::RANK, numbers.rank.to_string())
             .env(Names::SIZE, numbers.size.to_string())
             .env(Names::LOCAL_RANK, numbers.local_rank.to_string())

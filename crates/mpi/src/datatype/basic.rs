@@ -32,6 +32,7 @@ pub enum Scalar {
 
 impl Scalar {
     /// Bytes in memory, which are the alignment, too.
+    #[inline]
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -72,6 +73,7 @@ pub enum BasicKind {
 
 impl BasicKind {
     /// Bytes of data.
+    #[inline]
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -121,6 +123,7 @@ macro_rules! basics {
             }
 
             /// What it is.
+            #[inline]
             #[must_use]
             pub const fn kind(self) -> BasicKind {
                 use BasicKind::*;
@@ -217,6 +220,7 @@ static PREDEFINED: LazyLock<Vec<Arc<Datatype>>> = LazyLock::new(|| {
 
 impl Basic {
     /// Bytes of data.
+    #[inline]
     #[must_use]
     pub const fn size(self) -> usize {
         self.kind().size()

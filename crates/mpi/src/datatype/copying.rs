@@ -24,7 +24,7 @@ trait Move: Copy {
     unsafe fn piece(self, from: *const u8, to: *mut u8);
 }
 
-/// One word.
+/// One word, or the few that the compiler makes of it.
 #[derive(Clone, Copy)]
 struct One<const N: usize>;
 
@@ -89,10 +89,13 @@ unsafe fn move_all(bytes: usize, pieces: &impl Pieces) {
             4 => pieces.each(One::<4>),
             5..=7 => pieces.each(Two::<4>(bytes - 4)),
             8 => pieces.each(One::<8>),
+            12 => pieces.each(One::<12>),
             9..=15 => pieces.each(Two::<8>(bytes - 8)),
             16 => pieces.each(One::<16>),
+            24 => pieces.each(One::<24>),
             17..=31 => pieces.each(Two::<16>(bytes - 16)),
             32 => pieces.each(One::<32>),
+            48 => pieces.each(One::<48>),
             33..=63 => pieces.each(Two::<32>(bytes - 32)),
             64 => pieces.each(One::<64>),
             65..=128 => pieces.each(Two::<64>(bytes - 64)),

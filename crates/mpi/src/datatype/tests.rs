@@ -334,6 +334,68 @@ fn check_copies(datatype: &Arc<Datatype>, naive: &Naive, count: i64, dice: &mut 
     assert!(memory.iter().zip(&allowed).all(is_allowed), "{what}");
 }
 
+/// Pieces of every size that has a loop of its own, and some beyond, in every shape.
+#[test]
+fn pieces_of_every_size_are_copied_in_every_shape() {
+    let mut dice = Dice(0x1234_5678_9abc_def1);
+    let sizes: Vec<i64> = match cfg!(miri) {
+        true => vec![1, 3, 8, 13, 24, 33, 48, 100, 130],
+        false => (1..=140).chain([255, 256, 257, 5000]).collect(),
+    };
+    for size in sizes {
+        let byte = Naive::of(Basic::Byte);
+        let piece = byte.block(size);
+        let bytes = Datatype::contiguous(size, Basic::Byte.datatype()).unwrap();
+        let gap = dice.between(1, 9);
+        let vector = Datatype::hvector(5, 1, size + gap, &bytes).unwrap();
+        let in_vector = piece.repeated(5, size + gap).settled();
+        let backwards = Datatype::hvector(6, 1, -size - gap, &bytes).unwrap();
+        let in_backwards = piece.repeated(6, -size - gap).settled();
+        let rows = Datatype::hvector(3, 1, 6 * (size + gap), &vector).unwrap();
+        let in_rows = in_vector.repeated(3, 6 * (size + gap)).settled();
+        let pairs = Datatype::hvector(2, 1, size + gap, &bytes).unwrap();
+        let in_pairs = piece.repeated(2, size + gap).settled();
+        let many_pairs = Datatype::hvector(40, 1, 3 * (size + gap), &pairs).unwrap();
+        let in_many_pairs = in_pairs.repeated(40, 3 * (size + gap)).settled();
+        let displacements = [0, size + gap, 2 * size + 3 * gap, 7 * size, 9 * size + 1];
+        let listed = Recipe::HindexedBlock {
+            block: 1,
+            displacements: displacements.into(),
+            of: Arc::clone(&bytes),
+        };
+        let listed = Datatype::build(listed, false).unwrap();
+        let mut in_listed = Naive::default();
+        for at in displacements {
+            in_listed.add(&piece, at);
+        }
+        let in_listed = in_listed.settled();
+        let structure = Recipe::Struct {
+            blocks: [1, 2, 1].into(),
+            displacements: [0, size + gap, 4 * size + 2 * gap].into(),
+            of: [Arc::clone(&bytes), Arc::clone(&bytes), Arc::clone(&vector)].into(),
+        };
+        let structure = Datatype::build(structure, false).unwrap();
+        let mut in_structure = piece.block(1);
+        in_structure.add(&piece.block(2), size + gap);
+        in_structure.add(&in_vector, 4 * size + 2 * gap);
+        let in_structure = in_structure.settled();
+        for (name, datatype, naive, counts) in [
+            ("vector", vector, in_vector, [1, 7]),
+            ("backwards", backwards, in_backwards, [1, 2]),
+            ("rows", rows, in_rows, [1, 3]),
+            ("pairs", many_pairs, in_many_pairs, [1, 2]),
+            ("listed", listed, in_listed, [1, 50]),
+            ("struct", structure, in_structure, [1, 41]),
+        ] {
+            for count in counts {
+                let what = format!("{count} of {name} of {size} bytes");
+                check_copies(&datatype, &naive, count, &mut dice, &what);
+                check_between_layouts(&datatype, &naive, count, &what);
+            }
+        }
+    }
+}
+
 /// Copies elements to others of the same datatype.
 fn check_between_layouts(datatype: &Datatype, naive: &Naive, count: i64, what: &str) {
     let bytes = naive.bytes(count);

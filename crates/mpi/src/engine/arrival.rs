@@ -6,22 +6,23 @@ use weft_matching::{Arrival, Context, Source, Tag};
 use super::Core;
 use super::deferred::Deferred;
 use super::envelope::{Envelope, MessageKind};
+use super::events::EventKind;
 use super::one_sided::OneSidedHead;
-use super::request::Answer;
+use super::request::{Answer, PieceTaken};
 use super::request_id::RequestId;
+use super::unexpected::Unexpected;
 use crate::error::Error;
 
 impl Sink for Core {
     #[inline]
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
         match Envelope::from_head(head) {
-            Some(Envelope {
-                kind: MessageKind::Fin,
-                request,
-                token,
-                ..
-            }) => self.sent(from, request, token),
-            Some(envelope) => self.arrive(from, envelope, data),
+            Some(envelope) if envelope.kind.is_message() => self.arrive(from, envelope, data),
+            Some(envelope) => match envelope.kind {
+                MessageKind::Piece => self.piece(from, &envelope, data),
+                MessageKind::Cts => self.asked(from, &envelope),
+                _ => self.sent(from, envelope.request, envelope.token),
+            },
             None => self.other_message(from, head, data),
         }
     }
@@ -37,6 +38,7 @@ impl Sink for Core {
             }
             return self.guest.transfer_completed(operation, result);
         };
+        self.counters.pulls_ended.add(1);
         self.deferred.push(Deferred::Answer {
             to: pull.from,
             reply: pull.reply,
@@ -79,12 +81,12 @@ impl Core {
             }
             None => self.guest.message(from, head, data),
         };
-        self.refused += u64::from(!taken);
+        self.counters.refused.add(u64::from(!taken));
     }
 
     #[inline]
     fn arrive(&mut self, from: Peer, mut envelope: Envelope, data: SharedBytes<'_>) {
-        let is_rts = envelope.kind == MessageKind::Rts;
+        let is_rts = envelope.kind.is_rts();
         if !is_rts {
             // The envelope's size is the peer's word; the length of the data is the fabric's.
             envelope.size = data.len() as u64;
@@ -101,6 +103,7 @@ impl Core {
         } = self;
         match matching.arrive(key, || unexpected.keep(from, envelope, data)) {
             Arrival::Matched(request) if is_rts => {
+                self.note_matched(from, &envelope);
                 if self.match_to_pull(request) {
                     self.deferred.push(Deferred::Pull {
                         request,
@@ -110,6 +113,7 @@ impl Core {
                 }
             }
             Arrival::Matched(request) => {
+                self.note_matched(from, &envelope);
                 if envelope.kind == MessageKind::EagerSynchronous {
                     self.deferred.push(Deferred::Answer {
                         to: from,
@@ -118,8 +122,52 @@ impl Core {
                 }
                 self.deliver(request, from, &envelope, data);
             }
-            Arrival::Unexpected => self.wake_for_arrival(),
+            Arrival::Unexpected => self.note_unexpected(from, &envelope, data.len()),
         }
+    }
+
+    /// A message met a waiting receive.
+    #[inline]
+    fn note_matched(&mut self, from: Peer, envelope: &Envelope) {
+        let counters = &*self.counters;
+        counters.matched_posted.add(1);
+        counters.posted_gone.add(1);
+        counters.received.add(envelope.size);
+        let message = (envelope.tag, envelope.context);
+        self.raise(EventKind::MatchedPosted, Some(from), message, envelope.size);
+    }
+
+    /// A message came before its receive, with so many bytes of data.
+    #[inline]
+    fn note_unexpected(&mut self, from: Peer, envelope: &Envelope, held: usize) {
+        let counters = &*self.counters;
+        counters.unexpected.add(held as u64);
+        let waiting = self.matching.unexpected_len() as u64;
+        counters.unexpected_most.raise(waiting);
+        if held > 0 {
+            let bytes = counters.unexpected_bytes_now();
+            counters.unexpected_bytes_most.raise(bytes);
+        }
+        let message = (envelope.tag, envelope.context);
+        self.raise(EventKind::Unexpected, Some(from), message, envelope.size);
+        self.wake_for_arrival();
+    }
+
+    /// A receive met a waiting message, of which so many bytes were held.
+    #[inline]
+    pub(super) fn note_taken(&mut self, message: &Unexpected) {
+        let counters = &*self.counters;
+        counters.matched_unexpected.add(1);
+        counters.unexpected_gone.add(message.data.len() as u64);
+        counters.received.add(message.envelope.size);
+        let (from, envelope) = (message.from, message.envelope);
+        let named = (envelope.tag, envelope.context);
+        self.raise(
+            EventKind::MatchedUnexpected,
+            Some(from),
+            named,
+            envelope.size,
+        );
     }
 
     /// A receive belongs to a message whose data wait at the sender: from now on it ends with their
@@ -141,8 +189,38 @@ impl Core {
         let Some(slot) = self.requests.get_mut(id) else {
             return;
         };
-        if slot.deliver(from, envelope.tag, envelope.size, data) && slot.complete() {
-            self.run_on_complete(id);
+        if slot.deliver(from, envelope.tag, envelope.size, data) {
+            let has_more = slot.complete();
+            if self.events.wants(EventKind::Completed) {
+                self.note_completed(id);
+            }
+            if has_more {
+                self.run_on_complete(id);
+            }
+        }
+    }
+
+    /// A part of the data of a receive is here.
+    fn piece(&mut self, from: Peer, envelope: &Envelope, data: SharedBytes<'_>) {
+        let slot = self.requests.get_mut(envelope.request);
+        let place = (envelope.token, envelope.size);
+        match slot.map_or(PieceTaken::Undue, |slot| slot.take_piece(from, place, data)) {
+            PieceTaken::Undue => self.counters.refused.add(1),
+            PieceTaken::GoesOn => {}
+            PieceTaken::Ends => self.complete(envelope.request),
+        }
+    }
+
+    /// A peer says that one of our sends is matched and asks for its data.
+    fn asked(&mut self, from: Peer, envelope: &Envelope) {
+        let slot = self.requests.get_mut(envelope.request);
+        if slot.is_some_and(|slot| slot.ask(from, envelope.token)) {
+            self.deferred.push(Deferred::Asked {
+                request: envelope.request,
+                receive: envelope.receive(),
+            });
+        } else {
+            self.counters.refused.add(1);
         }
     }
 
@@ -150,7 +228,7 @@ impl Core {
     fn sent(&mut self, from: Peer, id: RequestId, token: Token) {
         let slot = self.requests.get_mut(id);
         match slot.map_or(Answer::Undue, |slot| slot.answer(from, token)) {
-            Answer::Undue => self.refused += 1,
+            Answer::Undue => self.counters.refused.add(1),
             Answer::EndsGrant => self.deferred.push(Deferred::Answered(id)),
             Answer::Ends => self.complete(id),
         }

@@ -5,6 +5,7 @@
 //! | to wake a task, to drop its waker | the executor's |
 //! | to combine elements by a user's operation | the program's |
 //! | to drop a schedule that has such an operation | what the operation keeps |
+//! | to hear of events | a tool's |
 //!
 //! Such code may call the library, may wait in it, and may let other fibers of its thread run. Whoever lets
 //! go of the engine runs what is there ([`Guard`](super::Guard)); whoever drives progress hands that over
@@ -19,6 +20,7 @@ use std::task::Waker;
 use weft_fabric::Region;
 use weft_fiber::Waiter;
 
+use super::events::{Event, Listener};
 use super::schedule::{RunId, Schedule};
 use crate::buffer;
 use crate::datatype::Datatype;
@@ -66,6 +68,12 @@ pub(super) struct Callbacks {
     /// Only to be dropped.
     dropped: Vec<Box<dyn Any + Send>>,
     combines: Vec<(RunId, Combine)>,
+    events: Vec<(Event, Arc<dyn Listener>)>,
+    most_events: usize,
+    /// Kinds of the events that were too many, and how many.
+    dropped_events: (u32, u64),
+    /// Who is told that.
+    unheard: Option<Arc<dyn Listener>>,
 }
 
 impl Callbacks {
@@ -104,6 +112,37 @@ impl Callbacks {
         self.dropped.push(value);
     }
 
+    /// How many events may wait.
+    pub(super) fn set_most_events(&mut self, most: usize) {
+        self.most_events = most;
+    }
+
+    /// What is there to be done; nothing is left.
+    pub(super) fn take(&mut self) -> Self {
+        let most_events = self.most_events;
+        std::mem::replace(
+            self,
+            Self {
+                most_events,
+                ..Self::default()
+            },
+        )
+    }
+
+    /// Tells a tool of an event.
+    #[cold]
+    pub(super) fn tell(&mut self, event: Event, listener: Arc<dyn Listener>) {
+        self.pending = true;
+        if self.events.len() < self.most_events {
+            self.events.push((event, listener));
+            return;
+        }
+        let (kinds, count) = &mut self.dropped_events;
+        *kinds |= event.kind.bit();
+        *count += 1;
+        self.unheard = Some(listener);
+    }
+
     /// Has the run go on when this is done; it must not end before.
     pub(super) fn combine(&mut self, run: RunId, combine: Combine) {
         self.pending = true;
@@ -114,6 +153,13 @@ impl Callbacks {
     pub(super) fn run(self) -> Vec<(RunId, Result<()>)> {
         for waker in self.wakes {
             contain(|| waker.wake());
+        }
+        for (event, listener) in self.events {
+            contain(|| listener.event(&event));
+        }
+        let (kinds, count) = self.dropped_events;
+        if let Some(listener) = self.unheard {
+            contain(|| listener.dropped(kinds, count));
         }
         for value in self.dropped {
             contain(|| drop(value));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::callbacks::{Combine, Operands};
 use super::deferred::Deferred;
+use super::events::EventKind;
 use super::protocol::SendMode;
 use super::request::Work;
 use super::request_id::RequestId;
@@ -41,6 +42,9 @@ impl Engine {
         context: CollectiveContext,
         request: RequestId,
     ) {
+        self.core.counters.collective(schedule.name);
+        let named = (-1, context.context());
+        self.core.raise(EventKind::CollectiveBegun, None, named, 0);
         let id = self.core.runs.begin(schedule, context, request);
         if !self.core.lost.is_empty() {
             self.refuse_with_lost(id);
@@ -230,6 +234,13 @@ impl Engine {
         if let Some(schedule) = removed.schedule {
             self.core.callbacks.drop_schedule(schedule);
         }
+        let counters = &*self.core.counters;
+        counters.collectives_ended.add(1);
+        counters
+            .collectives_failed
+            .add(u64::from(removed.error.is_some()));
+        let named = (-1, removed.context.context());
+        self.core.raise(EventKind::CollectiveEnded, None, named, 0);
         if removed.error.is_some() {
             self.fabric.forget(removed.context.key());
         }

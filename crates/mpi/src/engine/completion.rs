@@ -12,6 +12,7 @@
 use weft_fiber::Waiter;
 
 use super::deferred::Deferred;
+use super::events::EventKind;
 use super::request_id::RequestId;
 use super::schedule::RunId;
 use super::status::Outcome;
@@ -24,8 +25,22 @@ impl Core {
         let Some(slot) = self.requests.get_mut(id) else {
             return;
         };
-        if slot.complete() {
+        let has_more = slot.complete();
+        if self.events.wants(EventKind::Completed) {
+            self.note_completed(id);
+        }
+        if has_more {
             self.run_on_complete(id);
+        }
+    }
+
+    /// Tells a tool that a request has ended.
+    #[cold]
+    pub(super) fn note_completed(&mut self, id: RequestId) {
+        if let Some(slot) = self.requests.get(id) {
+            let (peer, tag, bytes) = slot.said();
+            let message = (tag, slot.context());
+            self.raise(EventKind::Completed, peer, message, bytes);
         }
     }
 

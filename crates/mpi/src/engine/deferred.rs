@@ -25,6 +25,11 @@ pub(super) enum Deferred {
     Answer { to: Peer, reply: Envelope },
     /// The receiver of a rendezvous says that it has the data.
     Answered(RequestId),
+    /// The receiver of a rendezvous asks for the data, in pieces for its receive.
+    Asked {
+        request: RequestId,
+        receive: RequestId,
+    },
     /// A transfer by portal has ended.
     Pulled {
         request: RequestId,
@@ -133,6 +138,7 @@ impl Engine {
                     } => self.pull(request, from, &envelope),
                     Deferred::Answer { to, reply } => self.answer(to, reply),
                     Deferred::Answered(request) => self.answered(request),
+                    Deferred::Asked { request, receive } => self.send_pieces(request, receive),
                     Deferred::Pulled { request, error } => self.pulled(request, error),
                     Deferred::Advance(run) => self.advance(run),
                     Deferred::Announced(channel) => self.expect_pieces(channel),

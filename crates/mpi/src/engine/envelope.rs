@@ -24,6 +24,12 @@ pub(crate) enum MessageKind {
     Rts,
     /// Finished: to the sender of `Rts` or `EagerSynchronous`, whose message is matched and whose buffer is free.
     Fin,
+    /// Ready to send: the data have gaps, and come in pieces when they are asked for.
+    RtsPieces,
+    /// Clear to send: to the sender of `Rts` or `RtsPieces`, who is to send the data in pieces. `size` names the receive.
+    Cts,
+    /// A part of the data, to the receive `request`. `size` is the number of bytes before it.
+    Piece,
 }
 
 impl MessageKind {
@@ -33,6 +39,9 @@ impl MessageKind {
             2 => Self::EagerSynchronous,
             3 => Self::Rts,
             4 => Self::Fin,
+            5 => Self::RtsPieces,
+            6 => Self::Cts,
+            7 => Self::Piece,
             _ => return None,
         })
     }
@@ -43,7 +52,22 @@ impl MessageKind {
             Self::EagerSynchronous => 2,
             Self::Rts => 3,
             Self::Fin => 4,
+            Self::RtsPieces => 5,
+            Self::Cts => 6,
+            Self::Piece => 7,
         }
+    }
+
+    /// Whether it heads a message, which is matched; else something that belongs to a message.
+    #[inline]
+    pub(crate) fn is_message(self) -> bool {
+        !matches!(self, Self::Fin | Self::Cts | Self::Piece)
+    }
+
+    /// Whether the data wait at the sender.
+    #[inline]
+    pub(crate) fn is_rts(self) -> bool {
+        matches!(self, Self::Rts | Self::RtsPieces)
     }
 }
 
@@ -84,6 +108,30 @@ impl Envelope {
             request: self.request,
             size: 0,
             token: self.token,
+        }
+    }
+
+    /// The answer to this message of another that asks for its data in pieces, for a receive.
+    pub(crate) fn clear_to_send(&self, receive: RequestId) -> Self {
+        Self {
+            kind: MessageKind::Cts,
+            size: u64::from(receive.index()) | u64::from(receive.generation()) << 32,
+            ..self.reply()
+        }
+    }
+
+    /// The receive that data are asked for, of [`MessageKind::Cts`].
+    pub(crate) fn receive(&self) -> RequestId {
+        RequestId::new(self.size as u32, (self.size >> 32) as u32)
+    }
+
+    /// The head of data for a receive, behind `position` others. `token`: of the message that they belong to.
+    pub(crate) fn piece(receive: RequestId, token: Token, position: u64) -> Self {
+        Self {
+            kind: MessageKind::Piece,
+            request: receive,
+            token,
+            ..Self::eager(0, 0, position)
         }
     }
 
@@ -145,6 +193,8 @@ mod tests {
             token: Token(0x1234_5678_9abc_def0),
         };
         assert_eq!(Envelope::from_head(&envelope.to_head()), Some(envelope));
+        let receive = RequestId::new(0xfedc_ba98, 0x35);
+        assert_eq!(envelope.clear_to_send(receive).receive(), receive);
     }
 
     #[test]
@@ -157,7 +207,7 @@ mod tests {
     #[test]
     fn an_unknown_kind_is_refused() {
         let mut head = Envelope::eager(1, 2, 3).to_head();
-        for kind in (0..=255u8).filter(|kind| !(1..=4).contains(kind)) {
+        for kind in (0..=255u8).filter(|kind| !(1..=7).contains(kind)) {
             head[0] = kind;
             assert_eq!(Envelope::from_head(&head), None);
         }

@@ -10,12 +10,14 @@
 //! A communicator without the lost one knows nothing of it.
 //!
 //! A receive that is matched is not ended here, whoever is lost: its message has come, or the transfer of
-//! its data says how it ended. See [`Receiving`](super::request::Receiving).
+//! its data says how it ended; but one whose data come in pieces ends with their sender. See
+//! [`Receiving`](super::request::Receiving).
 
 use weft_fabric::Peer;
 
 use super::Engine;
 use super::deferred::Deferred;
+use super::events::EventKind;
 use super::lost_peers::FirstPeers;
 use super::request::Request;
 use super::request_id::RequestId;
@@ -35,6 +37,8 @@ impl Engine {
         );
         // What comes later asks here.
         self.core.lost.note(peer, reason);
+        self.core.counters.lost.add(1);
+        self.core.raise(EventKind::Lost, Some(peer), (-1, 0), 0);
         self.outbox.drop_peer(peer);
         let first = self.core.lost.first();
         self.end_all(&error, |slot| concerns(slot, peer, first));
@@ -68,8 +72,8 @@ impl Engine {
         }
     }
 
-    /// Ends a request with an error; nothing comes in or goes out for it any more. Only a posted receive or a
-    /// send may be ended so.
+    /// Ends a request with an error; nothing comes in or goes out for it any more. Only a posted receive, one whose
+    /// data come in pieces, or a send may be ended so.
     fn fail(&mut self, id: RequestId, error: Error) {
         let Some(slot) = self.core.requests.get_mut(id) else {
             return;
@@ -78,6 +82,7 @@ impl Engine {
             if !self.core.matching.cancel(handle) {
                 return;
             }
+            self.core.counters.posted_gone.add(1);
         } else if let Some(sending) = slot.sending() {
             if sending.is_queued() {
                 self.outbox.withdraw(sending.to(), id);
@@ -85,7 +90,7 @@ impl Engine {
             if let Some(grant) = sending.grant() {
                 self.fabric.revoke(grant);
             }
-        } else {
+        } else if slot.pieces_from().is_none() {
             return;
         }
         slot.fail(Some(error));
@@ -155,5 +160,5 @@ fn concerns(slot: &Request, peer: Peer, first: FirstPeers) -> bool {
             Some(from) => from == peer,
         };
     }
-    slot.sending().is_some_and(|sending| sending.to() == peer)
+    slot.pieces_from() == Some(peer) || slot.sending().is_some_and(|sending| sending.to() == peer)
 }

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use weft_fabric::{Head, Peer, Posted, Region};
 
 use super::Engine;
+use super::pieces::Pieces;
 use super::request::AfterLeaving;
 use super::request_id::RequestId;
 use crate::buffer;
@@ -18,6 +19,8 @@ pub(super) enum Load {
     /// The caller's, which the request keeps in use.
     Lent(Region),
     Owned(Box<[u8]>),
+    /// Data behind heads of their own. The request keeps them in use.
+    Pieces(Pieces),
 }
 
 #[derive(Debug)]
@@ -47,6 +50,18 @@ impl Outbox {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.busy.is_empty()
+    }
+
+    /// Whether the message of a send waits for this peer. Asked right after it was put there.
+    pub(super) fn has(&self, to: Peer, request: RequestId) -> bool {
+        let last = self.queues[to.index()].back();
+        last.is_some_and(|waiting| waiting.request == Some(request))
+    }
+
+    /// How many messages wait.
+    pub(super) fn len(&self) -> usize {
+        let queues = self.busy.iter().map(|peer| &self.queues[peer.index()]);
+        queues.map(VecDeque::len).sum()
     }
 
     /// Whether nothing waits for this peer.
@@ -89,13 +104,21 @@ impl Engine {
         let mut sent = false;
         let mut place = 0;
         while let Some(&to) = self.outbox.busy.get(place) {
-            while let Some(waiting) = self.outbox.queues[to.index()].front() {
-                let data = match &waiting.load {
-                    Load::None => &[][..],
-                    Load::Lent(region) => buffer::bytes_of(region),
-                    Load::Owned(bytes) => bytes,
+            while let Some(waiting) = self.outbox.queues[to.index()].front_mut() {
+                let posted = match &mut waiting.load {
+                    Load::None => self.fabric.try_send(to, &waiting.head, &[]),
+                    Load::Lent(region) => {
+                        let data = buffer::bytes_of(region);
+                        self.fabric.try_send(to, &waiting.head, data)
+                    }
+                    Load::Owned(bytes) => self.fabric.try_send(to, &waiting.head, bytes),
+                    Load::Pieces(pieces) => {
+                        let (left, posted) = pieces.send(&mut *self.fabric, to);
+                        sent |= left;
+                        posted
+                    }
                 };
-                let error = match self.fabric.try_send(to, &waiting.head, data) {
+                let error = match posted {
                     Ok(Posted::Retry) => break,
                     Ok(_) => None,
                     Err(cause) => Some(Error::from(cause)),

@@ -307,6 +307,7 @@ impl Engine {
             };
             let (buffer, tag) = sending.message(pieces.clone());
             let tag = PIECE | tag.cast_signed();
+            self.core.counters.pieces_sent.add(1);
             match self.start_send(SendMode::Standard, buffer, context, to, tag) {
                 Ok(None) => self.core.end_sent(id, pieces, None),
                 Ok(Some(begun)) => self.carry(begun, Part::Sent(id, pieces)),
@@ -405,6 +406,7 @@ impl Core {
             .and_then(super::request::Request::posted);
         if let Some(handle) = posted {
             self.matching.cancel(handle);
+            self.counters.posted_gone.add(1);
         }
         self.requests.release(request);
     }

@@ -49,7 +49,9 @@ impl Probe {
         let core = &mut engine.core;
         let pattern = pattern(self.context, self.from, self.tag);
         let (_, id) = core.matching.take(pattern)?;
-        Some(core.unexpected.take(id))
+        let message = core.unexpected.take(id);
+        core.counters.unexpected_gone.add(message.data.len() as u64);
+        Some(message)
     }
 
     /// The error of the probe, if nobody is left to send such a message, or if one of those who might has been

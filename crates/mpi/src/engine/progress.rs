@@ -19,6 +19,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 use weft_atomic::FenceMode;
 use weft_atomic::biased::{self, Biased};
@@ -29,6 +30,8 @@ use weft_fiber::{self as fiber, Waiter};
 use weft_sys::{error::keep_errno, futex::Futex, membarrier};
 
 use super::Engine;
+use super::counters::Counters;
+use super::events::EventKind;
 use super::lost_peers::FirstPeers;
 use super::request_id::RequestId;
 
@@ -41,6 +44,7 @@ pub(crate) struct Shared {
     engine: Biased<Engine>,
     futex: Futex,
     bell: Arc<dyn Bell>,
+    counters: Arc<Counters>,
     /// Ends the sleep of a worker on the bell.
     ring: Arc<dyn Fn() + Send + Sync>,
 }
@@ -83,8 +87,13 @@ impl Shared {
         } else {
             FenceMode::Symmetric
         };
+        let counters = Arc::<Counters>::default();
         Self {
-            engine: Biased::new(Engine::new(fabric, FirstPeers(first)), mode),
+            engine: Biased::new(
+                Engine::new(fabric, FirstPeers(first), Arc::clone(&counters)),
+                mode,
+            ),
+            counters,
             futex: Futex::private(),
             ring: {
                 let bell = Arc::clone(&bell);
@@ -92,6 +101,11 @@ impl Shared {
             },
             bell,
         }
+    }
+
+    /// What it has counted.
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// Takes the engine.
@@ -145,6 +159,11 @@ impl Guard<'_> {
         }
     }
 
+    /// One look on behalf of a rank that makes no call; true if anything moved.
+    pub(crate) fn help(&mut self) -> bool {
+        !self.driven && self.progress()
+    }
+
     /// Lets go of the engine while `meanwhile` runs.
     fn released(&mut self, meanwhile: impl FnOnce()) {
         self.engine = None;
@@ -157,7 +176,7 @@ impl Guard<'_> {
     #[cold]
     fn run_callbacks(&mut self) {
         while self.core.callbacks.is_pending() {
-            let callbacks = std::mem::take(&mut self.core.callbacks);
+            let callbacks = self.core.callbacks.take();
             let mut combined = Vec::new();
             self.released(|| combined = callbacks.run());
             for (run, outcome) in combined {
@@ -256,6 +275,7 @@ impl Guard<'_> {
         ready: &mut impl FnMut(&mut Engine) -> Option<T>,
     ) -> Option<T> {
         (self.driven, self.drives) = (true, true);
+        self.core.counters.waits.add(1);
         let mut waiting = Waiting::new();
         loop {
             let moved = self.progress();
@@ -338,11 +358,16 @@ impl Guard<'_> {
             return Some(answer);
         }
         let ring = Arc::clone(&self.shared.ring);
+        self.core.counters.sleeps.add(1);
+        let since = Instant::now();
         self.released(|| {
             if !fiber::sleep_elsewhere(&ring, || bell.wait(ticket, None)) {
                 bell.cancel(ticket);
             }
         });
+        let slept = since.elapsed().as_nanos() as u64;
+        self.core.counters.slept.add(slept);
+        self.core.raise(EventKind::Slept, None, (-1, 0), slept);
         self.progress();
         ready(self)
     }
@@ -386,7 +411,11 @@ impl Guard<'_> {
             } else {
                 fiber::park_at_once
             };
+            self.core.counters.waits_parked.add(1);
+            let since = Instant::now();
             self.released(park);
+            let parked = since.elapsed().as_nanos() as u64;
+            self.core.counters.parked.add(parked);
             self.parked.remove(index);
         }
     }

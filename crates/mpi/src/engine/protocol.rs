@@ -20,8 +20,11 @@ pub(super) enum Protocol {
     Eager,
     /// With the envelope; the send ends when they were matched.
     EagerSynchronous,
-    /// Granted; the receiver pulls.
+    /// Granted; the receiver pulls, or asks for pieces.
     Rendezvous,
+    /// With gaps: in pieces, when the receiver asks for them. Each is packed as it leaves and unpacked as it arrives, so
+    /// nobody needs memory for all of them.
+    Pieces,
 }
 
 impl Protocol {

@@ -10,14 +10,17 @@
 //! The answer ends the sender's grant, which an honest receiver has used up by then; so whatever a receiver says,
 //! nobody reads the buffer once the send has ended.
 //!
-//! If the receiver's elements have gaps, the data are pulled into memory of the engine and unpacked.
+//! If the receiver's elements have gaps, the data are pulled into memory of the engine and unpacked; many of them, and
+//! those whose sender has them with gaps, are asked for in [pieces](super::pieces) instead.
 //! A receive that is too small pulls what fits and ends with `MPI_ERR_TRUNCATE`.
 
 use weft_fabric::{Operation, Peer, Posted};
 
 use super::Engine;
 use super::envelope::Envelope;
+use super::events::EventKind;
 use super::pulls::Refused;
+use super::request::Transfer;
 use super::request_id::RequestId;
 use crate::error::Error;
 
@@ -25,20 +28,32 @@ impl Engine {
     /// A receive is matched with data that wait at the sender.
     pub(super) fn pull(&mut self, id: RequestId, from: Peer, envelope: &Envelope) {
         let slot = self.core.requests.get_mut(id);
-        let Some(into) = slot.and_then(|slot| slot.begin_pull(from, envelope.tag, envelope.size))
-        else {
-            return;
+        let into = match slot.and_then(|slot| slot.begin_transfer(from, envelope)) {
+            Some(Transfer::Pull(into)) => into,
+            Some(Transfer::Pieces) => return self.ask_for_pieces(id, from, envelope),
+            None => return,
         };
         let operation = Operation(self.core.pulls.next_number());
         let reply = envelope.reply();
+        let message = (envelope.tag, envelope.context);
         // Also if that is nothing: the get uses up the grant.
         match self.fabric.get(from, envelope.token, 0, into, operation) {
             Ok(Posted::Done) => {
+                self.core.counters.pulls_begun.add(1);
+                self.core.counters.pulls_ended.add(1);
+                self.core
+                    .raise(EventKind::PullBegun, Some(from), message, envelope.size);
                 self.answer(from, reply);
                 self.pulled(id, None);
             }
-            Ok(Posted::Pending) => self.core.pulls.begin(operation, id, from, reply),
+            Ok(Posted::Pending) => {
+                self.core.counters.pulls_begun.add(1);
+                self.core
+                    .raise(EventKind::PullBegun, Some(from), message, envelope.size);
+                self.core.pulls.begin(operation, id, from, reply);
+            }
             Ok(Posted::Retry) => {
+                self.core.counters.pulls_refused.add(1);
                 // No room to ask: tried again after the next poll, which makes some.
                 self.core.match_to_pull(id);
                 self.core.pulls.refuse(Refused {
@@ -64,6 +79,12 @@ impl Engine {
     /// The data of a receive have been pulled, or not.
     pub(super) fn pulled(&mut self, id: RequestId, error: Option<Error>) {
         let slot = self.core.requests.get_mut(id);
+        if let Some(slot) = &slot {
+            let ((peer, tag, bytes), context) = (slot.said(), slot.context());
+            self.core
+                .raise(EventKind::PullEnded, peer, (tag, context), bytes);
+        }
+        let slot = self.core.requests.get_mut(id);
         if slot.is_some_and(|slot| slot.end_pull(error)) {
             self.core.complete(id);
         }
@@ -80,8 +101,10 @@ impl Engine {
         let Some(sending) = slot.and_then(|slot| slot.answered()) else {
             return;
         };
+        let to = sending.to();
         if let Some(grant) = sending.grant() {
             self.fabric.revoke(grant);
+            self.core.raise(EventKind::Answered, Some(to), (-1, 0), 0);
         }
         self.core.complete(id);
     }

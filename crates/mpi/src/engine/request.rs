@@ -13,6 +13,7 @@ use std::sync::Arc;
 use weft_fabric::{Peer, Region, SharedBytes, Token};
 use weft_matching::Handle;
 
+use super::envelope::{Envelope, MessageKind};
 use super::on_complete::OnComplete;
 use super::protocol::Protocol;
 use super::status::{Outcome, Status};
@@ -20,6 +21,10 @@ use crate::buffer::{self, Buffer};
 use crate::error::{Error, ErrorClass};
 use crate::group::Group;
 use crate::memory;
+
+/// Data that a receive with gaps pulls at once, in bytes; more come in pieces. Up to here the fabric may have
+/// moved them already.
+const PULLED_AT_ONCE: u64 = 512 << 10;
 
 /// Where a request stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +75,9 @@ impl Work {
             Self::Receive { buffer, state } => {
                 matches!(buffer, Buffer::Typed(_)) || matches!(state, Receiving::Moving(Some(_)))
             }
-            Self::Send(sending) => sending.owned.is_some(),
+            Self::Send(sending) => {
+                !matches!(sending.kept, Kept::Nothing | Kept::Lent(Buffer::Flat(_)))
+            }
         }
     }
 }
@@ -79,12 +86,13 @@ impl Work {
 ///
 /// ```text
 ///   Unposted ──► Posted ──► Matched ──► Moving ──► (complete)
-///      └─────────────────────┘
+///      └─────────────────────┘ └──────► Pieces ──► (complete)
 /// ```
 ///
 /// A loss, a cancellation or the end of a collective ends a receive only while it is `Posted`: nobody has
 /// been told of its buffer then. Later it belongs to one message, and ends with the transfer of that,
-/// whose end the fabric says exactly once, also if the sender is lost meanwhile.
+/// whose end the fabric says exactly once, also if the sender is lost meanwhile. Of `Pieces` the fabric knows
+/// nothing: the loss of their sender ends them.
 #[derive(Debug)]
 pub(super) enum Receiving {
     /// Not posted yet, or complete.
@@ -95,6 +103,33 @@ pub(super) enum Receiving {
     Matched,
     /// The fabric moves the data: into the buffer, or into memory of the engine, to be unpacked.
     Moving(Option<Box<[u8]>>),
+    /// The data come in pieces of `from`, behind this token. The first `position` bytes of `size` have come.
+    Pieces {
+        from: Peer,
+        token: Token,
+        position: usize,
+        size: usize,
+    },
+}
+
+/// How the data of a matched message come.
+#[must_use]
+pub(super) enum Transfer {
+    /// By one transfer into this.
+    Pull(Region),
+    /// In pieces, once they are asked for.
+    Pieces,
+}
+
+/// What became of a piece.
+#[must_use]
+pub(super) enum PieceTaken {
+    /// Nothing: it is not due.
+    Undue,
+    /// More are to come.
+    GoesOn,
+    /// The receive is to be completed.
+    Ends,
 }
 
 /// How far a send is.
@@ -102,6 +137,7 @@ pub(super) enum Receiving {
 /// ```text
 ///   Queued ──► (complete)                               eager
 ///   Queued ──► Unanswered ──► Answered ──► (complete)   synchronous, rendezvous
+///                   └───────► Asked ──► Leaving ──► (complete)   in pieces
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SendState {
@@ -112,6 +148,10 @@ pub(super) enum SendState {
     Unanswered,
     /// The receiver has answered; its grant is to be ended.
     Answered,
+    /// The receiver has asked for the data; they are to be queued.
+    Asked,
+    /// The data wait in the outbox, which refers to them.
+    Leaving,
 }
 
 /// A send under way: keeps what the fabric may still read.
@@ -124,24 +164,59 @@ pub(super) struct Sending {
     /// The word that an answer must repeat, which no other transfer has: the grant of a rendezvous, else a
     /// number.
     token: Token,
-    /// The data, if the engine has a copy of them. Kept until the send has ended.
-    owned: Option<Box<[u8]>>,
+    kept: Kept,
+}
+
+/// The data of a send, as long as it needs them and its message has none.
+#[derive(Debug)]
+pub(super) enum Kept {
+    Nothing,
+    /// The caller's.
+    Lent(Buffer),
+    /// A copy, kept until the send has ended.
+    Owned(Box<[u8]>),
+}
+
+/// A send whose receiver asks for its data.
+pub(super) struct Asked {
+    pub to: Peer,
+    pub data: Buffer,
+    pub token: Token,
+    /// The grant that is not needed then.
+    pub grant: Option<Token>,
 }
 
 impl Sending {
     /// A send whose message is about to be queued.
-    pub(super) fn new(
-        to: Peer,
-        protocol: Protocol,
-        token: Token,
-        owned: Option<Box<[u8]>>,
-    ) -> Self {
+    pub(super) fn new(to: Peer, protocol: Protocol, token: Token, kept: Kept) -> Self {
         Self {
             to,
             protocol,
             state: SendState::Queued,
             token,
-            owned,
+            kept,
+        }
+    }
+
+    /// The word that an answer must repeat.
+    pub(super) fn set_token(&mut self, token: Token) {
+        self.token = token;
+    }
+
+    /// What is to be granted to the receiver, if it pulls.
+    pub(super) fn granted(&mut self) -> Option<Region> {
+        (self.protocol == Protocol::Rendezvous).then(|| match self.data() {
+            Buffer::Flat(region) => region,
+            Buffer::Typed(_) => unreachable!("what has gaps is sent in pieces"),
+        })
+    }
+
+    /// The data, which stay until the send has ended.
+    fn data(&mut self) -> Buffer {
+        match &mut self.kept {
+            Kept::Nothing => Buffer::Flat(Region::EMPTY),
+            Kept::Lent(buffer) => buffer.clone(),
+            Kept::Owned(bytes) => Buffer::Flat(buffer::region_of(bytes)),
         }
     }
 
@@ -152,7 +227,7 @@ impl Sending {
 
     /// Whether its message waits in the outbox.
     pub(super) fn is_queued(&self) -> bool {
-        self.state == SendState::Queued
+        matches!(self.state, SendState::Queued | SendState::Leaving)
     }
 
     /// The grant that the data are read by.
@@ -326,6 +401,12 @@ impl Request {
         self.outcome.error = error;
     }
 
+    /// Whose message it got, with which tag, of how many bytes; of a send, to whom.
+    pub(super) fn said(&self) -> (Option<Peer>, i32, u64) {
+        let peer = self.sending().map(Sending::to).or(self.outcome.source);
+        (peer, self.outcome.tag, self.outcome.bytes)
+    }
+
     /// Notes its outcome.
     pub(super) fn set_outcome(&mut self, outcome: Outcome) {
         self.outcome = outcome;
@@ -494,9 +575,10 @@ impl Request {
         true
     }
 
-    /// The transfer of the data of its message, of `size` bytes, is about to begin: answers where they go.
-    /// `None` if it does not wait for one.
-    pub(super) fn begin_pull(&mut self, from: Peer, tag: i32, size: u64) -> Option<Region> {
+    /// The transfer of the data of its message is about to begin: answers how they come. `None` if it does not
+    /// wait for them.
+    pub(super) fn begin_transfer(&mut self, from: Peer, envelope: &Envelope) -> Option<Transfer> {
+        let (tag, size) = (envelope.tag, envelope.size);
         let Work::Receive {
             buffer,
             state: state @ Receiving::Matched,
@@ -515,6 +597,16 @@ impl Request {
             error,
         };
         let fits = fits as usize;
+        let many = matches!(buffer, Buffer::Typed(_)) && size > PULLED_AT_ONCE;
+        if envelope.kind == MessageKind::RtsPieces || many {
+            *state = Receiving::Pieces {
+                from,
+                token: envelope.token,
+                position: 0,
+                size: size as usize,
+            };
+            return Some(Transfer::Pieces);
+        }
         let (into, owned) = match buffer {
             Buffer::Flat(region) => (region.prefix(fits), None),
             Buffer::Typed(_) => {
@@ -531,7 +623,50 @@ impl Request {
             }
         };
         *state = Receiving::Moving(owned);
-        Some(into)
+        Some(Transfer::Pull(into))
+    }
+
+    /// Whose pieces it waits for.
+    pub(super) fn pieces_from(&self) -> Option<Peer> {
+        match &self.work {
+            Work::Receive {
+                state: Receiving::Pieces { from, .. },
+                ..
+            } if self.phase == Phase::Active => Some(*from),
+            _ => None,
+        }
+    }
+
+    /// A piece of its data is here: by the token, behind so many others. What has no room is dropped.
+    pub(super) fn take_piece(
+        &mut self,
+        sender: Peer,
+        place: (Token, u64),
+        data: SharedBytes<'_>,
+    ) -> PieceTaken {
+        let Work::Receive { buffer, state } = &mut self.work else {
+            return PieceTaken::Undue;
+        };
+        let Receiving::Pieces {
+            from,
+            token,
+            position,
+            size,
+        } = state
+        else {
+            return PieceTaken::Undue;
+        };
+        let due = (*from, (*token, *position as u64));
+        if due != (sender, place) || data.is_empty() || data.len() > *size - *position {
+            return PieceTaken::Undue;
+        }
+        buffer.fill_part(*position, data);
+        *position += data.len();
+        if *position < *size {
+            return PieceTaken::GoesOn;
+        }
+        *state = Receiving::Unposted;
+        PieceTaken::Ends
     }
 
     /// The transfer of its data has ended. False if it is no receive.
@@ -569,7 +704,8 @@ impl Request {
         let Work::Send(sending) = &mut self.work else {
             return AfterLeaving::GoesOn;
         };
-        if sending.protocol != Protocol::Eager && error.is_none() {
+        let goes_on = sending.protocol != Protocol::Eager && sending.state != SendState::Leaving;
+        if goes_on && error.is_none() {
             sending.state = SendState::Unanswered;
             return AfterLeaving::GoesOn;
         }
@@ -595,6 +731,39 @@ impl Request {
         } else {
             Answer::Ends
         }
+    }
+
+    /// A peer says that the send is matched and asks for its data; likewise. True if they are to be sent.
+    pub(super) fn ask(&mut self, from: Peer, token: Token) -> bool {
+        let Work::Send(sending) = &mut self.work else {
+            return false;
+        };
+        let waits = matches!(sending.protocol, Protocol::Rendezvous | Protocol::Pieces);
+        let due = (from, token, SendState::Unanswered);
+        if !waits || (sending.to, sending.token, sending.state) != due {
+            return false;
+        }
+        sending.state = SendState::Asked;
+        true
+    }
+
+    /// The data that the receiver has asked for are about to be queued.
+    pub(super) fn begin_pieces(&mut self) -> Option<Asked> {
+        let Work::Send(sending) = &mut self.work else {
+            return None;
+        };
+        if sending.state != SendState::Asked || self.phase != Phase::Active {
+            return None;
+        }
+        let grant = sending.grant();
+        sending.state = SendState::Leaving;
+        sending.protocol = Protocol::Pieces;
+        Some(Asked {
+            to: sending.to,
+            data: sending.data(),
+            token: sending.token,
+            grant,
+        })
     }
 
     /// The send, if it is under way and its receiver has answered.

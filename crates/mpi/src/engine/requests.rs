@@ -148,6 +148,11 @@ impl Requests {
         status
     }
 
+    /// How many slots there are.
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
     /// All live requests, for reports.
     pub(super) fn live(&self) -> impl Iterator<Item = (RequestId, &Request)> {
         self.slots

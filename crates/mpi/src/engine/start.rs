@@ -7,13 +7,14 @@ use weft_matching::{Context, Pattern, Posting, Source, Tag};
 
 use super::Engine;
 use super::envelope::{Envelope, MessageKind};
+use super::events::EventKind;
 use super::outbox::{Load, Waiting};
 use super::protocol::{Protocol, SendMode};
-use super::request::{Sending, Work, truncated};
+use super::request::{Kept, Sending, Work, truncated};
 use super::request_id::RequestId;
 use super::status::Status;
 use super::unexpected::Unexpected;
-use crate::buffer::{self, Buffer};
+use crate::buffer::{self, Buffer, TypedBuffer};
 use crate::error::{Error, Result};
 use crate::group::Group;
 
@@ -21,6 +22,8 @@ use crate::group::Group;
 enum Bytes {
     Lent(Region),
     Owned(Box<[u8]>),
+    /// With gaps.
+    Elements(TypedBuffer),
 }
 
 impl Engine {
@@ -38,6 +41,10 @@ impl Engine {
     ) -> Result<Option<RequestId>> {
         let size = buffer.bytes();
         let protocol = Protocol::of(mode, size, self.eager);
+        self.core.counters.sent(protocol, size);
+        if !self.far.is_empty() {
+            self.note_far(to, size);
+        }
         if protocol == Protocol::Eager && self.outbox.is_clear(to) {
             let head = Envelope::eager(context, tag, size as u64).to_head();
             let posted = match &buffer {
@@ -58,6 +65,14 @@ impl Engine {
             .map(Some)
     }
 
+    /// A message may be one to another host.
+    #[cold]
+    fn note_far(&self, to: Peer, size: usize) {
+        if self.far.get(to.index()) == Some(&true) {
+            self.core.counters.sent_far.add(size as u64);
+        }
+    }
+
     /// A send that needs a request: no room, or an answer is due.
     fn start_slow_send(
         &mut self,
@@ -74,29 +89,32 @@ impl Engine {
         self.core.requests.check_room()?;
         let size = buffer.bytes();
         let bytes = match buffer {
-            Buffer::Flat(region) if mode != SendMode::Buffered => Bytes::Lent(region),
-            other => Bytes::Owned(other.packed()?),
+            other if mode == SendMode::Buffered => Bytes::Owned(other.packed()?),
+            Buffer::Flat(region) => Bytes::Lent(region),
+            Buffer::Typed(typed) if protocol == Protocol::Rendezvous => Bytes::Elements(typed),
+            Buffer::Typed(typed) => Bytes::Owned(typed.packed()?),
         };
-        let (load, owned, token) = match (protocol, bytes) {
+        let (protocol, load, kept) = match (protocol, bytes) {
+            (_, Bytes::Elements(typed)) => (
+                Protocol::Pieces,
+                Load::None,
+                Kept::Lent(Buffer::Typed(typed)),
+            ),
             (Protocol::Rendezvous, Bytes::Lent(region)) => {
-                (Load::None, None, self.grant(region, to)?)
+                (protocol, Load::None, Kept::Lent(Buffer::Flat(region)))
             }
-            (Protocol::Rendezvous, Bytes::Owned(mut bytes)) => {
-                let region = buffer::region_of(&mut bytes);
-                (Load::None, Some(bytes), self.grant(region, to)?)
+            (Protocol::Rendezvous, Bytes::Owned(bytes)) => {
+                (protocol, Load::None, Kept::Owned(bytes))
             }
-            (_, Bytes::Lent(region)) => (
-                Load::Lent(region),
-                None,
-                Token(self.core.pulls.next_number()),
-            ),
-            (_, Bytes::Owned(bytes)) => (
-                Load::Owned(bytes),
-                None,
-                Token(self.core.pulls.next_number()),
-            ),
+            (_, Bytes::Lent(region)) => (protocol, Load::Lent(region), Kept::Nothing),
+            (_, Bytes::Owned(bytes)) => (protocol, Load::Owned(bytes), Kept::Nothing),
         };
-        let sending = Sending::new(to, protocol, token, owned);
+        let mut sending = Sending::new(to, protocol, Token(0), kept);
+        let token = match sending.granted() {
+            Some(region) => self.grant(region, to)?,
+            None => Token(self.core.pulls.next_number()),
+        };
+        sending.set_token(token);
         let request = self
             .core
             .requests
@@ -108,7 +126,13 @@ impl Engine {
             Protocol::Eager => MessageKind::Eager,
             Protocol::EagerSynchronous => MessageKind::EagerSynchronous,
             Protocol::Rendezvous => MessageKind::Rts,
+            Protocol::Pieces => MessageKind::RtsPieces,
         };
+        if protocol == Protocol::Rendezvous {
+            let message = (tag, context);
+            self.core
+                .raise(EventKind::Offered, Some(to), message, size as u64);
+        }
         // Only if the envelope goes next.
         if protocol == Protocol::Rendezvous && self.outbox.is_clear(to) {
             self.fabric.offer(to, token);
@@ -120,6 +144,12 @@ impl Engine {
         };
         self.outbox.push(to, waiting);
         self.flush();
+        if self.outbox.has(to, request) {
+            self.core.counters.held_back.add(1);
+            let message = (tag, context);
+            self.core
+                .raise(EventKind::HeldBack, Some(to), message, size as u64);
+        }
         Ok(request)
     }
 
@@ -164,6 +194,11 @@ impl Engine {
             .post(pattern(context, from, tag), request)
         {
             Posting::Posted(handle) => {
+                let core = &mut self.core;
+                core.counters.posted.add(1);
+                core.counters
+                    .posted_most
+                    .raise(core.matching.posted_len() as u64);
                 if let Some(slot) = self.core.requests.get_mut(request) {
                     slot.post(from, handle);
                 }
@@ -173,6 +208,7 @@ impl Engine {
             }
             Posting::Matched(_, unexpected) => {
                 let message = self.core.unexpected.take(unexpected);
+                self.core.note_taken(&message);
                 self.take_message(request, message);
             }
         }
@@ -186,7 +222,7 @@ impl Engine {
             data,
         } = message;
         match envelope.kind {
-            MessageKind::Rts => {
+            MessageKind::Rts | MessageKind::RtsPieces => {
                 if self.core.match_to_pull(request) {
                     self.pull(request, from, &envelope);
                 }
@@ -199,7 +235,9 @@ impl Engine {
                     .deliver(request, from, &envelope, SharedBytes::of(&data));
                 self.core.unexpected.recycle(data);
             }
-            MessageKind::Fin => unreachable!("an answer is never stored as a message"),
+            MessageKind::Fin | MessageKind::Cts | MessageKind::Piece => {
+                unreachable!("what belongs to a message is never stored as one")
+            }
         }
     }
 
@@ -216,7 +254,9 @@ impl Engine {
             return None;
         }
         let (_, id) = core.matching.take(pattern(context, from, tag))?;
-        Some(core.unexpected.take(id))
+        let message = core.unexpected.take(id);
+        core.note_taken(&message);
+        Some(message)
     }
 
     /// Receives a message that was taken, without a request; gives it back if its data wait at the sender.
@@ -229,9 +269,9 @@ impl Engine {
     ) -> std::result::Result<Result<Status>, Unexpected> {
         let envelope = &message.envelope;
         match envelope.kind {
-            MessageKind::Rts => return Err(message),
+            MessageKind::Eager => {}
             MessageKind::EagerSynchronous => self.answer(message.from, envelope.reply()),
-            MessageKind::Eager | MessageKind::Fin => {}
+            _ => return Err(message),
         }
         let data = SharedBytes::of(&message.data);
         let fitted = buffer.fill(data);
@@ -257,6 +297,7 @@ impl Engine {
             && let Some(handle) = slot.posted()
             && self.core.matching.cancel(handle)
         {
+            self.core.counters.posted_gone.add(1);
             slot.cancel();
             self.core.complete(request);
         }
@@ -273,6 +314,8 @@ impl Engine {
     ) -> RequestId {
         let work = Work::receive(buffer);
         let request = self.core.requests.insert(context, group, work);
+        self.core.counters.matched_unexpected.add(1);
+        self.core.counters.received.add(message.envelope.size);
         self.take_message(request, message);
         request
     }

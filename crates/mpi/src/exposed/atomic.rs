@@ -21,13 +21,17 @@ enum Instruction {
     And,
     Or,
     Xor,
+    /// None does, but it is short enough to be computed here.
+    AddFloat,
+    AddDouble,
     /// None does: it is computed, and stored if nobody was faster.
     Compute,
 }
 
 impl Instruction {
     fn of(combine: &Combine) -> Self {
-        let integer = match combine.basic().kind() {
+        let kind = combine.basic().kind();
+        let integer = match kind {
             BasicKind::Integer(_)
             | BasicKind::FortranInteger(_)
             | BasicKind::Address(_)
@@ -41,12 +45,26 @@ impl Instruction {
             Predefined::NoOp => Self::Load,
             Predefined::Replace => Self::Swap,
             Predefined::Sum if integer => Self::Add,
+            Predefined::Sum if kind == BasicKind::Floating(Scalar::F32) => Self::AddFloat,
+            Predefined::Sum if kind == BasicKind::Floating(Scalar::F64) => Self::AddDouble,
             Predefined::Band if integer => Self::And,
             Predefined::Bor if integer => Self::Or,
             Predefined::Bxor if integer => Self::Xor,
             _ => Self::Compute,
         }
     }
+}
+
+/// The sum of two numbers given by their bits.
+#[inline]
+fn add_floats(one: u64, two: u64) -> u64 {
+    let sum = f32::from_bits(one as u32) + f32::from_bits(two as u32);
+    sum.to_bits().into()
+}
+
+#[inline]
+fn add_doubles(one: u64, two: u64) -> u64 {
+    (f64::from_bits(one) + f64::from_bits(two)).to_bits()
 }
 
 macro_rules! words {
@@ -61,6 +79,7 @@ macro_rules! words {
         ) {
             const SIZE: usize = size_of::<$number>();
             let instruction = Instruction::of(combine);
+            let add = if matches!(instruction, Instruction::AddFloat) { add_floats } else { add_doubles };
             for (index, one) in operand.as_chunks_mut::<SIZE>().0.iter_mut().enumerate() {
                 let Some(word) = region.$atomic(at + index * SIZE) else { return };
                 let value = <$number>::from_ne_bytes(*one);
@@ -71,6 +90,11 @@ macro_rules! words {
                     Instruction::And => word.fetch_and(value, AcqRel),
                     Instruction::Or => word.fetch_or(value, AcqRel),
                     Instruction::Xor => word.fetch_xor(value, AcqRel),
+                    Instruction::AddFloat | Instruction::AddDouble => {
+                        let add = |old: $number| Some(add(old.into(), value.into()) as $number);
+                        let done = word.fetch_update(AcqRel, Acquire, add);
+                        done.unwrap_or_default()
+                    }
                     Instruction::Compute => {
                         let computed = |old: $number| {
                             let mut new = old.to_ne_bytes();

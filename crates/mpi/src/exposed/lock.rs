@@ -21,8 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) enum ElementLock {
     /// Nobody: only the engine of the rank touches it, and whoever combines holds the engine.
     Engine,
-    /// Whoever shares the memory: the first word of this is the lock.
-    Shared(SharedMemory),
+    /// Whoever shares the memory.
+    Shared {
+        /// Its first word is the lock.
+        word: SharedMemory,
+        /// Whether it is held for all elements, those too that the processor can change at once.
+        for_all: bool,
+    },
 }
 
 /// The lock is held.
@@ -34,10 +39,19 @@ impl ElementLock {
     pub(super) fn hold(&self) -> Held<'_> {
         match self {
             Self::Engine => Held(None),
-            Self::Shared(memory) => {
-                take(memory);
-                Held(Some(memory))
+            Self::Shared { word, .. } => {
+                take(word);
+                Held(Some(word))
             }
+        }
+    }
+
+    /// Whether it is held whatever is combined, so that nobody needs to change an element at once.
+    #[inline]
+    pub(super) fn is_for_all(&self) -> bool {
+        match self {
+            Self::Engine => true,
+            Self::Shared { for_all, .. } => *for_all,
         }
     }
 }
@@ -77,7 +91,10 @@ mod tests {
     #[test]
     fn one_at_a_time() {
         let memory = SharedMemory::of_this_process(64).expect("maps");
-        let lock = ElementLock::Shared(memory.clone());
+        let lock = ElementLock::Shared {
+            word: memory.clone(),
+            for_all: false,
+        };
         let count = memory.part(8, 8).expect("within");
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -82,9 +82,11 @@ impl Window {
             token: None,
             shares: shares_with_all(&comm),
             failed: false,
+            coarse: hints::is_coarse(&info),
         };
         let all = exchange(&comm, &own)?;
         let all_share = all.iter().all(|member| member.shares);
+        let coarse = all.iter().all(|member| member.coarse);
         let contiguous = flavor == Flavor::Shared && !hints::is_true(&info, hints::APART);
         let made = if flavor == Flavor::Shared && !all_share {
             Err(not_shared())
@@ -121,8 +123,18 @@ impl Window {
             |_| Box::default(),
             |all| targets(&comm, flavor, contiguous, all),
         );
+        let whole = match &all {
+            Ok(all) if contiguous && failed(all).is_none() => attach_whole(&comm, all),
+            _ => Ok(None),
+        };
+        let (whole, failure) = match whole {
+            Ok(whole) => (whole, failure),
+            Err(error) => (None, failure.or(Some(error))),
+        };
         let window = Self {
+            whole,
             epoch: Epoch::new(targets.len() as u32),
+            coarse,
             shared_locks: all_share && all.as_ref().is_ok_and(|all| has_blocks(all)),
             flavor,
             own: made.exposed.as_ref().map_or(Region::EMPTY, Exposed::region),
@@ -131,12 +143,17 @@ impl Window {
             block: own.block,
             control: made.control,
             grant: own.token,
+            needs_help: comm.size() > 1
+                && (!all_share || matches!(flavor, Flavor::Create | Flavor::Dynamic)),
             used: AtomicBool::new(false),
             freed: AtomicBool::new(false),
             extras: Extras::default(),
             comm,
         };
         *window.extras.info() = info;
+        if window.needs_help {
+            window.comm.process().helper.begin(window.comm.process());
+        }
         let failed = match (&all, failure) {
             (_, Some(error)) => Some(error),
             (Err(error), None) => Some(error.clone()),
@@ -170,6 +187,24 @@ impl Window {
         }
         Ok(())
     }
+}
+
+/// The memory of all members in one piece, which the first of them has allocated.
+fn attach_whole(comm: &Comm, all: &[Description]) -> Result<Option<SharedMemory>> {
+    let Some(key) = all[0].block else {
+        return Ok(None);
+    };
+    let bytes = whole_bytes(all)?.saturating_add(shared_lock::bytes(comm.size()));
+    let mut engine = comm.process().lock();
+    let memory = engine.attach_shared(comm.group().peer(0), key, bytes);
+    memory.map(Some)
+}
+
+/// Bytes of all members together.
+fn whole_bytes(all: &[Description]) -> Result<usize> {
+    let mut sizes = all.iter().map(|member| usize::try_from(member.size).ok());
+    let sum = sizes.try_fold(0usize, |sum, size| sum.checked_add(size?));
+    sum.ok_or_else(too_much)
 }
 
 fn not_shared() -> Error {
@@ -211,12 +246,7 @@ fn allocate(
 ) -> Result<Own> {
     let words = shared_lock::bytes(comm.size());
     let bytes = match allocation {
-        Allocation::OfWeft(_) if contiguous && comm.rank() == 0 => all
-            .iter()
-            .try_fold(0usize, |sum, member| {
-                sum.checked_add(usize::try_from(member.size).ok()?)
-            })
-            .ok_or_else(too_much)?,
+        Allocation::OfWeft(_) if contiguous && comm.rank() == 0 => whole_bytes(all)?,
         Allocation::OfWeft(_) if contiguous => 0,
         Allocation::OfWeft(size) => size,
         Allocation::OfProgram(_) | Allocation::Later => 0,
@@ -245,9 +275,9 @@ fn allocate(
         });
     };
     let control = memory.part(0, words);
-    let lock = control
-        .as_ref()
-        .map_or(ElementLock::Engine, shared_lock::element_lock);
+    let lock = control.as_ref().map_or(ElementLock::Engine, |control| {
+        shared_lock::element_lock(control, all.iter().all(|member| member.coarse))
+    });
     let exposed = match allocation {
         Allocation::OfProgram(region) => Some(Exposed::new(region, ElementLock::Engine)),
         Allocation::OfWeft(size) if !contiguous => Exposed::shared(&memory, words, size, lock),

@@ -38,6 +38,8 @@ const IN_START: u8 = 8;
 const READY: u8 = 16;
 /// A thread asks for its lock.
 const CLAIMED: u8 = 32;
+/// Another thread waits for that.
+const AWAITED: u8 = 64;
 
 /// What the program promises (`MPI_MODE_…`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -342,9 +344,15 @@ impl Epoch {
         self.member(rank) & HELD != 0
     }
 
-    /// It was.
-    pub(super) fn note_held(&self, rank: u32) {
-        self.members[rank as usize].fetch_or(HELD, AcqRel);
+    /// It was. Whether another thread waits for that.
+    #[must_use = "who waits is woken"]
+    pub(super) fn note_held(&self, rank: u32) -> bool {
+        self.members[rank as usize].fetch_or(HELD, AcqRel) & AWAITED != 0
+    }
+
+    /// Another thread will look whether the lock is held, and wait.
+    pub(super) fn note_awaited(&self, rank: u32) {
+        self.members[rank as usize].fetch_or(AWAITED, AcqRel);
     }
 
     /// The members whose lock is to be given back at the end of `MPI_Win_lock_all`.
@@ -434,7 +442,7 @@ mod tests {
         // All locks, each when it is needed.
         epoch.lock_all(plain);
         assert!(!epoch.check_operation(2).unwrap() && refused(epoch.check_lock(1)));
-        epoch.note_held(2);
+        assert!(!epoch.note_held(2));
         assert!(epoch.check_operation(2).unwrap() && epoch.is_held(2));
         assert_eq!(epoch.locked_all().unwrap(), [2]);
         epoch.unlock_all();

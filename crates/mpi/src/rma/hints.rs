@@ -56,6 +56,21 @@ pub(super) fn change(info: &mut Info, given: &Info) -> Result<()> {
     Ok(())
 }
 
+/// Whether elements are to be combined many at a time: a granularity of at least so many bytes, given when the window
+/// is made. Below, and without one, each element is combined by itself.
+const COARSE: u64 = 64;
+
+/// Whether the program asks for that.
+pub(super) fn is_coarse(info: &Info) -> bool {
+    let value = info.get("mpi_accumulate_granularity").ok().flatten();
+    value.is_some_and(|value| {
+        value
+            .trim()
+            .parse::<u64>()
+            .is_ok_and(|bytes| bytes >= COARSE)
+    })
+}
+
 /// Whether a key is there and true.
 pub(super) fn is_true(info: &Info, key: &str) -> bool {
     matches!(info.get(key), Ok(Some(value)) if value.trim() == "true")

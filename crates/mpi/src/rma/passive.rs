@@ -92,6 +92,7 @@ impl Window {
         if self.epoch.is_lock_all() {
             if !self.epoch.claim(rank) {
                 // Another thread has asked for it.
+                self.epoch.note_awaited(rank);
                 let held = |_: &mut _| self.epoch.is_held(rank).then_some(());
                 self.engine().wait_for(WaitFor::Arrivals, held);
             } else {
@@ -105,10 +106,12 @@ impl Window {
                     self.epoch.unclaim(rank);
                     return taken;
                 }
-                self.epoch.note_held(rank);
-                self.engine().wake_for_windows();
+                if self.epoch.note_held(rank) {
+                    self.engine().wake_for_windows();
+                }
             }
-            return if at_once {
+            // A lock in shared memory is had when it is taken.
+            return if at_once && !self.shared_locks {
                 self.await_open(rank)
             } else {
                 Ok(())

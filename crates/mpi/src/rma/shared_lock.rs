@@ -32,10 +32,10 @@ pub(super) fn bytes(members: u32) -> usize {
     (WAITERS + members.div_ceil(64) as usize * 8).next_multiple_of(PAGE)
 }
 
-/// The lock of elements that is with these words.
-pub(super) fn element_lock(control: &SharedMemory) -> ElementLock {
+/// The lock of elements that is with these words, held for all of them or for those that need it.
+pub(super) fn element_lock(control: &SharedMemory, for_all: bool) -> ElementLock {
     match control.part(0, 4) {
-        Some(word) => ElementLock::Shared(word),
+        Some(word) => ElementLock::Shared { word, for_all },
         None => ElementLock::Engine,
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Description {
     pub shares: bool,
     /// Whether it could not do its part.
     pub failed: bool,
+    /// Whether it was told to combine many elements at a time.
+    pub coarse: bool,
 }
 
 impl Description {
@@ -37,6 +39,7 @@ impl Description {
             self.failed,
             self.block.is_some(),
             self.token.is_some(),
+            self.coarse,
         ];
         let flags = flags
             .iter()
@@ -69,6 +72,7 @@ impl Description {
             token: flag(3).then_some(Token(token)),
             shares: flag(0),
             failed: flag(1),
+            coarse: flag(4),
         }
     }
 }
@@ -183,9 +187,14 @@ impl Window {
         let control = self.control(rank)?;
         let size = usize::try_from(target.size).unwrap_or(usize::MAX);
         let whole = place.offset.saturating_add(size);
-        let owner = self.group().peer(place.owner);
-        let memory = self.engine().attach_shared(owner, place.key, whole)?;
-        let lock = shared_lock::element_lock(&control);
+        let memory = match &self.whole {
+            Some(memory) => memory.clone(),
+            None => {
+                let owner = self.group().peer(place.owner);
+                self.engine().attach_shared(owner, place.key, whole)?
+            }
+        };
+        let lock = shared_lock::element_lock(&control, self.coarse);
         let exposed = Exposed::shared(&memory, place.offset, size, lock);
         target.attach(exposed.ok_or_else(|| missing(rank))?);
         Ok(target.attached.get())

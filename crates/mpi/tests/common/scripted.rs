@@ -337,6 +337,9 @@ pub const EAGER: u8 = 1;
 pub const EAGER_SYNCHRONOUS: u8 = 2;
 pub const READY: u8 = 3;
 pub const FINISHED: u8 = 4;
+pub const READY_IN_PIECES: u8 = 5;
+pub const CLEAR: u8 = 6;
+pub const PIECE: u8 = 7;
 
 impl Wire {
     pub fn of(head: &Head) -> Self {
@@ -390,7 +393,20 @@ impl Wire {
         }
     }
 
+    /// The answer to this message that asks for its data in pieces, for a receive.
+    pub fn clear(&self, index: u32, generation: u32) -> Self {
+        Self {
+            kind: CLEAR,
+            size: u64::from(index) | u64::from(generation) << 32,
+            ..self.finished()
+        }
+    }
+
     pub fn from(&self, peer: u32) -> Found {
-        Found::Message(Peer(peer), self.head(), Vec::new())
+        self.with(peer, &[])
+    }
+
+    pub fn with(&self, peer: u32, data: &[u8]) -> Found {
+        Found::Message(Peer(peer), self.head(), data.to_vec())
     }
 }

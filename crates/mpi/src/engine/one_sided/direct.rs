@@ -5,29 +5,29 @@ use std::sync::Arc;
 use weft_fabric::SharedBytes;
 
 use super::WindowMemory;
-use super::operation::Access;
-use crate::buffer::{self, Buffer};
-use crate::datatype::{Datatype, Run};
+use super::operation::{Access, ELEMENT_MAX};
+use crate::buffer::Buffer;
+use crate::datatype::{Datatype, StridedBlock};
 use crate::exposed::Exposed;
 
 /// Bytes that are packed at a time: on the stack, which is small for fibers. Holds whole elements of every size.
 const CHUNK: usize = 2048 / 96 * 96;
 
-/// Finds the memory that runs lie in, with what their base is there.
+/// Finds the memory that blocks lie in, with what their base is there.
 pub(crate) trait Reach {
-    fn reach(&self, base: i64, runs: &[Run], bytes: usize) -> Option<(&Exposed, i64)>;
+    fn reach(&self, base: i64, blocks: &[StridedBlock], bytes: usize) -> Option<(&Exposed, i64)>;
 }
 
 impl Reach for Exposed {
     #[inline]
-    fn reach(&self, base: i64, _: &[Run], _: usize) -> Option<(&Exposed, i64)> {
+    fn reach(&self, base: i64, _: &[StridedBlock], _: usize) -> Option<(&Exposed, i64)> {
         Some((self, base))
     }
 }
 
 impl Reach for WindowMemory {
-    fn reach(&self, base: i64, runs: &[Run], bytes: usize) -> Option<(&Exposed, i64)> {
-        self.find(base, runs, bytes)
+    fn reach(&self, base: i64, blocks: &[StridedBlock], bytes: usize) -> Option<(&Exposed, i64)> {
+        self.find(base, blocks, bytes)
     }
 }
 
@@ -41,40 +41,82 @@ pub(crate) fn apply(
     count: usize,
     datatype: &Arc<Datatype>,
 ) -> bool {
-    if let Some((offset, bytes)) = datatype.flat(count) {
-        let run = Run {
-            offset,
-            bytes,
-            count: 1,
-            stride: 0,
-        };
-        if let Some(done) = apply_whole(memory, access, base, &[run], bytes) {
-            return done;
-        }
-    }
-    apply_chunks(memory, access, base, count, datatype)
-}
-
-/// Contiguous data on both sides, in one go; `None` if it must be done chunk by chunk.
-#[inline]
-fn apply_whole(
-    memory: &impl Reach,
-    access: &Access,
-    base: i64,
-    runs: &[Run],
-    bytes: usize,
-) -> Option<bool> {
+    let Some((offset, bytes)) = datatype.flat(count) else {
+        return apply_chunks(memory, access, base, count, datatype);
+    };
+    let block = StridedBlock {
+        offset,
+        bytes,
+        count: 1,
+        stride: 0,
+    };
+    let Some((exposed, own)) = memory.reach(base, &[block], bytes) else {
+        return false;
+    };
+    let at = own.wrapping_add(offset as i64);
     match access {
         Access::Put(Buffer::Flat(source)) => {
-            let data = SharedBytes::of(buffer::bytes_of(source));
-            let found = memory.reach(base, runs, bytes);
-            Some(found.is_some_and(|(exposed, base)| exposed.put(base, runs, data)))
+            let span = exposed.span(at, bytes);
+            span.is_some_and(|span| span.copy_from(source) == bytes)
         }
         Access::Get(Buffer::Flat(into)) => {
-            let found = memory.reach(base, runs, bytes);
-            Some(found.is_some_and(|(exposed, base)| exposed.get_into(base, runs, into)))
+            let span = exposed.span(at, bytes);
+            span.is_some_and(|span| into.copy_from(&span) == bytes)
         }
-        _ => None,
+        Access::Accumulate(combine, Buffer::Flat(source))
+            if let Some(done) = exposed.combine_piece(at, combine, source) =>
+        {
+            done
+        }
+        _ if bytes <= ELEMENT_MAX && bytes == access.unit() => {
+            let (mut operand, mut fetched) = ([0; ELEMENT_MAX], [0; ELEMENT_MAX]);
+            let chunk = Chunk {
+                from: 0,
+                operand: &mut operand[..bytes],
+                fetched: &mut fetched[..bytes],
+            };
+            chunk.apply(exposed, access, own, &[block])
+        }
+        _ => apply_chunks(memory, access, base, count, datatype),
+    }
+}
+
+/// Some bytes of an access, with room for what goes there and what comes from there.
+struct Chunk<'a> {
+    /// Bytes of data before it.
+    from: usize,
+    operand: &'a mut [u8],
+    fetched: &'a mut [u8],
+}
+
+impl Chunk<'_> {
+    #[inline]
+    fn apply(self, exposed: &Exposed, access: &Access, base: i64, blocks: &[StridedBlock]) -> bool {
+        let Self {
+            from,
+            operand,
+            fetched,
+        } = self;
+        let bytes = operand.len();
+        if let Some(source) = access.source() {
+            source.pack_from(from, operand);
+        }
+        let done = match access {
+            Access::Put(_) => exposed.put(base, blocks, SharedBytes::of(operand)),
+            Access::Get(_) => exposed.get(base, blocks, fetched),
+            Access::Accumulate(combine, _) => exposed.combine(base, blocks, combine, operand, None),
+            Access::GetAccumulate(combine, ..) => {
+                exposed.combine(base, blocks, combine, operand, Some(fetched))
+            }
+            Access::CompareAndSwap { compare, new, .. } => {
+                let at = base.wrapping_add(blocks.first().map_or(0, |block| block.offset as i64));
+                exposed.compare_and_swap(at, &compare[..bytes], &new[..bytes], fetched)
+            }
+        };
+        if done && let Some(result) = access.result() {
+            result.unpack_from(from, fetched);
+        }
+        done
     }
 }
 
@@ -92,31 +134,17 @@ fn apply_chunks(
     let mut from = 0;
     while from < total {
         let bytes = chunk.min(total - from);
-        let (operand, fetched) = (&mut operand[..bytes], &mut fetched[..bytes]);
-        let runs = datatype.runs(count, from, bytes);
-        if let Some(source) = access.source() {
-            source.pack_from(from, operand);
-        }
-        let Some((exposed, base)) = memory.reach(base, &runs, bytes) else {
-            return false;
+        let blocks = datatype.strided_blocks(count, from, bytes);
+        let chunk = Chunk {
+            from,
+            operand: &mut operand[..bytes],
+            fetched: &mut fetched[..bytes],
         };
-        let done = match access {
-            Access::Put(_) => exposed.put(base, &runs, SharedBytes::of(operand)),
-            Access::Get(_) => exposed.get(base, &runs, fetched),
-            Access::Accumulate(combine, _) => exposed.combine(base, &runs, combine, operand, None),
-            Access::GetAccumulate(combine, ..) => {
-                exposed.combine(base, &runs, combine, operand, Some(fetched))
-            }
-            Access::CompareAndSwap { compare, new, .. } => {
-                let at = base.wrapping_add(runs.first().map_or(0, |run| run.offset as i64));
-                exposed.compare_and_swap(at, &compare[..bytes], &new[..bytes], fetched)
-            }
-        };
+        let done = memory
+            .reach(base, &blocks, bytes)
+            .is_some_and(|(exposed, base)| chunk.apply(exposed, access, base, &blocks));
         if !done {
             return false;
-        }
-        if let Some(result) = access.result() {
-            result.unpack_from(from, fetched);
         }
         from += bytes;
     }

@@ -6,20 +6,20 @@
 //! ```
 //!
 //! `name` is the sender's name of the operation, repeated by the answer; `base` is a displacement in bytes (in a dynamic window,
-//! an address); `at` is the place within the operation's data, or a number. The data begin with the runs that they belong to, if
+//! an address); `at` is the place within the operation's data, or a number. The data begin with the blocks that they belong to, if
 //! the verb has any: how many, then each as four numbers.
 
 use weft_fabric::{Head, SharedBytes};
 
-use crate::datatype::{Basic, Run};
+use crate::datatype::{Basic, StridedBlock};
 use crate::error::ErrorClass;
 use crate::op::Predefined;
 
 /// The first byte of these heads: no envelope and no frame of a guest has it.
 const MARK: u8 = 0x20;
-/// Bytes of a run.
-const RUN: usize = 24;
-/// Bytes of the number of runs.
+/// Bytes of a block.
+const BLOCK: usize = 24;
+/// Bytes of the number of blocks.
 const COUNT: usize = 4;
 
 /// What is said.
@@ -144,44 +144,47 @@ impl OneSidedHead {
     }
 }
 
-/// Bytes that so many runs take in a message.
-pub(super) fn bytes_of_runs(runs: usize) -> usize {
-    COUNT + runs * RUN
+/// Bytes that so many blocks take in a message.
+pub(super) fn bytes_of_blocks(blocks: usize) -> usize {
+    COUNT + blocks * BLOCK
 }
 
-/// Puts runs to the front of a message.
-pub(super) fn write_runs(runs: &[Run], into: &mut Vec<u8>) {
-    into.extend((runs.len() as u32).to_le_bytes());
-    for run in runs {
-        into.extend((run.offset as i64).to_le_bytes());
-        into.extend((run.stride as i64).to_le_bytes());
+/// Puts blocks to the front of a message.
+pub(super) fn write_blocks(blocks: &[StridedBlock], into: &mut Vec<u8>) {
+    into.extend((blocks.len() as u32).to_le_bytes());
+    for block in blocks {
+        into.extend((block.offset as i64).to_le_bytes());
+        into.extend((block.stride as i64).to_le_bytes());
         // No message holds more.
-        into.extend((run.bytes as u32).to_le_bytes());
-        into.extend((run.count as u32).to_le_bytes());
+        into.extend((block.bytes as u32).to_le_bytes());
+        into.extend((block.count as u32).to_le_bytes());
     }
 }
 
-/// The runs at the front of a message, and what follows them; `None` if there are fewer than it says.
-pub(super) fn read_runs(data: SharedBytes<'_>) -> Option<(Vec<Run>, SharedBytes<'_>)> {
+/// The blocks at the front of a message, and what follows them; `None` if there are fewer than it says.
+pub(super) fn read_blocks(data: SharedBytes<'_>) -> Option<(Vec<StridedBlock>, SharedBytes<'_>)> {
     let count = u32::from_le_bytes(data.read()?) as usize;
     let (_, rest) = data.split_at(COUNT);
-    if count > rest.len() / RUN {
+    if count > rest.len() / BLOCK {
         return None;
     }
-    let (runs, rest) = rest.split_at(count * RUN);
-    let runs = runs.to_vec();
+    let (blocks, rest) = rest.split_at(count * BLOCK);
+    let blocks = blocks.to_vec();
     let number = |bytes: &[u8]| {
         let mut word = [0; 8];
         word[..bytes.len()].copy_from_slice(bytes);
         i64::from_le_bytes(word) as isize
     };
-    let run = |bytes: &[u8; RUN]| Run {
+    let block = |bytes: &[u8; BLOCK]| StridedBlock {
         offset: number(&bytes[0..8]),
         stride: number(&bytes[8..16]),
         bytes: number(&bytes[16..20]).cast_unsigned(),
         count: number(&bytes[20..24]).cast_unsigned(),
     };
-    Some((runs.as_chunks::<RUN>().0.iter().map(run).collect(), rest))
+    Some((
+        blocks.as_chunks::<BLOCK>().0.iter().map(block).collect(),
+        rest,
+    ))
 }
 
 /// Why a message is refused.
@@ -246,24 +249,24 @@ mod tests {
             head[at] = byte;
             assert_eq!(OneSidedHead::from_head(&head), None);
         }
-        assert!(read_runs(SharedBytes::of(&[1, 0, 0])).is_none());
-        assert!(read_runs(SharedBytes::of(&[255; 100])).is_none());
+        assert!(read_blocks(SharedBytes::of(&[1, 0, 0])).is_none());
+        assert!(read_blocks(SharedBytes::of(&[255; 100])).is_none());
     }
 
     #[test]
     fn runs_survive_the_way() {
-        let run = |offset| Run {
+        let block = |offset| StridedBlock {
             offset,
             bytes: 7,
             count: 3,
             stride: -9,
         };
         let mut message = Vec::new();
-        write_runs(&[run(isize::MIN), run(5)], &mut message);
-        assert_eq!(message.len(), bytes_of_runs(2));
+        write_blocks(&[block(isize::MIN), block(5)], &mut message);
+        assert_eq!(message.len(), bytes_of_blocks(2));
         message.extend([1, 2, 3]);
-        let (runs, rest) = read_runs(SharedBytes::of(&message)).expect("well formed");
-        assert_eq!(runs, [run(isize::MIN), run(5)]);
+        let (blocks, rest) = read_blocks(SharedBytes::of(&message)).expect("well formed");
+        assert_eq!(blocks, [block(isize::MIN), block(5)]);
         assert_eq!(rest.to_vec(), [1, 2, 3]);
     }
 }

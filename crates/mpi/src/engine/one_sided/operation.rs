@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use weft_fabric::{Peer, Region, Token};
 
-use super::message::{OneSidedHead, Verb, bytes_of_runs, write_runs};
+use super::message::{OneSidedHead, Verb, bytes_of_blocks, write_blocks};
 use crate::buffer::Buffer;
 use crate::datatype::{Basic, Datatype};
 use crate::engine::request_id::RequestId;
@@ -245,19 +245,19 @@ impl Operation {
         data.clear();
         let unit = self.access.unit();
         let whole = |bytes: usize| (bytes / unit * unit).max(unit);
-        let most = whole(limit - bytes_of_runs(1));
+        let most = whole(limit - bytes_of_blocks(1));
         let mut length = (self.total - self.sent).min(most).min(self.piece);
         let carries = self.access.source().is_some();
-        let runs = loop {
-            let runs = self.datatype.runs(self.count, self.sent, length);
+        let blocks = loop {
+            let blocks = self.datatype.strided_blocks(self.count, self.sent, length);
             let payload = if carries { length } else { 0 };
-            if bytes_of_runs(runs.len()) + payload <= limit || length <= unit {
-                break runs;
+            if bytes_of_blocks(blocks.len()) + payload <= limit || length <= unit {
+                break blocks;
             }
             length = whole(length / 2);
             self.piece = length;
         };
-        write_runs(&runs, data);
+        write_blocks(&blocks, data);
         if let Some(source) = self.access.source() {
             let front = data.len();
             data.resize(front + length, 0);

@@ -2,10 +2,10 @@
 
 use weft_fabric::{Peer, SharedBytes};
 
-use super::message::{OneSidedHead, Refusal, Verb, read_runs};
+use super::message::{OneSidedHead, Refusal, Verb, read_blocks};
 use super::operation::OperationId;
 use super::{LockKind, OneSided, Outgoing, WindowMemory, WindowState};
-use crate::datatype::Run;
+use crate::datatype::StridedBlock;
 use crate::error::Error;
 use crate::exposed::Exposed;
 use crate::op::{Combine, Predefined};
@@ -217,17 +217,26 @@ impl WindowState {
 }
 
 impl WindowMemory {
-    /// The span that runs from `base` lie in, and what `base` is there.
-    pub(super) fn find(&self, base: i64, runs: &[Run], bytes: usize) -> Option<(&Exposed, i64)> {
+    /// The span that blocks from `base` lie in, and what `base` is there.
+    pub(super) fn find(
+        &self,
+        base: i64,
+        blocks: &[StridedBlock],
+        bytes: usize,
+    ) -> Option<(&Exposed, i64)> {
         match self {
-            Self::Fixed(exposed) => exposed.holds(base, runs, bytes).then_some((exposed, base)),
+            Self::Fixed(exposed) => exposed
+                .holds(base, blocks, bytes)
+                .then_some((exposed, base)),
             Self::Attached(all) => {
                 let relative = |exposed: &Exposed| {
                     base.checked_sub_unsigned(exposed.region().as_ptr().addr() as u64)
                 };
                 all.iter().find_map(|exposed| {
                     let base = relative(exposed)?;
-                    exposed.holds(base, runs, bytes).then_some((exposed, base))
+                    exposed
+                        .holds(base, blocks, bytes)
+                        .then_some((exposed, base))
                 })
             }
         }
@@ -235,11 +244,11 @@ impl WindowMemory {
 
     /// Does what a message says; answers what was read.
     fn carry_out(&self, head: &OneSidedHead, data: SharedBytes<'_>) -> Result<Box<[u8]>, Refusal> {
-        let (runs, data) = read_runs(data).ok_or(Refusal::Range)?;
-        let bytes = runs
+        let (blocks, data) = read_blocks(data).ok_or(Refusal::Range)?;
+        let bytes = blocks
             .iter()
-            .fold(0usize, |sum, run| sum.saturating_add(run.data()));
-        let (exposed, base) = self.find(head.base, &runs, bytes).ok_or(Refusal::Range)?;
+            .fold(0usize, |sum, block| sum.saturating_add(block.data()));
+        let (exposed, base) = self.find(head.base, &blocks, bytes).ok_or(Refusal::Range)?;
         let combine = || Combine::new(head.operation, head.basic).map_err(|_| Refusal::Op);
         let mut old = match head.verb {
             Verb::Put | Verb::Accumulate => Box::default(),
@@ -248,23 +257,25 @@ impl WindowMemory {
             _ => vec![0; bytes].into_boxed_slice(),
         };
         let done = match head.verb {
-            Verb::Put => exposed.put(base, &runs, data),
-            Verb::Get => exposed.get(base, &runs, &mut old),
-            Verb::Accumulate => exposed.combine(base, &runs, &combine()?, &mut data.to_vec(), None),
+            Verb::Put => exposed.put(base, &blocks, data),
+            Verb::Get => exposed.get(base, &blocks, &mut old),
+            Verb::Accumulate => {
+                exposed.combine(base, &blocks, &combine()?, &mut data.to_vec(), None)
+            }
             Verb::GetAccumulate => {
                 let mut operand = if head.operation == Predefined::NoOp {
                     vec![0; bytes]
                 } else {
                     data.to_vec()
                 };
-                exposed.combine(base, &runs, &combine()?, &mut operand, Some(&mut old))
+                exposed.combine(base, &blocks, &combine()?, &mut operand, Some(&mut old))
             }
             Verb::CompareAndSwap => {
                 let data = data.to_vec();
                 let (compare, new) = data.split_at_checked(bytes).ok_or(Refusal::Range)?;
-                match runs[..] {
-                    [run] if run.count == 1 && new.len() == bytes => {
-                        let at = base.wrapping_add(run.offset as i64);
+                match blocks[..] {
+                    [block] if block.count == 1 && new.len() == bytes => {
+                        let at = base.wrapping_add(block.offset as i64);
                         exposed.compare_and_swap(at, compare, new, &mut old)
                     }
                     _ => false,

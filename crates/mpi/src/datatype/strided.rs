@@ -1,18 +1,18 @@
-//! Run: pieces of equal size at equal distances, as which another process is told where the data of elements lie.
+//! StridedBlock: pieces of equal size at equal distances, as which another process is told where the data of elements lie.
 
 use super::Datatype;
 use super::walk::{self, Loop, Spot, Visit};
 
 /// `count` pieces of `bytes` bytes, the first at `offset` from where the elements begin, `stride` apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Run {
+pub(crate) struct StridedBlock {
     pub offset: isize,
     pub bytes: usize,
     pub count: usize,
     pub stride: isize,
 }
 
-impl Run {
+impl StridedBlock {
     /// Bytes of data.
     pub(crate) fn data(&self) -> usize {
         self.bytes.saturating_mul(self.count)
@@ -42,42 +42,42 @@ impl Run {
 }
 
 /// Collects runs with the place of their data among the packed ones: a walk visits them in another order.
-struct Runs(Vec<(usize, Run)>);
+struct StridedBlocks(Vec<(usize, StridedBlock)>);
 
-impl Runs {
+impl StridedBlocks {
     fn push(&mut self, first: Spot, bytes: usize, along: Loop) {
-        let run = if along.stride == bytes.cast_signed() {
-            Run {
+        let block = if along.stride == bytes.cast_signed() {
+            StridedBlock {
                 offset: first.offset,
                 bytes: bytes * along.count,
                 count: 1,
                 stride: 0,
             }
         } else {
-            Run {
+            StridedBlock {
                 offset: first.offset,
                 bytes,
                 count: along.count,
                 stride: if along.count == 1 { 0 } else { along.stride },
             }
         };
-        self.0.push((first.position, run));
+        self.0.push((first.position, block));
     }
 
     /// In the order of the data, those that go on behind one another as one.
-    fn joined(mut self) -> Vec<Run> {
+    fn joined(mut self) -> Vec<StridedBlock> {
         self.0.sort_unstable_by_key(|(position, _)| *position);
-        let mut joined: Vec<Run> = Vec::with_capacity(self.0.len());
-        for (_, run) in self.0 {
-            if !joined.last_mut().is_some_and(|last| last.append(run)) {
-                joined.push(run);
+        let mut joined: Vec<StridedBlock> = Vec::with_capacity(self.0.len());
+        for (_, block) in self.0 {
+            if !joined.last_mut().is_some_and(|last| last.append(block)) {
+                joined.push(block);
             }
         }
         joined
     }
 }
 
-impl Run {
+impl StridedBlock {
     /// Takes a run in whose data follow its own, if one run can say both.
     fn append(&mut self, next: Self) -> bool {
         if next.count != 1 {
@@ -103,7 +103,7 @@ impl Run {
     }
 }
 
-impl Visit for Runs {
+impl Visit for StridedBlocks {
     fn run(&mut self, run: &walk::Run) {
         // Along one of the loops the data follow each other; if along none, each piece is a run.
         let loops = [run.inner, run.outer];
@@ -135,19 +135,24 @@ impl Visit for Runs {
 }
 
 impl Datatype {
-    /// The runs of `length` bytes of the data of `count` elements from byte `from`.
-    pub(crate) fn runs(&self, count: usize, from: usize, length: usize) -> Vec<Run> {
-        let mut runs = Runs(Vec::new());
+    /// The blocks of `length` bytes of the data of `count` elements from byte `from`.
+    pub(crate) fn strided_blocks(
+        &self,
+        count: usize,
+        from: usize,
+        length: usize,
+    ) -> Vec<StridedBlock> {
+        let mut blocks = StridedBlocks(Vec::new());
         if let (Some((offset, _)), true) = (self.flat(count), length > 0) {
             let first = Spot {
                 offset: offset + from.cast_signed(),
                 position: 0,
             };
-            runs.push(first, length, Loop::ONCE);
+            blocks.push(first, length, Loop::ONCE);
         } else {
-            self.walk(count, from, length, &mut runs);
+            self.walk(count, from, length, &mut blocks);
         }
-        runs.joined()
+        blocks.joined()
     }
 }
 
@@ -159,21 +164,24 @@ mod tests {
     #[test]
     fn runs_are_few_where_the_layout_is_regular() {
         let int = Basic::Int.datatype();
-        let run = |offset, bytes, count, stride| Run {
+        let block = |offset, bytes, count, stride| StridedBlock {
             offset,
             bytes,
             count,
             stride,
         };
-        assert_eq!(int.runs(10, 4, 8), [run(4, 8, 1, 0)]);
+        assert_eq!(int.strided_blocks(10, 4, 8), [block(4, 8, 1, 0)]);
         let column = Datatype::vector(5, 1, 3, int).unwrap();
-        assert_eq!(column.runs(1, 0, 20), [run(0, 4, 5, 12)]);
-        assert_eq!(column.runs(1, 8, 8), [run(24, 4, 2, 12)]);
+        assert_eq!(column.strided_blocks(1, 0, 20), [block(0, 4, 5, 12)]);
+        assert_eq!(column.strided_blocks(1, 8, 8), [block(24, 4, 2, 12)]);
         let pair = Basic::ShortInt.datatype();
-        assert_eq!(pair.runs(1, 0, 6), [run(0, 2, 1, 0), run(4, 4, 1, 0)]);
+        assert_eq!(
+            pair.strided_blocks(1, 0, 6),
+            [block(0, 2, 1, 0), block(4, 4, 1, 0)]
+        );
         assert_eq!(pair.element(), Some(Basic::ShortInt));
         assert_eq!(column.element(), Some(Basic::Int));
-        assert_eq!(run(8, 4, 3, -4).bounds(), Some((0, 12)));
-        assert_eq!(run(0, 4, usize::MAX, 4).bounds(), None);
+        assert_eq!(block(8, 4, 3, -4).bounds(), Some((0, 12)));
+        assert_eq!(block(0, 4, usize::MAX, 4).bounds(), None);
     }
 }

@@ -1,0 +1,233 @@
+//! Counters: what the engine counts of its work, for tools that ask while it runs (MPI 5.0, section 15.3).
+//!
+//! Whoever has the engine counts, by plain loads and stores: one writer at a time, which the lock of the engine orders.
+//! Whoever asks needs no lock: a counter is one load, and two counters may be of different moments.
+//! A queue's length is not kept but follows from what came and what went.
+
+use weft_atomic::{AtomicU64, Ordering};
+
+use super::protocol::Protocol;
+
+/// One number that only goes up. Its writers have the engine.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// The value now, or a moment ago.
+    #[must_use]
+    #[inline]
+    pub fn get(&self) -> u64 {
+        // A count says nothing of other memory.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Counts; the caller has the engine.
+    #[inline]
+    pub(super) fn add(&self, more: u64) {
+        let sum = self.0.load(Ordering::Relaxed).wrapping_add(more);
+        self.0.store(sum, Ordering::Relaxed);
+    }
+
+    /// Keeps the larger one; the caller has the engine.
+    #[inline]
+    pub(super) fn raise(&self, value: u64) {
+        if value > self.0.load(Ordering::Relaxed) {
+            self.0.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Messages, and their bytes.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// How many.
+    pub messages: Counter,
+    /// Bytes of data of all of them.
+    pub bytes: Counter,
+}
+
+impl Traffic {
+    #[inline]
+    pub(super) fn add(&self, bytes: u64) {
+        self.messages.add(1);
+        self.bytes.add(bytes);
+    }
+}
+
+/// Collectives that are counted by name; all others together.
+pub const COLLECTIVES: [&str; 17] = [
+    "MPI_Barrier",
+    "MPI_Bcast",
+    "MPI_Gather",
+    "MPI_Gatherv",
+    "MPI_Scatter",
+    "MPI_Scatterv",
+    "MPI_Allgather",
+    "MPI_Allgatherv",
+    "MPI_Alltoall",
+    "MPI_Alltoallv",
+    "MPI_Alltoallw",
+    "MPI_Reduce",
+    "MPI_Allreduce",
+    "MPI_Reduce_scatter",
+    "MPI_Reduce_scatter_block",
+    "MPI_Scan",
+    "MPI_Exscan",
+];
+
+/// All counters of one rank.
+#[derive(Debug, Default)]
+pub struct Counters {
+    sent: [Traffic; 3],
+    /// Messages to ranks of other hosts, among the sent ones.
+    pub sent_far: Traffic,
+    /// Messages that were received, each when it was matched.
+    pub received: Traffic,
+    /// Messages that came before their receive.
+    pub unexpected: Traffic,
+    /// Messages of those that are gone: received, or given up with their communicator.
+    pub unexpected_gone: Traffic,
+    /// Largest number of messages that have waited.
+    pub unexpected_most: Counter,
+    /// Largest number of bytes that have waited here.
+    pub unexpected_bytes_most: Counter,
+    /// Receives that found no message and waited for it.
+    pub posted: Counter,
+    /// Receives that waited and wait no more: matched, cancelled or failed.
+    pub posted_gone: Counter,
+    /// Largest number of receives that have waited.
+    pub posted_most: Counter,
+    /// Messages that met a waiting receive.
+    pub matched_posted: Counter,
+    /// Receives that met a waiting message.
+    pub matched_unexpected: Counter,
+    /// Transfers by portal that this rank as the receiver began.
+    pub pulls_begun: Counter,
+    /// Those of them that have ended.
+    pub pulls_ended: Counter,
+    /// Transfers that were put off for want of room.
+    pub pulls_refused: Counter,
+    /// Messages that the fabric had no room for at once.
+    pub held_back: Counter,
+    /// Waits that found nothing at first.
+    pub waits: Counter,
+    /// Waits that slept, each time.
+    pub sleeps: Counter,
+    /// Waits for another thread that drove progress.
+    pub waits_parked: Counter,
+    /// Nanoseconds slept.
+    pub slept: Counter,
+    /// Nanoseconds in which others drove.
+    pub parked: Counter,
+    /// Collectives begun.
+    pub collectives_begun: Counter,
+    /// Collectives ended.
+    pub collectives_ended: Counter,
+    /// Collectives that ended with an error.
+    pub collectives_failed: Counter,
+    by_name: [Counter; COLLECTIVES.len() + 1],
+    /// Partitions of partitioned messages that have left, in pieces.
+    pub pieces_sent: Counter,
+    /// Peers lost.
+    pub lost: Counter,
+    /// Messages that nobody could use.
+    pub refused: Counter,
+}
+
+impl Counters {
+    /// A message is sent by a protocol.
+    #[inline]
+    pub(super) fn sent(&self, protocol: Protocol, bytes: usize) {
+        self.sent[protocol as usize].add(bytes as u64);
+    }
+
+    /// Messages sent with their envelope.
+    #[must_use]
+    pub fn eager(&self) -> &Traffic {
+        &self.sent[Protocol::Eager as usize]
+    }
+
+    /// Messages sent with their envelope, whose sender waited for the receive.
+    #[must_use]
+    pub fn eager_synchronous(&self) -> &Traffic {
+        &self.sent[Protocol::EagerSynchronous as usize]
+    }
+
+    /// Messages that receivers pull.
+    #[must_use]
+    pub fn rendezvous(&self) -> &Traffic {
+        &self.sent[Protocol::Rendezvous as usize]
+    }
+
+    /// A collective of this name begins.
+    pub(super) fn collective(&self, name: &str) {
+        self.collectives_begun.add(1);
+        let place = COLLECTIVES.iter().position(|one| *one == name);
+        self.by_name[place.unwrap_or(COLLECTIVES.len())].add(1);
+    }
+
+    /// How often the collective at this place of [`COLLECTIVES`] was begun; of the place behind it: all others.
+    #[must_use]
+    pub fn collectives(&self, place: usize) -> u64 {
+        self.by_name.get(place).map_or(0, Counter::get)
+    }
+
+    /// What came and is not gone. The two counters may be of different moments.
+    fn present(came: &Counter, gone: &Counter) -> u64 {
+        let gone = gone.get();
+        came.get().saturating_sub(gone)
+    }
+
+    /// Messages that wait for their receive.
+    #[must_use]
+    pub fn unexpected_now(&self) -> u64 {
+        Self::present(&self.unexpected.messages, &self.unexpected_gone.messages)
+    }
+
+    /// Bytes of them that are held here.
+    #[must_use]
+    pub fn unexpected_bytes_now(&self) -> u64 {
+        Self::present(&self.unexpected.bytes, &self.unexpected_gone.bytes)
+    }
+
+    /// Receives that wait.
+    #[must_use]
+    pub fn posted_now(&self) -> u64 {
+        Self::present(&self.posted, &self.posted_gone)
+    }
+
+    /// Transfers under way.
+    #[must_use]
+    pub fn pulls_now(&self) -> u64 {
+        Self::present(&self.pulls_begun, &self.pulls_ended)
+    }
+
+    /// Collectives under way.
+    #[must_use]
+    pub fn collectives_now(&self) -> u64 {
+        Self::present(&self.collectives_begun, &self.collectives_ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_follow_from_what_came_and_went() {
+        let counters = Counters::default();
+        for bytes in [10, 20, 30] {
+            counters.unexpected.add(bytes);
+            counters.unexpected_most.raise(counters.unexpected_now());
+        }
+        counters.unexpected_gone.add(20);
+        assert_eq!(counters.unexpected_now(), 2);
+        assert_eq!(counters.unexpected_bytes_now(), 40);
+        assert_eq!(counters.unexpected_most.get(), 3);
+        counters.collective("MPI_Bcast");
+        counters.collective("MPI_Ibarrier of tomorrow");
+        assert_eq!(counters.collectives(1), 1);
+        assert_eq!(counters.collectives(COLLECTIVES.len()), 1);
+        assert_eq!(counters.collectives(99), 0);
+    }
+}

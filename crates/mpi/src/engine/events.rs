@@ -1,0 +1,117 @@
+//! Events: what a tool hears of as it happens (MPI 5.0, section 15.3.8). Raised where the engine is held, told where it is
+//! not: by the [`Callbacks`](super::callbacks), in the order in which they happened.
+//!
+//! While nobody listens to a kind of event, raising it costs one branch.
+
+use std::sync::Arc;
+
+use weft_fabric::Peer;
+
+/// Kinds of events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum EventKind {
+    /// A message came that no receive waited for.
+    Unexpected,
+    /// A message met a waiting receive.
+    MatchedPosted,
+    /// A receive met a waiting message.
+    MatchedUnexpected,
+    /// A receive began to pull its data.
+    PullBegun,
+    /// A receive has its data, or never will.
+    PullEnded,
+    /// A send offered its data to be pulled.
+    Offered,
+    /// The receiver of a send said that it has the data.
+    Answered,
+    /// The fabric had no room for a message.
+    HeldBack,
+    /// A request has ended.
+    Completed,
+    /// A thread that waits slept, and is awake again.
+    Slept,
+    /// A collective began.
+    CollectiveBegun,
+    /// A collective ended.
+    CollectiveEnded,
+    /// A peer is lost.
+    Lost,
+}
+
+impl EventKind {
+    /// Its bit in the set of kinds that are listened to.
+    #[must_use]
+    pub const fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+/// An event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// What.
+    pub kind: EventKind,
+    /// When, on the listener's clock.
+    pub time: u64,
+    /// With whom: the rank in `MPI_COMM_WORLD`; -1 for nobody.
+    pub peer: i32,
+    /// The tag of the message; -1 if there is none.
+    pub tag: i32,
+    /// The context of the communicator; 0 if there is none.
+    pub context: u32,
+    /// Bytes of the message; nanoseconds, of a sleep.
+    pub bytes: u64,
+}
+
+/// Whoever listens.
+pub trait Listener: Send + Sync {
+    /// The time now. Called while the process is in use: to call the process from it panics.
+    fn now(&self) -> u64;
+    /// An event has happened. Called while the process is not in use.
+    fn event(&self, event: &Event);
+    /// So many events of these kinds (a set of [bits](EventKind::bit)) were not told, as too many waited.
+    fn dropped(&self, kinds: u32, count: u64);
+}
+
+/// Who listens to what.
+#[derive(Default)]
+pub(super) struct Events {
+    kinds: u32,
+    listener: Option<Arc<dyn Listener>>,
+}
+
+impl Events {
+    /// Has these kinds told from now on.
+    pub(super) fn listen(&mut self, kinds: u32, listener: Arc<dyn Listener>) {
+        self.kinds = kinds;
+        self.listener = Some(listener);
+    }
+
+    /// Whether anybody listens to this kind.
+    #[inline]
+    pub(super) fn wants(&self, kind: EventKind) -> bool {
+        self.kinds & kind.bit() != 0
+    }
+
+    /// An event that happens now, and who listens.
+    #[cold]
+    pub(super) fn make(
+        &self,
+        kind: EventKind,
+        peer: Option<Peer>,
+        (tag, context): (i32, u32),
+        bytes: u64,
+    ) -> Option<(Event, Arc<dyn Listener>)> {
+        let listener = Arc::clone(self.listener.as_ref()?);
+        let event = Event {
+            kind,
+            time: listener.now(),
+            peer: peer.map_or(-1, |peer| peer.0.cast_signed()),
+            tag,
+            context,
+            bytes,
+        };
+        Some((event, listener))
+    }
+}

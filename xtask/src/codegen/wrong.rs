@@ -1,0 +1,157 @@
+//! Wrong arguments, `tests/programs/wrong_calls.h`: for every function that is implemented, each parameter that has a
+//! wrong value of its own, with the error class that it must give (`tests/programs/wrong.c`).
+//!
+//! The rules go by the kind of a parameter, so that a function is tested from the moment when it is implemented. What
+//! differs from them is a row of [`RIGHT_ALL_THE_SAME`], with the reason.
+
+use std::fmt::Write;
+
+use super::NOTICE;
+use super::calls::Calls;
+use super::declaration::Declaration;
+use super::table::{Form, Function, Parameter, Tables};
+
+/// Functions that are not called: see [`super::extremes`].
+const LEFT_OUT: [&str; 1] = ["MPI_Abort"];
+
+/// Function, parameter, and why a call with the wrong value is right.
+const RIGHT_ALL_THE_SAME: [(&str, &str, &str); 4] = [
+    ("MPI_Graph_create", "edges", "the graph has none"),
+    ("MPI_Graph_map", "edges", "the graph has none"),
+    (
+        "MPI_Dist_graph_neighbors",
+        "sourceweights",
+        "the edges have no weights",
+    ),
+    (
+        "MPI_Dist_graph_neighbors",
+        "destweights",
+        "the edges have no weights",
+    ),
+];
+
+/// The whole file.
+pub fn text(tables: &Tables, calls: &Calls) -> String {
+    let mut out = format!(
+        "/* {NOTICE}\n * Every parameter of a function that is implemented, with a wrong value and the class that it gives. */\n\n\
+         static const struct wrong_call wrong_calls[] = {{\n"
+    );
+    for (group, function) in tables.functions() {
+        let skipped = LEFT_OUT.contains(&function.name.as_str()) || function.returns.is_some();
+        if skipped || !calls.has(group, function) {
+            continue;
+        }
+        for form in function.forms() {
+            rows(&mut out, group, function, form);
+        }
+    }
+    out.push_str("};\n");
+    out
+}
+
+fn rows(out: &mut String, group: &str, function: &Function, form: Form) {
+    let name = function.name_of(form);
+    let declared = function
+        .parameters
+        .iter()
+        .filter_map(|parameter| Some((parameter, parameter.declaration(form)?)));
+    for (place, (parameter, declaration)) in declared.enumerate() {
+        for (way, class) in ways(group, function, parameter, &declaration) {
+            let right = RIGHT_ALL_THE_SAME
+                .iter()
+                .any(|(call, of, _)| *call == function.name && *of == declaration.name);
+            if right {
+                continue;
+            }
+            let _ = writeln!(
+                out,
+                "    {{\"{name}\", call_{name}, {place}, \"{}\", {way}, {class}}},",
+                declaration.name
+            );
+        }
+    }
+}
+
+/// The class of a handle that is none.
+fn class_of_handle(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "COMMUNICATOR" => "MPI_ERR_COMM",
+        "DATATYPE" => "MPI_ERR_TYPE",
+        "GROUP" => "MPI_ERR_GROUP",
+        "OPERATION" => "MPI_ERR_OP",
+        "INFO" => "MPI_ERR_INFO",
+        "ERRHANDLER" => "MPI_ERR_ERRHANDLER",
+        "REQUEST" | "MESSAGE" => "MPI_ERR_REQUEST",
+        "SESSION" => "MPI_ERR_SESSION",
+        "WINDOW" => "MPI_ERR_WIN",
+        "FILE" => "MPI_ERR_FILE",
+        _ => return None,
+    })
+}
+
+/// The class of a number that is negative and no constant of the standard.
+fn class_of_number(parameter: &Parameter) -> Option<&'static str> {
+    let kind = parameter.kind.as_str();
+    Some(match (parameter.check.as_deref(), kind) {
+        (Some("dest" | "source"), _) => "MPI_ERR_RANK",
+        (Some("root"), _) => "MPI_ERR_ROOT",
+        (Some("send_tag" | "receive_tag"), _) => "MPI_ERR_TAG",
+        (Some(_), _) => return None,
+        (_, "KEYVAL") => "MPI_ERR_KEYVAL",
+        _ if kind.contains("NUM_ELEM") && (kind.ends_with("_NNI") || kind.ends_with("_PI")) => {
+            "MPI_ERR_COUNT"
+        }
+        _ if kind == "PARTITION" => "MPI_ERR_COUNT",
+        _ if kind.starts_with("ARRAY_LENGTH") || kind == "NUM_DIMS" => "MPI_ERR_ARG",
+        _ if kind.contains("NUM_BYTES") || kind.ends_with("PACK_SIZE") => "MPI_ERR_ARG",
+        _ => return None,
+    })
+}
+
+/// How a parameter can be wrong, and the class of each.
+fn ways(
+    group: &str,
+    function: &Function,
+    parameter: &Parameter,
+    declaration: &Declaration,
+) -> Vec<(&'static str, &'static str)> {
+    let (kind, direction) = (parameter.kind.as_str(), parameter.direction.as_str());
+    // Its codes are classes of their own, and most of its results may be null.
+    if group == "tool" || declaration.is_callback() || declaration.inner.is_some() {
+        return Vec::new();
+    }
+    let mut ways = Vec::new();
+    if declaration.by_value() {
+        if parameter.check.as_deref() != Some("or_null") {
+            ways.extend(class_of_handle(kind).map(|class| ("WRONG_HANDLE", class)));
+        }
+        ways.extend(class_of_number(parameter).map(|class| ("WRONG_NUMBER", class)));
+        return ways;
+    }
+    if kind == "BUFFER" {
+        // It has elements, so it must be there.
+        let counted = function
+            .parameters
+            .iter()
+            .any(|parameter| parameter.kind.contains("XFER_NUM_ELEM"));
+        if counted && declaration.base == "void" {
+            ways.push(("WRONG_NULL", "MPI_ERR_BUFFER"));
+        }
+        return ways;
+    }
+    let optional = parameter.check.as_deref() == Some("optional");
+    if kind == "STATUS" && direction == "out" || kind == "ARGUMENT_COUNT" || optional {
+        return ways;
+    }
+    let deep = declaration.stars + usize::from(declaration.array) > 1;
+    if declaration.base != "void" && !deep {
+        ways.push(("WRONG_NULL", "MPI_ERR_ARG"));
+    }
+    if !deep && direction != "out" {
+        ways.extend(class_of_handle(kind).map(|class| ("WRONG_HANDLE", class)));
+        if !declaration.array {
+            ways.extend(class_of_number(parameter).map(|class| ("WRONG_NUMBER", class)));
+        }
+    }
+    ways
+}

@@ -1,6 +1,6 @@
 //! Requests: operations under way (MPI 5.0, section 3.7).
 //!
-//! A request owns its buffer and gives it back at its end, or it borrows it within a [scope](super::scope). Either way
+//! A request owns its buffer and gives it back at its end, or it borrows it within a [scope](super::scope()). Either way
 //! nobody touches the buffer meanwhile, whatever is dropped or leaked.
 //!
 //! | what a program does with a request | what happens |
@@ -39,7 +39,7 @@ pub(super) type Finish<'scope, R> = Box<dyn FnOnce(Status) -> Result<R> + Send +
 /// });
 /// ```
 ///
-/// A buffer that is borrowed goes into a [scope](super::scope); it is not accepted here:
+/// A buffer that is borrowed goes into a [scope](super::scope()); it is not accepted here:
 ///
 /// ```compile_fail
 /// # use weft::mpi;

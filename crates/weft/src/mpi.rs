@@ -53,7 +53,7 @@
 //! | processes that are started meanwhile | [`Program`] |
 //! | two groups that talk to each other | [`Intercommunicator`] |
 //! | processes: start and end | [`init`], [`run`], [`Environment`] |
-//! | ranks as threads | [`test`], [`run_ranks`] |
+//! | ranks as threads | [`test()`], [`run_ranks`] |
 //!
 //! # What is promised
 //! * No call can read memory that is not initialised, or write where a reference looks, whatever is dropped, leaked or

@@ -8,6 +8,7 @@
 //! | [`wait`](Request::wait), `.await` | the outcome, and the buffer |
 //! | [`test`](Request::test) | the same, or the request again |
 //! | drops it | a receive is cancelled; all else goes on by itself, and its buffer is kept until its end |
+//! | drops it in a scope | the scope waits for its end, or cancels it if it fails |
 //! | leaks it (`mem::forget`) | the operation goes on, the buffer is never given back |
 
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -38,6 +39,51 @@ fn communicators() {
 #[test]
 fn collectives() {
     passes("collectives", &[1, 2, 3, 4, 7, 8], &[]);
+}
+
+/// A folder of this test's own, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("weft-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn name(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn files() {
+    let folder = Folder::new("files");
+    passes("files", &[1, 2, 3, 4], &[folder.name()]);
+}
+
+/// A file system of a megabyte, which only this job sees.
+#[test]
+fn files_on_a_full_disk() {
+    let program = build("tests/programs/files.c", &["-pthread"]);
+    let folder = Folder::new("full-disk");
+    for ranks in ["1", "3"] {
+        let mut command = Command::new("unshare");
+        let script = "mount -t tmpfs -o size=1m weft \"$1\" && shift && exec \"$@\"";
+        command.args(["--mount", "sh", "-c", script, "sh", folder.name()]);
+        command.arg(tool("mpiexec").get_program());
+        command.args(["--timeout=60", "-n", ranks]).arg(&program);
+        command.args([folder.name(), "full"]);
+        let ended = run(&mut command, Duration::from_secs(70));
+        ended.expect_success();
+        assert!(ended.out.contains("files: ok"), "{ended:?}");
+    }
 }
 
 #[test]

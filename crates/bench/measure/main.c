@@ -25,6 +25,7 @@ static const struct {
     {"raw", raw},           {"instructions", instructions},
     {"packing", packing},   {"gaps", gaps},
     {"rma", rma},
+    {"io", io},
 };
 
 static int world_rank;

@@ -64,5 +64,6 @@ void instructions(struct task *task);
 void packing(struct task *task);
 void gaps(struct task *task);
 void rma(struct task *task);
+void io(struct task *task);
 
 #endif

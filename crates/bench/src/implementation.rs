@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The measuring program, carried along so that an installed `weft` needs no source tree.
-const SOURCES: [(&str, &str); 13] = [
+const SOURCES: [(&str, &str); 14] = [
     ("measure.h", include_str!("../measure/measure.h")),
     ("main.c", include_str!("../measure/main.c")),
     ("point.c", include_str!("../measure/point.c")),
@@ -18,6 +18,7 @@ const SOURCES: [(&str, &str); 13] = [
     ("raw.c", include_str!("../measure/raw.c")),
     ("idle.c", include_str!("../measure/idle.c")),
     ("rma.c", include_str!("../measure/rma.c")),
+    ("io.c", include_str!("../measure/io.c")),
     ("threads.c", include_str!("../measure/threads.c")),
     ("packing.c", include_str!("../measure/packing.c")),
     ("instructions.c", include_str!("../measure/instructions.c")),

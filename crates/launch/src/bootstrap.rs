@@ -114,7 +114,7 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     }
 
     /// The number of this process in the memory that it shares with others of its host.
-    fn place(&self) -> u32 {
+    fn process_slot(&self) -> u32 {
         self.local_rank()
     }
 

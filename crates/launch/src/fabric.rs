@@ -82,7 +82,7 @@ fn choose(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
     let wishes = Wishes::read()?;
     let hosts = launcher.hosts();
     let local = match launcher.segment() {
-        Some(segment) => Shm::attach(segment, launcher.place()),
+        Some(segment) => Shm::attach(segment, launcher.process_slot()),
         None => Shm::solo(),
     };
     let local = local.map_err(|error| error.to_string())?;

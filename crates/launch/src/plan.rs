@@ -510,6 +510,38 @@ mod tests {
     }
 
     #[test]
+    fn there_is_room_unless_it_was_said_otherwise() {
+        let plan = |ranks, universe, on_death| {
+            make(CommandLine {
+                programs: vec![ProgramLine {
+                    ranks: Some(ranks),
+                    ..line(&["sh"])
+                }],
+                universe,
+                on_death,
+                ..CommandLine::default()
+            })
+        };
+        let room =
+            |ranks, universe, on_death| plan(ranks, universe, on_death).expect("right").room();
+        assert_eq!(room(1, None, OnDeath::End), 64);
+        assert_eq!(room(32, None, OnDeath::Report), 128);
+        assert_eq!(room(4096, None, OnDeath::End), 0);
+        assert_eq!(room(4, None, OnDeath::Restart), 0);
+        assert_eq!(room(4, Some(6), OnDeath::End), 2);
+        assert_eq!(room(4, Some(4), OnDeath::End), 0);
+        for wrong in [3, 5000] {
+            let error = plan(4, Some(wrong), OnDeath::End).expect_err("no such room");
+            assert!(error.to_string().contains("--universe"), "{error}");
+        }
+        let told = plan(4, Some(6), OnDeath::End).expect("right");
+        let told = told.programs[0]
+            .environment
+            .get(OsStr::new(Names::UNIVERSE));
+        assert_eq!(told, Some(&OsString::from("6")));
+    }
+
+    #[test]
     fn variables_are_set_and_cut() {
         let mut cut = line(&["/bin/sh"]);
         cut.inherit = Inherit::Only(vec!["PATH".into()]);

@@ -41,7 +41,7 @@ use crate::plan::Program;
 use crate::segment::{self, Segment};
 use crate::{signals, tree};
 
-pub use spawn::{Place, RankNumbers};
+pub use spawn::{LaterSlot, RankNumbers};
 use spawn::{Spawned, Spawner};
 
 /// Messages of one rank that are read before others get their turn.
@@ -84,9 +84,9 @@ pub enum Event {
     Asked { rank: u32, request: JobRequest },
 }
 
-/// Places of the room, for processes that are started later.
+/// State of the room, for processes that are started later.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Places {
+pub struct RoomState {
     /// Those that can be taken now, by their local rank.
     pub free: Vec<u32>,
     /// Those whose process has ended, or is about to.
@@ -323,10 +323,10 @@ impl RankProcesses {
     }
 
     /// The places of the room.
-    pub fn places(&self) -> Places {
+    pub fn places(&self) -> RoomState {
         let first = self.share.ranks.len();
         let most = first + self.share.room as usize;
-        let mut places = Places::default();
+        let mut places = RoomState::default();
         let running = |rank: u32| {
             let rank = self.ranks.get(rank as usize);
             rank.is_some_and(|rank| rank.ended.is_none())
@@ -406,7 +406,7 @@ impl RankProcesses {
         let chosen = running.filter(|rank| ranks.contains(&rank.number()));
         let processes: Vec<u32> = chosen.map(|rank| rank.process).collect();
         if !processes.is_empty() {
-            tree::signal(process::SIGKILL, &processes);
+            tree::signal_below(process::SIGKILL, &processes);
         }
     }
 

@@ -114,6 +114,22 @@ pub fn signal(number: i32, known: &[u32]) {
     }
 }
 
+/// Sends a signal to these children of ours, which were not fetched yet, and to what descends from them.
+pub fn signal_below(number: i32, children: &[u32]) {
+    let found: Vec<Process> = match proc_is_ours() {
+        true => children.iter().flat_map(|id| descendants(*id)).collect(),
+        false => Vec::new(),
+    };
+    for process in found {
+        if let Some(handle) = process.handle() {
+            let _ = handle.signal(number);
+        }
+    }
+    for id in children {
+        let _ = process::signal(*id, number);
+    }
+}
+
 /// Ends everything that descends from us, at most for the limit. Children are fetched, and shown to
 /// `fetched`. True if nothing is left.
 pub fn end(known: &[u32], limit: Duration, mut fetched: impl FnMut(u32, ExitStatus)) -> bool {

@@ -11,7 +11,7 @@
 //!
 //! A port is a name and nothing else: no socket belongs to it. Who connects sends a message to the owner.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use weft_sys::random;
 
@@ -30,7 +30,7 @@ pub struct Worlds {
     /// How many processes the job started with.
     first: u32,
     next_world: u32,
-    worlds: HashMap<u32, World>,
+    worlds: BTreeMap<u32, World>,
     next_port: u32,
     /// Open ports, by their number, with their owner.
     ports: HashMap<u32, u32>,
@@ -75,7 +75,7 @@ impl Worlds {
             job,
             first,
             next_world: 1,
-            worlds: HashMap::new(),
+            worlds: BTreeMap::new(),
             next_port: 1,
             ports: HashMap::new(),
             services: HashMap::new(),
@@ -118,7 +118,8 @@ impl Worlds {
 
     /// The world of a process.
     pub fn of(&self, process: u32) -> JobAnswer {
-        let mut worlds = self.worlds.values();
+        // The latest: its number in the job may have been that of another one before, whose world goes on.
+        let mut worlds = self.worlds.values().rev();
         match worlds.find(|world| world.members.contains(&process)) {
             Some(world) => JobAnswer::World(world.clone()),
             None => JobAnswer::World(World {
@@ -327,6 +328,14 @@ mod tests {
         assert!(matches!(worlds.of(5), JobAnswer::World(world) if world.parent.is_some()));
         worlds.end(5, |_| true);
         assert!(matches!(worlds.of(5), JobAnswer::World(world) if world.parent.is_none()));
-        assert_eq!(worlds.add(vec![5], "p".into()), 2);
+        assert_eq!(worlds.add(vec![5, 6], "p".into()), 2);
+        // The first of them has ended, and another one has its number.
+        worlds.end(5, |_| false);
+        assert_eq!(worlds.add(vec![5], "q".into()), 3);
+        let number = |answer| match answer {
+            JobAnswer::World(world) => world.number,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((number(worlds.of(5)), number(worlds.of(6))), (3, 2));
     }
 }

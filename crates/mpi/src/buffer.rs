@@ -371,6 +371,15 @@ pub(crate) fn region_of(bytes: &mut [u8]) -> Region {
     unsafe { Region::new(bytes.as_mut_ptr(), bytes.len()) }
 }
 
+/// Elements in memory of a test, which keeps it until the operation has ended.
+#[cfg(test)]
+pub(crate) fn elements_of(bytes: &mut [u8], count: usize, datatype: &Arc<Datatype>) -> TypedBuffer {
+    let (lower, length) = datatype.footprint(count).expect("it fits");
+    assert!(lower >= 0 && lower.cast_unsigned() + length <= bytes.len());
+    // SAFETY: all that the elements cover lies in `bytes`, which the test keeps.
+    unsafe { TypedBuffer::checked(bytes.as_mut_ptr(), count, datatype) }.expect("it fits")
+}
+
 /// The bytes of a region for a call that only copies them.
 pub(crate) fn shared(region: &Region) -> SharedBytes<'_> {
     // SAFETY: the maker of the buffer promised that it stays readable while the operation runs.

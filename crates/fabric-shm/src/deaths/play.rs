@@ -352,7 +352,7 @@ impl Scene {
                 poll_set::mark_all(self.segment.control(slot), slots as usize);
             }
         }
-        self.segment.record_death(rank, 9);
+        self.segment.record_end(rank, 9, false);
         self.segment.publish_changes();
         let bell = ShmBell::new(self.segment.clone(), 0, FenceMode::Symmetric);
         if telling != Telling::WithoutWaking {

@@ -226,7 +226,7 @@ impl Launcher for Builtin {
         self.world.as_ref()
     }
 
-    fn place(&self) -> u32 {
+    fn process_slot(&self) -> u32 {
         let place = self.environment.place;
         place.map_or_else(|| self.local_rank(), |(_, slot)| slot)
     }

@@ -16,7 +16,7 @@ use crate::bootstrap::name_of_this_host;
 use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnProgram, SpawnRequest};
 use crate::mapping::is_here;
 use crate::plan::{self, Plan, Program};
-use crate::rank_processes::{Place, RankNumbers, RankProcesses};
+use crate::rank_processes::{LaterSlot, RankNumbers, RankProcesses};
 use crate::worlds::Worlds;
 
 /// How long processes are waited for that have left, or are about to, and whose places are needed.
@@ -63,6 +63,10 @@ impl Spawning {
     ) -> Vec<Event> {
         let answer = match self.worlds.serve(rank, request) {
             Ok(answer) => answer,
+            // An honest rank waits for its answer before it asks again.
+            Err(_) if self.waiting.iter().any(|(asking, _, _)| *asking == rank) => {
+                JobAnswer::refuse(Refusal::Spawn, "a request of this process waits already")
+            }
             Err(request) => {
                 let deadline = Instant::now() + PATIENCE;
                 self.waiting.push((rank, request, deadline));
@@ -171,7 +175,7 @@ impl Spawning {
                 local_rank: rank,
                 local_size: size,
                 appnum,
-                place: Some(Place { number: slot, slot }),
+                place: Some(LaterSlot { number: slot, slot }),
             };
             let program = &programs[appnum as usize];
             match processes.start_later(numbers, slot, program) {

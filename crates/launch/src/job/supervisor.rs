@@ -354,8 +354,9 @@ impl<'a> Job<'a> {
         failures.sort_by_key(|(_, failure)| failure.order());
         for (rank, _) in &ended {
             let failed = failures.iter().any(|(other, _)| other == rank);
-            if self.ranks.world(*rank).is_some() {
-                // Its place may be taken by another one later.
+            let given_up = self.ranks.is_given_up(*rank);
+            if self.ranks.world(*rank).is_some() && (!failed || given_up) {
+                // Its process slot may be taken by another one later.
                 self.hosts.announce_end(*rank, !failed);
             }
         }
@@ -386,6 +387,7 @@ impl<'a> Job<'a> {
             "{name} {what}; the job goes on without its world, which is connected to no other"
         ));
         self.outcome.survive(failure);
+        self.hosts.announce_end(rank, false);
         self.hosts.end_ranks(&others);
     }
 

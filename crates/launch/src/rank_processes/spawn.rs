@@ -40,12 +40,12 @@ pub struct RankNumbers {
     /// Which of the programs it runs, from 0.
     pub appnum: u32,
     /// Of a process that was started later: the numbers above are those in its own world.
-    pub place: Option<Place>,
+    pub place: Option<LaterSlot>,
 }
 
-/// Place of a process that was started later.
+/// Slot of a process that was started later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct LaterSlot {
     /// Its number in the job.
     pub number: u32,
     /// Its number in the segment of its host.
@@ -164,7 +164,7 @@ impl<'a> Spawner<'a> {
                 Names::LIFELINE_DESCRIPTOR,
                 its_lifeline.as_raw_fd().to_string(),
             );
-        if let Some(Place { number, slot }) = numbers.place {
+        if let Some(LaterSlot { number, slot }) = numbers.place {
             command.env(Names::PLACE, format!("{number} {slot}"));
         }
         command.stdin(input);

@@ -184,7 +184,7 @@ fn places_are_free_taken_and_free_again() {
     ranks.ranks.push(Rank::new(numbers, 1000, ours, lifeline()));
     assert_eq!(ranks.places().free, [1, 2]);
     let numbers = RankNumbers {
-        place: Some(Place { number: 1, slot: 1 }),
+        place: Some(LaterSlot { number: 1, slot: 1 }),
         ..numbers
     };
     let (ours, its) = descriptor::socket_pair(Carries::Messages).expect("descriptors");

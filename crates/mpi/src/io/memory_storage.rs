@@ -27,7 +27,6 @@ struct State {
     seed: u64,
     /// (Who, exclusive, first byte, byte after the last).
     locks: Vec<(usize, bool, u64, u64)>,
-    calls: usize,
 }
 
 #[derive(Debug)]
@@ -90,11 +89,6 @@ impl MemoryStorage {
         self.state().bytes.clone()
     }
 
-    /// Calls that moved bytes so far.
-    pub fn calls(&self) -> usize {
-        self.state().calls
-    }
-
     fn opening(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -103,7 +97,6 @@ impl MemoryStorage {
 impl State {
     /// How many of `length` bytes the next call moves.
     fn allowed(&mut self, length: usize) -> io::Result<usize> {
-        self.calls += 1;
         let fault = self.plan.pop_front().or_else(|| {
             if self.seed == 0 {
                 return None;

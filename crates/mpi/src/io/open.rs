@@ -85,7 +85,7 @@ pub fn open(comm: &Comm, path: &Path, mode: AccessMode, info: &Info) -> Result<A
         // It was not there before; an error here changes nothing.
         let _ = file::remove(path);
     }
-    let sizes = compared?;
+    let size = compared?;
     let candidates = candidates(&said);
     let shared = shared_pointer::of(&comm)?;
     let file = File::assemble(
@@ -97,18 +97,17 @@ pub fn open(comm: &Comm, path: &Path, mode: AccessMode, info: &Info) -> Result<A
         candidates,
         shared,
     );
-    if mode.append {
-        file.append(sizes)?;
-    }
+    // The shared pointer is there before anybody moves it.
+    file.place_pointers(if mode.append { size } else { 0 })?;
     Ok(file)
 }
 
 impl File {
-    /// Puts both file pointers to the end.
-    fn append(&self, size: u64) -> Result<()> {
-        self.state().position = size.cast_signed();
+    /// Puts both file pointers there.
+    fn place_pointers(&self, place: u64) -> Result<()> {
+        self.state().position = place.cast_signed();
         let moved = if self.comm.rank() == 0 {
-            self.shared.set(size.cast_signed())
+            self.shared.set(place.cast_signed())
         } else {
             Ok(())
         };

@@ -415,7 +415,8 @@ impl File {
         open.unwrap_or_else(PoisonError::into_inner).take();
         // Nobody uses it any more.
         let mut outcome = agree(&self.comm, outcome);
-        self.shared.close();
+        let pointer = self.shared.close();
+        outcome = outcome.and(pointer);
         if self.mode.delete_on_close {
             let removed = if self.comm.rank() == 0 {
                 file::remove(&self.path).map_err(|error| failure(&error))

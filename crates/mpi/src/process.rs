@@ -143,6 +143,7 @@ impl Process {
     pub fn release(&self) {
         let world = open(&self.world).take();
         let itself = open(&self.itself).take();
+        self.helper.stop();
         drop((world, itself));
     }
 

@@ -44,7 +44,7 @@
 //! | broadcast, gather, reduce and their kin | [`Communicator`], [`coll`] |
 //! | operations of reductions, and functions of one's own | [`op`], [`Op`] |
 //! | what is under way: requests that own their buffer, and scopes for those that borrow it | [`request`], [`scope`](scope()) |
-//! | `.await` | [`Request::into_future`](Request#impl-IntoFuture-for-Request<'scope,+R>), [`block_on`] |
+//! | `.await` | [`Request`], [`Completing`], [`block_on`] |
 //! | operations that are repeated | [`Persistent`] |
 //! | parts of the world, groups | [`Communicator::split`], [`Group`] |
 //! | grids and graphs of neighbours | [`Grid`], [`Graph`] |
@@ -53,7 +53,7 @@
 //! | processes that are started meanwhile | [`Program`] |
 //! | two groups that talk to each other | [`Intercommunicator`] |
 //! | processes: start and end | [`init`], [`run`], [`Environment`] |
-//! | ranks as threads | [`test`], [`run_ranks`] |
+//! | ranks as threads | [`test()`], [`run_ranks`] |
 //!
 //! # What is promised
 //! * No call can read memory that is not initialised, or write where a reference looks, whatever is dropped, leaked or

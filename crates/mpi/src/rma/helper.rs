@@ -66,8 +66,13 @@ impl HelperSlot {
         if helper.windows > 0 {
             return;
         }
-        let thread = helper.thread.take();
         drop(helper);
+        self.stop();
+    }
+
+    /// Nobody needs help any more, whatever windows there are: the process ends.
+    pub(crate) fn stop(&self) {
+        let thread = open(&self.0).thread.take();
         if let Some((stop, thread)) = thread {
             *open(&stop.stopped) = true;
             stop.told.notify_all();

@@ -197,7 +197,7 @@ tuples! {
 /// use weft::mpi::{self, Complex, op};
 ///
 /// mpi::test(2, |world| {
-///     let one = Complex { re: 1.0, im: -0.5 };
+///     let one = Complex { re: 1.0_f64, im: -0.5 };
 ///     assert_eq!(world.allreduce(&one, op::sum())?, Complex { re: 2.0, im: -1.0 });
 ///     Ok(())
 /// });

@@ -262,7 +262,7 @@ impl File {
 
     /// Writes, one rank's part behind that of the rank before (`MPI_File_write_ordered`). Collective.
     ///
-    /// ```
+    /// ```no_run
     /// use weft::mpi::{self, File};
     ///
     /// let folder = tempfile::tempdir().unwrap();

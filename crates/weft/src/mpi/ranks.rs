@@ -141,6 +141,21 @@ mod tests {
         assert_eq!(text, "rank 2 has had enough");
     }
 
+    /// Windows do not keep it: the others hear of it.
+    #[test]
+    fn a_rank_that_panics_with_a_window_ends_the_others() {
+        let text = text(|world| {
+            let window = world.window::<u64>(4)?;
+            let kept = world.window::<u64>(4)?;
+            drop(kept);
+            if world.rank() == 0 {
+                panic!("no more of {} elements", window.len());
+            }
+            world.barrier()
+        });
+        assert_eq!(text, "no more of 4 elements");
+    }
+
     #[test]
     fn what_is_dropped_before_its_end_goes_on() {
         mpi::test(2, |world| {

@@ -1,6 +1,6 @@
 //! Requests: operations under way (MPI 5.0, section 3.7).
 //!
-//! A request owns its buffer and gives it back at its end, or it borrows it within a [scope](super::scope). Either way
+//! A request owns its buffer and gives it back at its end, or it borrows it within a [scope](super::scope()). Either way
 //! nobody touches the buffer meanwhile, whatever is dropped or leaked.
 //!
 //! | what a program does with a request | what happens |
@@ -8,6 +8,7 @@
 //! | [`wait`](Request::wait), `.await` | the outcome, and the buffer |
 //! | [`test`](Request::test) | the same, or the request again |
 //! | drops it | a receive is cancelled; all else goes on by itself, and its buffer is kept until its end |
+//! | drops it in a scope | the scope waits for its end, or cancels it if it fails |
 //! | leaks it (`mem::forget`) | the operation goes on, the buffer is never given back |
 
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub(super) type Finish<'scope, R> = Box<dyn FnOnce(Status) -> Result<R> + Send +
 /// });
 /// ```
 ///
-/// A buffer that is borrowed goes into a [scope](super::scope); it is not accepted here:
+/// A buffer that is borrowed goes into a [scope](super::scope()); it is not accepted here:
 ///
 /// ```compile_fail
 /// # use weft::mpi;
@@ -257,7 +258,7 @@ pub fn wait_all<'scope, R: 'scope>(
 ///     if world.rank() > 0 {
 ///         return world.send(&world.rank(), 0, 0);
 ///     }
-///     let mut open = vec![world.ireceive(vec![0], 1, 0)?, world.ireceive(vec![0], 2, 0)?];
+///     let mut open = vec![world.ireceive(vec![0_usize], 1, 0)?, world.ireceive(vec![0], 2, 0)?];
 ///     let mut sum = 0;
 ///     while let Some((_, (value, _))) = mpi::wait_any(&mut open)? {
 ///         sum += value[0];

@@ -55,7 +55,7 @@ fn primes(mut number: u32) -> Vec<u32> {
     let mut all = Vec::new();
     let mut prime = 2;
     while u64::from(prime) * u64::from(prime) <= u64::from(number) {
-        while number % prime == 0 {
+        while number.is_multiple_of(prime) {
             all.push(prime);
             number /= prime;
         }
@@ -136,7 +136,7 @@ impl Search<'_> {
                 return;
             }
             self.steps -= 1;
-            if rest % factor == 0 {
+            if rest.is_multiple_of(factor) {
                 self.chosen.push(factor);
                 self.descend(rest / factor, places - 1, factor);
                 self.chosen.pop();

@@ -76,7 +76,7 @@ fn main() -> mpi::Result<()> {
             ends[1..]
                 .windows(2)
                 .step_by(2)
-                .all(|pair| !(pair[0] > pair[1]))
+                .all(|pair| pair[0] <= pair[1])
         );
         let total = world.allreduce(&part.len(), op::sum())?;
         let most = world.reduce(&part.len(), op::max(), 0)?;

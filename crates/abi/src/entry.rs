@@ -56,26 +56,6 @@ pub fn run(call: &'static str, scope: Scope, body: impl FnOnce() -> Checked<()>)
     }
 }
 
-/// A call that is not implemented.
-#[cold]
-pub fn unsupported(call: &'static str, scope: Scope) -> c_int {
-    if matches!(scope, Scope::Tool) {
-        return k::MPI_T_ERR_NOT_SUPPORTED;
-    }
-    // What is wrong with the handle matters more than what is missing here.
-    let wrong = match scope {
-        Scope::Comm(comm) => check::communicator(comm, "comm").err(),
-        _ => None,
-    };
-    let fault = wrong.unwrap_or_else(|| {
-        Fault::new(
-            k::MPI_ERR_UNSUPPORTED_OPERATION,
-            format!("{call} is not implemented yet; docs/coverage.md lists what is"),
-        )
-    });
-    failed(call, scope, &fault)
-}
-
 /// Hands a fault to its handler; answers the code to return, if the handler lets the call return.
 #[cold]
 pub fn failed(call: &'static str, scope: Scope, fault: &Fault) -> c_int {

@@ -474,9 +474,9 @@ fn check(program: &Program, seen: &[Vec<Seen>]) -> Result<(), String> {
     let mut before = vec![[0; WORDS]; program.ranks];
     for (number, (phase, seen)) in program.phases.iter().zip(seen).enumerate() {
         for target in 0..program.ranks {
-            for word in 0..WORDS {
+            for (word, &first) in before[target].iter().enumerate() {
                 let uses = uses(phase, seen, target, word);
-                let (first, last) = (before[target][word], seen[target].memory[word]);
+                let last = seen[target].memory[word];
                 let sound = if phase.is_atomic(word) {
                     is_explained(&uses, first, last)
                 } else {

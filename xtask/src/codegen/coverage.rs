@@ -10,10 +10,9 @@ use super::table::Tables;
 pub fn text(tables: &Tables, calls: &Calls) -> String {
     let mut out = format!(
         "# Coverage of the MPI 5.0 C binding\n\n{NOTICE}\n\n\
-         Every function is exported, as `MPI_…` and as `PMPI_…`. One that is not implemented yet fails with\n\
-         `MPI_ERR_UNSUPPORTED_OPERATION` through the error handler of its communicator and names itself; a\n\
-         function of the tool interface returns `MPI_T_ERR_NOT_SUPPORTED`. *Large* marks the functions that\n\
-         have a second form, `…_c`, with large counts: both forms are the same code.\n\n\
+         Every function is exported, as `MPI_…` and as `PMPI_…`; a function without an implementation does not get\n\
+         through the generator. *Large* marks the functions that have a second form, `…_c`, with large counts: both\n\
+         forms are the same code.\n\n\
          | group | functions | implemented | with their `_c` forms |\n|---|--:|--:|--:|\n"
     );
     let (mut total, mut done, mut forms) = (0, 0, (0, 0));

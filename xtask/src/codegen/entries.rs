@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::NOTICE;
 use super::calls::Calls;
@@ -70,10 +70,9 @@ fn entry(group: &str, function: &Function, form: Form, implemented: bool) -> Res
     } else if implemented {
         out.push_str(&implementation(group, function, form, &name)?);
     } else {
-        let _ = writeln!(
-            out,
-            "entry::unsupported(\"{name}\", {})",
-            scope(group, function)
+        bail!(
+            "{name} has no call: write `calls::{group}::{}` (crates/abi/src/calls/{group}.rs)",
+            function.call()
         );
     }
     let _ = writeln!(out, "}}\nalias!({name} => P{name});\n");

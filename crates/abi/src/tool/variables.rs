@@ -59,12 +59,12 @@ impl Variable {
         let runtime = state::runtime();
         let counters = runtime.map(|runtime| runtime.process.counters());
         match self.read {
-            Read::Counters(read) => Value::Unsigned(counters.map_or(0, |all| read(all))),
+            Read::Counters(read) => Value::Unsigned(counters.map_or(0, read)),
             Read::Collective(place) => {
                 Value::Unsigned(counters.map_or(0, |all| all.collectives(place)))
             }
-            Read::Time(read) => Value::Unsigned(counters.map_or(0, |all| read(all))),
-            Read::Ratio(read) => Value::Real(counters.map_or(0.0, |all| read(all))),
+            Read::Time(read) => Value::Unsigned(counters.map_or(0, read)),
+            Read::Ratio(read) => Value::Real(counters.map_or(0.0, read)),
             Read::Process(read) => {
                 Value::Unsigned(runtime.map_or(0, |runtime| read(&runtime.process)))
             }

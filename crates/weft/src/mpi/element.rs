@@ -332,7 +332,7 @@ mod tests {
     fn a_generic_struct_has_a_datatype_for_each_type() {
         assert_eq!(shape::<Pair<u8>>().0, 7);
         assert_eq!(shape::<Pair<u64>>().0, 14);
-        assert!(!Pair::<u64>::CHECKED && Pair::<bool>::CHECKED);
+        const { assert!(!Pair::<u64>::CHECKED && Pair::<bool>::CHECKED) };
     }
 
     #[test]
@@ -358,7 +358,7 @@ mod tests {
             assert!(!Packed::is_valid([1_u8, 0, 0, 0, 1].as_ptr().cast()));
             assert!(!<[bool; 2]>::is_valid([1_u8, 9].as_ptr().cast()));
         }
-        assert!(Padded::CHECKED && Level::CHECKED && <(u8, [char; 1])>::CHECKED);
-        assert!(!<(u8, [f64; 2])>::CHECKED);
+        const { assert!(Padded::CHECKED && Level::CHECKED && <(u8, [char; 1])>::CHECKED) };
+        const { assert!(!<(u8, [f64; 2])>::CHECKED) };
     }
 }

@@ -110,7 +110,7 @@ mod tests {
 
     fn text(work: impl Fn(mpi::Communicator) -> mpi::Result<()> + Sync) -> String {
         let work = std::panic::AssertUnwindSafe(work);
-        let panic = catch_unwind(|| mpi::test(3, |world| work(world))).unwrap_err();
+        let panic = catch_unwind(|| mpi::test(3, &*work)).unwrap_err();
         *panic.downcast::<String>().expect("a text")
     }
 

@@ -189,16 +189,13 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     /// As for [`PointToPoint::send`].
-    pub fn isend<B: Buffer + ?Sized>(
+    pub fn isend<B: Buffer + Sync + ?Sized>(
         &'scope self,
         comm: &PointToPoint,
         buffer: &'scope B,
         to: impl Into<Destination>,
         tag: i32,
-    ) -> Result<Request<'scope, &'scope B>>
-    where
-        B: Sync,
-    {
+    ) -> Result<Request<'scope, &'scope B>> {
         self.begin_send(comm, SendMode::Standard, buffer, to.into(), tag)
     }
 
@@ -206,16 +203,13 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     /// As for [`PointToPoint::send`].
-    pub fn issend<B: Buffer + ?Sized>(
+    pub fn issend<B: Buffer + Sync + ?Sized>(
         &'scope self,
         comm: &PointToPoint,
         buffer: &'scope B,
         to: impl Into<Destination>,
         tag: i32,
-    ) -> Result<Request<'scope, &'scope B>>
-    where
-        B: Sync,
-    {
+    ) -> Result<Request<'scope, &'scope B>> {
         self.begin_send(comm, SendMode::Synchronous, buffer, to.into(), tag)
     }
 

@@ -70,7 +70,7 @@ impl Neighbourhood {
     }
 
     /// Counts, with none from who is not there.
-    fn from_whom_is_there(&self, counts: &[usize]) -> Vec<usize> {
+    fn senders_of(&self, counts: &[usize]) -> Vec<usize> {
         let there = self.neighbours.sources.iter().map(Option::is_some);
         counts
             .iter()
@@ -101,7 +101,7 @@ impl Neighbourhood {
         buffer: &B,
     ) -> Result<Blocks<B::Element>> {
         let send = View::reading(buffer.elements());
-        let counts = self.from_whom_is_there(&vec![send.len(); self.neighbours.sources.len()]);
+        let counts = self.senders_of(&vec![send.len(); self.neighbours.sources.len()]);
         let total = counts.iter().sum();
         let all = Memory::<B::Element>::zeroed(total)?;
         self.run(coll::neighbour_allgather(
@@ -154,7 +154,7 @@ impl Neighbourhood {
             &View::reading(blocks.counts()).listed(&vec![1; destinations])?,
             &counts.view().listed(&vec![1; sources])?,
         )?)?;
-        let counts = self.from_whom_is_there(&counts.into_vec(sources)?);
+        let counts = self.senders_of(&counts.into_vec(sources)?);
         let total = counts.iter().sum();
         let all = Memory::<T>::zeroed(total)?;
         self.run(coll::neighbour_alltoall(

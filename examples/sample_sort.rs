@@ -4,6 +4,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::cmp::Ordering;
+
 use weft::mpi::{self, Blocks, Communicator, Element, op};
 
 /// What is sorted: a key, and where it came from.
@@ -76,7 +78,7 @@ fn main() -> mpi::Result<()> {
             ends[1..]
                 .windows(2)
                 .step_by(2)
-                .all(|pair| pair[0] <= pair[1])
+                .all(|pair| pair[0].partial_cmp(&pair[1]) != Some(Ordering::Greater))
         );
         let total = world.allreduce(&part.len(), op::sum())?;
         let most = world.reduce(&part.len(), op::max(), 0)?;

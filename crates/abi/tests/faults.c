@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
     case 10: MPI_Bcast(values, 1, MPI_INT, 9, MPI_COMM_WORLD); break;
     case 11: MPI_Allreduce(values, values + 1, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD); break;
     case 12: MPI_Comm_rank(MPI_COMM_WORLD, NULL); break;
-    case 13: MPI_Win_create(values, 16, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window); break;
+    case 13: MPI_Win_create(values, 16, 0, MPI_INFO_NULL, MPI_COMM_WORLD, &window); break;
     case 14:
         MPI_Isend(values, 4, MPI_INT, 0, 3, MPI_COMM_SELF, &request);
         MPI_Recv(values, 1, MPI_INT, 0, 3, MPI_COMM_SELF, MPI_STATUS_IGNORE);

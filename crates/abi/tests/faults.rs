@@ -88,12 +88,8 @@ const CASES: [(u32, i32, &[&str]); 18] = [
     (12, 13, &["MPI_ERR_ARG", "rank", "null pointer"]),
     (
         13,
-        55,
-        &[
-            "MPI_Win_create",
-            "MPI_ERR_UNSUPPORTED_OPERATION",
-            "not implemented",
-        ],
+        26,
+        &["MPI_Win_create", "MPI_ERR_DISP", "0 bytes", "at least 1"],
     ),
     (
         14,

@@ -174,6 +174,8 @@ fn a_collective_that_is_broken_off_waits_for_its_transfers() {
         let request = world.begin(schedule).unwrap();
         let ready = Wire {
             context: 1,
+            // The first of the collectives that do not block.
+            tag: 1,
             ..Wire::ready(0, SIZE)
         };
         let mut found = vec![ready.from(1), Found::Lost(Peer(2))];

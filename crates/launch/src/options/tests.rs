@@ -32,7 +32,7 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
     for row in Table::of_this_program().options {
         for name in &row.names {
             let value = match row.does {
-                Effect::Ranks => "3",
+                Effect::Ranks | Effect::Universe => "3",
                 Effect::Timeout | Effect::Heartbeat => "1.5",
                 Effect::OnDeath => "report",
                 Effect::Input => "none",

@@ -179,6 +179,7 @@ fn places_are_free_taken_and_free_again() {
     assert!(started.is_err());
     // As if it had been started.
     let (ours, _its) = descriptor::socket_pair(Carries::Messages).expect("descriptors");
+    descriptor::set_nonblocking(&ours, true).expect("may be set");
     let lifeline = || descriptor::pipe().expect("descriptors").1;
     let numbers = ranks.numbers(0);
     ranks.ranks.push(Rank::new(numbers, 1000, ours, lifeline()));

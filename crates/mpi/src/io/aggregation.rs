@@ -21,7 +21,7 @@ use super::cursor::Cursor;
 use super::run::{ENCODED, Run, RunList};
 use super::storage::{Storage, read_fully, write_fully};
 use super::stream::Stream;
-use super::transfers::Transfers;
+use super::transfers::{Carried, Transfers};
 use crate::buffer::region_of;
 use crate::comm::Comm;
 use crate::error::Result;
@@ -161,7 +161,7 @@ impl Collective<'_> {
 
     /// What each rank has in this rank's window.
     fn wanted(&self, told: &[[u64; WORDS]], own: &RunList) -> Result<Wanted> {
-        let mut transfers = Transfers::new(self.comm);
+        let mut transfers = Transfers::new(self.comm, Carried::Lists);
         let mut received: Vec<(usize, usize)> = Vec::new();
         let mut lists = vec![RunList::default(); told.len()];
         for (rank, block) in told.iter().enumerate() {
@@ -212,8 +212,9 @@ impl Collective<'_> {
                 break;
             }
             base = next;
-            let mut sends = Transfers::new(self.comm);
-            self.send_lists(&share, &mut sends)?;
+            let mut lists = Transfers::new(self.comm, Carried::Lists);
+            self.send_lists(&share, &mut lists)?;
+            let mut sends = Transfers::new(self.comm, Carried::Data);
             for (place, rank) in self.aggregators.ranks.iter().enumerate() {
                 let (from, bytes) = (share.from[place], share.lists[place].bytes());
                 if bytes == 0 || *rank as usize == self.me() {
@@ -232,6 +233,7 @@ impl Collective<'_> {
                 outcome = self.gather(&told, &share, index, start, &mut window);
             }
             sends.finish()?;
+            lists.finish()?;
         }
         outcome
     }
@@ -251,7 +253,7 @@ impl Collective<'_> {
         }
         let whole = region_of(window);
         let mut waiting: Vec<(usize, usize)> = Vec::new();
-        let mut transfers = Transfers::new(self.comm);
+        let mut transfers = Transfers::new(self.comm, Carried::Data);
         let mut under_way = 0;
         for (rank, list) in wanted.lists.iter().enumerate() {
             if rank == self.me() || list.is_empty() {
@@ -262,7 +264,7 @@ impl Collective<'_> {
                 // Many ranks with the same bytes: not all of them at once.
                 spread(&wanted, start, &waiting, &transfers.finish()?, window);
                 waiting.clear();
-                transfers = Transfers::new(self.comm);
+                transfers = Transfers::new(self.comm, Carried::Data);
                 under_way = 0;
             }
             under_way += bytes;
@@ -315,9 +317,9 @@ impl Collective<'_> {
                 break;
             }
             base = next;
-            let mut lists = Transfers::new(self.comm);
+            let mut lists = Transfers::new(self.comm, Carried::Lists);
             self.send_lists(&share, &mut lists)?;
-            let mut receives = Transfers::new(self.comm);
+            let mut receives = Transfers::new(self.comm, Carried::Data);
             // (Bytes that are expected, whether they are received to memory of ours), by aggregator.
             for (place, rank) in self.aggregators.ranks.iter().enumerate() {
                 let (from, bytes) = (share.from[place], share.lists[place].bytes());
@@ -330,7 +332,7 @@ impl Collective<'_> {
                 }
             }
             let mut own = 0;
-            let mut sends = Transfers::new(self.comm);
+            let mut sends = Transfers::new(self.comm, Carried::Data);
             if let Some(index) = self.index() {
                 let start = start + index as u64 * self.aggregators.window;
                 let dealt = self.deal(&told, &share, index, start, &mut window, &mut sends);

@@ -9,12 +9,20 @@ use crate::error::Result;
 use crate::memory;
 use crate::p2p::{SendMode, Source, TagPattern, Target};
 
-/// All go by one tag: between two ranks they come in the order in which they were begun.
-const TAG: i32 = 0;
+/// What messages carry, by tag. Those of one kind come between two ranks in the order in which they were begun; a rank
+/// that waits for the data of another may have a list of it on the way before them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Carried {
+    /// Parts of the file.
+    Data,
+    /// Where those parts are.
+    Lists,
+}
 
 /// Messages under way.
 pub(super) struct Transfers<'a> {
     comm: &'a Comm,
+    tag: i32,
     requests: Vec<RequestId>,
     /// Bytes of each message that has ended.
     lengths: Vec<u64>,
@@ -23,9 +31,10 @@ pub(super) struct Transfers<'a> {
 }
 
 impl<'a> Transfers<'a> {
-    pub fn new(comm: &'a Comm) -> Self {
+    pub fn new(comm: &'a Comm, carried: Carried) -> Self {
         Self {
             comm,
+            tag: carried as i32,
             requests: Vec::new(),
             lengths: Vec::new(),
             owned: Vec::new(),
@@ -37,7 +46,7 @@ impl<'a> Transfers<'a> {
         let buffer = Buffer::Flat(region);
         let request = self
             .comm
-            .isend(SendMode::Standard, buffer, Target::Rank(to), TAG)?;
+            .isend(SendMode::Standard, buffer, Target::Rank(to), self.tag)?;
         self.requests.push(request);
         Ok(())
     }
@@ -52,7 +61,7 @@ impl<'a> Transfers<'a> {
     /// Begins to receive to the caller's memory.
     pub fn receive(&mut self, from: u32, region: Region) -> Result<()> {
         let buffer = Buffer::Flat(region);
-        let tag = TagPattern::Exact(TAG);
+        let tag = TagPattern::Exact(self.tag);
         let request = self.comm.irecv(buffer, Source::Rank(from), tag)?;
         self.requests.push(request);
         Ok(())

@@ -351,6 +351,31 @@ static void *take_text(struct choice *c, int place, const char *ordinary) {
     return which < 0 ? text : (void *)extremes[which];
 }
 
+/* Words of a command line, with a null pointer behind the last. */
+static void *take_words(struct choice *c, int place) {
+    static char word[] = "word", empty[] = "", *words[] = {word, empty, NULL}, *none[] = {NULL};
+    void *extremes[] = {NULL, none};
+    if (is_wrong(c, place, WRONG_NULL)) return NULL;
+    int which = chosen(c, place, NUMBER_OF(extremes));
+    return which < 0 ? (void *)words : extremes[which];
+}
+
+/* As many texts as are asked for, all the same. */
+static void *take_texts(struct choice *c, int place) {
+    static char text[] = "no such program", empty[] = "";
+    char *texts[] = {text, empty};
+    if (is_wrong(c, place, WRONG_NULL)) return NULL;
+    int which = chosen(c, place, 2);
+    return which == 1 ? NULL : list_of(&texts[which + 1], sizeof(char *));
+}
+
+/* As many lists of words as are asked for, all the same. */
+static void *take_lists_of_words(struct choice *c, int place) {
+    static char word[] = "word", *words[] = {word, NULL}, **list = words;
+    if (is_wrong(c, place, WRONG_NULL)) return NULL;
+    return chosen(c, place, 1) == 0 ? NULL : list_of(&list, sizeof(char **));
+}
+
 static void *take_int_at(struct choice *c, int place, int ordinary) {
     if (is_wrong(c, place, WRONG_NULL)) return NULL;
     static int values[32];

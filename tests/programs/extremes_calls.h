@@ -994,7 +994,7 @@ static int call_MPI_Comm_size(struct choice *c) {
 
 static int call_MPI_Comm_spawn(struct choice *c) {
     void *a0 = take_text(c, 0, "key");
-    void *a1 = take_area(c, 1);
+    void *a1 = take_words(c, 1);
     int a2 = take_int(c, 2, 1);
     MPI_Info a3 = take_handle(c, 3, MPI_INFO_NULL, INFOS);
     int a4 = take_int(c, 4, 0);
@@ -1007,8 +1007,8 @@ static int call_MPI_Comm_spawn(struct choice *c) {
 
 static int call_MPI_Comm_spawn_multiple(struct choice *c) {
     int a0 = take_length(c, 0, 1, 1 << 26);
-    void *a1 = take_area(c, 1);
-    void *a2 = take_area(c, 2);
+    void *a1 = take_texts(c, 1);
+    void *a2 = take_lists_of_words(c, 2);
     void *a3 = take_ints(c, 3, 1);
     void *a4 = take_handles(c, 4, MPI_INFO_NULL, INFOS);
     int a5 = take_int(c, 5, 0);

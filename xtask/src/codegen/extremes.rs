@@ -142,7 +142,13 @@ fn value(
     }
     let deep = declaration.stars + usize::from(declaration.array) > 1;
     if deep {
-        return format!("take_area(c, {place})");
+        // Texts must be there: how many a list has is said by its end, or by another argument.
+        return match kind {
+            "STRING_ARRAY" if declaration.name == "argv" => format!("take_words(c, {place})"),
+            "STRING_ARRAY" => format!("take_texts(c, {place})"),
+            "STRING_2DARRAY" => format!("take_lists_of_words(c, {place})"),
+            _ => format!("take_area(c, {place})"),
+        };
     }
     let is_handle = base.starts_with("MPI_")
         && ![

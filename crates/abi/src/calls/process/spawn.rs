@@ -52,12 +52,13 @@ pub fn comm_spawn_multiple(
 ) -> Checked<()> {
     spawn(root, comm, intercomm, array_of_errcodes, || {
         let count = check::length(count.into(), "count")?;
-        if count == 0 {
+        // Each is one process at least.
+        if !(1..=MOST as usize).contains(&count) {
             return Err(Fault::argument(
                 k::MPI_ERR_ARG,
                 "count",
-                "at least one command",
-                "0",
+                format!("a number of commands from 1 to {MOST}"),
+                count.to_string(),
                 "name the programs to be started",
             ));
         }

@@ -18,6 +18,7 @@
 
 #define TAG 3
 #define CALLS 16
+#define LONGEST 4096
 
 enum { WAITING, READY, COUNTING, DONE, REFUSED };
 
@@ -28,7 +29,8 @@ static struct meter {
 
 static long self;
 static MPI_Request requests[CALLS];
-static double words[CALLS];
+static char words[CALLS][LONGEST];
+static int bytes;
 
 /* The second process: steps its parent from the moment that the state is COUNTING until it is DONE. */
 static void step_parent(pid_t parent)
@@ -84,13 +86,13 @@ static void nothing(void) {}
 static void send(void)
 {
     for (int call = 0; call < CALLS; call++)
-        MPI_Send(&words[call], 1, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD);
+        MPI_Send(words[call], bytes, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
 }
 
 static void isend_wait(void)
 {
     for (int call = 0; call < CALLS; call++) {
-        MPI_Isend(&words[call], 1, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD, &requests[call]);
+        MPI_Isend(words[call], bytes, MPI_BYTE, 1, TAG, MPI_COMM_WORLD, &requests[call]);
         MPI_Wait(&requests[call], MPI_STATUS_IGNORE);
     }
 }
@@ -98,18 +100,18 @@ static void isend_wait(void)
 static void receive(void)
 {
     for (int call = 0; call < CALLS; call++)
-        MPI_Recv(&words[call], 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(words[call], bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 static void receive_one(void)
 {
-    MPI_Recv(words, 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(words[0], bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 static void irecv(void)
 {
     for (int call = 0; call < CALLS; call++)
-        MPI_Irecv(&words[call], 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, &requests[call]);
+        MPI_Irecv(words[call], bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &requests[call]);
 }
 
 static void wait_all(void)
@@ -156,7 +158,7 @@ static double count(const struct task *task)
     } else if (task_is(task, "call", "recv")) {
         calls = 1;
         if (task->rank == 0)
-            MPI_Send(words, 1, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD);
+            MPI_Send(words[0], bytes, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
         else {
             pause_outside();
             steps = steps_of(receive_one);
@@ -188,9 +190,12 @@ static double count(const struct task *task)
     return value;
 }
 
-/* Instructions for one call between two ranks, 8 B. The first time warms up. */
+/* Instructions for one call between two ranks, size B. The first time warms up. */
 void instructions(struct task *task)
 {
+    bytes = (int)task_number(task, "size", 8);
+    if (bytes < 0 || bytes > LONGEST)
+        fail("messages of 0 to %d bytes: %s", LONGEST, task->request);
     if (!self)
         self = steps_of(nothing);
     count(task);

@@ -2,12 +2,13 @@
 //!
 //! [`services`] holds part A, [`sources`] those of the other source documents, [`components`] those of single
 //! components, [`threads`] those of many threads in one rank, [`net`] those of the datapath,
-//! [`datapath`] what it promises beside them, [`rma`] one-sided communication, [`io`] files, [`hosts`] jobs of several hosts, [`packing`] data with gaps, [`beyond`] the project's own (some planned in [`scaling`]).
+//! [`datapath`] what it promises beside them, [`rma`] one-sided communication, [`io`] files, [`hosts`] jobs of several hosts, [`packing`] data with gaps, [`instructions`] of calls, [`beyond`] the project's own (some planned in [`scaling`]).
 
 mod beyond;
 pub(crate) mod components;
 pub(crate) mod datapath;
 pub(crate) mod hosts;
+mod instructions;
 mod io;
 mod net;
 pub(crate) mod packing;
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Experiment> {
     all.extend(threads::experiments());
     all.extend(beyond::experiments());
     all.extend(packing::experiments());
+    all.extend(instructions::experiments());
     all.extend(rma::experiments());
     all.extend(io::experiments());
     all.extend(hosts::experiments());

@@ -1,0 +1,73 @@
+//! Instructions of calls, counted one by one: exact on any machine, however busy it is.
+
+use super::{budget, per_implementation};
+use crate::experiment::{
+    Budget, Convert, Effort, Experiment, JobKey, Origin, Participants, Plan, Repeat, Task,
+};
+use crate::results::{Chart, Scale};
+
+/// The calls of `measure/instructions.c`, as it names them and as people do.
+const CALLS: [(&str, &str); 6] = [
+    ("send", "MPI_Send"),
+    ("isend", "MPI_Isend and MPI_Wait"),
+    ("recv", "MPI_Recv, the message is there but was not seen"),
+    ("unexpected", "MPI_Recv of an unexpected message"),
+    ("irecv", "MPI_Irecv and MPI_Wait"),
+    ("iprobe", "MPI_Iprobe in vain"),
+];
+
+/// The experiment.
+pub fn experiments() -> Vec<Experiment> {
+    vec![Experiment {
+        id: "instructions",
+        origin: Origin::Beyond,
+        title: "Instructions of a call",
+        x: "message [B]",
+        y: "instructions",
+        unit: "instructions",
+        scales: (Scale::Log, Scale::Log),
+        lower_is_better: true,
+        chart: Chart::Line,
+        notes: &[
+            "Two ranks of one host. A second process steps the caller through the call, from outside of MPI to outside of \
+             MPI, and counts. What the call needs is there, so that it does not wait.",
+        ],
+        plan: instructions,
+    }]
+}
+
+fn instructions(participants: &Participants, effort: Effort) -> Plan {
+    let sizes = effort.pick(vec![8, 512], vec![8, 64, 512, 4096]);
+    let mut series = Vec::new();
+    for (call, panel) in CALLS {
+        series.extend(per_implementation(participants, "", panel, |index| {
+            let cell = |&size: &u32| {
+                let job = JobKey {
+                    implementation: index,
+                    ranks: 2,
+                    multiple: false,
+                };
+                let task = Task::Request {
+                    job,
+                    request: format!("instructions call={call} size={size}"),
+                    repeat: Repeat::Exactly(1),
+                    // A count comes as it is.
+                    convert: Convert::Nanoseconds,
+                };
+                (f64::from(size), task)
+            };
+            sizes.iter().map(cell).collect()
+        }));
+    }
+    // The same each time but for what a call meets on its way.
+    let budget = Budget {
+        least: 3,
+        ..budget(effort)
+    };
+    Plan {
+        budget,
+        series,
+        alone: false,
+        limit: None,
+    }
+}

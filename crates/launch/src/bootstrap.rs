@@ -12,7 +12,7 @@
 //! MPI is initialised. From then on the descriptors close on `exec`, and the caller of [`join`] removes
 //! [`Launcher::variables`] from the environment: what a rank starts is not taken for that rank. `WEFT_JOB` stays:
 //! below a rank of ours, variables of a foreign launcher further up mean nothing. Nor do those that a rank of ours has
-//! for scripts to read ([`environment::usual_variables`]): they are looked at by nobody here.
+//! for scripts to read (`PMI_RANK` and its kin): they are looked at by nobody here.
 //!
 //! Under a launcher that speaks PMI version 1 the ranks do among themselves what that launcher does not:
 //! [`pmi`]. Nobody's variables: a job of one. Variables of a launcher that is not understood: an error

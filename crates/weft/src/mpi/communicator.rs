@@ -16,7 +16,7 @@ use super::state::{Handle, RankState};
 
 /// What every communicator can do, of one group or of two: messages from one rank to another.
 ///
-/// [`Communicator`](super::Communicator), [`Intercommunicator`] and those with a topology dereference to it. Ranks are
+/// [`Communicator`], [`Intercommunicator`] and those with a topology dereference to it. Ranks are
 /// those of the group that messages go to, which for an intercommunicator is the other one.
 #[derive(Clone, Debug)]
 pub struct PointToPoint {

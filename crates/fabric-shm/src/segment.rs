@@ -18,7 +18,7 @@ use crate::layout::{
 /// calls this once, before it starts the first rank.
 ///
 /// # Errors
-/// If the mapping does not have the size that [`segment_size`] asks for.
+/// If the mapping does not have the size that [`segment_size`](crate::segment_size) asks for.
 pub fn initialise(mapping: &Mapping, ranks: u32, cores: u32) -> Result<()> {
     initialise_job(mapping, JobSize::of(ranks), cores)
 }

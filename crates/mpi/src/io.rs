@@ -8,7 +8,7 @@
 //!                                 View ─► Cursor ─► runs ──────────► Storage
 //! ```
 //!
-//! Blocking calls do it on the caller's thread, the others as [tasks](tasks) of the file, which end a request of the
+//! Blocking calls do it on the caller's thread, the others as [tasks] of the file, which end a request of the
 //! engine. What one rank of a collective call fails with, all are [told](agreement).
 
 mod access;

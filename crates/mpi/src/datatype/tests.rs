@@ -339,7 +339,7 @@ fn check_copies(datatype: &Arc<Datatype>, naive: &Naive, count: i64, dice: &mut 
 fn pieces_of_every_size_are_copied_in_every_shape() {
     let mut dice = Dice(0x1234_5678_9abc_def1);
     let sizes: Vec<i64> = match cfg!(miri) {
-        true => vec![3, 13, 24, 130],
+        true => vec![3, 24],
         false => (1..=140).chain([255, 256, 257, 5000]).collect(),
     };
     for size in sizes {
@@ -388,6 +388,7 @@ fn pieces_of_every_size_are_copied_in_every_shape() {
             ("struct", structure, in_structure, [1, 41]),
         ] {
             for count in counts {
+                let count = if cfg!(miri) { count.min(2) } else { count };
                 let what = format!("{count} of {name} of {size} bytes");
                 check_copies(&datatype, &naive, count, &mut dice, &what);
                 check_between_layouts(&datatype, &naive, count, &what);

@@ -138,10 +138,11 @@ static void pause_outside(void)
 static double count(const struct task *task)
 {
     long steps = 0;
-    int calls = CALLS, here = 1;
+    int calls = CALLS;
+    int counter = 1; /* the rank that counts */
     MPI_Barrier(MPI_COMM_WORLD);
     if (task_is(task, "call", "send") || task_is(task, "call", "isend")) {
-        here = 0;
+        counter = 0;
         if (task->rank == 0)
             steps = steps_of(task_is(task, "call", "send") ? send : isend_wait);
         else {
@@ -181,7 +182,7 @@ static double count(const struct task *task)
         fail("not a call whose instructions are counted: %s", task->request);
     }
     double value = (double)(steps - self) / calls;
-    if (here == 1) {
+    if (counter == 1) {
         if (task->rank == 1)
             MPI_Send(&value, 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD);
         else if (task->rank == 0)

@@ -20,12 +20,13 @@ impl StridedBlock {
 
     /// Where its pieces begin.
     pub(crate) fn offsets(&self) -> impl Iterator<Item = isize> + use<> {
-        let run = *self;
+        let block = *self;
         let at = move |index: usize| {
-            run.offset
-                .wrapping_add(run.stride.wrapping_mul(index.cast_signed()))
+            block
+                .offset
+                .wrapping_add(block.stride.wrapping_mul(index.cast_signed()))
         };
-        (0..run.count).map(at)
+        (0..block.count).map(at)
     }
 
     /// First byte that it covers and the first behind it; `None` if these are no addresses.
@@ -78,7 +79,7 @@ impl StridedBlocks {
 }
 
 impl StridedBlock {
-    /// Takes a run in whose data follow its own, if one run can say both.
+    /// Takes a block in whose data follow its own, if one block can say both.
     fn append(&mut self, next: Self) -> bool {
         if next.count != 1 {
             return false;
@@ -105,7 +106,7 @@ impl StridedBlock {
 
 impl Visit for StridedBlocks {
     fn run(&mut self, run: &walk::Run) {
-        // Along one of the loops the data follow each other; if along none, each piece is a run.
+        // Along one of the loops the data follow each other; if along none, each piece is a block.
         let loops = [run.inner, run.outer];
         let along = loops
             .iter()
@@ -159,7 +160,10 @@ impl Datatype {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
     use crate::datatype::Basic;
+    use crate::datatype::recipe::Recipe;
 
     #[test]
     fn runs_are_few_where_the_layout_is_regular() {
@@ -183,5 +187,39 @@ mod tests {
         assert_eq!(column.element(), Some(Basic::Int));
         assert_eq!(block(8, 4, 3, -4).bounds(), Some((0, 12)));
         assert_eq!(block(0, 4, usize::MAX, 4).bounds(), None);
+    }
+
+    /// A walk takes the pieces of many elements in another order than they are packed in.
+    #[test]
+    fn blocks_are_in_the_order_of_packing() {
+        let byte = Basic::Byte.datatype();
+        let three = Datatype::contiguous(3, byte).unwrap();
+        let recipe = Recipe::Struct {
+            blocks: [1, 2, 1].into(),
+            displacements: [9, 0, 5].into(),
+            of: [Arc::clone(&three), Arc::clone(byte), Arc::clone(byte)].into(),
+        };
+        let tile = Datatype::build(recipe, false).unwrap();
+        let tile = Datatype::resized(0, 16, &tile).unwrap();
+        let vector = Datatype::vector(3, 2, 3, &tile).unwrap();
+        let places: Vec<isize> = [0, 1, 3, 4, 6, 7]
+            .iter()
+            .flat_map(|tile| [9, 10, 11, 0, 1, 5].map(|place| tile * 16 + place))
+            .collect();
+        let extent = vector.extent();
+        let all: Vec<isize> = (0..50)
+            .flat_map(|element| places.iter().map(move |place| element * extent + place))
+            .collect();
+        for (from, length) in [(0, all.len()), (1, 7), (35, 40), (100, 1500), (1799, 1)] {
+            let blocks = vector.strided_blocks(50, from, length);
+            let told: Vec<isize> = blocks
+                .iter()
+                .flat_map(|block| {
+                    let bytes = block.bytes.cast_signed();
+                    block.offsets().flat_map(move |at| at..at + bytes)
+                })
+                .collect();
+            assert_eq!(told, all[from..from + length], "{length} from {from}");
+        }
     }
 }

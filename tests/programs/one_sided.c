@@ -247,7 +247,7 @@ static void spinning(void) {
         MPI_Request request;
         MPI_Irecv(bytes, BYTES, MPI_BYTE, 1, 3, MPI_COMM_WORLD, &request);
         while (!seen) {
-            MPI_Get(&seen, 1, MPI_LONG, 0, 0, 1, MPI_LONG, win);
+            MPI_Fetch_and_op(NULL, &seen, MPI_LONG, 0, 0, MPI_NO_OP, win);
             MPI_Win_flush(0, win);
         }
         MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -255,7 +255,7 @@ static void spinning(void) {
     } else if (check_rank == 1) {
         fill(bytes, BYTES, 5);
         MPI_Ssend(bytes, BYTES, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
-        MPI_Put(&one, 1, MPI_LONG, 0, 0, 1, MPI_LONG, win);
+        MPI_Accumulate(&one, 1, MPI_LONG, 0, 0, 1, MPI_LONG, MPI_REPLACE, win);
     }
     MPI_Win_unlock_all(win);
     MPI_Barrier(MPI_COMM_WORLD);

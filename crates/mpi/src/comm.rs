@@ -276,12 +276,14 @@ impl Comm {
         Ok(())
     }
 
-    /// All processes of the communicator, of both sides, come here.
+    /// Nobody returns before all processes of the communicator, of both sides, have come.
     fn meet_all(&self) -> Result<()> {
-        self.run(match Sides::of(self) {
-            None => coll::barrier(&Members::of(self))?,
-            Some(both) => sides::barrier(&both)?,
-        })
+        let Some(both) = Sides::of(self) else {
+            return self.run(coll::barrier(&Members::of(self))?);
+        };
+        // Each time the other side has come. That it has come again says that this side came the first time.
+        self.run(sides::barrier(&both)?)?;
+        self.run(sides::barrier(&both)?)
     }
 
     /// The communicator is freed: messages that nobody has received, and never will, give their memory

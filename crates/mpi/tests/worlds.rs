@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use common::over;
 use weft_fabric::{Fabric, Peer};
@@ -110,6 +112,26 @@ fn two_worlds_meet_and_part() {
             between.settle().unwrap();
         }
         assert_eq!(*told.lock().unwrap(), [true, false, true, false]);
+    });
+}
+
+/// Who dies after it has parted dies alone: by then all of its own side have parted as well, however slow they are.
+#[test]
+fn all_have_parted_when_one_returns() {
+    let parted: Arc<[AtomicBool; ALL as usize]> = Arc::default();
+    on_threads(&|process: Arc<Process>| {
+        let me = process.me().0;
+        let mine = Arc::clone(&parted);
+        process.connections().tell(move |connected| {
+            // One of one side, and not its leader.
+            if !connected && me == FIRST {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            mine[me as usize].store(!connected, Ordering::SeqCst);
+        });
+        meet(&process.world(), me < FIRST).settle().unwrap();
+        let all = parted.iter().all(|parted| parted.load(Ordering::SeqCst));
+        assert!(all, "process {me} returned before {parted:?}");
     });
 }
 

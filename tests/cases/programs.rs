@@ -417,6 +417,26 @@ fn the_fine_print() {
     passes("fine_print", &[1, 2, 3, 4], &[]);
 }
 
+/// What works here and need not elsewhere is named where it is asked for, once by each process.
+#[test]
+fn checks_for_development() {
+    let program = build("tests/programs/fine_print.c", &["-pthread"]);
+    for (option, times) in [(None, 0), (Some("--check"), 2)] {
+        let mut command = tool("mpiexec");
+        command.args(option).args(["-n", "2"]).arg(&program);
+        let ended = run(&mut command, Duration::from_secs(60));
+        ended.expect_success();
+        let said = "reduces MPI_CHAR with MPI_SUM; MPI 5.0, section 6.9.2";
+        assert_eq!(ended.err.matches(said).count(), times, "{ended:?}");
+        let named = |rank| {
+            ended
+                .err
+                .contains(&format!("rank {rank} of MPI_COMM_WORLD"))
+        };
+        assert_eq!(named(0) && named(1), times == 2, "{ended:?}");
+    }
+}
+
 /// The wrapper for C++ under the names that build systems look for.
 #[test]
 fn the_wrapper_for_cxx_has_three_names() {

@@ -37,6 +37,7 @@ enum Effect {
     Input,
     Fabric,
     Encrypt,
+    Check,
     Quiet,
     Verbose,
     Help,
@@ -441,6 +442,7 @@ impl OptionRow {
                 }
             },
             Effect::Encrypt => for_all.variables.push(("WEFT_ENCRYPT".into(), "1".into())),
+            Effect::Check => for_all.variables.push(("WEFT_CHECK".into(), "1".into())),
             Effect::Quiet => line.quiet = true,
             Effect::Verbose => line.verbose = true,
             Effect::Help => line.help = true,

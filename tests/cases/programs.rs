@@ -370,6 +370,34 @@ fn examples_of_queues_and_partitions() {
 }
 
 #[test]
+fn examples_of_one_sided_access_and_of_a_grid() {
+    let one_sided = build("examples/one_sided.c", &[]);
+    for ranks in [1, 3, 4] {
+        let ended = mpiexec(ranks, &one_sided, &[]);
+        ended.expect_success();
+        let counts = ended
+            .out
+            .lines()
+            .map(|line| line.rsplit(' ').next().expect("a word"));
+        let counts: Vec<u32> = counts.map(|word| word.parse().expect("a number")).collect();
+        assert_eq!(counts.len(), 8, "{ended:?}");
+        assert_eq!(counts.iter().sum::<u32>(), 1000, "{ended:?}");
+    }
+    let heat = build("examples/heat.c", &[]);
+    for ranks in [1, 2, 4, 6] {
+        let ended = mpiexec(ranks, &heat, &[]);
+        ended.expect_success();
+        // Nothing leaves a plate whose edges are joined.
+        assert!(
+            ended
+                .out
+                .starts_with("1000.000 in all, the hottest place has "),
+            "{ended:?}"
+        );
+    }
+}
+
+#[test]
 fn tools() {
     passes("tools", &[1, 2, 4], &[]);
 }

@@ -250,7 +250,7 @@ impl Table {
     pub fn read(&self, words: &[OsString]) -> Result<CommandLine, String> {
         let mut line = CommandLine::default();
         let mut for_all = ForAll::default();
-        let mut words = words.to_vec().into_iter();
+        let mut words = Vec::from(words).into_iter();
         let mut files = 0;
         let mut current = ProgramLine::default();
         while let Some(word) = words.next() {

@@ -113,6 +113,17 @@ pub trait Launcher: fmt::Debug + Send + Sync {
         None
     }
 
+    /// The number of this process in the job: its rank, unless it was started from within a program.
+    fn number(&self) -> u32 {
+        let later = self.later();
+        later.map_or(self.rank(), |world| world.members[self.rank() as usize])
+    }
+
+    /// Which host each of those ranks runs on that the job started with.
+    fn job_hosts(&self) -> &HostMap {
+        self.hosts()
+    }
+
     /// The number of this process in the memory that it shares with others of its host.
     fn process_slot(&self) -> u32 {
         self.local_rank()

@@ -35,7 +35,7 @@ use weft_sys::{descriptor, passing};
 
 use crate::control::{Answer, LONGEST, Message, Told};
 use crate::exchange::{Exchange, PublishedValue};
-use crate::hosts::message::decode;
+use crate::hosts::message::{Address, decode};
 use crate::job_request::{JobAnswer, JobRequest, LONGEST_REQUEST};
 use crate::plan::Program;
 use crate::segment::{self, Segment};
@@ -60,6 +60,8 @@ pub struct HostShare {
     pub room: u32,
     /// Processes that may be started in place of dead ones.
     pub spares: u32,
+    /// Processes of the job, on whatever host, whose addresses are recorded.
+    pub addresses: u32,
 }
 
 /// The other hosts of a job, for the ranks of this one to ask for.
@@ -219,6 +221,7 @@ impl RankProcesses {
             ranks: local,
             room: share.room,
             spares: share.spares,
+            addresses: share.addresses,
         };
         Ok(Self {
             segment: segment::create(size)?,
@@ -392,6 +395,16 @@ impl RankProcesses {
                 self.segment.watch.reuse(place);
             }
         }
+    }
+
+    /// Records where processes are that were started from within a program, on whatever host.
+    pub fn record_addresses(&self, addresses: &[Address]) {
+        let watch = &self.segment.watch;
+        for one in addresses {
+            // What does not fit was refused before.
+            let _ = watch.record_address(one.number, one.incarnation, one.address.as_bytes());
+        }
+        watch.announce_addresses();
     }
 
     /// Whether any of these ranks runs.

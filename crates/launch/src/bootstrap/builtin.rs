@@ -13,14 +13,17 @@ use super::{BootstrapError, Launcher};
 use crate::control::{ANSWER, Answer, Message, Told, VALUE_LIMIT};
 use crate::hosts::message::encode;
 use crate::job_request::{JobAnswer, JobRequest, Refusal, World};
-use crate::worlds::Worlds;
+use crate::worlds::{Served, Worlds};
 use weft_secure::Key;
 
 /// A rank that our own launcher started.
 #[derive(Debug)]
 pub struct Builtin {
     environment: RankEnvironment,
+    /// Of this process's world.
     hosts: HostMap,
+    /// Of the ranks that the job started with.
+    job_hosts: HostMap,
     /// `None` if all ranks are on one host.
     key: Option<Key>,
     /// `None` if it is one of those that the job starts with.
@@ -53,6 +56,7 @@ impl Builtin {
         let mut rank = Self {
             environment,
             hosts: HostMap::single(environment.size, &name_of_this_host()),
+            job_hosts: HostMap::single(environment.size, &name_of_this_host()),
             key: None,
             world: None,
             segment: Mutex::new(Some(segment)),
@@ -60,21 +64,41 @@ impl Builtin {
             asking: Mutex::new(()),
             _lifeline: lifeline,
         };
-        // Ranks of a job on one host have nothing to ask.
-        if environment.local_size != environment.size {
-            let (key, hosts) = ask_hosts(environment.size, |question| rank.ask(question))?;
-            (rank.hosts, rank.key) = (hosts, Some(key));
-        }
-        if let Some((number, _)) = environment.place {
-            let JobAnswer::World(world) = rank.ask_job(&JobRequest::World)? else {
-                return Err(not_understood(environment.rank));
-            };
-            if world.members.get(environment.rank as usize) != Some(&number) {
-                return Err(not_understood(environment.rank));
+        let several = match environment.place {
+            Some(place) => {
+                rank.learn_world(place.number)?;
+                place.several_hosts
             }
-            rank.world = Some(world);
+            // Ranks of a job on one host have nothing to ask.
+            None => environment.local_size != environment.size,
+        };
+        if several {
+            let first = rank.job_hosts.size();
+            let (key, hosts) = ask_hosts(first, |question| rank.ask(question))?;
+            (rank.job_hosts, rank.key) = (hosts, Some(key));
+            rank.hosts = match &rank.world {
+                None => rank.job_hosts.clone(),
+                Some(world) => world
+                    .hosts(&rank.job_hosts)
+                    .ok_or_else(|| not_understood(environment.rank))?,
+            };
         }
         Ok(rank)
+    }
+
+    /// Learns with whom this process was started, later than others.
+    fn learn_world(&mut self, number: u32) -> Result<(), BootstrapError> {
+        let rank = self.environment.rank;
+        let JobAnswer::World(world) = self.ask_job(&JobRequest::World)? else {
+            return Err(not_understood(rank));
+        };
+        let own = world.members.get(rank as usize);
+        if own != Some(&number) || world.members.len() != self.environment.size as usize {
+            return Err(not_understood(rank));
+        }
+        self.job_hosts = HostMap::single(world.first, &name_of_this_host());
+        self.world = Some(world);
+        Ok(())
     }
 }
 
@@ -183,6 +207,10 @@ impl Launcher for Builtin {
         &self.hosts
     }
 
+    fn job_hosts(&self) -> &HostMap {
+        &self.job_hosts
+    }
+
     fn is_singleton(&self) -> bool {
         false
     }
@@ -228,7 +256,7 @@ impl Launcher for Builtin {
 
     fn process_slot(&self) -> u32 {
         let place = self.environment.place;
-        place.map_or_else(|| self.local_rank(), |(_, slot)| slot)
+        place.map_or_else(|| self.local_rank(), |place| place.slot)
     }
 
     fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError> {
@@ -287,7 +315,7 @@ impl Singleton {
         Self {
             hosts: HostMap::single(1, &name_of_this_host()),
             values: Mutex::default(),
-            worlds: Mutex::new(Worlds::new(1)),
+            worlds: Mutex::new(Worlds::new(1, 0)),
         }
     }
 
@@ -342,13 +370,14 @@ impl Launcher for Singleton {
 
     fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError> {
         let mut worlds = self.worlds.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(worlds.serve(0, request.clone()).unwrap_or_else(|_| {
-            JobAnswer::refuse(
+        Ok(match worlds.serve(0, request.clone()) {
+            Served::Answered(answer) => answer,
+            Served::Spawn(_) | Served::Waits | Served::Introduced(_) => JobAnswer::refuse(
                 Refusal::Spawn,
                 "this program was started without a launcher, and there is nobody to start others; start it by \
                  mpiexec -n 1",
-            )
-        }))
+            ),
+        })
     }
 
     fn connected(&self, _connected: bool) {}

@@ -144,6 +144,7 @@ fn prepare(assignment: &Assignment) -> io::Result<RankProcesses> {
         ranks: ranks.clone(),
         room: 0,
         spares: 0,
+        addresses: 0,
     };
     let others = OtherHosts {
         key: Key::from_bytes(assignment.key),

@@ -145,6 +145,17 @@ pub enum FromAgent {
     Alive,
 }
 
+/// Where a process is that was started from within a program.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Address {
+    /// Its number in the job.
+    pub number: u32,
+    /// The number of its world: which of the processes that have this number one after the other it is.
+    pub incarnation: u32,
+    /// Where it can be reached.
+    pub address: String,
+}
+
 /// Who an agent is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Hello {

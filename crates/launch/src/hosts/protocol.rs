@@ -230,6 +230,7 @@ impl Assigned {
                     | JobRequest::Unpublish { service, port } => {
                         check_text(service).and_then(|()| check_text(port))
                     }
+                    JobRequest::Introduce { address } => check_text(address),
                     JobRequest::World | JobRequest::OpenPort => Ok(()),
                 }
             }

@@ -38,6 +38,7 @@ impl<'a> LocalHost<'a> {
             ranks: (0..size).zip(plan.appnums()).collect(),
             room: plan.room(),
             spares: plan.spares(),
+            addresses: plan.universe,
         };
         // What a single rank writes needs not be sorted.
         let direct = size == 1 && !plan.tags;

@@ -24,11 +24,10 @@ use crate::exchange::{Exchange, portions};
 use crate::hosts::agents::{self, Agents};
 use crate::hosts::message::{Assignment, FromAgent, Hello, ProgramText, ToAgent};
 use crate::hosts::token;
-use crate::job_request::{JobAnswer, Refusal};
 use crate::mapping::{Allocation, HostSlots, distribute, is_here};
 use crate::options::Input;
 use crate::plan::{Plan, Program};
-use crate::worlds::Worlds;
+use crate::worlds::{Served, Worlds};
 use crate::{rank_processes, tree};
 use distribution::Distribution;
 use input::RemoteInput;
@@ -67,7 +66,7 @@ impl<'a> RemoteHosts<'a> {
             key: Key::random()?,
             input: RemoteInput::default(),
             exchange: Exchange::new(0),
-            worlds: Worlds::new(plan.ranks()),
+            worlds: Worlds::new(plan.ranks(), plan.room()),
         })
     }
 
@@ -274,11 +273,9 @@ impl<'a> RemoteHosts<'a> {
                 events.push(Event::Exited { ended });
             }
             FromAgent::Asked { rank, request } => {
-                let answer = self.worlds.serve(rank, request).unwrap_or_else(|_| {
-                    let reason = "a job on several hosts has no room for further processes";
-                    JobAnswer::refuse(Refusal::Spawn, reason)
-                });
-                self.agents.say(agent, &ToAgent::Answer { rank, answer });
+                if let Served::Answered(answer) = self.worlds.serve(rank, request) {
+                    self.agents.say(agent, &ToAgent::Answer { rank, answer });
+                }
             }
             FromAgent::InputTaken { bytes } => self.input.note_taken(bytes),
             FromAgent::Put { values } => {

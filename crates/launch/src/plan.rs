@@ -155,7 +155,7 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
     let ranks = total as u32;
     let universe = match line.universe {
         // A process that is started anew takes room as well, and does not know who came later.
-        _ if line.on_death == OnDeath::Restart || line.allocation != Allocation::ThisHost => ranks,
+        _ if line.on_death == OnDeath::Restart => ranks,
         Some(wanted) if (ranks..=most).contains(&wanted) => wanted,
         Some(wanted) => {
             return Err(error(

@@ -180,6 +180,11 @@ impl Worlds {
         }
     }
 
+    /// None of a world was started.
+    pub fn forget(&mut self, world: u32) {
+        self.worlds.remove(&world);
+    }
+
     /// A process has ended, and with it what it had opened and published. `over`: it was the last of its world.
     pub fn end(&mut self, process: u32, over: impl Fn(&World) -> bool) {
         self.ports.retain(|_, owner| *owner != process);

@@ -232,7 +232,7 @@ impl Play {
         }
         if let Ok(Posted::Done) = member.tcp.try_send(Peer(to.0), &head, &data) {
             *sent += 1;
-            if *sent % 5 == 0 {
+            if sent.is_multiple_of(5) {
                 let _ = member.tcp.signal(Peer(to.0), SyncKey(u64::from(me.1)));
             }
         }

@@ -281,9 +281,10 @@ impl<'a> Job<'a> {
                     let name = self.name(rank);
                     self.say(&format!("{name} is process {process}{detail}"));
                 }
-                if let Some(outputs) = outputs {
-                    let label = format!("{}.{}", world.world, world.rank);
-                    self.output.add(rank, &label, outputs);
+                let label = format!("{}.{}", world.world, world.rank);
+                match outputs {
+                    Some(outputs) => self.output.add(rank, &label, outputs),
+                    None => self.output.add_fed(rank, &label),
                 }
             }
             Event::GivenUp { world } => self.ranks.give_up(world),

@@ -24,10 +24,12 @@
 //! offer the store and the fence; what else there is, [`Launcher`] asks for as little as they give.
 
 mod builtin;
+mod control_socket;
 mod environment;
 mod foreign;
 mod hosts;
 pub mod pmi;
+mod singleton;
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -199,5 +201,5 @@ pub fn join_from(
             return Err(error);
         }
     }
-    Ok(Box::new(builtin::Singleton::new()))
+    Ok(Box::new(singleton::Singleton::new()))
 }

@@ -88,7 +88,9 @@ fn choose(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
     let local = local.map_err(|error| error.to_string())?;
     local.set_state(ProcessState::Initialised);
     let members = Members::of(launcher, &local);
-    if launcher.job_hosts().count() == 1 && (!wishes.everywhere || members.count == 1) {
+    // Who was started alone shares memory with those whom it starts: it has nobody to tell an address.
+    let alone = members.count == 1 || launcher.is_singleton();
+    if launcher.job_hosts().count() == 1 && (!wishes.everywhere || alone) {
         return Ok(weft_fabric_shm::respawnable(local));
     }
     // Hosts of one rank each, to which nobody said that there will be more, need no memory in common.

@@ -41,4 +41,4 @@ mod spawning;
 mod standard_stream;
 mod supervisor;
 
-pub use frontend::run;
+pub use frontend::{run, run_adopted};

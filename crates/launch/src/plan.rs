@@ -25,7 +25,7 @@ const SPARES: u32 = 16;
 
 /// How many processes may run in a job of so many ranks, unless the user says otherwise: room for each rank to have
 /// several started. It costs address space, for the lanes between all of them.
-fn universe(ranks: u32) -> u32 {
+pub(crate) fn universe(ranks: u32) -> u32 {
     let room = ranks.saturating_mul(4).clamp(64, 512);
     ranks.saturating_add(room).min(weft_fabric_shm::MAX_RANKS)
 }

@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use serde::{Deserialize, Serialize};
 use weft_sys::random;
 
 use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnRequest, World};
@@ -25,7 +26,7 @@ const MOST: usize = 4096;
 const LONGEST: usize = 4096;
 
 /// The worlds, ports and services of a job. See the [module page](self).
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Worlds {
     /// What tells this job from others, in the names of its ports.
     job: String,
@@ -56,7 +57,7 @@ pub enum Served {
     Introduced(Vec<Address>),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Service {
     port: String,
     owner: u32,

@@ -427,7 +427,7 @@ impl Agent {
             ToAgent::CloseOutput { rank, error } => self.outputs.close(rank, error),
             ToAgent::Answer { rank, answer } => self.ranks.answer(rank, answer),
             ToAgent::AskRoom => {
-                let room = later::room(&self.ranks);
+                let room = later::room(&mut self.ranks);
                 self.say(&FromAgent::Room(room));
             }
             ToAgent::StartLater(later) => self.start_later(&later),

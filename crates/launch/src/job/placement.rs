@@ -1,7 +1,7 @@
 //! Placement: on which hosts processes run that are started from within a program.
 //!
-//! Each goes to the host, of those that it may run on, that has the fewest processes; those of one program that share a
-//! host are neighbours. Programs that may run on few hosts choose first.
+//! The processes of a request are distributed evenly over the hosts that they may run on; where that leaves a choice, those
+//! come first that have fewer already. Those of one program that share a host are neighbours. Programs that may run on few hosts choose first.
 
 use crate::job_request::SpawnProgram;
 
@@ -10,8 +10,15 @@ use crate::job_request::SpawnProgram;
 pub struct HostRoom {
     /// How many processes more it can have.
     pub free: u32,
-    /// How many it has.
+    /// How many it has that are not about to end.
     pub running: u32,
+}
+
+/// Room of a host while a request is placed.
+struct Room {
+    free: u32,
+    /// How many of the request it gets, and how many it has.
+    load: (u32, u32),
 }
 
 /// One program: how many processes of it, and where they may run.
@@ -49,7 +56,11 @@ pub fn needed(programs: &[Wanted]) -> u32 {
 /// in all.
 pub fn place(programs: &[Wanted], rooms: &[HostRoom], most: u32) -> Option<Vec<Vec<usize>>> {
     let mut left = most.checked_sub(needed(programs))?;
-    let mut rooms = rooms.to_vec();
+    let room = |room: &HostRoom| Room {
+        free: room.free,
+        load: (0, room.running),
+    };
+    let mut rooms: Vec<Room> = rooms.iter().map(room).collect();
     let mut placed = vec![Vec::new(); programs.len()];
     let mut order: Vec<usize> = (0..programs.len()).collect();
     order.sort_by_key(|index| programs[*index].hosts.len());
@@ -71,7 +82,7 @@ pub fn place(programs: &[Wanted], rooms: &[HostRoom], most: u32) -> Option<Vec<V
 }
 
 /// Takes so many of what is free on these hosts.
-fn take(rooms: &mut [HostRoom], hosts: &[usize], count: u32) -> Option<Vec<usize>> {
+fn take(rooms: &mut [Room], hosts: &[usize], count: u32) -> Option<Vec<usize>> {
     let free = hosts.iter().map(|host| rooms[*host].free);
     if free.fold(0, u32::saturating_add) < count {
         return None;
@@ -79,9 +90,9 @@ fn take(rooms: &mut [HostRoom], hosts: &[usize], count: u32) -> Option<Vec<usize
     let mut taken = Vec::new();
     for _ in 0..count {
         let with_room = hosts.iter().filter(|host| rooms[**host].free > 0);
-        let host = *with_room.min_by_key(|host| rooms[**host].running)?;
+        let host = *with_room.min_by_key(|host| rooms[**host].load)?;
         rooms[host].free -= 1;
-        rooms[host].running += 1;
+        rooms[host].load.0 += 1;
         taken.push(host);
     }
     Some(taken)
@@ -108,6 +119,9 @@ mod tests {
         let two = rooms(&[(8, 2), (8, 1)]);
         let placed = place(&[wanted(&[5], &[0, 1])], &two, 16);
         assert_eq!(placed, Some(vec![vec![0, 0, 1, 1, 1]]));
+        let one = wanted(&[1], &[0, 1]);
+        let placed = place(&[one.clone(), one], &two, 16);
+        assert_eq!(placed, Some(vec![vec![1], vec![0]]), "one on each");
         assert_eq!(
             place(&[wanted(&[3], &[1])], &two, 16),
             Some(vec![vec![1, 1, 1]])

@@ -42,8 +42,13 @@ enum Step {
 impl Spawning {
     /// Of a job of this plan.
     pub fn new(plan: &Plan) -> Self {
+        Self::with(Worlds::new(plan.ranks(), plan.room()))
+    }
+
+    /// Of a job that has these ports and names already.
+    pub fn with(worlds: Worlds) -> Self {
         Self {
-            worlds: Worlds::new(plan.ranks(), plan.room()),
+            worlds,
             waiting: Vec::new(),
         }
     }

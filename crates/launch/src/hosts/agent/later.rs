@@ -17,11 +17,12 @@ pub fn is_too_long(request: &SpawnRequest) -> bool {
     encode(request).len() > LONGEST
 }
 
-/// How much room there is.
-pub fn room(ranks: &RankProcesses) -> Room {
+/// How much room there is. What was free once stays so until something is started there: it is cleared here.
+pub fn room(ranks: &mut RankProcesses) -> Room {
     let places = ranks.places();
     let mut free = places.free;
     free.sort_unstable();
+    ranks.clear_places(&free);
     Room {
         free,
         soon: places.soon as u32,
@@ -87,7 +88,6 @@ impl LaterStart {
             let reason = "the head gives places that are taken; all hosts must have the same release of Weft";
             return (Vec::new(), Some(reason.into()));
         }
-        ranks.clear_places(&slots);
         let mut started = Vec::new();
         let mut processes = later.processes.clone();
         processes.sort_unstable_by_key(|one| one.slot);

@@ -262,7 +262,7 @@ impl RemoteSpawning {
             .zip(&rooms)
             .map(|(host, room)| HostRoom {
                 free: room.free.len() as u32,
-                running: host.first + taken(room),
+                running: host.first + taken(room).saturating_sub(room.soon),
             })
             .collect();
         if let Some(placed) = placement::place(&wanted, &free, most) {

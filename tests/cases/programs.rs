@@ -149,26 +149,41 @@ fn processes_that_start_others() {
     passes("spawn", &[1, 2, 3, 4], &[]);
 }
 
+#[test]
+fn processes_that_start_others_over_tcp() {
+    for (name, ranks) in [("spawn", 1), ("spawn", 2), ("spawn", 4), ("ports", 2), ("ports", 5)] {
+        let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
+        let mut command = tool("mpiexec");
+        command.args(["--fabric=tcp", "--timeout=60", "-n", &ranks.to_string()]);
+        let ended = run(command.arg(&program), Duration::from_secs(70));
+        ended.expect_success();
+        let ok = format!("{name}: ok with {ranks} rank");
+        assert!(ended.out.contains(&ok), "{ended:?}");
+    }
+}
+
 /// Places of processes that have ended are used again: there is room for few.
 #[test]
 fn processes_one_after_the_other_without_end() {
     let program = build("tests/programs/spawn.c", &["-pthread"]);
-    let mut command = tool("mpiexec");
-    command.args(["--universe=5", "--timeout=90", "-n", "2"]);
     let rounds = match Sanitizer::of_this_run() {
         Some(_) => "20",
         None => "300",
     };
-    let ended = run(command.arg(program).arg(rounds), Duration::from_secs(100));
-    ended.expect_success();
-    assert!(ended.out.contains("spawn: ok with 2 ranks"), "{ended:?}");
+    for fabric in ["--fabric=auto", "--fabric=tcp"] {
+        let mut command = tool("mpiexec");
+        command.args([fabric, "--universe=5", "--timeout=90", "-n", "2"]);
+        let ended = run(command.arg(&program).arg(rounds), Duration::from_secs(100));
+        ended.expect_success();
+        assert!(ended.out.contains("spawn: ok with 2 ranks"), "{ended:?}");
+    }
 }
 
 /// As the standard says who is connected (MPI 5.0, section 11.10.4).
 #[test]
 fn who_dies_with_whom() {
     let program = build("tests/programs/spawn_deaths.c", &["-pthread"]);
-    for (what, code, said) in [
+    let cases = [
         ("connected", 128 + 9, "rank 1 of spawned world 1"),
         ("independent", 128 + 9, "the job goes on without its world"),
         (
@@ -177,9 +192,11 @@ fn who_dies_with_whom() {
             "called MPI_Abort with code 7; the job goes on",
         ),
         ("without", 1, "without MPI_Init"),
-    ] {
+    ];
+    let all = ["--fabric=auto", "--fabric=tcp"].map(|fabric| cases.map(|case| (fabric, case)));
+    for (fabric, (what, code, said)) in all.into_iter().flatten() {
         let mut command = tool("mpiexec");
-        command.args(["--timeout=30", "-n", "2"]);
+        command.args([fabric, "--timeout=30", "-n", "2"]);
         let ended: Ended = run(command.arg(&program).arg(what), Duration::from_secs(40));
         assert_eq!(ended.code(), Some(code), "{what}: {ended:?}");
         assert!(ended.err.contains(said), "{what}: {ended:?}");

@@ -24,10 +24,12 @@
 //! offer the store and the fence; what else there is, [`Launcher`] asks for as little as they give.
 
 mod builtin;
+mod control_socket;
 mod environment;
 mod foreign;
 mod hosts;
 pub mod pmi;
+mod singleton;
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -113,6 +115,17 @@ pub trait Launcher: fmt::Debug + Send + Sync {
         None
     }
 
+    /// The number of this process in the job: its rank, unless it was started from within a program.
+    fn number(&self) -> u32 {
+        let later = self.later();
+        later.map_or(self.rank(), |world| world.members[self.rank() as usize])
+    }
+
+    /// Which host each of those ranks runs on that the job started with.
+    fn job_hosts(&self) -> &HostMap {
+        self.hosts()
+    }
+
     /// The number of this process in the memory that it shares with others of its host.
     fn process_slot(&self) -> u32 {
         self.local_rank()
@@ -188,5 +201,5 @@ pub fn join_from(
             return Err(error);
         }
     }
-    Ok(Box::new(builtin::Singleton::new()))
+    Ok(Box::new(singleton::Singleton::new()))
 }

@@ -48,7 +48,7 @@ use crate::extras::Extras;
 pub use access::{Access, Direction, Place};
 pub use hints::{Aggregation, Hints};
 pub use mode::AccessMode;
-pub use open::{delete, open};
+pub use open::{delete, open, refuse_to_open};
 pub use representation::{Conversion, Registry, Representation};
 pub use settings::Whence;
 pub use split::SplitCall;

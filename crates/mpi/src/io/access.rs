@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use weft_atomic::Ordering;
 
 use super::File;
+use super::agreement::agree;
 use super::alone;
 use super::cursor::Cursor;
 use super::storage::{Storage, failure};
@@ -139,6 +140,26 @@ impl File {
             return Err(error);
         }
         Ok(request)
+    }
+
+    /// Takes part in a collective call only to say that this rank cannot: an argument of it is wrong here. Every such call
+    /// begins with an agreement.
+    pub fn refuse(&self, error: Error) {
+        self.tasks.wait_together();
+        // The caller has the error, and a rank that is lost is told by its next call.
+        _ = agree::<()>(&self.comm, Err(error));
+    }
+
+    /// As [`Self::refuse`], in the order of the calls that do not wait.
+    pub fn refuse_later(self: &Arc<Self>, error: Error) {
+        let (file, told) = (Arc::clone(self), error.clone());
+        let begun = self.tasks.begin(true, move || {
+            _ = agree::<()>(&file.comm, Err(told));
+        });
+        if begun.is_err() {
+            // No thread for it: this one waits for the others.
+            self.refuse(error);
+        }
     }
 
     /// Checks an access, and moves the file pointer that it goes by.

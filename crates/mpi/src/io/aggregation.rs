@@ -48,6 +48,8 @@ pub(super) struct Collective<'a> {
     pub comm: &'a Comm,
     pub aggregators: &'a Aggregators,
     pub storage: &'a dyn Storage,
+    /// Keeps others from rewriting gaps while this rank writes there.
+    pub guard: &'a dyn Fn(u64, u64, &mut dyn FnMut() -> Result<()>) -> Result<()>,
     pub cursor: Cursor<'a>,
     pub stream: &'a Stream<'a>,
 }
@@ -294,9 +296,12 @@ impl Collective<'_> {
         }
         spread(&wanted, start, &waiting, &transfers.finish()?, window);
         let runs = wanted.lists.iter().flat_map(|list| list.runs());
-        Coverage::of(start, runs).segments(|offset, length| {
-            let part = whole.part(offset as usize, length as usize);
-            write_fully(self.storage, part.unwrap_or(Region::EMPTY), start + offset)
+        let coverage = Coverage::of(start, runs);
+        (self.guard)(wanted.low, wanted.high - wanted.low, &mut || {
+            coverage.segments(|offset, length| {
+                let part = whole.part(offset as usize, length as usize);
+                write_fully(self.storage, part.unwrap_or(Region::EMPTY), start + offset)
+            })
         })
     }
 

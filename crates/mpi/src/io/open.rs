@@ -99,6 +99,7 @@ pub fn open(comm: &Comm, path: &Path, mode: AccessMode, info: &Info) -> Result<A
     );
     // The shared pointer is there before anybody moves it.
     file.place_pointers(if mode.append { size } else { 0 })?;
+    file.register_writers()?;
     Ok(file)
 }
 

@@ -43,13 +43,16 @@ pub(super) struct Aggregators {
     pub window: u64,
 }
 
+/// Has a range of bytes, by its first and their number, written by a function.
+pub(super) type Guard<'a> = dyn Fn(u64, u64, &mut dyn FnMut() -> Result<()>) -> Result<()> + 'a;
+
 /// A collective access of this rank.
 pub(super) struct Collective<'a> {
     pub comm: &'a Comm,
     pub aggregators: &'a Aggregators,
     pub storage: &'a dyn Storage,
     /// Keeps others from rewriting gaps while this rank writes there.
-    pub guard: &'a dyn Fn(u64, u64, &mut dyn FnMut() -> Result<()>) -> Result<()>,
+    pub guard: &'a Guard<'a>,
     pub cursor: Cursor<'a>,
     pub stream: &'a Stream<'a>,
 }

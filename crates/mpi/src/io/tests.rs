@@ -276,6 +276,26 @@ fn windows_follow_each_other() {
     }
 }
 
+/// Lists too long to travel with the sizes, to each of two aggregators, which wait for each other's data: to each of them the list of
+/// the other comes after it has begun to wait for data, and before these. None is taken for the other.
+#[test]
+fn lists_come_before_data_that_are_awaited_already() {
+    let pattern = |shift: i64| Pattern {
+        displacement: 0,
+        // No three of these are at equal distances: each is a run of its own.
+        pieces: [(0, 3), (5, 2), (12, 4), (21, 1), (29, 5)]
+            .map(|(place, length)| (place + shift, length))
+            .into(),
+        extent: 80,
+        from: 0,
+        count: 15 * 200,
+    };
+    let both = [pattern(0), pattern(40)];
+    for seed in [0, 5] {
+        check_patterns(&both, BY_AGGREGATORS, true, seed);
+    }
+}
+
 #[test]
 fn what_nobody_wants_costs_nothing() {
     let far = |rank: i64| Pattern {

@@ -170,7 +170,13 @@ fn processes_that_start_others() {
 
 #[test]
 fn processes_that_start_others_over_tcp() {
-    for (name, ranks) in [("spawn", 1), ("spawn", 2), ("spawn", 4), ("ports", 2), ("ports", 5)] {
+    for (name, ranks) in [
+        ("spawn", 1),
+        ("spawn", 2),
+        ("spawn", 4),
+        ("ports", 2),
+        ("ports", 5),
+    ] {
         let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
         let mut command = tool("mpiexec");
         command.args(["--fabric=tcp", "--timeout=60", "-n", &ranks.to_string()]);

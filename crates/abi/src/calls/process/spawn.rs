@@ -9,7 +9,7 @@ use weft_mpi::Comm;
 use weft_mpi::coll::inter::Root;
 use weft_mpi::comm::Port;
 
-use super::job::{as_error, ask, unexpected};
+use super::job::{ask, unexpected};
 use super::{code, root_of};
 use crate::args::Out;
 use crate::calls::comm::publish;
@@ -234,7 +234,7 @@ fn spawn(
     let asked = at_root.then(|| {
         let wanted = match programs() {
             Ok(wanted) => wanted,
-            Err(fault) => return (Err(as_error(&fault)), Vec::new()),
+            Err(fault) => return (Err(fault.as_error()), Vec::new()),
         };
         let most: u32 = wanted.iter().map(|one| one.most).sum();
         let started = start(&wanted, &mut port);
@@ -248,7 +248,7 @@ fn spawn(
                 }
                 (Ok(port), numbers)
             }
-            Err(fault) => (Err(as_error(&fault)), vec![failed; most as usize]),
+            Err(fault) => (Err(fault.as_error()), vec![failed; most as usize]),
         }
     });
     let made = comm.spawned(root, asked);

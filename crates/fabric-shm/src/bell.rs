@@ -25,6 +25,7 @@ use weft_atomic::FenceMode;
 use weft_fabric::{Bell, Load, Ticket};
 use weft_sys::{Futex, clock};
 
+use crate::placement;
 use crate::segment::Segment;
 
 /// Bell of one rank, by which others can be rung as well. See the [module page](self).
@@ -105,11 +106,13 @@ impl Bell for ShmBell {
         let deadline = limit.map(clock::deadline_after);
         let control = self.segment.control(self.me);
         self.segment.header().run_states.fall_asleep(self.me);
+        placement::hide(&self.segment, self.me);
         // Why it returns does not matter: the caller looks again.
         let _ = control
             .doorbell
             .wait(weft_atomic::Ticket(ticket.0), deadline, &self.futex);
         self.rouse(self.me);
+        placement::show(&self.segment, self.me);
     }
 
     fn ring(&self) {
@@ -126,6 +129,14 @@ impl Bell for ShmBell {
     fn yield_core(&self) -> bool {
         std::thread::yield_now();
         true
+    }
+
+    fn shares_core(&self) -> Option<bool> {
+        Some(placement::is_shared(&self.segment, self.me))
+    }
+
+    fn change_core(&self) -> bool {
+        placement::part(&self.segment, self.me)
     }
 
     fn polls_per_clock_read(&self) -> u32 {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   0        Header      one: magic, version, process slots, cores, aborted │ run states
-//!   4096     Control     one per process slot: doorbell │ pending lanes │ identity
+//!   4096     Control     one per process slot: doorbell, core │ pending lanes │ identity
 //!   …        Grant       a table per process slot: what it lets others read or write
 //!   …        lane        one per ordered pair, grouped by receiver: LaneHead │ lane slots │ bulk
 //!   …        addresses   a record for each process of the job, on whatever host (`addresses.rs`)
@@ -20,6 +20,7 @@
 //! |---|---|---|
 //! | Header | the launcher, before any rank starts; `run_states` by whoever joins, leaves, falls asleep, wakes, or wakes another, and by the launcher for the dead; `aborted` by the first rank that aborts | all |
 //! | Control: doorbell | its rank; peers that ring; the launcher, and who aborts | all |
+//! | Control: core | its rank | all |
 //! | Control: pending lanes | peers add, its rank takes; the launcher marks the summaries | its rank |
 //! | Control: identity | its rank; the launcher may read | all |
 //! | Control: presence | its rank | the owner of the grant that it is inside of |
@@ -128,6 +129,8 @@ pub(crate) struct Control {
     pub doorbell: Doorbell,
     /// 1 once it has shown that it can fence other cores: peers may then fence lightly towards it.
     pub fences: AtomicU32,
+    /// The core on which it was last seen awake, plus one; 0 if that is not known. See `placement.rs`.
+    pub core: AtomicU32,
     /// Summary of `pending_words`.
     pub pending_summary: CacheLine<[AtomicU64; 1]>,
     /// Bit p: the lane from p may hold something, and is not polled directly. See `poll_set.rs`.

@@ -22,13 +22,13 @@
 //!                                        ├─► portal        grants, transfers, methods
 //!                                        ├─► outbound      fence, announce, ring
 //!                                        └─► membership    who is there, who is lost
-//!                  lane, bell, poll_set, slots, heap ─► segment ─► layout ─► run_states, shared_transfer
+//!        lane, bell, poll_set, slots, heap ─► placement ─► segment ─► layout ─► run_states, shared_transfer
 //! ```
 //!
 //! | file | what |
 //! |---|---|
 //! | `layout`, `segment` | the structures of the memory file, and who may write them; the file as mapped and checked |
-//! | `run_states`, `bell` | who is awake; sleeping and waking |
+//! | `run_states`, `placement`, `bell` | who is awake, and on which core; sleeping and waking |
 //! | `lane` | one sender, one receiver: slots, bulk area, credit |
 //! | `poll_set` | how a receiver finds work at a cost that does not grow with idle peers; the fences |
 //! | `outbound`, `inbound` | the lanes to and from all peers |
@@ -70,6 +70,7 @@ mod layout;
 mod membership;
 mod options;
 mod outbound;
+mod placement;
 mod poll_set;
 mod portal;
 mod respawnable;

@@ -28,6 +28,7 @@ use weft_fabric::{FabricError, Membership, Peer, Posted, Result};
 use weft_sys::{clock, random};
 
 use crate::layout::ProcessState;
+use crate::placement;
 use crate::segment::Segment;
 use crate::slots::End;
 
@@ -95,6 +96,7 @@ impl JobMembership {
             // Before we first sleep or demote a lane: see `poll_set.rs`. SYNC rank.fences.
             control.fences.store(1, Ordering::Release);
         }
+        placement::show(&segment, slot);
         segment.header().run_states.join(slot);
         let members = Self {
             segment,

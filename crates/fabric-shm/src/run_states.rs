@@ -78,6 +78,20 @@ impl<const GROUPS: usize> RunStates<GROUPS> {
         group.asleep.load(Ordering::Relaxed) & bit != 0
     }
 
+    /// Those of the first `slots` who are awake.
+    pub fn each_awake(&self, slots: u32) -> impl Iterator<Item = u32> {
+        let groups = self.groups.iter().take(groups_for(slots)).zip(0u32..);
+        groups.flat_map(|(group, index)| {
+            let present = group.present.load(Ordering::Relaxed);
+            let mut left = present & !group.asleep.load(Ordering::Relaxed);
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros();
+                left &= left.wrapping_sub(1);
+                (bit < 64).then_some(index * 64 + bit)
+            })
+        })
+    }
+
     /// How many of the first `slots` are awake.
     #[inline]
     pub fn awake(&self, slots: u32) -> u32 {
@@ -114,5 +128,7 @@ mod tests {
         states.wake(64);
         states.wake(63);
         assert_eq!((states.awake(MAX), states.awake(64)), (3, 2));
+        assert!(states.each_awake(MAX).eq([0, 63, MAX - 1]));
+        assert!(states.each_awake(64).eq([0, 63]));
     }
 }

@@ -235,6 +235,11 @@ impl Bell for TcpBell {
         true
     }
 
+    /// Who is alone on its host shares its core with no other member.
+    fn shares_core(&self) -> Option<bool> {
+        (self.load.awake == 1).then_some(false)
+    }
+
     /// A look is a system call.
     fn polls_per_clock_read(&self) -> u32 {
         8

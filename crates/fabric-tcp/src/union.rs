@@ -471,7 +471,7 @@ impl Drop for UnionBell {
 }
 
 impl Bell for UnionBell {
-    forward_bell!(self => self.local; cancel, ring, load, yield_core);
+    forward_bell!(self => self.local; cancel, ring, load, yield_core, shares_core, change_core);
 
     fn prepare(&self) -> Ticket {
         let ticket = self.local.prepare();

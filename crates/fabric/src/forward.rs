@@ -215,6 +215,16 @@ macro_rules! forward_bell {
             $to.yield_core()
         }
     };
+    ($this:ident => $to:expr; shares_core) => {
+        fn shares_core(&$this) -> ::core::option::Option<bool> {
+            $to.shares_core()
+        }
+    };
+    ($this:ident => $to:expr; change_core) => {
+        fn change_core(&$this) -> bool {
+            $to.change_core()
+        }
+    };
     ($this:ident => $to:expr; polls_per_clock_read) => {
         fn polls_per_clock_read(&$this) -> u32 {
             $to.polls_per_clock_read()

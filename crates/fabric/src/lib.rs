@@ -31,7 +31,6 @@
 
 mod boxed;
 pub mod conformance;
-mod contention;
 pub mod fault;
 mod forward;
 pub mod grants;
@@ -438,6 +437,15 @@ pub trait Bell: Send + Sync {
     /// Gives the core to somebody else who wants it, if the fabric knows how; true if it is worth
     /// calling again.
     fn yield_core(&self) -> bool;
+    /// Whether another member that is awake was last seen on the core that the caller runs on; `None` if nobody
+    /// here knows on which cores they are.
+    fn shares_core(&self) -> Option<bool> {
+        None
+    }
+    /// Moves the calling thread to a core on which no member that is awake was last seen. False if there is none.
+    fn change_core(&self) -> bool {
+        false
+    }
     /// How many polls take a few microseconds together: so often a spinning waiter reads the clock. Where a poll is a
     /// few loads, [`waiting::POLLS_PER_CLOCK_READ`].
     fn polls_per_clock_read(&self) -> u32;

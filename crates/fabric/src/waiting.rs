@@ -3,17 +3,18 @@
 //!
 //! Waking a sleeping core costs a hundred messages; spinning on a core that another rank needs costs
 //! a time slice. Neither is a setting: [`Load`] says how many of the job's members are awake and how
-//! many cores they have, and the time between two reads of the clock says whether somebody else took the core.
+//! many cores they have, [`Bell::shares_core`] whether two of them stand on one, and the time between two reads of the
+//! clock whether somebody else took the core.
 //!
 //! A yield is *contended* if another process ran before it returned, and *idle* if nobody did.
 //!
 //! | what is seen | what is done |
 //! |---|---|
 //! | simulation (`awake == 0`) | sleep: that is how virtual time passes |
-//! | awake ≤ cores | spin [`SPIN`], with a yield now and then, then sleep; at once if a program outside of the job took the core |
+//! | awake ≤ cores | spin, then sleep, as [`patience`] says; change the core if another member stands on it |
 //! | awake ≤ 2 · cores | yield: after [`YIELDS`] contended yields or [`SPIN`], sleep |
 //! | more | yield: after [`CROWD_YIELDS`] contended yields or [`SPIN`], sleep |
-//! | the last yield was idle | spin as if awake ≤ cores, and yield ever more rarely |
+//! | the last yield was idle | spin, and yield ever more rarely |
 //!
 //! `awake` is an upper bound: a rank that is awake may be blocked in something that we cannot see, and leave its core
 //! alone. Whether somebody wants this core is learnt from yielding it, in `contention`.
@@ -23,19 +24,12 @@
 //! what is waited for is there after one or two yields; where each waits for one other (a chain) every
 //! process that runs only to find nothing delays the chain, so the yields are few.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::contention::{Machine, Real};
+use weft_sys::contention::{Machine, Real};
+use weft_sys::patience::{self, Core, Patience, SPIN};
+
 use crate::{Bell, Load};
-
-/// How long to spin on a core that nobody else wants. A waker pays 12–14 µs and the sleeper 15–35 µs
-/// for a halted core; spinning a few times that keeps the usual gap between two messages of a running
-/// program free of it, and costs a rank that is idle for good a fifth of a millisecond.
-pub const SPIN: Duration = Duration::from_micros(200);
-
-/// The polls between two reads of the clock take a microsecond or two. If they took this long, somebody else ran on
-/// this core, and wants it more than a spinning waiter.
-const INTERRUPTED: Duration = Duration::from_micros(150);
 
 /// Contended yields before it sleeps.
 pub const YIELDS: u32 = 20;
@@ -71,8 +65,26 @@ pub struct Waiting {
     /// The poll after which to consider.
     next: u32,
     contended_yields: u32,
+    /// The first yield in a crowd.
     since: Option<Instant>,
-    last: Option<Instant>,
+    patience: Patience,
+}
+
+/// The core of a waiter, of whose members the bell knows where they are.
+struct CoreOf<'a>(&'a dyn Bell);
+
+impl Core for CoreOf<'_> {
+    fn yield_core(&self) -> bool {
+        self.0.yield_core()
+    }
+
+    fn is_shared(&self) -> Option<bool> {
+        self.0.shares_core()
+    }
+
+    fn change_core(&self) -> bool {
+        self.0.change_core()
+    }
 }
 
 impl Default for Waiting {
@@ -90,7 +102,7 @@ impl Waiting {
             next: FREE,
             contended_yields: 0,
             since: None,
-            last: None,
+            patience: Patience::new(),
         }
     }
 
@@ -180,16 +192,7 @@ impl Waiting {
         if self.polls < polls_per_clock_read {
             return Step::Look;
         }
-        // Two ranks may stand on one core while another core is free, or a program outside of the job
-        // may want this one: asking costs a sixth of a microsecond, not asking a time slice.
-        bell.yield_core();
-        let now = machine.now();
-        let since = *self.since.get_or_insert(now);
-        let interrupted = self
-            .last
-            .replace(now)
-            .is_some_and(|last| now.duration_since(last) > INTERRUPTED);
-        if !interrupted && now.duration_since(since) < SPIN {
+        if self.patience.lasts_on(&CoreOf(bell), machine) {
             Step::Look
         } else {
             Step::Sleep
@@ -198,8 +201,8 @@ impl Waiting {
 }
 
 /// Looks of calls that ask and never wait (`MPI_Test`, `MPI_Iprobe`), one after the other. A program that waits by
-/// asking holds its core like one that waits; where more members are awake than there are cores, what it asks for
-/// comes only if it gives the core away.
+/// asking holds its core like one that waits; where more members are awake than there are cores, or another one stands
+/// on this core, what it asks for comes only if it gives the core away.
 #[derive(Debug)]
 pub struct Asking {
     /// Looks that found nothing, one after the other.
@@ -225,7 +228,7 @@ impl Asking {
     }
 
     /// A look found nothing. True if the caller is to [give way](give_way) before it looks again: then more members
-    /// are awake than there are cores, and somebody wants this one as far as is known.
+    /// are awake than there are cores, and somebody wants this one as far as is known; or another member is on this one.
     #[inline]
     pub fn in_vain(&mut self, bell: &dyn Bell) -> bool {
         self.vain += 1;
@@ -240,8 +243,8 @@ impl Asking {
         self.vain = 0;
         let load = bell.load();
         if load.awake <= load.cores {
-            self.next = FREE;
-            return false;
+            self.next = bell.polls_per_clock_read();
+            return load.awake > 1 && bell.shares_core() == Some(true);
         }
         let contention = machine.contention();
         self.next = if contention.wanted() {
@@ -253,12 +256,17 @@ impl Asking {
     }
 }
 
-/// Yields the core, and remembers whether somebody wanted it. To be called without any lock that others need.
+/// Yields the core, and remembers whether somebody wanted it; or goes to another core that no member is on. To be called without any lock that others need.
 pub fn give_way(bell: &dyn Bell) {
     give_way_on(bell, &Real);
 }
 
 fn give_way_on(bell: &dyn Bell, machine: &impl Machine) {
+    let load = bell.load();
+    if load.awake <= load.cores {
+        patience::make_room(&CoreOf(bell), machine);
+        return;
+    }
     let before = machine.now();
     if !bell.yield_core() {
         return;
@@ -275,7 +283,7 @@ mod tests {
 
     use super::*;
     use crate::Ticket;
-    use crate::contention::Contention;
+    use weft_sys::contention::Contention;
 
     /// What a poll, an idle yield, and a process that runs meanwhile take on the simulated machine.
     const POLL: u64 = 10;

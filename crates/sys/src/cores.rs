@@ -92,6 +92,16 @@ pub fn pin(cores: &[usize]) -> io::Result<()> {
     .map(drop)
 }
 
+/// Moves the calling thread to the core `to`, of those that it may run on, `allowed`. Nothing keeps it there.
+///
+/// # Errors
+/// If the kernel refuses, or there is no such core.
+pub fn change(to: usize, allowed: &[usize]) -> io::Result<()> {
+    let moved = pin(&[to]);
+    // In any case: it may have been left where it is.
+    pin(allowed).and(moved)
+}
+
 /// Lowers (or, with privilege, raises) the share of the processor of the calling thread: −20 to 19,
 /// more is less.
 ///
@@ -230,6 +240,21 @@ mod tests {
             assert_eq!(current(), Some(first));
             assert!(pin(&[usize::MAX]).is_err());
             assert!(pin(&[]).is_err());
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
+    fn a_thread_that_changed_its_core_may_run_everywhere() {
+        std::thread::spawn(|| {
+            let all = allowed().expect("readable");
+            for core in &all {
+                change(*core, &all).expect("one of ours");
+                assert_eq!(allowed().expect("readable"), all);
+            }
+            assert!(change(usize::MAX, &all).is_err());
+            assert_eq!(allowed().expect("readable"), all);
         })
         .join()
         .expect("no panic");

@@ -18,6 +18,7 @@
 //!   process     who we are, who dies with whom, pidfd            lifeline: who dies with a pipe
 //!   fork        a second process of this program               environment: variables
 //!   cores       how many cores we really have
+//!   contention  does somebody want this core?             patience: how long to spin on it
 //!   random      unpredictable bytes                            usage: what a thread has used
 //!   file        reads, writes and locks at offsets
 //!   fault       a look at memory touched that may not be       wake: tasks, through a descriptor
@@ -35,6 +36,7 @@ pub mod attach;
 pub mod available;
 pub mod bpf;
 pub mod clock;
+pub mod contention;
 pub mod cores;
 pub mod datagram;
 pub mod descriptor;
@@ -52,6 +54,7 @@ pub mod memory;
 pub mod netns;
 pub mod packet;
 pub mod passing;
+pub mod patience;
 pub mod poll;
 pub mod probe;
 pub mod process;

@@ -80,7 +80,7 @@ impl Process {
         if engine.has_arrived(id, partition)? {
             return Ok(true);
         }
-        engine.look();
+        engine.ask();
         engine.has_arrived(id, partition)
     }
 }

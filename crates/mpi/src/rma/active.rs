@@ -111,7 +111,7 @@ impl Window {
         let context = self.context();
         let mut outcome = completed(engine.window(context), &ranks);
         if outcome.is_none() {
-            engine.look();
+            engine.ask();
             outcome = completed(engine.window(context), &ranks);
         }
         drop(engine);

@@ -11,7 +11,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use weft_sys::usage;
+use crate::usage;
 
 /// A yield shorter than so many idle ones was idle.
 const IDLE: u32 = 2;
@@ -25,13 +25,19 @@ const UNVERIFIED: u8 = 16;
 /// Idle yields in a row beyond this number make no difference.
 const MOST_IDLE: u8 = 8;
 
+/// After so long without an interruption it is forgotten that there was one.
+const FORGOTTEN: Duration = Duration::from_millis(100);
+
+/// Least time between two changes of the core, each of which takes some 50 µs.
+const BETWEEN_CHANGES: Duration = Duration::from_millis(1);
+
 thread_local! {
     static CONTENTION: Cell<Contention> = const { Cell::new(Contention::UNKNOWN) };
 }
 
 /// What one thread knows of its core.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Contention {
+pub struct Contention {
     /// Idle yields in a row, up to [`MOST_IDLE`].
     idle: u8,
     /// Yields judged by their duration since the count was read.
@@ -40,24 +46,54 @@ pub(crate) struct Contention {
     idle_time: u32,
     /// The kernel's count of switches after the last yield, if it was read.
     switches: Option<u64>,
+    /// When somebody else was last seen to have had this core for long.
+    interrupted: Option<Instant>,
+    /// When the thread last went to another core, or tried to.
+    changed: Option<Instant>,
 }
 
 impl Contention {
+    /// Nothing is known yet.
     pub const UNKNOWN: Self = Self {
         idle: 0,
         unverified: 0,
         idle_time: INITIAL,
         switches: None,
+        interrupted: None,
+        changed: None,
     };
 
     /// Whether the last yield was contended.
+    #[must_use]
     pub fn wanted(self) -> bool {
         self.idle == 0
     }
 
     /// `base`, doubled for each idle yield in a row.
+    #[must_use]
     pub fn backoff(self, base: u32) -> u32 {
         base << self.idle
+    }
+
+    /// Somebody else had this core for long, until `now`.
+    pub fn interrupt(&mut self, now: Instant) {
+        self.interrupted = Some(now);
+    }
+
+    /// Whether that was lately.
+    #[must_use]
+    pub fn was_interrupted(self, now: Instant) -> bool {
+        lies_within(self.interrupted, now, FORGOTTEN)
+    }
+
+    /// Whether the core may be changed `now`; if so it counts as done.
+    #[must_use]
+    pub fn change_core(&mut self, now: Instant) -> bool {
+        let may = !lies_within(self.changed, now, BETWEEN_CHANGES);
+        if may {
+            self.changed = Some(now);
+        }
+        may
     }
 
     /// A yield took so long; `read_switches` reads how often the core was taken from this thread. Answers
@@ -94,17 +130,25 @@ impl Contention {
     }
 }
 
+fn lies_within(moment: Option<Instant>, now: Instant, span: Duration) -> bool {
+    moment.is_some_and(|moment| now.duration_since(moment) < span)
+}
+
 /// The clock and the scheduler as a thread sees them: tests have their own.
-pub(crate) trait Machine {
+pub trait Machine {
+    /// The time.
     fn now(&self) -> Instant;
     /// How often the core was taken from this thread.
     fn switches(&self) -> u64;
+    /// What the thread knows of its core.
     fn contention(&self) -> Contention;
+    /// Keeps what the thread knows of its core.
     fn remember(&self, contention: Contention);
 }
 
 /// The machine this runs on.
-pub(crate) struct Real;
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Real;
 
 impl Machine for Real {
     #[inline]

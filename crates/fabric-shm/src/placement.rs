@@ -1,0 +1,76 @@
+//! Placement: the core on which each process was last seen awake, so that two who wait for each other on one core part.
+//!
+//! Each shows its core when it has waited for a microsecond or two, and when it wakes; while it sleeps, and until a
+//! process that was woken runs, nothing is known. One that computes may be elsewhere by now. All of it is advice: a wrong
+//! number costs a change of the core that was not needed, or a wait that ends in a sleep.
+
+use weft_atomic::Ordering;
+use weft_sys::cores;
+
+use crate::segment::Segment;
+
+/// Number of no core.
+const UNKNOWN: u32 = 0;
+
+/// What is shown for a core.
+fn shown(core: usize) -> u32 {
+    u32::try_from(core + 1).unwrap_or(UNKNOWN)
+}
+
+/// The process of slot `me` runs here and is awake. Answers its core, as shown.
+pub(crate) fn show(segment: &Segment, me: u32) -> u32 {
+    let here = cores::current().map_or(UNKNOWN, shown);
+    let core = &segment.control(me).core;
+    // The line is written only when something changes.
+    if core.load(Ordering::Relaxed) != here {
+        core.store(here, Ordering::Relaxed);
+    }
+    here
+}
+
+/// Nobody knows where the process of this slot will run next.
+pub(crate) fn hide(segment: &Segment, slot: u32) {
+    segment.control(slot).core.store(UNKNOWN, Ordering::Relaxed);
+}
+
+/// The cores, as shown, of all who are awake but `me`.
+fn others(segment: &Segment, me: u32) -> impl Iterator<Item = u32> {
+    let slots = segment.shape().process_slots;
+    let awake = segment.header().run_states.each_awake(slots);
+    awake
+        .filter(move |slot| *slot != me)
+        .map(|slot| segment.control(slot).core.load(Ordering::Relaxed))
+        .filter(|core| *core != UNKNOWN)
+}
+
+/// Whether another one who is awake stands on the core of the caller, the process of slot `me`.
+pub(crate) fn is_shared(segment: &Segment, me: u32) -> bool {
+    let here = show(segment, me);
+    others(segment, me).any(|core| core == here)
+}
+
+/// Moves the caller to a core on which nobody else who is awake stands. False if there is none.
+#[cold]
+pub(crate) fn part(segment: &Segment, me: u32) -> bool {
+    let Ok(allowed) = cores::allowed() else {
+        return false;
+    };
+    let Some(here) = cores::current() else {
+        return false;
+    };
+    let is_free =
+        |core: &&usize| **core != here && !others(segment, me).any(|taken| taken == shown(**core));
+    // From here on upward, so that not all go to the first.
+    let (below, above) = allowed.split_at(allowed.partition_point(|core| *core <= here));
+    let Some(to) = above.iter().chain(below).find(is_free) else {
+        return false;
+    };
+    // Shown at once: another one may look for a free core while this one is on its way.
+    segment
+        .control(me)
+        .core
+        .store(shown(*to), Ordering::Relaxed);
+    let changed = cores::change(*to, &allowed).is_ok();
+    show(segment, me);
+    changed
+}

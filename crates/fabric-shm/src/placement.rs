@@ -52,25 +52,15 @@ pub(crate) fn is_shared(segment: &Segment, me: u32) -> bool {
 /// Moves the caller to a core on which nobody else who is awake stands. False if there is none.
 #[cold]
 pub(crate) fn part(segment: &Segment, me: u32) -> bool {
-    let Ok(allowed) = cores::allowed() else {
-        return false;
+    let is_taken = |core| others(segment, me).any(|taken| taken == shown(core));
+    // Shown before it goes: another one may look for a free core meanwhile.
+    let choose = |core| {
+        segment
+            .control(me)
+            .core
+            .store(shown(core), Ordering::Relaxed)
     };
-    let Some(here) = cores::current() else {
-        return false;
-    };
-    let is_free =
-        |core: &&usize| **core != here && !others(segment, me).any(|taken| taken == shown(**core));
-    // From here on upward, so that not all go to the first.
-    let (below, above) = allowed.split_at(allowed.partition_point(|core| *core <= here));
-    let Some(to) = above.iter().chain(below).find(is_free) else {
-        return false;
-    };
-    // Shown at once: another one may look for a free core while this one is on its way.
-    segment
-        .control(me)
-        .core
-        .store(shown(*to), Ordering::Relaxed);
-    let changed = cores::change(*to, &allowed).is_ok();
+    let changed = cores::leave(is_taken, choose);
     show(segment, me);
     changed
 }

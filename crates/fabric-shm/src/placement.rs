@@ -43,10 +43,16 @@ fn others(segment: &Segment, me: u32) -> impl Iterator<Item = u32> {
         .filter(|core| *core != UNKNOWN)
 }
 
-/// Whether another one who is awake stands on the core of the caller, the process of slot `me`.
-pub(crate) fn is_shared(segment: &Segment, me: u32) -> bool {
+/// Whether another one who is awake stands on the core of the caller, the process of slot `me`. `None` in a job of more
+/// processes than cores: those who are awake there come and go, and yielding is quicker than to part each time.
+pub(crate) fn is_shared(segment: &Segment, me: u32) -> Option<bool> {
+    let header = segment.header();
+    let present = header.run_states.present(segment.shape().process_slots);
+    if present > header.cores.load(Ordering::Relaxed) {
+        return None;
+    }
     let here = show(segment, me);
-    others(segment, me).any(|core| core == here)
+    Some(others(segment, me).any(|core| core == here))
 }
 
 /// Moves the caller to a core on which nobody else who is awake stands. False if there is none.

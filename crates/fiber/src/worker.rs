@@ -24,6 +24,8 @@ use std::cell::Cell;
 use std::io;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
 use weft_atomic::Ordering;
 
 use weft_atomic::bits::{Bits, summaries_for, words_for};
@@ -49,6 +51,10 @@ const NONE: u32 = u32::MAX;
 
 /// Looks of an idle worker between two reads of the clock, each some tens of nanoseconds.
 const LOOKS: u32 = if cfg!(miri) { 4 } else { 64 };
+
+/// How long an idle worker spins on a core that nobody else wants. Longer than a rank: a program whose workers have cores of
+/// their own has them for its fibers, and a signal that has to wake a worker takes its sender a hundred times as long.
+const SPIN: Duration = Duration::from_millis(1);
 
 thread_local! {
     /// The worker that this thread is.
@@ -382,7 +388,7 @@ impl Worker {
         if !self.runtime.have_cores() {
             return self.shared.may_have_any();
         }
-        let mut patience = Patience::new();
+        let mut patience = Patience::up_to(SPIN);
         loop {
             for _ in 0..LOOKS {
                 if self.shared.may_have_any() {

@@ -7,7 +7,7 @@
 //! | what is known of the core | what is done |
 //! |---|---|
 //! | somebody who may be waited for stands here as well | goes to another core, at most once in a millisecond, else yields |
-//! | nobody of ours stands here | spins [`WAKE_UP`]; then, with a yield now and then, up to [`SPIN`]; then sleeps |
+//! | nobody of ours stands here | spins [`WAKE_UP`]; then, with a yield now and then, up to [`SPIN`] or until somebody ran during ten of the yields; then sleeps |
 //! | … and a stranger had this core lately | spins [`WAKE_UP`], then sleeps; yields to nobody |
 //! | who stands here is not known | spins with a yield now and then up to [`SPIN`], then sleeps; at once after an interruption |
 //!
@@ -35,6 +35,9 @@ pub const WAKE_UP: Duration = Duration::from_micros(50);
 /// Two reads of the clock lie a microsecond or two apart. If they lay this far apart, somebody else ran on this core.
 const INTERRUPTED: Duration = Duration::from_micros(150);
 
+/// Contended yields after which a core is not taken for free.
+const MOST_CONTENDED: u32 = 10;
+
 /// The core of a waiter, and who else stands there.
 pub trait Core {
     /// Gives the core to somebody else who wants it; false if that is not possible here.
@@ -46,19 +49,37 @@ pub trait Core {
 }
 
 /// One wait of a thread: asked every microsecond or two whether to go on spinning.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Patience {
+    /// How long it spins on a core that nobody else wants.
+    spin: Duration,
     since: Option<Instant>,
     last: Option<Instant>,
+    /// Yields during which somebody else ran.
+    contended: u32,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Patience {
     /// Starts to wait. Costs nothing.
     #[must_use]
     pub const fn new() -> Self {
+        Self::up_to(SPIN)
+    }
+
+    /// Starts a wait that spins for so long, rather than [`SPIN`], on a core that nobody else wants.
+    #[must_use]
+    pub const fn up_to(spin: Duration) -> Self {
         Self {
+            spin,
             since: None,
             last: None,
+            contended: 0,
         }
     }
 
@@ -82,35 +103,41 @@ impl Patience {
         let since = *self.since.get_or_insert(now);
         let waited = now.duration_since(since);
         match core.is_shared() {
-            Some(true) => waited < SPIN && self.make_room(core, machine, now),
+            Some(true) => waited < self.spin && self.make_room(core, machine, now),
             Some(false) => {
                 if interrupted {
                     // What others wrote meanwhile is not there: a new wait, as long as any.
                     self.since = Some(now);
                     return true;
                 }
-                let limit = if machine.contention().was_interrupted(now) {
-                    WAKE_UP
-                } else {
-                    SPIN
-                };
-                if waited >= WAKE_UP && waited < limit {
-                    core.yield_core();
+                if waited < WAKE_UP {
+                    return true;
                 }
-                waited < limit
+                let wanted = machine.contention().was_interrupted(now);
+                !wanted && waited < self.spin && self.is_free(core, machine, now)
             }
             None => {
                 core.yield_core();
-                !interrupted && waited < SPIN
+                !interrupted && waited < self.spin
             }
         }
+    }
+
+    /// Yields the core: whether it is free, as far as that tells. Others may want it in pieces too short to interrupt us.
+    fn is_free(&mut self, core: &impl Core, machine: &impl Machine, now: Instant) -> bool {
+        core.yield_core();
+        let took = machine.now().duration_since(now);
+        let mut contention = machine.contention();
+        self.contended += u32::from(contention.yielded(took, || machine.switches()));
+        machine.remember(contention);
+        self.contended < MOST_CONTENDED
     }
 
     /// Whoever is waited for may need this core.
     fn make_room(&mut self, core: &impl Core, machine: &impl Machine, now: Instant) -> bool {
         if leave_or_yield(core, machine, now) {
             // What the change took is no interruption.
-            *self = Self::new();
+            *self = Self::up_to(self.spin);
         }
         true
     }

@@ -34,7 +34,7 @@ pub(super) fn pays_for_writes(bytes: u64, piece: u64, first: u64, end: u64) -> b
     piece <= LONGEST && count >= LEAST && (end - first) / count <= DISTANCE
 }
 
-/// Memory for a window of the file, and for its pieces.
+/// Memory for a window of the file, and for its pieces where they do not come from, or go to, one piece of memory.
 struct Window {
     bytes: Box<[u8]>,
     pieces: Vec<u8>,
@@ -56,40 +56,54 @@ impl Window {
         self.list.clear();
         cursor.take_before(first + self.bytes.len() as u64, &mut self.list);
         let end = self.list.runs().last()?.end();
-        self.pieces.resize(self.list.bytes() as usize, 0);
         Some((first, end - first))
     }
 
-    /// Copies the pieces to their places in the window.
-    fn scatter(&mut self, first: u64) {
-        let mut rest = &self.pieces[..];
-        for run in self.list.runs() {
-            let length = run.length as usize;
-            let (now, later) = rest.split_at(length * run.count as usize);
-            for (piece, (place, _)) in now.chunks_exact(length).zip(run.pieces()) {
-                let place = (place - first) as usize;
-                self.bytes[place..place + length].copy_from_slice(piece);
+    /// Copies the pieces of a stream from byte `position` to their places in the window.
+    fn scatter(&mut self, stream: &Stream, position: u64, first: u64) {
+        let bytes = self.list.bytes();
+        let region = stream.region(position, bytes);
+        if region.is_none() {
+            // Elements with gaps are walked once for all pieces.
+            self.pieces.resize(bytes as usize, 0);
+            stream.copy_out(position, &mut self.pieces);
+        }
+        let from = region.unwrap_or_else(|| region_of(&mut self.pieces));
+        let mut done = 0;
+        for (place, length) in self.list.runs().iter().flat_map(|run| run.pieces()) {
+            let (place, length) = ((place - first) as usize, length as usize);
+            if let Some(piece) = from.part(done, length) {
+                piece.copy_to_slice(&mut self.bytes[place..place + length]);
             }
-            rest = later;
+            done += length;
         }
     }
 
-    /// Copies the pieces from the first `there` bytes of the window; answers how many bytes of them there are.
-    fn gather(&mut self, first: u64, there: u64) -> usize {
+    /// Copies the pieces from the first `there` bytes of the window to a stream, from byte `position` on; answers how many bytes of
+    /// them there are.
+    fn gather(&mut self, stream: &Stream, position: u64, first: u64, there: u64) -> u64 {
+        let bytes = self.list.bytes();
+        let region = stream.region(position, bytes);
+        if region.is_none() {
+            self.pieces.resize(bytes as usize, 0);
+        }
+        let into = region.unwrap_or_else(|| region_of(&mut self.pieces));
         let mut done = 0;
-        for run in self.list.runs() {
-            for (place, length) in run.pieces() {
-                let place = place - first;
-                let got = there.saturating_sub(place).min(length) as usize;
-                let from = place as usize;
-                self.pieces[done..done + got].copy_from_slice(&self.bytes[from..from + got]);
-                done += got;
-                if (got as u64) < length {
-                    return done;
-                }
+        for (place, length) in self.list.runs().iter().flat_map(|run| run.pieces()) {
+            let place = place - first;
+            let got = there.saturating_sub(place).min(length) as usize;
+            if let Some(piece) = into.part(done, got) {
+                piece.copy_from_slice(&self.bytes[place as usize..place as usize + got]);
+            }
+            done += got;
+            if (got as u64) < length {
+                break;
             }
         }
-        done
+        if region.is_none() {
+            stream.copy_in(position, &self.pieces[..done]);
+        }
+        done as u64
     }
 }
 
@@ -108,8 +122,6 @@ pub(super) fn write(
     let mut window = Window::of(window)?;
     let mut position = 0;
     while let Some((first, length)) = window.take(&mut cursor) {
-        stream.copy_out(position, &mut window.pieces);
-        position += window.pieces.len() as u64;
         let locked = locks.then(|| Locked::new(storage, true, (first, length)));
         let locked = locked.transpose()?;
         let whole = region_of(&mut window.bytes).prefix(length as usize);
@@ -118,7 +130,8 @@ pub(super) fn write(
             // Behind the end of the file there are zeros, not what the last window had.
             window.bytes[read..length as usize].fill(0);
         }
-        window.scatter(first);
+        window.scatter(stream, position, first);
+        position += window.list.bytes();
         let whole = region_of(&mut window.bytes).prefix(length as usize);
         write_fully(storage, whole, first)?;
         locked.map_or(Ok(()), Locked::end)?;
@@ -141,10 +154,9 @@ pub(super) fn read(
     while let Some((first, length)) = window.take(&mut cursor) {
         let whole = region_of(&mut window.bytes).prefix(length as usize);
         let read = read_fully(storage, whole, first)?;
-        let got = window.gather(first, read as u64);
-        stream.copy_in(position, &window.pieces[..got]);
-        position += got as u64;
-        if got < window.pieces.len() {
+        let got = window.gather(stream, position, first, read as u64);
+        position += got;
+        if got < window.list.bytes() {
             break;
         }
     }

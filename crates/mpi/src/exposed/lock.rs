@@ -106,8 +106,10 @@ impl ElementLock {
 fn take(words: &SharedMemory, from: u32, me: u32) -> Option<Held<'_>> {
     let word = words.atomic_u32(0)?;
     // SYNC element_lock
-    let taken = word.compare_exchange(from, me + 1, Acquire, Relaxed);
-    taken.is_ok().then_some(Held(Some((words, word))))
+    match word.compare_exchange(from, me + 1, Acquire, Relaxed) {
+        Ok(_) => Some(Held(Some((words, word)))),
+        Err(_) => None,
+    }
 }
 
 #[cold]

@@ -96,6 +96,9 @@ pub struct Window {
     calls: AtomicU32,
     /// Whether any operation went by messages or by portal.
     used: AtomicBool,
+    /// Operations carried out by loads and stores, modulo 2^32, and how many of them the engine has counted.
+    direct: AtomicU32,
+    told: AtomicU32,
     /// Whether anything was stored directly since the last fence of the processor: see [`direct`].
     stored: AtomicBool,
     freed: AtomicBool,
@@ -170,7 +173,16 @@ impl Window {
     /// Makes progress.
     #[cold]
     fn look(&self) {
-        self.engine().look();
+        let mut engine = self.engine();
+        self.tell_counts(&mut engine);
+        engine.look();
+    }
+
+    /// Tells the engine what was done without it.
+    fn tell_counts(&self, engine: &mut Guard<'_>) {
+        let direct = self.direct.load(Ordering::Relaxed);
+        let told = self.told.swap(direct, Ordering::Relaxed);
+        engine.count_direct_operations(direct.wrapping_sub(told));
     }
 
     fn target(&self, rank: u32) -> Result<&Target> {
@@ -254,6 +266,7 @@ impl Window {
             return;
         }
         let mut engine = self.engine();
+        self.tell_counts(&mut engine);
         engine.close_window(self.context());
         engine.release_window_memory(self.grant, self.block);
         drop(engine);

@@ -195,6 +195,7 @@ impl Window {
         );
         self.note_stores();
         if done {
+            self.count();
             Ok(RequestId::DONE)
         } else {
             Err(self.outside(target))

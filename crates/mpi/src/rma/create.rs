@@ -148,6 +148,8 @@ impl Window {
                 && (!all_share || matches!(flavor, Flavor::Create | Flavor::Dynamic)),
             calls: AtomicU32::new(0),
             used: AtomicBool::new(false),
+            direct: AtomicU32::new(0),
+            told: AtomicU32::new(0),
             stored: AtomicBool::new(false),
             freed: AtomicBool::new(false),
             extras: Extras::default(),

@@ -17,7 +17,7 @@
 //! `SYNC window.stored`: a store in order on x86-64. Whoever finds it false, set back by another thread, knows that its own
 //! stores had left before: they stand before that of the word. On other processors every flush is a fence.
 
-use weft_atomic::Ordering::{AcqRel, Acquire, Release, SeqCst};
+use weft_atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use weft_atomic::fence;
 use weft_fabric::Region;
 
@@ -71,6 +71,7 @@ impl Window {
             return false;
         };
         part.copy_from(source);
+        self.count();
         self.note_stores();
         true
     }
@@ -85,6 +86,7 @@ impl Window {
             return false;
         };
         into.copy_from(&part);
+        self.count();
         true
     }
 
@@ -147,7 +149,7 @@ impl Window {
         if stored == Some(true) {
             self.note_stores();
         }
-        stored.is_some()
+        self.count_if(stored.is_some())
     }
 
     /// `MPI_Compare_and_swap`, if it can be done at once, as [`fetch_and_op_at_once`](Self::fetch_and_op_at_once). `sides`:
@@ -167,7 +169,22 @@ impl Window {
         if stored == Some(true) {
             self.note_stores();
         }
-        stored.is_some()
+        self.count_if(stored.is_some())
+    }
+
+    /// An operation was carried out. Those of threads at the same moment may be counted once.
+    #[inline]
+    pub(super) fn count(&self) {
+        let count = self.direct.load(Relaxed);
+        self.direct.store(count.wrapping_add(1), Relaxed);
+    }
+
+    #[inline]
+    fn count_if(&self, done: bool) -> bool {
+        if done {
+            self.count();
+        }
+        done
     }
 
     /// Something was stored that a flush has to wait for.

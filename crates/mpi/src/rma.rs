@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   put, get, accumulate …  ──► epoch: may it?  ──► target: where, and by which path
-//!        (access)                 (epoch)              │
+//!        (access)                 (epoch)              │           (one piece, at once: direct)
 //!                                                      ├─ Direct     loads, stores, atomics: own memory, shared memory
 //!                                                      ├─ Portal     the fabric moves the bytes
 //!                                                      └─ Messages   the target's engine does it

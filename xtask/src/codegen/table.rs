@@ -41,6 +41,8 @@ pub struct Function {
     pub returns: Option<String>,
     #[serde(default)]
     pub anytime: bool,
+    /// What tells the other ranks of a wrong argument of this one, where all take part before anything else is known.
+    pub refused: Option<String>,
     pub note: Option<String>,
     #[serde(default)]
     pub parameters: Vec<Parameter>,

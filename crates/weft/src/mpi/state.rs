@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weft_launch::bootstrap::{JobAnswer, JobRequest, Launcher, Refusal, Worlds};
+use weft_launch::bootstrap::{JobAnswer, JobRequest, Launcher, Refusal, Served, Worlds};
 use weft_mpi::{Comm, Error, ErrorClass, Process, RequestId, Result};
 
 use super::attribute::Attributes;
@@ -76,13 +76,14 @@ impl RankState {
                 .map_err(|lost| Error::new(ErrorClass::Other, lost.to_string())),
             Job::Threads(worlds) => {
                 let mut worlds = worlds.lock().unwrap_or_else(PoisonError::into_inner);
-                let answer = worlds.serve(self.process.me().0, request.clone());
-                Ok(answer.unwrap_or_else(|_| {
-                    JobAnswer::refuse(
+                let served = worlds.serve(self.process.me().0, request.clone());
+                Ok(match served {
+                    Served::Answered(answer) => answer,
+                    Served::Spawn(_) | Served::Waits | Served::Introduced(_) => JobAnswer::refuse(
                         Refusal::Spawn,
                         "the ranks of this job are threads; start it by mpiexec",
-                    )
-                }))
+                    ),
+                })
             }
         }
     }

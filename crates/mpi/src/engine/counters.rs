@@ -128,6 +128,14 @@ pub struct Counters {
     by_name: [Counter; COLLECTIVES.len() + 1],
     /// Partitions of partitioned messages that have left, in pieces.
     pub pieces_sent: Counter,
+    /// One-sided operations that this rank carried out by loads and stores, as far as windows have told.
+    pub one_sided_direct: Counter,
+    /// Messages of one-sided operations that this rank sent to targets.
+    pub one_sided_messages: Counter,
+    /// One-sided operations whose data the fabric moved.
+    pub one_sided_portal: Counter,
+    /// Messages of one-sided communication that came, and were such as were due.
+    pub one_sided_arrived: Counter,
     /// Peers lost.
     pub lost: Counter,
     /// Messages that nobody could use.

@@ -5,6 +5,7 @@
 //!   peer ──  portal:  grant ─ token ─► get / put → Sink::transfer_completed   bulk, only where its owner granted
 //!            sync:    signal ──► signals(from, key)           counted, never lost, no data
 //!            memory:  allocate_shared ─ key ─► attach_shared   loads, stores, atomics, between members of one host
+//!                     is_asleep · wake                         for who waits for what is stored there
 //!            bell:    prepare · look again · wait             sleep until any of them has news
 //! ```
 //!
@@ -29,6 +30,7 @@
 // The one exception: the memory that the conformance suite lends.
 #![deny(unsafe_code)]
 
+pub mod board;
 mod boxed;
 pub mod conformance;
 mod contention;
@@ -405,6 +407,15 @@ pub trait Fabric: Send {
     /// [`FabricError::NoMemory`] if there is no address space for it, [`FabricError::PeerLost`],
     /// [`FabricError::NoSuchPeer`].
     fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory>;
+
+    /// Memory: whether somebody of `peer` sleeps on its bell, or is about to. For whoever has stored what the peer may wait
+    /// for, and has executed a full fence since: then a peer that is not asleep by this sees it before it sleeps. May say
+    /// so of one that is awake.
+    fn is_asleep(&self, peer: Peer) -> bool;
+
+    /// Memory: wakes `peer` if it [is asleep](Self::is_asleep): what it waits for may be stored. Costs next to nothing if it
+    /// is awake. Of who is no peer, is lost or shares no memory nothing is woken.
+    fn wake(&mut self, peer: Peer);
 
     /// Whether all that was taken for sending would arrive if this process ended now. Ask again after
     /// a poll, or a sleep on the bell, which ends soon while this is false.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weft_mpi::coll::inter::{self, Root, Sides};
-use weft_mpi::coll::{self, Members, Reduction};
+use weft_mpi::coll::{self, Collective, Members, Reduction};
 use weft_mpi::schedule::Schedule;
 use weft_mpi::{Buffer, Comm, Datatype, Op};
 
@@ -17,9 +17,9 @@ type OpRef = &'static Arc<Op>;
 type DatatypeRef = &'static Arc<Datatype>;
 
 /// The error of a collective that is not defined between two groups.
-fn one_group(comm: &Comm) -> Checked<Members> {
+fn one_group(comm: &Comm) -> Checked<()> {
     if comm.remote_group().is_none() {
-        return Ok(Members::of(comm));
+        return Ok(());
     }
     Err(Fault::argument(
         k::MPI_ERR_COMM,
@@ -66,37 +66,30 @@ pub fn reduce(
     op: OpRef,
     root: Root,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective> {
     if let Some(sides) = Sides::of(comm) {
         if root == Root::Beside {
-            return Ok(Schedule::of("MPI_Reduce", Vec::new()));
+            return Ok(Schedule::of("MPI_Reduce", Vec::new()).into());
         }
         let (count, datatype) = receive.elements()?;
         let out = significant(is_across_from_root(root), || send.buffer(count, datatype))?;
         let into = significant(root == Root::Here, || receive.buffer())?;
         let reduction = reduction(count, datatype, op);
-        return Ok(inter::reduce(
-            &sides,
-            out.as_ref(),
-            into.as_ref(),
-            &reduction,
-            root,
-        )?);
+        return Ok(inter::reduce(&sides, out.as_ref(), into.as_ref(), &reduction, root)?.into());
     }
-    let (members, root) = (Members::of(comm), rank(root));
+    let root = rank(root);
     let (count, datatype) = receive.elements()?;
-    let into = significant(members.rank == root, || receive.buffer())?;
+    let into = significant(comm.rank() as usize == root, || receive.buffer())?;
     let own = match &into {
         Some(into) => operand(send, count, datatype, into)?,
         None => send.buffer(count, datatype)?,
     };
-    Ok(coll::reduce(
-        &members,
-        &own,
-        into.as_ref(),
-        &reduction(count, datatype, op),
+    Ok(Collective::Reduce {
+        send: own,
+        receive: into,
+        reduction: reduction(count, datatype, op),
         root,
-    )?)
+    })
 }
 
 /// `MPI_Allreduce`.
@@ -105,20 +98,19 @@ pub fn allreduce(
     receive: BufferArgument,
     op: OpRef,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective> {
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
     let reduction = reduction(count, datatype, op);
-    Ok(match Sides::of(comm) {
-        None => {
-            let own = operand(send, count, datatype, &into)?;
-            coll::allreduce(&Members::of(comm), &own, &into, &reduction)?
-        }
-        Some(sides) => {
-            let own = send.buffer(count, datatype)?;
-            ensure_apart(BUFFERS, &own, &into)?;
-            inter::allreduce(&sides, &own, &into, &reduction)?
-        }
+    if let Some(sides) = Sides::of(comm) {
+        let own = send.buffer(count, datatype)?;
+        ensure_apart(BUFFERS, &own, &into)?;
+        return Ok(inter::allreduce(&sides, &own, &into, &reduction)?.into());
+    }
+    Ok(Collective::Allreduce {
+        send: operand(send, count, datatype, &into)?,
+        receive: into,
+        reduction,
     })
 }
 
@@ -128,17 +120,16 @@ pub fn scan(
     receive: BufferArgument,
     op: OpRef,
     comm: CommRef,
-) -> Checked<Schedule> {
-    let members = one_group(comm)?;
+) -> Checked<Collective> {
+    one_group(comm)?;
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
     let own = operand(send, count, datatype, &into)?;
-    Ok(coll::scan(
-        &members,
-        &own,
-        &into,
-        &reduction(count, datatype, op),
-    )?)
+    Ok(Collective::Scan {
+        send: own,
+        receive: into,
+        reduction: reduction(count, datatype, op),
+    })
 }
 
 /// `MPI_Exscan`.
@@ -147,17 +138,16 @@ pub fn exscan(
     receive: BufferArgument,
     op: OpRef,
     comm: CommRef,
-) -> Checked<Schedule> {
-    let members = one_group(comm)?;
+) -> Checked<Collective> {
+    one_group(comm)?;
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
     let own = operand(send, count, datatype, &into)?;
-    Ok(coll::exscan(
-        &members,
-        &own,
-        &into,
-        &reduction(count, datatype, op),
-    )?)
+    Ok(Collective::Exscan {
+        send: own,
+        receive: into,
+        reduction: reduction(count, datatype, op),
+    })
 }
 
 /// The elements of all ranks.
@@ -180,7 +170,7 @@ pub fn reduce_scatter_block(
     receive: BufferArgument,
     op: OpRef,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective> {
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
     let size = comm.size() as usize;
@@ -189,9 +179,7 @@ pub fn reduce_scatter_block(
     if let Some(sides) = Sides::of(comm) {
         let (own, counts) = (send.buffer(all, datatype)?, vec![count; size]);
         let name = "MPI_Reduce_scatter_block";
-        return Ok(inter::reduce_scatter(
-            name, &sides, &own, &into, &counts, &reduction,
-        )?);
+        return Ok(inter::reduce_scatter(name, &sides, &own, &into, &counts, &reduction)?.into());
     }
     // In place, the whole input stands in the receive buffer.
     let own = if send.is_in_place() {
@@ -199,13 +187,12 @@ pub fn reduce_scatter_block(
     } else {
         operand(send, all, datatype, &into)?
     };
-    Ok(coll::reduce_scatter_block(
-        &Members::of(comm),
-        &own,
-        &into,
+    Ok(Collective::ReduceScatterBlock {
+        send: own,
+        receive: into,
         count,
-        &reduction,
-    )?)
+        reduction,
+    })
 }
 
 /// `MPI_Reduce_scatter`.

@@ -8,18 +8,18 @@
 //!
 //! A member *arrives* at one epoch after the other. What it has to tell in an epoch it writes beside its stamp before it
 //! arrives; the others read it once they see the stamp. A row is used again after [`ROWS`] epochs, so a member may go on
-//! before others have come, but only so far.
+//! before others have come, but only so far; what stands beside may have fewer rows.
 //!
 //! # Who may touch what
 //! A member writes its own stamps, and what stands beside them, and nothing else. Everybody reads all.
 //!
 //! # Why nothing is overwritten that is still read
 //! Who arrives at epoch `e + 1` has read all that it will ever read of epoch `e`: epochs are used one after the other. A
-//! member writes to the row of `e` again for epoch `e + ROWS`, and only when it [has room](Arrivals::has_room): all have
+//! member writes to the row of `e` again for epoch `e + ROWS`, and only if it [has room](Arrivals::has_room): all have
 //! arrived at `e + 1`. Its look at their stamps acquires what they released (SYNC arrivals.stamp), their reads included.
 //!
 //! # Why somebody is last
-//! Between its stamp and its look at those of the others stands a full fence. Of several that arrive at a time the one
+//! Where it matters who is last, [`fence`](Arrivals::fence) stands between a stamp and the look at those of others. Of several that arrive at a time the one
 //! whose fence is last in the order of fences sees the stamps of all others. So at least one [sees all](Arrivals::have_all)
 //! by its first look, and can wake those who sleep; who sleeps has announced it, fenced, and looked once more, as
 //! [`fence`](mod@crate::fence) says.
@@ -32,7 +32,7 @@ use crate::{AtomicU64, Ordering, fence};
 
 /// Epochs that may be under way at a time. At most so many a member is ahead of another.
 #[cfg(not(loom))]
-pub const ROWS: usize = 8;
+pub const ROWS: usize = 32;
 /// Few, so that models come to the end of them.
 #[cfg(loom)]
 pub const ROWS: usize = 2;
@@ -97,19 +97,19 @@ impl Arrivals {
         self.epoch
     }
 
-    /// Whether this member may write for the next epoch, and arrive at it.
+    /// Whether this member may write for the next epoch, and arrive at it, where what it writes has `rows` rows: at least
+    /// 2, at most [`ROWS`].
     #[inline]
-    pub fn has_room(&mut self, stamps: &impl Stamps) -> bool {
+    pub fn has_room(&mut self, stamps: &impl Stamps, rows: usize) -> bool {
         // The row of the next epoch is free when all have arrived at the epoch after the one that had it.
-        let next = self.epoch + 1;
-        let needed = (next + 1).saturating_sub(ROWS as u64);
+        let needed = (self.epoch + 2).saturating_sub(rows as u64);
         self.complete >= needed || self.look_for_room(stamps, needed)
     }
 
     /// Looks further than is needed first: who is ahead so need not look each time.
     #[cold]
     fn look_for_room(&mut self, stamps: &impl Stamps, needed: u64) -> bool {
-        let far = (needed + ROWS as u64 / 2).min(self.epoch);
+        let far = needed.midpoint(self.epoch).max(needed);
         for epoch in [far, needed] {
             let all = (0..self.members).all(|member| Self::came(stamps, epoch, member));
             if all {
@@ -134,6 +134,11 @@ impl Arrivals {
         let stamp = stamps.stamp(row(self.epoch), self.me);
         // Release: SYNC arrivals.stamp.
         stamp.store(self.epoch, Ordering::Release);
+    }
+
+    /// After arriving, before a look at who else has that is to find out who is the last.
+    #[inline]
+    pub fn fence(&self) {
         fence(Ordering::SeqCst);
     }
 
@@ -223,7 +228,7 @@ mod tests {
     fn take_part(rows: &Rows, me: usize, epochs: u64, reads: impl Fn(u64, usize) -> bool) {
         let mut arrivals = Arrivals::new(rows.members, me);
         for epoch in 1..=epochs {
-            until(|| arrivals.has_room(rows));
+            until(|| arrivals.has_room(rows, ROWS));
             rows.write(epoch, me);
             arrivals.arrive(rows);
             for other in (0..rows.members).filter(|other| reads(epoch, *other)) {
@@ -265,19 +270,22 @@ mod tests {
             let rows = Rows::new(2);
             let (mut one, mut two) = (Arrivals::new(2, 0), Arrivals::new(2, 1));
             // The other has read nothing of the first epoch before it arrives at the second.
-            for _ in 0..ROWS {
-                assert!(one.has_room(&*rows));
+            for _ in 1..ROWS {
+                assert!(one.has_room(&*rows, ROWS));
                 one.arrive(&*rows);
             }
-            assert!(!one.has_room(&*rows));
+            assert!(!one.has_room(&*rows, ROWS));
             two.arrive(&*rows);
             assert!(two.has(&*rows, 0) && two.have_all(&*rows));
-            assert!(!one.has_room(&*rows), "it may still read the first row");
-            two.arrive(&*rows);
-            assert!(one.has_room(&*rows));
+            assert!(one.has_room(&*rows, ROWS) && !one.has_room(&*rows, ROWS / 2));
             one.arrive(&*rows);
-            assert!(!one.has_room(&*rows) && !one.have_all(&*rows));
-            assert_eq!((one.epoch(), two.epoch()), (ROWS as u64 + 1, 2));
+            assert!(
+                !one.has_room(&*rows, ROWS),
+                "it may still read the first row"
+            );
+            two.arrive(&*rows);
+            assert!(one.has_room(&*rows, ROWS) && !one.have_all(&*rows));
+            assert_eq!((one.epoch(), two.epoch()), (ROWS as u64, 2));
         }
 
         #[test]
@@ -337,6 +345,7 @@ mod tests {
                         let (rows, bell, park) = &*scene;
                         let mut arrivals = Arrivals::new(3, me);
                         arrivals.arrive(&**rows);
+                        arrivals.fence();
                         if arrivals.have_all(&**rows) && bell.somebody_sleeps() {
                             bell.ring(FenceMode::Symmetric, park);
                         }

@@ -66,8 +66,9 @@ impl LocalBell {
         }
     }
 
-    /// Whether somebody sleeps here, or is about to.
+    /// Whether somebody sleeps here, or is about to, after all that was stored before.
     pub(crate) fn is_asleep(&self) -> bool {
+        MODE.light();
         self.door.somebody_sleeps()
     }
 

@@ -329,7 +329,7 @@ impl Fabric for Local {
         self.group.blocks().attach(peer, key, length)
     }
 
-    fn is_asleep(&self, peer: Peer) -> bool {
+    fn is_asleep(&mut self, peer: Peer) -> bool {
         let member = self.member(peer);
         member.is_ok_and(|member| member.bell.is_asleep())
     }

@@ -296,8 +296,8 @@ impl Fabric for Shm {
     }
 
     #[inline]
-    fn is_asleep(&self, peer: Peer) -> bool {
-        self.members.is_asleep(peer)
+    fn is_asleep(&mut self, peer: Peer) -> bool {
+        self.outbound.is_asleep(peer)
     }
 
     #[inline]

@@ -267,8 +267,9 @@ impl Fabric for RespawnableEndpoint {
         self.inner.shares_memory(self.slot(peer))
     }
 
-    fn is_asleep(&self, peer: Peer) -> bool {
-        self.inner.is_asleep(self.slot(peer))
+    fn is_asleep(&mut self, peer: Peer) -> bool {
+        let slot = self.slot(peer);
+        self.inner.is_asleep(slot)
     }
 
     fn wake(&mut self, peer: Peer) {

@@ -293,7 +293,7 @@ impl Fabric for SimEndpoint {
     }
 
     /// Whoever waits sleeps.
-    fn is_asleep(&self, peer: Peer) -> bool {
+    fn is_asleep(&mut self, peer: Peer) -> bool {
         self.shares_memory(peer) && peer != self.me
     }
 

@@ -487,7 +487,7 @@ impl<N: Network> Fabric for Tcp<N> {
     }
 
     /// No peer waits for what is stored here.
-    fn is_asleep(&self, _peer: Peer) -> bool {
+    fn is_asleep(&mut self, _peer: Peer) -> bool {
         false
     }
 

@@ -379,7 +379,7 @@ impl<L: Fabric> Fabric for Union<L> {
         }
     }
 
-    fn is_asleep(&self, peer: Peer) -> bool {
+    fn is_asleep(&mut self, peer: Peer) -> bool {
         let local = self.ranks.local(peer);
         local.is_some_and(|local| self.local.is_asleep(local))
     }

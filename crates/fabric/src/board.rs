@@ -23,6 +23,8 @@ use weft_atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_sys::SharedMemory;
 use weft_sys::span::{Region, SharedBytes};
 
+const _: () = assert!(ROWS.is_multiple_of(PAYLOADS));
+
 /// Bytes of a line: what is fetched together.
 const LINE: usize = 128;
 /// What stands in a line before the data.
@@ -40,6 +42,9 @@ const ROOM_WANTED: usize = 64;
 
 /// Most members of a board: each of them looks at the lines of all.
 pub const MOST_MEMBERS: usize = 256;
+
+/// Epochs whose payloads there is room for at a time.
+const PAYLOADS: usize = 8;
 
 /// Most data of a member in an epoch, and the least of this that there is for any number of members.
 const MOST_DATA: usize = 8 << 10;
@@ -84,7 +89,7 @@ impl Lines {
         if length <= INLINE {
             self.line(row, member) + HEAD
         } else {
-            self.line(ROWS, 0) + (row * self.members + member) * self.capacity
+            self.line(ROWS, 0) + (row % PAYLOADS * self.members + member) * self.capacity
         }
     }
 
@@ -112,17 +117,17 @@ impl Board {
     /// Most bytes of data of a member in an epoch of a group of so many.
     #[must_use]
     pub fn capacity_for(members: usize) -> usize {
-        let share = ALL_DATA / (ROWS * members.max(1)) / LINE * LINE;
+        let share = ALL_DATA / (PAYLOADS * members.max(1)) / LINE * LINE;
         share.clamp(LEAST_DATA, MOST_DATA)
     }
 
     /// Bytes of the block for a group of so many; `None` if they are too many for a board, or too few.
     #[must_use]
     pub fn bytes_for(members: usize) -> Option<usize> {
-        let each = LINE + Self::capacity_for(members);
+        let each = ROWS * LINE + PAYLOADS * Self::capacity_for(members);
         (2..=MOST_MEMBERS)
             .contains(&members)
-            .then(|| FRONT + ROWS * members * each)
+            .then(|| FRONT + members * each)
     }
 
     /// The board in a block that was all zeros when the first member had it, as member `me` has it. `None` if the block is
@@ -161,10 +166,12 @@ impl Board {
         self.lines.capacity
     }
 
-    /// Whether this member may begin the next epoch: nobody reads any more what it would overwrite.
+    /// Whether this member may begin the next epoch, with `length` bytes of data: nobody reads any more what it would
+    /// overwrite.
     #[inline]
-    pub fn has_room(&mut self) -> bool {
-        self.arrivals.has_room(&self.lines)
+    pub fn has_room(&mut self, length: usize) -> bool {
+        let rows = if length <= INLINE { ROWS } else { PAYLOADS };
+        self.arrivals.has_room(&self.lines, rows)
     }
 
     /// This member waits for room: whoever is the last to arrive at an epoch asks for that, and wakes it.
@@ -195,11 +202,14 @@ impl Board {
             && offset
                 .checked_add(part.len())
                 .is_some_and(|end| end <= length);
-        let place = self.lines.data(row, self.me(), length) + offset;
-        fits && self.lines.memory.write_from(place, part)
+        fits && {
+            let place = self.lines.data(row, self.me(), length) + offset;
+            self.lines.memory.write_from(place, part)
+        }
     }
 
-    /// Arrives at the next epoch, for which there is room, with what was written: it is there for all others now.
+    /// Arrives at the next epoch, for which there is room, with what was written: it is there for all others now. Who must
+    /// know whether it is the last [fences](Self::fence) before it looks.
     #[inline]
     pub fn arrive(&mut self, note: Note) {
         let row = arrivals::row(self.arrivals.epoch() + 1);
@@ -215,6 +225,12 @@ impl Board {
             .half(line + LENGTH)
             .store(note.length, Ordering::Relaxed);
         self.arrivals.arrive(&self.lines);
+    }
+
+    /// After arriving: of those who do this at least one finds by its next look that all have arrived.
+    #[inline]
+    pub fn fence(&self) {
+        self.arrivals.fence();
     }
 
     /// Whether a member has arrived at this epoch.
@@ -279,8 +295,11 @@ impl Board {
         let fits = member < self.members()
             && length <= self.lines.capacity
             && offset.checked_add(part)? <= length;
+        if !fits {
+            return None;
+        }
         let place = self.lines.data(row, member, length) + offset;
-        self.lines.memory.bytes(place, part).filter(|_| fits)
+        self.lines.memory.bytes(place, part)
     }
 
     /// This member uses the board no more. True if it is the last to say so.
@@ -336,7 +355,7 @@ mod tests {
         let capacity = boards[0].capacity();
         for length in [0, 1, 8, INLINE, INLINE + 1, 1000, capacity] {
             for (me, board) in boards.iter_mut().enumerate() {
-                assert!(board.has_room());
+                assert!(board.has_room(length));
                 let data = Memory::patterned(length, me as u64);
                 assert!(board.write(length, 0, &data.region()));
                 board.arrive(Note {

@@ -164,7 +164,7 @@ macro_rules! forward_fabric {
         }
     };
     ($this:ident => $to:expr; is_asleep) => {
-        fn is_asleep(&$this, peer: $crate::Peer) -> bool {
+        fn is_asleep(&mut $this, peer: $crate::Peer) -> bool {
             $to.is_asleep(peer)
         }
     };

@@ -408,13 +408,15 @@ pub trait Fabric: Send {
     /// [`FabricError::NoSuchPeer`].
     fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory>;
 
-    /// Memory: whether somebody of `peer` sleeps on its bell, or is about to. For whoever has stored what the peer may wait
-    /// for, and has executed a full fence since: then a peer that is not asleep by this sees it before it sleeps. May say
-    /// so of one that is awake.
-    fn is_asleep(&self, peer: Peer) -> bool;
+    /// Memory: whether somebody of `peer` sleeps on its bell, or is about to, for whoever has stored what the peer may wait
+    /// for. Of a peer that is not asleep by this is true: it looks again before it sleeps, and sees all that was stored
+    /// before this was asked; and what it had stored before it announced to sleep is seen by looks after this, if it is
+    /// asleep. May say so of one that is awake.
+    fn is_asleep(&mut self, peer: Peer) -> bool;
 
-    /// Memory: wakes `peer` if it [is asleep](Self::is_asleep): what it waits for may be stored. Costs next to nothing if it
-    /// is awake. Of who is no peer, is lost or shares no memory nothing is woken.
+    /// Memory: wakes `peer` if it is asleep: what it waits for may be stored. For whoever has executed a full fence since
+    /// it stored that, or has asked whether the peer [is asleep](Self::is_asleep). Costs next to nothing if it is awake. Who
+    /// is no peer, or shares no memory, is not woken.
     fn wake(&mut self, peer: Peer);
 
     /// Whether all that was taken for sending would arrive if this process ended now. Ask again after

@@ -97,6 +97,7 @@ impl Demand {
         let root = (self.root as u64) << 16;
         BoardCall {
             place: self.place,
+            shown: self.shown,
             note: Note {
                 call: self.place as u64 | u64::from(self.op) << 8 | root,
                 number,

@@ -17,7 +17,7 @@
 //! A member leaves the board when its communicator is freed. Whoever allocated the memory gives it back when all have left.
 
 use weft_fabric::board::{Board, Note};
-use weft_fabric::{Peer, SharedKey, SharedMemory};
+use weft_fabric::{Fabric, Peer, SharedKey, SharedMemory};
 use weft_sys::span::SharedBytes;
 
 use super::Engine;
@@ -33,8 +33,8 @@ const MOST_LED: usize = 64;
 /// What is waited for at a board.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Awaited {
-    /// Room for the next epoch.
-    Room,
+    /// Room for so much data in the next epoch.
+    Room(usize),
     /// That all have arrived.
     All,
     /// That this member has arrived.
@@ -67,6 +67,8 @@ pub(crate) struct BoardId(pub u32);
 pub(crate) struct BoardCall {
     /// Place of its name in [`COLLECTIVES`].
     pub place: usize,
+    /// Bytes of data that one member shows at most.
+    pub shown: usize,
     /// What all members compute alike.
     pub note: Note,
 }
@@ -108,7 +110,7 @@ impl Place {
     fn has_ended(&mut self) -> bool {
         let there = match self.awaited {
             None => return true,
-            Some(Awaited::Room) => self.board.has_room(),
+            Some(Awaited::Room(length)) => self.board.has_room(length),
             Some(Awaited::All) => self.board.have_all(),
             Some(Awaited::One(member)) => self.board.has(member),
             Some(Awaited::First(count)) => self.board.have_from_first() >= count,
@@ -346,7 +348,7 @@ impl<'a, 'g> Epoch<'a, 'g> {
             return Err(in_call(&call, lost));
         }
         place.call = Some(call);
-        let has_room = place.board.has_room();
+        let has_room = place.board.has_room(call.shown);
         if !has_room {
             place.board.wish_room();
         }
@@ -358,7 +360,7 @@ impl<'a, 'g> Epoch<'a, 'g> {
             .raise(EventKind::CollectiveBegun, None, (-1, context), 0);
         let mut epoch = Self { engine, id, call };
         if !has_room {
-            epoch.until(Awaited::Room)?;
+            epoch.until(Awaited::Room(call.shown))?;
         }
         Ok(epoch)
     }
@@ -405,40 +407,19 @@ impl<'a, 'g> Epoch<'a, 'g> {
         };
         let (board, peers) = (&mut place.board, &place.peers);
         board.arrive(note);
-        let me = board.me();
-        let fabric = &mut engine.fabric;
-        let others = || (0..peers.len()).filter(|member| *member != me);
-        match audience {
-            Audience::All => {
-                if board.have_all() {
-                    others().for_each(|member| fabric.wake(peers[member]));
-                }
+        let fabric = &mut *engine.fabric;
+        if let [first, second] = **peers {
+            // The one other: it is woken by what it waits for, whatever that is.
+            let other = 1 - board.me();
+            if fabric.is_asleep([first, second][other])
+                && (board.has(other) || board.is_room_wished() && board.take_room_wish())
+            {
+                fabric.wake([first, second][other]);
             }
-            Audience::Root(root) => {
-                if fabric.is_asleep(peers[root]) && board.have_all() {
-                    fabric.wake(peers[root]);
-                }
-            }
-            Audience::Mine => {
-                // Who has not arrived does not wait yet, and will see what is there.
-                for member in others() {
-                    if fabric.is_asleep(peers[member]) && board.has(member) {
-                        fabric.wake(peers[member]);
-                    }
-                }
-            }
-            Audience::Above => {
-                let first = board.have_from_first();
-                if first > me {
-                    let released = (me + 1)..peers.len().min(first + 1);
-                    released.for_each(|member| fabric.wake(peers[member]));
-                }
-            }
-            Audience::Nobody => {}
+            return;
         }
-        if board.is_room_wished() && board.have_all() && board.take_room_wish() {
-            others().for_each(|member| fabric.wake(peers[member]));
-        }
+        board.fence();
+        wake(fabric, board, peers, audience);
     }
 
     /// Waits for what is to come, unless it is there.
@@ -501,6 +482,43 @@ impl<'a, 'g> Epoch<'a, 'g> {
     /// Gives it back.
     pub fn give_scratch(&mut self, scratch: Vec<u8>) {
         self.engine.core.boards.scratch = scratch;
+    }
+}
+
+/// Wakes those who wait for this member, which has arrived and fenced.
+fn wake(fabric: &mut dyn Fabric, board: &mut Board, peers: &[Peer], audience: Audience) {
+    let me = board.me();
+    let others = || (0..peers.len()).filter(|member| *member != me);
+    match audience {
+        Audience::All => {
+            if board.have_all() {
+                others().for_each(|member| fabric.wake(peers[member]));
+            }
+        }
+        Audience::Root(root) => {
+            if root != me && fabric.is_asleep(peers[root]) && board.have_all() {
+                fabric.wake(peers[root]);
+            }
+        }
+        Audience::Mine => {
+            // Who has not arrived does not wait yet, and will see what is there.
+            for member in others() {
+                if board.has(member) {
+                    fabric.wake(peers[member]);
+                }
+            }
+        }
+        Audience::Above => {
+            let first = board.have_from_first();
+            if first > me {
+                let released = (me + 1)..peers.len().min(first + 1);
+                released.for_each(|member| fabric.wake(peers[member]));
+            }
+        }
+        Audience::Nobody => {}
+    }
+    if board.is_room_wished() && board.have_all() && board.take_room_wish() {
+        others().for_each(|member| fabric.wake(peers[member]));
     }
 }
 

@@ -288,7 +288,7 @@ impl Fabric for Scripted {
         Err(FabricError::NotShared { peer })
     }
 
-    fn is_asleep(&self, _: Peer) -> bool {
+    fn is_asleep(&mut self, _: Peer) -> bool {
         false
     }
 

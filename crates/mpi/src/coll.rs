@@ -54,7 +54,7 @@ pub use gather::{gather, gatherv};
 pub(crate) use plan::Cut;
 
 pub use neighbour::{neighbour_allgather, neighbour_alltoall};
-pub use reduce::{Reduction, reduce};
+pub use reduce::{Reduction, ReductionArgument, reduce};
 pub use reduce_scatter::{reduce_scatter, reduce_scatter_block};
 pub use scan::{exscan, scan};
 pub use scatter::{scatter, scatterv};

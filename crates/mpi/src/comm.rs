@@ -335,7 +335,7 @@ impl Comm {
     /// # Errors
     /// What a step of it ended with.
     #[inline]
-    pub fn run(&self, collective: impl Into<Collective>) -> Result<()> {
+    pub fn run<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<()> {
         let collective = collective.into();
         if let Some(outcome) = self.run_on_board(&collective) {
             return outcome;
@@ -353,7 +353,7 @@ impl Comm {
     ///
     /// # Errors
     /// `NoMem` if too many requests are live.
-    pub fn begin(&self, collective: impl Into<Collective>) -> Result<RequestId> {
+    pub fn begin<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<RequestId> {
         let schedule = collective.into().schedule(|| Members::of(self))?;
         self.start(schedule, Form::Nonblocking)
     }
@@ -370,7 +370,7 @@ impl Comm {
     ///
     /// # Errors
     /// `NoMem` if too many requests are live.
-    pub fn prepare(&self, collective: impl Into<Collective>) -> Result<RequestId> {
+    pub fn prepare<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<RequestId> {
         let schedule = collective.into().schedule(|| Members::of(self))?;
         let context = self.next_collective(Form::Persistent);
         self.keep(PersistentOperation::Collective {

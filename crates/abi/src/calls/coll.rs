@@ -29,14 +29,14 @@ type CommRef = &'static Arc<Comm>;
 
 /// The blocking form: it runs to its end.
 #[inline]
-pub(crate) fn run(collective: impl Into<Collective>, comm: &Comm) -> Checked<()> {
+pub(crate) fn run(collective: impl Into<Collective<'static>>, comm: &Comm) -> Checked<()> {
     Ok(comm.run(collective)?)
 }
 
 /// The non-blocking form: it begins, and ends with a request.
 #[inline]
 pub(crate) fn begin(
-    collective: impl Into<Collective>,
+    collective: impl Into<Collective<'static>>,
     comm: &Comm,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
@@ -47,7 +47,7 @@ pub(crate) fn begin(
 /// The persistent form: it is kept, to be begun by each start of a request.
 #[inline]
 pub(crate) fn prepare(
-    collective: impl Into<Collective>,
+    collective: impl Into<Collective<'static>>,
     comm: &Comm,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
@@ -64,7 +64,7 @@ fn rank(root: Root) -> usize {
 }
 
 /// `MPI_Barrier`.
-pub fn barrier(comm: CommRef) -> Checked<Collective> {
+pub fn barrier(comm: CommRef) -> Checked<Collective<'static>> {
     Ok(match Sides::of(comm) {
         None => Collective::Barrier,
         Some(sides) => inter::barrier(&sides)?.into(),
@@ -72,7 +72,7 @@ pub fn barrier(comm: CommRef) -> Checked<Collective> {
 }
 
 /// `MPI_Bcast`.
-pub fn bcast(buffer: BufferArgument, root: Root, comm: CommRef) -> Checked<Collective> {
+pub fn bcast(buffer: BufferArgument, root: Root, comm: CommRef) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         let data = significant(root != Root::Beside, || buffer.buffer())?;
         return Ok(inter::bcast(&sides, data.as_ref(), root)?.into());
@@ -147,7 +147,7 @@ fn place(comm: &Comm, root: Root) -> (usize, usize, usize) {
 }
 
 /// A collective between the root and all ranks of one group: gather and its like.
-type Rooted<A, B> = fn(&Comm, Option<A>, Option<B>, usize) -> weft_mpi::Result<Collective>;
+type Rooted<A, B> = fn(&Comm, Option<A>, Option<B>, usize) -> weft_mpi::Result<Collective<'static>>;
 
 /// Gather and its form with counts: `blocks` makes the blocks at the root.
 fn gather_blocks(
@@ -157,7 +157,7 @@ fn gather_blocks(
     blocks: impl FnOnce(usize) -> Checked<Blocks>,
     root: Root,
     comm: CommRef,
-) -> Checked<Collective> {
+) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         let out = significant(is_across_from_root(root), || send.buffer())?;
         let into = significant(root == Root::Here, || blocks(sides.remote))?;
@@ -176,7 +176,7 @@ pub fn gather(
     receive: BufferArgument,
     root: Root,
     comm: CommRef,
-) -> Checked<Collective> {
+) -> Checked<Collective<'static>> {
     let blocks = |ranks| receive.blocks(ranks);
     let within: Rooted<_, _> = |_, send, receive, root| {
         Ok(Collective::Gather {
@@ -194,7 +194,7 @@ pub fn gatherv(
     receive: BlocksArgument,
     root: Root,
     comm: CommRef,
-) -> Checked<Collective> {
+) -> Checked<Collective<'static>> {
     let blocks = |ranks| receive.blocks(ranks);
     let within: Rooted<_, _> = |comm, send, receive, root| {
         let members = Members::of(comm);
@@ -211,7 +211,7 @@ fn scatter_blocks(
     receive: &BufferArgument,
     root: Root,
     comm: CommRef,
-) -> Checked<Collective> {
+) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         let into = significant(is_across_from_root(root), || receive.buffer())?;
         let out = significant(root == Root::Here, || blocks(sides.remote))?;
@@ -230,7 +230,7 @@ pub fn scatter(
     receive: BufferArgument,
     root: Root,
     comm: CommRef,
-) -> Checked<Collective> {
+) -> Checked<Collective<'static>> {
     let blocks = |ranks| send.blocks(ranks);
     let within: Rooted<_, _> = |_, send, receive, root| {
         Ok(Collective::Scatter {
@@ -248,7 +248,7 @@ pub fn scatterv(
     receive: BufferArgument,
     root: Root,
     comm: CommRef,
-) -> Checked<Collective> {
+) -> Checked<Collective<'static>> {
     let blocks = |ranks| send.blocks(ranks);
     let within: Rooted<_, _> = |comm, send, receive, root| {
         let members = Members::of(comm);
@@ -262,7 +262,7 @@ pub fn allgather(
     send: BufferArgument,
     receive: BufferArgument,
     comm: CommRef,
-) -> Checked<Collective> {
+) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         let blocks = receive.blocks(sides.remote)?;
         return Ok(inter::allgather("MPI_Allgather", &sides, &send.buffer()?, &blocks)?.into());
@@ -300,7 +300,7 @@ pub fn alltoall(
     send: BufferArgument,
     receive: BufferArgument,
     comm: CommRef,
-) -> Checked<Collective> {
+) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         let (out, into) = (send.blocks(sides.remote)?, receive.blocks(sides.remote)?);
         return Ok(inter::alltoall("MPI_Alltoall", &sides, &out, &into)?.into());

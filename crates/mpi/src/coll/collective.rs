@@ -5,7 +5,7 @@
 //!              └─► Schedule        all others
 //! ```
 
-use super::{Blocks, Members, Reduction};
+use super::{Blocks, Members, ReductionArgument};
 use super::{
     allgather, allreduce, alltoall, barrier, bcast, exscan, gather, reduce, reduce_scatter_block,
     scan, scatter,
@@ -18,7 +18,7 @@ use crate::schedule::Schedule;
 /// them.
 #[derive(Debug)]
 #[allow(missing_docs)]
-pub enum Collective {
+pub enum Collective<'a> {
     /// See [`barrier`].
     Barrier,
     /// See [`bcast`].
@@ -49,45 +49,45 @@ pub enum Collective {
     Reduce {
         send: Buffer,
         receive: Option<Buffer>,
-        reduction: Reduction,
+        reduction: ReductionArgument<'a>,
         root: usize,
     },
     /// See [`allreduce`].
     Allreduce {
         send: Buffer,
         receive: Buffer,
-        reduction: Reduction,
+        reduction: ReductionArgument<'a>,
     },
     /// See [`reduce_scatter_block`].
     ReduceScatterBlock {
         send: Buffer,
         receive: Buffer,
         count: usize,
-        reduction: Reduction,
+        reduction: ReductionArgument<'a>,
     },
     /// See [`scan`].
     Scan {
         send: Buffer,
         receive: Buffer,
-        reduction: Reduction,
+        reduction: ReductionArgument<'a>,
     },
     /// See [`exscan`].
     Exscan {
         send: Buffer,
         receive: Buffer,
-        reduction: Reduction,
+        reduction: ReductionArgument<'a>,
     },
     /// Any other, as what this rank does in it.
     Steps(Schedule),
 }
 
-impl From<Schedule> for Collective {
+impl From<Schedule> for Collective<'_> {
     fn from(schedule: Schedule) -> Self {
         Self::Steps(schedule)
     }
 }
 
-impl Collective {
+impl Collective<'_> {
     /// What this rank does, by messages.
     ///
     /// # Errors
@@ -119,28 +119,28 @@ impl Collective {
                 receive,
                 reduction,
                 root,
-            } => reduce(members, &send, receive.as_ref(), &reduction, root),
+            } => reduce(members, &send, receive.as_ref(), &reduction.keep(), root),
             Self::Allreduce {
                 send,
                 receive,
                 reduction,
-            } => allreduce(members, &send, &receive, &reduction),
+            } => allreduce(members, &send, &receive, &reduction.keep()),
             Self::ReduceScatterBlock {
                 send,
                 receive,
                 count,
                 reduction,
-            } => reduce_scatter_block(members, &send, &receive, count, &reduction),
+            } => reduce_scatter_block(members, &send, &receive, count, &reduction.keep()),
             Self::Scan {
                 send,
                 receive,
                 reduction,
-            } => scan(members, &send, &receive, &reduction),
+            } => scan(members, &send, &receive, &reduction.keep()),
             Self::Exscan {
                 send,
                 receive,
                 reduction,
-            } => exscan(members, &send, &receive, &reduction),
+            } => exscan(members, &send, &receive, &reduction.keep()),
         }
     }
 }

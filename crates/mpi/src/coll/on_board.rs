@@ -17,7 +17,7 @@
 use weft_fabric::Region;
 use weft_fabric::board::{Board, Note};
 
-use super::reduce::Reduction;
+use super::reduce::ReductionArgument;
 use super::{Blocks, Collective, Members};
 use super::{alltoall, gather, reduce_scatter, scatter};
 use crate::buffer::{self, Buffer};
@@ -84,7 +84,12 @@ impl Demand {
     }
 
     /// That of a reduction of so many bytes. `None` for a user's operation, which is called where the engine is not held.
-    fn reducing(place: usize, each: usize, reduction: &Reduction, root: usize) -> Option<Self> {
+    fn reducing(
+        place: usize,
+        each: usize,
+        reduction: &ReductionArgument<'_>,
+        root: usize,
+    ) -> Option<Self> {
         let operation = reduction.op.as_predefined()?;
         Some(Self {
             op: operation as u8,
@@ -109,7 +114,7 @@ impl Demand {
 
 /// What a collective asks of a board of `size` members; `None` if it is not for boards. The same on all ranks.
 #[inline]
-pub(crate) fn demand(collective: &Collective, rank: usize, size: usize) -> Option<Demand> {
+pub(crate) fn demand(collective: &Collective<'_>, rank: usize, size: usize) -> Option<Demand> {
     let all = |bytes: usize| bytes.saturating_mul(size);
     let (demand, read) = match collective {
         Collective::Steps(_) => return None,
@@ -196,7 +201,7 @@ pub(crate) fn demand(collective: &Collective, rank: usize, size: usize) -> Optio
 
 /// Checks the arguments of a collective, as its builder does.
 #[inline]
-pub(crate) fn check(collective: &Collective, members: &Members) -> Result<()> {
+pub(crate) fn check(collective: &Collective<'_>, members: &Members) -> Result<()> {
     match collective {
         Collective::Steps(_) | Collective::Barrier => Ok(()),
         Collective::Bcast { root, .. } => members.check_root("MPI_Bcast", *root),
@@ -270,7 +275,12 @@ pub(crate) fn check(collective: &Collective, members: &Members) -> Result<()> {
     }
 }
 
-fn check_both(name: &str, reduction: &Reduction, send: &Buffer, receive: &Buffer) -> Result<()> {
+fn check_both(
+    name: &str,
+    reduction: &ReductionArgument<'_>,
+    send: &Buffer,
+    receive: &Buffer,
+) -> Result<()> {
     reduction.check(name, reduction.count, send)?;
     reduction.check(name, reduction.count, receive)
 }
@@ -281,7 +291,7 @@ fn check_both(name: &str, reduction: &Reduction, send: &Buffer, receive: &Buffer
 /// `ProcFailed` if a member is lost, `Truncate` if the ranks do not agree.
 #[inline]
 pub(crate) fn carry_out(
-    collective: &Collective,
+    collective: &Collective<'_>,
     members: &Members,
     (guard, id): (&mut Guard<'_>, BoardId),
     call: BoardCall,
@@ -476,7 +486,7 @@ fn take_blocks(
 fn scan(
     epoch: &mut Epoch<'_, '_>,
     (count, send): (usize, &Buffer),
-    reduction: &Reduction,
+    reduction: &ReductionArgument<'_>,
     receive: &Buffer,
 ) -> Result<()> {
     let bytes = send.bytes();
@@ -497,7 +507,7 @@ fn fold(
     epoch: &mut Epoch<'_, '_>,
     data: (usize, usize),
     count: usize,
-    reduction: &Reduction,
+    reduction: &ReductionArgument<'_>,
     receive: &Buffer,
 ) -> Result<()> {
     // What others may change meanwhile is copied once, and combined then.
@@ -521,7 +531,7 @@ fn fold_into(
     epoch: &Epoch<'_, '_>,
     (length, offset): (usize, usize),
     count: usize,
-    reduction: &Reduction,
+    reduction: &ReductionArgument<'_>,
     into: Region,
     scratch: &mut [u8],
 ) -> Result<()> {
@@ -536,7 +546,7 @@ fn fold_into(
         data.copy_to_region(&operand);
         reduction
             .op
-            .reduce(operand, into, elements, &reduction.datatype)?;
+            .reduce(operand, into, elements, reduction.datatype)?;
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ pub(super) const NEVER: u32 = u32::MAX;
 impl Comm {
     /// Carries out a blocking collective on the board of this communicator; `None` if it is not for that.
     #[inline]
-    pub(super) fn run_on_board(&self, collective: &Collective) -> Option<Result<()>> {
+    pub(super) fn run_on_board(&self, collective: &Collective<'_>) -> Option<Result<()>> {
         let state = self.board.load(Ordering::Relaxed);
         if state == NEVER {
             return None;

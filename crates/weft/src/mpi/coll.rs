@@ -29,7 +29,7 @@ impl Communicator {
         Members::of(self.comm())
     }
 
-    pub(super) fn run(&self, collective: impl Into<Collective>) -> Result<()> {
+    pub(super) fn run<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<()> {
         self.comm().run(collective)
     }
 

@@ -1,9 +1,10 @@
 //! Collectives that combine (MPI 5.0, sections 6.9 to 6.11): reductions and scans.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use weft_mpi::coll::inter::{self, Root, Sides};
-use weft_mpi::coll::{self, Collective, Members, Reduction};
+use weft_mpi::coll::{self, Collective, Members, ReductionArgument};
 use weft_mpi::schedule::Schedule;
 use weft_mpi::{Buffer, Comm, Datatype, Op};
 
@@ -30,16 +31,16 @@ fn one_group(comm: &Comm) -> Checked<()> {
     ))
 }
 
-fn reduction(count: usize, datatype: DatatypeRef, op: OpRef) -> Reduction {
+fn reduction(count: usize, datatype: DatatypeRef, op: OpRef) -> ReductionArgument<'static> {
     // The program's function is told the handle of the datatype, also if that is freed meanwhile.
     let op = if op.as_predefined().is_none() && !datatype.is_predefined() {
-        op.keeping(state::use_datatype(datatype))
+        Cow::Owned(op.keeping(state::use_datatype(datatype)))
     } else {
-        Arc::clone(op)
+        Cow::Borrowed(op)
     };
-    Reduction {
+    ReductionArgument {
         count,
-        datatype: Arc::clone(datatype),
+        datatype,
         op,
     }
 }
@@ -66,7 +67,7 @@ pub fn reduce(
     op: OpRef,
     root: Root,
     comm: CommRef,
-) -> Checked<Collective> {
+) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         if root == Root::Beside {
             return Ok(Schedule::of("MPI_Reduce", Vec::new()).into());
@@ -74,7 +75,7 @@ pub fn reduce(
         let (count, datatype) = receive.elements()?;
         let out = significant(is_across_from_root(root), || send.buffer(count, datatype))?;
         let into = significant(root == Root::Here, || receive.buffer())?;
-        let reduction = reduction(count, datatype, op);
+        let reduction = reduction(count, datatype, op).keep();
         return Ok(inter::reduce(&sides, out.as_ref(), into.as_ref(), &reduction, root)?.into());
     }
     let root = rank(root);
@@ -98,14 +99,14 @@ pub fn allreduce(
     receive: BufferArgument,
     op: OpRef,
     comm: CommRef,
-) -> Checked<Collective> {
+) -> Checked<Collective<'static>> {
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
     let reduction = reduction(count, datatype, op);
     if let Some(sides) = Sides::of(comm) {
         let own = send.buffer(count, datatype)?;
         ensure_apart(BUFFERS, &own, &into)?;
-        return Ok(inter::allreduce(&sides, &own, &into, &reduction)?.into());
+        return Ok(inter::allreduce(&sides, &own, &into, &reduction.keep())?.into());
     }
     Ok(Collective::Allreduce {
         send: operand(send, count, datatype, &into)?,
@@ -120,7 +121,7 @@ pub fn scan(
     receive: BufferArgument,
     op: OpRef,
     comm: CommRef,
-) -> Checked<Collective> {
+) -> Checked<Collective<'static>> {
     one_group(comm)?;
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
@@ -138,7 +139,7 @@ pub fn exscan(
     receive: BufferArgument,
     op: OpRef,
     comm: CommRef,
-) -> Checked<Collective> {
+) -> Checked<Collective<'static>> {
     one_group(comm)?;
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
@@ -170,7 +171,7 @@ pub fn reduce_scatter_block(
     receive: BufferArgument,
     op: OpRef,
     comm: CommRef,
-) -> Checked<Collective> {
+) -> Checked<Collective<'static>> {
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
     let size = comm.size() as usize;
@@ -179,7 +180,9 @@ pub fn reduce_scatter_block(
     if let Some(sides) = Sides::of(comm) {
         let (own, counts) = (send.buffer(all, datatype)?, vec![count; size]);
         let name = "MPI_Reduce_scatter_block";
-        return Ok(inter::reduce_scatter(name, &sides, &own, &into, &counts, &reduction)?.into());
+        return Ok(
+            inter::reduce_scatter(name, &sides, &own, &into, &counts, &reduction.keep())?.into(),
+        );
     }
     // In place, the whole input stands in the receive buffer.
     let own = if send.is_in_place() {
@@ -218,7 +221,12 @@ pub fn reduce_scatter(
         let own = send.buffer(all, datatype)?;
         let name = "MPI_Reduce_scatter";
         return Ok(inter::reduce_scatter(
-            name, &sides, &own, &into, &counts, &reduction,
+            name,
+            &sides,
+            &own,
+            &into,
+            &counts,
+            &reduction.keep(),
         )?);
     }
     let own = if send.is_in_place() {
@@ -231,6 +239,6 @@ pub fn reduce_scatter(
         &own,
         &into,
         &counts,
-        &reduction,
+        &reduction.keep(),
     )?)
 }

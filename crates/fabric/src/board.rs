@@ -39,6 +39,7 @@ const LENGTH: usize = 20;
 const FRONT: usize = 128;
 const LEFT: usize = 0;
 const ROOM_WANTED: usize = 64;
+const ASIDE: usize = 68;
 
 /// Most members of a board: each of them looks at the lines of all.
 pub const MOST_MEMBERS: usize = 256;
@@ -191,6 +192,21 @@ impl Board {
     #[must_use]
     pub fn take_room_wish(&self) -> bool {
         self.lines.half(ROOM_WANTED).swap(0, Ordering::AcqRel) != 0
+    }
+
+    /// This member does not come to the board for the collective of this number, and is about to sleep over it.
+    #[cold]
+    pub fn stand_aside(&self, number: u32) {
+        let aside = self.lines.half(ASIDE);
+        aside.store(number.wrapping_add(1), Ordering::SeqCst);
+    }
+
+    /// Whether somebody sleeps, or has slept, over the collective of this number away from the board. No member should,
+    /// if another comes to the board with it.
+    #[inline]
+    #[must_use]
+    pub fn is_anybody_aside(&self, number: u32) -> bool {
+        self.lines.half(ASIDE).load(Ordering::Relaxed) == number.wrapping_add(1)
     }
 
     /// Writes a part of the data of the next epoch, of which there will be `length` bytes. False if it does not fit.
@@ -409,6 +425,14 @@ mod tests {
         boards[0].wish_room();
         assert!(boards[1].is_room_wished());
         assert!(boards[1].take_room_wish() && !boards[1].take_room_wish());
+    }
+
+    #[test]
+    fn who_stands_aside_is_found_by_the_number() {
+        let boards = boards(2);
+        assert!(!boards[1].is_anybody_aside(4));
+        boards[0].stand_aside(4);
+        assert!(boards[1].is_anybody_aside(4) && !boards[1].is_anybody_aside(8));
     }
 
     #[test]

@@ -198,6 +198,14 @@ impl Boards {
         }
     }
 
+    /// A collective of a communicator is done by messages, and its rank is about to sleep over it.
+    pub(super) fn stand_aside(&self, context: u32, number: u32) {
+        let mut places = self.places.iter().flatten();
+        if let Some(place) = places.find(|place| place.context == context) {
+            place.board.stand_aside(number);
+        }
+    }
+
     /// A member of the board of a context that is in the epoch after this rank's, and the number of what it does there.
     pub(super) fn ahead(&self, context: u32) -> Option<(Peer, u32)> {
         let mut places = self.places.iter().flatten();
@@ -412,7 +420,9 @@ impl<'a, 'g> Epoch<'a, 'g> {
             // The one other: it is woken by what it waits for, whatever that is.
             let other = 1 - board.me();
             if fabric.is_asleep([first, second][other])
-                && (board.has(other) || board.is_room_wished() && board.take_room_wish())
+                && (board.has(other)
+                    || board.is_anybody_aside(note.number)
+                    || board.is_room_wished() && board.take_room_wish())
             {
                 fabric.wake([first, second][other]);
             }
@@ -420,6 +430,9 @@ impl<'a, 'g> Epoch<'a, 'g> {
         }
         board.fence();
         wake(fabric, board, peers, audience);
+        if board.is_anybody_aside(note.number) {
+            peers.iter().for_each(|peer| fabric.wake(*peer));
+        }
     }
 
     /// Waits for what is to come, unless it is there.
@@ -525,6 +538,10 @@ fn wake(fabric: &mut dyn Fabric, board: &mut Board, peers: &[Peer], audience: Au
 impl Drop for Epoch<'_, '_> {
     #[inline]
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Perhaps out of a sleep, without the engine.
+            return;
+        }
         let engine = &mut **self.engine;
         if let Some(place) = engine.core.boards.get_mut(self.id) {
             place.call = None;

@@ -63,6 +63,17 @@ impl Engine {
         }
     }
 
+    /// Whoever does on a board what this rank does by messages is to wake it.
+    pub(super) fn stand_aside_of_boards(&mut self) {
+        for run in self.core.runs.that(|run| !run.has_failed()) {
+            if let Some(run) = self.core.runs.get(run) {
+                let context = run.context();
+                let (boards, number) = (&self.core.boards, context.sequence());
+                boards.stand_aside(context.context(), number);
+            }
+        }
+    }
+
     /// Ends the collectives by messages that a peer does on a board.
     #[cold]
     fn end_runs_of_boards(&mut self) {

@@ -370,6 +370,34 @@ fn examples_of_queues_and_partitions() {
 }
 
 #[test]
+fn examples_of_one_sided_access_and_of_a_grid() {
+    let one_sided = build("examples/one_sided.c", &[]);
+    for ranks in [1, 3, 4] {
+        let ended = mpiexec(ranks, &one_sided, &[]);
+        ended.expect_success();
+        let counts = ended
+            .out
+            .lines()
+            .map(|line| line.rsplit(' ').next().expect("a word"));
+        let counts: Vec<u32> = counts.map(|word| word.parse().expect("a number")).collect();
+        assert_eq!(counts.len(), 8, "{ended:?}");
+        assert_eq!(counts.iter().sum::<u32>(), 1000, "{ended:?}");
+    }
+    let heat = build("examples/heat.c", &[]);
+    for ranks in [1, 2, 4, 6] {
+        let ended = mpiexec(ranks, &heat, &[]);
+        ended.expect_success();
+        // Nothing leaves a plate whose edges are joined.
+        assert!(
+            ended
+                .out
+                .starts_with("1000.000 in all, the hottest place has "),
+            "{ended:?}"
+        );
+    }
+}
+
+#[test]
 fn tools() {
     passes("tools", &[1, 2, 4], &[]);
 }
@@ -387,6 +415,26 @@ fn wrong_arguments_give_the_right_class() {
 #[test]
 fn the_fine_print() {
     passes("fine_print", &[1, 2, 3, 4], &[]);
+}
+
+/// What works here and need not elsewhere is named where it is asked for, once by each process.
+#[test]
+fn checks_for_development() {
+    let program = build("tests/programs/fine_print.c", &["-pthread"]);
+    for (option, times) in [(None, 0), (Some("--check"), 2)] {
+        let mut command = tool("mpiexec");
+        command.args(option).args(["-n", "2"]).arg(&program);
+        let ended = run(&mut command, Duration::from_secs(60));
+        ended.expect_success();
+        let said = "reduces MPI_CHAR with MPI_SUM; MPI 5.0, section 6.9.2";
+        assert_eq!(ended.err.matches(said).count(), times, "{ended:?}");
+        let named = |rank| {
+            ended
+                .err
+                .contains(&format!("rank {rank} of MPI_COMM_WORLD"))
+        };
+        assert_eq!(named(0) && named(1), times == 2, "{ended:?}");
+    }
 }
 
 /// The wrapper for C++ under the names that build systems look for.

@@ -390,6 +390,16 @@ impl Output {
         })
     }
 
+    /// What could not be written, though somebody may have wanted it, and why.
+    pub fn loss(&self) -> Option<(&'static str, String)> {
+        let names = match self.standard.len() {
+            1 => ["standard output and standard error", ""],
+            _ => ["standard output", "standard error"],
+        };
+        let mut streams = self.standard.iter().zip(names);
+        streams.find_map(|(stream, name)| Some((name, stream.loss()?.to_string())))
+    }
+
     /// Puts a line of our own on standard error, on a line of its own.
     pub fn say(&mut self, line: &str) {
         let which = self.standard_of(OutputKind::Error);

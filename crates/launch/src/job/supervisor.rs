@@ -469,6 +469,14 @@ impl<'a> Job<'a> {
         if !self.flush(at_fault) {
             return 128 + 9;
         }
+        if let Some((stream, reason)) = self.output.loss() {
+            let failure = Failure::OutputLost { stream, reason };
+            if self.outcome.has_failed() {
+                // Perhaps because of it.
+                self.output.say(&failure.line("", 0));
+            }
+            self.outcome.fail(failure);
+        }
         if !gone {
             self.say("processes of the job that run as another user could not be ended");
         }

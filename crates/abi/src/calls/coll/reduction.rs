@@ -32,6 +32,7 @@ fn one_group(comm: &Comm) -> Checked<()> {
 }
 
 fn reduction(count: usize, datatype: DatatypeRef, op: OpRef) -> ReductionArgument<'static> {
+    check::development::reduction(op, datatype);
     // The program's function is told the handle of the datatype, also if that is freed meanwhile.
     let op = if op.as_predefined().is_none() && !datatype.is_predefined() {
         Cow::Owned(op.keeping(state::use_datatype(datatype)))

@@ -356,7 +356,7 @@ mod tests {
         for members in 2..=MOST_MEMBERS {
             let bytes = Board::bytes_for(members).expect("a group");
             let capacity = Board::capacity_for(members);
-            assert!((LEAST_DATA..=MOST_DATA).contains(&capacity) && capacity % LINE == 0);
+            assert!((LEAST_DATA..=MOST_DATA).contains(&capacity) && capacity.is_multiple_of(LINE));
             assert!(bytes <= 4 << 20, "{members}: {bytes}");
         }
         assert!(Board::capacity_for(8) >= 8 << 10 && Board::capacity_for(16) >= 4 << 10);

@@ -252,19 +252,19 @@ pub(crate) fn check(collective: &Collective<'_>, members: &Members) -> Result<()
             send,
             receive,
             reduction,
-        } => check_both("MPI_Allreduce", reduction, send, receive),
+        } => reduction.check_both("MPI_Allreduce", send, receive),
         Collective::Scan {
             send,
             receive,
             reduction,
-        } => check_both("MPI_Scan", reduction, send, receive),
+        } => reduction.check_both("MPI_Scan", send, receive),
         Collective::Exscan {
             send,
             receive,
             reduction,
         } => match members.rank {
             0 => reduction.check("MPI_Exscan", reduction.count, send),
-            _ => check_both("MPI_Exscan", reduction, send, receive),
+            _ => reduction.check_both("MPI_Exscan", send, receive),
         },
         Collective::ReduceScatterBlock {
             send,
@@ -273,16 +273,6 @@ pub(crate) fn check(collective: &Collective<'_>, members: &Members) -> Result<()
             reduction,
         } => reduce_scatter::check_blocks(members, send, receive, *count, reduction),
     }
-}
-
-fn check_both(
-    name: &str,
-    reduction: &ReductionArgument<'_>,
-    send: &Buffer,
-    receive: &Buffer,
-) -> Result<()> {
-    reduction.check(name, reduction.count, send)?;
-    reduction.check(name, reduction.count, receive)
 }
 
 /// Carries a collective out on a board, of whose members this is number `members.rank`. Its arguments have been checked.

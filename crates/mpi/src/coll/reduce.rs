@@ -66,6 +66,16 @@ impl ReductionArgument<'_> {
     pub(super) fn check(&self, name: &str, count: usize, buffer: &Buffer) -> Result<()> {
         check((&self.op, self.datatype), name, count, buffer)
     }
+
+    /// [`check`](Self::check) for a send buffer and a receive buffer, of so many bytes each.
+    #[inline]
+    pub(super) fn check_both(&self, name: &str, send: &Buffer, receive: &Buffer) -> Result<()> {
+        self.check(name, self.count, send)?;
+        if receive.bytes() == send.bytes() {
+            return Ok(());
+        }
+        self.check(name, self.count, receive)
+    }
 }
 
 /// Checks an operation on elements, and that the buffer holds so many.

@@ -337,7 +337,9 @@ mod tests {
         /// nobody gives is a deadlock, which loom reports.
         #[test]
         fn the_last_wakes_who_sleeps() {
-            loom::model(|| {
+            let mut builder = loom::model::Builder::new();
+            builder.preemption_bound = Some(2);
+            builder.check(|| {
                 let scene = Arc::new((Rows::new(3), Doorbell::new(), Park::new()));
                 let threads = [1, 2].map(|me| {
                     let scene = Arc::clone(&scene);

@@ -169,9 +169,17 @@ impl Counters {
 
     /// A collective of this name begins.
     pub(super) fn collective(&self, name: &str) {
-        self.collectives_begun.add(1);
         let place = COLLECTIVES.iter().position(|one| *one == name);
-        self.by_name[place.unwrap_or(COLLECTIVES.len())].add(1);
+        self.collective_at(place.unwrap_or(COLLECTIVES.len()));
+    }
+
+    /// As [`collective`](Self::collective), by the place of the name in [`COLLECTIVES`], or the one behind them.
+    #[inline]
+    pub(super) fn collective_at(&self, place: usize) {
+        self.collectives_begun.add(1);
+        if let Some(count) = self.by_name.get(place) {
+            count.add(1);
+        }
     }
 
     /// How often the collective at this place of [`COLLECTIVES`] was begun; of the place behind it: all others.

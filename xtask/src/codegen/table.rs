@@ -41,6 +41,9 @@ pub struct Function {
     pub returns: Option<String>,
     #[serde(default)]
     pub anytime: bool,
+    /// Whether there is a short way for what ends at once, to be tried first.
+    #[serde(default)]
+    pub at_once: bool,
     pub note: Option<String>,
     #[serde(default)]
     pub parameters: Vec<Parameter>,

@@ -153,6 +153,17 @@ impl Envelope {
         head
     }
 
+    /// The same for the usual kind alone: an eager message that a program sent.
+    #[inline]
+    pub(crate) fn eager_from_head(head: &Head) -> Option<Self> {
+        let (words, _) = head.as_chunks::<8>();
+        let [first, second] = [0, 1].map(|at| u64::from_le_bytes(words[at]));
+        let tag = (second as u32).cast_signed();
+        // Nobody waits for an answer: request and token are not looked at. The size is that of the data.
+        (first as u8 == MessageKind::Eager.to_byte() && tag >= 0)
+            .then(|| Self::eager((first >> 32) as u32, tag, 0))
+    }
+
     /// Parses what a peer sent; `None` if it is no envelope.
     #[inline]
     pub(crate) fn from_head(head: &Head) -> Option<Self> {

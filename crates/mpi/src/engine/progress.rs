@@ -30,6 +30,7 @@ use weft_fiber::{self as fiber, Waiter};
 use weft_sys::{error::keep_errno, futex::Futex, membarrier};
 
 use super::Engine;
+use super::at_once::Asked;
 use super::counters::Counters;
 use super::events::EventKind;
 use super::lost_peers::FirstPeers;
@@ -116,6 +117,76 @@ impl Shared {
             engine: Some(self.engine.lock(&self.futex)),
             drives: false,
         }
+    }
+}
+
+/// Calls that end at once, without a [`Guard`] that knows how to wait.
+impl Shared {
+    /// Does something with the engine, if nobody has it.
+    #[inline(always)]
+    pub(crate) fn try_with<T>(&self, act: impl FnOnce(&mut Engine) -> T) -> Option<T> {
+        let mut engine = match self.engine.try_by_bias() {
+            Some(engine) => engine.into_guard(),
+            None => self.try_by_lock()?,
+        };
+        let answer = act(&mut engine);
+        if engine.core.callbacks.is_pending() {
+            self.run_callbacks(engine);
+        }
+        Some(answer)
+    }
+
+    /// Takes it when several threads use it.
+    #[inline(never)]
+    fn try_by_lock(&self) -> Option<biased::Guard<'_, Engine, Futex>> {
+        self.engine.try_by_lock(&self.futex)
+    }
+
+    /// The same for what leaves nothing to the program's own code: it delivers nothing.
+    #[inline(always)]
+    pub(crate) fn try_sending(&self, act: impl FnOnce(&mut Engine) -> bool) -> bool {
+        match self.engine.try_by_bias() {
+            Some(mut engine) => act(&mut engine),
+            None => self.try_sending_by_lock(act),
+        }
+    }
+
+    #[inline(never)]
+    fn try_sending_by_lock(&self, act: impl FnOnce(&mut Engine) -> bool) -> bool {
+        self.try_by_lock()
+            .is_some_and(|mut engine| act(&mut engine))
+    }
+
+    #[cold]
+    fn run_callbacks(&self, engine: biased::Guard<'_, Engine, Futex>) {
+        drop(Guard {
+            shared: self,
+            engine: Some(engine),
+            drives: false,
+        });
+    }
+
+    /// The same for who asks. As [`Guard::ask`], it gives its core away and asks once more if that is the answer.
+    #[inline]
+    pub(crate) fn try_asking<T>(
+        &self,
+        ask: impl Fn(&mut Engine, Option<&dyn Bell>) -> Asked<T>,
+    ) -> Asked<T> {
+        let asked = self.try_with(|engine| ask(engine, Some(&*self.bell)));
+        match asked.unwrap_or(Asked::Elsewhere) {
+            Asked::GiveWay => self.give_way_and_ask(ask),
+            other => other,
+        }
+    }
+
+    #[cold]
+    fn give_way_and_ask<T>(
+        &self,
+        ask: impl Fn(&mut Engine, Option<&dyn Bell>) -> Asked<T>,
+    ) -> Asked<T> {
+        waiting::give_way(&*self.bell);
+        let asked = self.try_with(|engine| ask(engine, None));
+        asked.unwrap_or(Asked::Elsewhere)
     }
 }
 

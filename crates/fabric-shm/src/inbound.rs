@@ -106,18 +106,18 @@ impl InboundLanes {
     /// no other lane comes first.
     #[inline]
     pub fn take_short(&mut self, deliver: impl FnOnce(Peer, &Head, SharedBytes<'_>)) -> Look {
-        if self.pending_first
-            || self.poll_set.waiting() != 0
-            || PollSet::may_be_announced(self.control())
-        {
+        if self.pending_first || self.poll_set.waiting() != 0 {
             return Look::Other;
         }
         let hot = self.poll_set.hot_lanes();
         let index = if self.turn < hot.len() { self.turn } else { 0 };
         let Some(&from) = hot.get(index) else {
-            return Look::Nothing;
+            return self.look_at_others();
         };
         let lane = &mut self.lanes[from as usize];
+        if PollSet::may_be_announced(lane.receiver()) {
+            return Look::Other;
+        }
         // SAFETY: `self` holds the segment, and the data are not used after `consume_short` below.
         let Some((head, data)) = (unsafe { lane.peek_short() }) else {
             return self.look_at_others();
@@ -139,6 +139,9 @@ impl InboundLanes {
     #[inline]
     fn look_at_others(&self) -> Look {
         let mut hot = self.poll_set.hot_lanes().iter();
+        if PollSet::may_be_announced(self.control()) {
+            return Look::Other;
+        }
         if hot.all(|&lane| self.lanes[lane as usize].is_empty()) {
             Look::Nothing
         } else {

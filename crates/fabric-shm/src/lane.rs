@@ -450,6 +450,12 @@ impl InLane {
         self.hot
     }
 
+    /// The control block of the receiver: one's own.
+    #[inline]
+    pub fn receiver(&self) -> &Control {
+        self.memory.control()
+    }
+
     /// Nothing of it is looked at any more.
     pub fn close(&mut self) {
         self.closed = true;

@@ -16,10 +16,10 @@ use crate::error::Error;
 impl Sink for Core {
     #[inline]
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
-        if let Some(envelope) = Envelope::eager_from_head(head) {
-            return self.arrive(from, envelope, data);
+        // Most messages are eager, and many are looked for right now.
+        if !self.meets_looking(from, head, data) {
+            self.any_message(from, head, data);
         }
-        self.less_usual(from, head, data);
     }
 
     fn transfer_completed(&mut self, operation: Operation, result: weft_fabric::Result<()>) {
@@ -64,9 +64,12 @@ impl Sink for Core {
 }
 
 impl Core {
-    /// A message that is not eager.
+    /// A message of any kind.
     #[inline(never)]
-    fn less_usual(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
+    fn any_message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
+        if let Some((context, tag)) = Envelope::eager_from_head(head) {
+            return self.arrive(from, Envelope::eager(context, tag, 0), data);
+        }
         match Envelope::from_head(head) {
             Some(envelope) if envelope.kind.is_message() => self.arrive(from, envelope, data),
             Some(envelope) => match envelope.kind {
@@ -108,9 +111,7 @@ impl Core {
         // The receive of a call that looks right now is younger than those that are posted.
         if let Some(request) = self.matching.meet(key) {
             self.arrive_posted(request, from, &envelope, data);
-        } else if !(self.looking.is_met(from, &envelope)
-            && self.fill_looking(from, &envelope, data))
-        {
+        } else if !self.fill_looking(from, &envelope, data) {
             self.arrive_unexpected(key, from, &envelope, data);
         }
     }

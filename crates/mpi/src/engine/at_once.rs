@@ -18,7 +18,8 @@
 
 use std::sync::Arc;
 
-use weft_fabric::{Bell, Peer, Region, SharedBytes};
+use weft_fabric::{Bell, Head, Peer, Region, SharedBytes};
+use weft_sys::span::SHORT;
 
 use super::envelope::{Envelope, MessageKind};
 use super::protocol::Protocol;
@@ -93,49 +94,72 @@ impl Looking {
         matches!(self.state, State::Open(_))
     }
 
-    /// Whether a message that met no posted receive is for this one.
+    /// The receive that looks, if a message that met no posted one is for it.
     #[inline(always)]
-    pub(super) fn is_met(&self, from: Peer, envelope: &Envelope) -> bool {
+    fn of(&self, from: Peer, context: u32, tag: i32) -> Option<&Wanted> {
         match &self.state {
-            State::Open(wanted) => {
-                wanted.context == envelope.context
+            State::Open(wanted)
+                if wanted.context == context
                     && wanted.from.is_none_or(|peer| peer == from)
-                    && wanted.tag.is_none_or(|tag| tag == envelope.tag)
+                    && wanted.tag.is_none_or(|wanted| wanted == tag) =>
+            {
+                Some(wanted)
             }
-            State::Closed | State::Filled(_) => false,
+            _ => None,
         }
     }
 }
 
 impl Core {
-    /// The receive that looks is met. False if it cannot take this message, which is to be kept, and closes.
+    /// The usual message, in few instructions: eager, short, and looked for, while nothing is posted. False for others,
+    /// without effect.
     #[inline(always)]
+    pub(super) fn meets_looking(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
+        let Some((context, tag)) = Envelope::eager_from_head(head) else {
+            return false;
+        };
+        if self.matching.posted_len() != 0 || data.len() > SHORT {
+            return false;
+        }
+        let Some(wanted) = self.looking.of(from, context, tag) else {
+            return false;
+        };
+        if data.len() > wanted.into.len() {
+            return false;
+        }
+        let bytes = data.copy_to_region(&wanted.into);
+        self.note_met(Met { from, tag, bytes });
+        true
+    }
+
+    /// A message that met no posted receive, for the one that looks. False if it is for another, or cannot be taken: it is
+    /// to be kept.
     pub(super) fn fill_looking(
         &mut self,
         from: Peer,
         envelope: &Envelope,
         data: SharedBytes<'_>,
     ) -> bool {
-        let State::Open(wanted) = &self.looking.state else {
+        let tag = envelope.tag;
+        let Some(wanted) = self.looking.of(from, envelope.context, tag) else {
             return false;
         };
         if envelope.kind != MessageKind::Eager || data.len() > wanted.into.len() {
             return self.close_looking();
         }
         let bytes = data.copy_to_region(&wanted.into);
-        self.looking.state = State::Filled(Met {
-            from,
-            tag: envelope.tag,
-            bytes,
-        });
-        let counters = &*self.counters;
-        counters.met.add(1);
-        counters.bytes_received.add(bytes as u64);
-        let posted = self.matching.posted_len();
-        if posted != 0 {
-            counters.posted_most.raise(posted as u64 + 1);
-        }
+        self.note_met(Met { from, tag, bytes });
+        let posted = self.matching.posted_len() as u64;
+        self.counters.posted_most.raise(posted + 1);
         true
+    }
+
+    /// The receive that looks has a message.
+    #[inline(always)]
+    fn note_met(&mut self, met: Met) {
+        self.looking.state = State::Filled(met);
+        self.counters.met.add(1);
+        self.counters.bytes_received.add(met.bytes as u64);
     }
 
     #[cold]

@@ -122,18 +122,22 @@ impl Shared {
 
 /// Calls that end at once, without a [`Guard`] that knows how to wait.
 impl Shared {
-    /// Does something with the engine, if nobody has it.
+    /// Takes the engine, if nobody has it. To be [let go of](Self::let_go).
+    // Not a closure with what is to be done: the compiler would put that into a function of its own.
     #[inline(always)]
-    pub(crate) fn try_with<T>(&self, act: impl FnOnce(&mut Engine) -> T) -> Option<T> {
-        let mut engine = match self.engine.try_by_bias() {
-            Some(engine) => engine.into_guard(),
-            None => self.try_by_lock()?,
-        };
-        let answer = act(&mut engine);
+    pub(crate) fn try_take(&self) -> Option<biased::Guard<'_, Engine, Futex>> {
+        match self.engine.try_by_bias() {
+            Some(engine) => Some(engine.into_guard()),
+            None => self.try_by_lock(),
+        }
+    }
+
+    /// Lets go of the engine, after the program's own code has done what is left to it.
+    #[inline(always)]
+    pub(crate) fn let_go<'a>(&'a self, engine: biased::Guard<'a, Engine, Futex>) {
         if engine.core.callbacks.is_pending() {
             self.run_callbacks(engine);
         }
-        Some(answer)
     }
 
     /// Takes it when several threads use it.
@@ -158,7 +162,7 @@ impl Shared {
     }
 
     #[cold]
-    fn run_callbacks(&self, engine: biased::Guard<'_, Engine, Futex>) {
+    fn run_callbacks<'a>(&'a self, engine: biased::Guard<'a, Engine, Futex>) {
         drop(Guard {
             shared: self,
             engine: Some(engine),
@@ -166,14 +170,18 @@ impl Shared {
         });
     }
 
-    /// The same for who asks. As [`Guard::ask`], it gives its core away and asks once more if that is the answer.
-    #[inline]
+    /// Asks, if nobody has the engine. As [`Guard::ask`], gives the core away and asks once more if that is the answer.
+    #[inline(always)]
     pub(crate) fn try_asking<T>(
         &self,
         ask: impl Fn(&mut Engine, Option<&dyn Bell>) -> Asked<T>,
     ) -> Asked<T> {
-        let asked = self.try_with(|engine| ask(engine, Some(&*self.bell)));
-        match asked.unwrap_or(Asked::Elsewhere) {
+        let Some(mut engine) = self.try_take() else {
+            return Asked::Elsewhere;
+        };
+        let asked = ask(&mut engine, Some(&*self.bell));
+        self.let_go(engine);
+        match asked {
             Asked::GiveWay => self.give_way_and_ask(ask),
             other => other,
         }
@@ -185,8 +193,12 @@ impl Shared {
         ask: impl Fn(&mut Engine, Option<&dyn Bell>) -> Asked<T>,
     ) -> Asked<T> {
         waiting::give_way(&*self.bell);
-        let asked = self.try_with(|engine| ask(engine, None));
-        asked.unwrap_or(Asked::Elsewhere)
+        let Some(mut engine) = self.try_take() else {
+            return Asked::Elsewhere;
+        };
+        let asked = ask(&mut engine, None);
+        self.let_go(engine);
+        asked
     }
 }
 

@@ -33,10 +33,11 @@ impl Comm {
             Source::Any => None,
             Source::Rank(rank) => Some(self.peer(rank)?),
         };
-        let (context, tag) = (self.context(), tag.exact());
         let shared = self.process().shared();
-        let met =
-            shared.try_with(move |engine| engine.receive_at_once(into, context, peer, tag))??;
+        let mut engine = shared.try_take()?;
+        let met = engine.receive_at_once(into, self.context(), peer, tag.exact());
+        shared.let_go(engine);
+        let met = met?;
         let source = match from {
             Source::Rank(rank) => rank,
             // Whoever is no member has no message of this context.
@@ -58,10 +59,12 @@ impl Comm {
             Source::Any => None,
             Source::Rank(rank) => Some(self.peer(rank)?),
         };
-        let (context, tag) = (self.context(), tag.exact());
         let shared = self.process().shared();
-        shared
-            .try_with(|engine| engine.post_at_once(into, context, peer, tag, self.translation()))?
+        let group = self.translation();
+        let mut engine = shared.try_take()?;
+        let request = engine.post_at_once(into, self.context(), peer, tag.exact(), group);
+        shared.let_go(engine);
+        request
     }
 
     /// Whether there may be messages of a source.
@@ -92,8 +95,11 @@ impl Process {
     #[inline(always)]
     #[must_use]
     pub fn wait_at_once(&self, request: RequestId) -> Option<Received> {
-        self.shared()
-            .try_with(move |engine| engine.end_at_once(request))?
+        let shared = self.shared();
+        let mut engine = shared.try_take()?;
+        let received = engine.end_at_once(request);
+        shared.let_go(engine);
+        received
     }
 
     /// [`test`](Self::test) of a receive: `Some(None)` if it is under way.

@@ -69,6 +69,8 @@ fn meet(reader: &mut Reader) -> Option<(Tcp, TcpStream)> {
         rank: 1,
         target: 0,
         generation: 0,
+        incarnation: 0,
+        target_incarnation: 0,
     };
     let mut handshake = Handshake::initiator(&key, "fabric plain", &hello.emit());
     stream.write_all(&handshake.take_outgoing()).ok()?;

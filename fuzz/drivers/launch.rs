@@ -77,6 +77,9 @@ fn converse(script: &mut Script<'_>) {
                     programs: Vec::new(),
                     silence: script.long(),
                     input: true,
+                    room: 0,
+                    first_later: 0,
+                    capacity: 0,
                 })),
                 4 | 5 => ToAgent::Fenced,
                 _ => ToAgent::Input {

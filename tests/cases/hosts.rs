@@ -14,7 +14,7 @@ use weft_tests::{build, installation, root, run};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Programs of which our own launcher can start all that they need, and no other.
-const OURS: [(&str, &str); 1] = [("ports", "hosts")];
+const OURS: [(&str, &str); 2] = [("ports", ""), ("spawn", "")];
 
 /// The programs that say how many ranks they had, with what they are given.
 const PROGRAMS: [(&str, &str); 5] = [
@@ -84,6 +84,75 @@ fn on_two_and_on_four_hosts() {
     }
 }
 
+/// Processes that are started from within a program, on hosts that it names.
+#[test]
+fn on_hosts_that_are_named() {
+    let launcher = installation().join("bin/mpiexec");
+    let Some(network) = Network::new(3) else {
+        return;
+    };
+    let program = build("tests/programs/spawn_hosts.c", &["-pthread"]);
+    for room in [None, Some("--universe=7")] {
+        let mut start = network.on(0, &launcher.to_string_lossy());
+        start.args(room).args(network.everywhere(1));
+        let ended = run(start.arg(&program).args(&network.hosts), LIMIT);
+        ended.expect_success();
+        assert!(ended.out.contains(": ok with 3 ranks"), "{ended:?}");
+    }
+}
+
+/// Places of processes that have ended are used again, on each host.
+#[test]
+fn one_after_the_other_on_two_hosts() {
+    let launcher = installation().join("bin/mpiexec");
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let program = build("tests/programs/spawn.c", &["-pthread"]);
+    let mut start = network.on(0, &launcher.to_string_lossy());
+    start.arg("--universe=5").args(network.everywhere(1));
+    let ended = run(start.arg(&program).arg("60"), LIMIT);
+    ended.expect_success();
+    assert!(ended.out.contains("spawn: ok with 2 ranks"), "{ended:?}");
+}
+
+/// As on one host (MPI 5.0, section 11.10.4); nothing is left on any.
+#[test]
+fn who_dies_with_whom_on_two_hosts() {
+    let launcher = installation().join("bin/mpiexec");
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let program = build("tests/programs/spawn_deaths.c", &["-pthread"]);
+    for (what, code, said) in [
+        ("connected", 128 + 9, "rank 1 of spawned world 1"),
+        ("independent", 128 + 9, "the job goes on without its world"),
+        (
+            "aborting",
+            7,
+            "called MPI_Abort with code 7; the job goes on",
+        ),
+        ("without", 1, "without MPI_Init"),
+    ] {
+        let mut start = network.on(0, &launcher.to_string_lossy());
+        start.arg("--timeout=30").args(network.everywhere(1));
+        let ended = run(start.arg(&program).arg(what), LIMIT);
+        assert_eq!(ended.code(), Some(code), "{what}: {ended:?}");
+        assert!(ended.err.contains(said), "{what}: {ended:?}");
+        let goes_on = ended.out.contains("spawn_deaths: ok with 2 ranks");
+        assert_eq!(goes_on, said.contains("goes on"), "{what}: {ended:?}");
+        for host in &network.hosts {
+            let left = Command::new("ip").args(["netns", "pids", host]).output();
+            let left = left.expect("ip").stdout;
+            assert!(
+                left.is_empty(),
+                "{what}: {}",
+                String::from_utf8_lossy(&left)
+            );
+        }
+    }
+}
+
 #[test]
 fn of_those_who_join() {
     let weft = installation().join("bin/weft").display().to_string();
@@ -95,7 +164,7 @@ fn of_those_who_join() {
         let file = network.file("token");
         std::fs::write(&file, "0123456789abcdef".repeat(4)).expect("writes");
         let file = file.display().to_string();
-        for (name, argument) in PROGRAMS {
+        for (name, argument) in PROGRAMS.into_iter().chain(OURS) {
             let each = (8 / count).to_string();
             let join = |host| {
                 network

@@ -93,24 +93,42 @@ fn large_counts_in_small() {
     passes("large", &[2, 3], &["all", "300001", "gaps"]);
 }
 
-/// More elements than 31 bits count, and than 32 bits do. Takes up to 14 GiB of memory, minutes, and one such test
-/// at a time: `cargo test -p weft-tests --test programs many_elements -- --ignored`.
+/// Whether so many GiB of memory are free; says so if not.
+fn has_memory(gibibytes: u64, case: &str) -> bool {
+    let facts = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = facts
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let words = available.and_then(|rest| rest.split_whitespace().next());
+    let free = words.and_then(|word| word.parse::<u64>().ok()).unwrap_or(0) >> 20;
+    if free < gibibytes {
+        eprintln!("left out: {case} needs {gibibytes} GiB of memory, and {free} are free");
+    }
+    free >= gibibytes
+}
+
+/// More elements than 31 bits count, and than 32 bits do. Takes up to 14 GiB of memory, and with gaps where each rank gets something
+/// of each 26 GiB; minutes; and one such test at a time: `cargo test -p weft-tests --test programs many_elements -- --ignored`.
 #[test]
 #[ignore = "takes minutes, and more memory than most machines have to spare"]
 fn many_elements() {
     let program = build("tests/programs/large.c", &[]);
-    let cases = [
+    let from_each_to_each = [
+        "allgather",
+        "allgatherv",
+        "alltoall",
+        "alltoallv",
+        "alltoallw",
+    ];
+    let others = [
         "point_to_point",
         "bcast",
         "gather",
         "gatherv",
         "scatter",
         "scatterv",
-        "allgather",
-        "allgatherv",
-        "alltoall",
-        "alltoallv",
-        "alltoallw",
+    ];
+    let reducing = [
         "reduce",
         "allreduce",
         "scan",
@@ -119,13 +137,14 @@ fn many_elements() {
         "reduce_scatter_block",
     ];
     let beyond_31_bits = "2147483655";
-    let with_gaps = &cases[..11];
-    let runs = cases.iter().map(|case| vec![*case, beyond_31_bits]);
-    let runs = runs.chain(
-        with_gaps
-            .iter()
-            .map(|case| vec![*case, beyond_31_bits, "gaps"]),
-    );
+    let cases = others.iter().chain(&from_each_to_each).chain(&reducing);
+    let runs = cases.map(|case| vec![*case, beyond_31_bits]);
+    let with_gaps = others.iter().chain(&from_each_to_each);
+    let with_gaps = with_gaps.filter(|case| match from_each_to_each.contains(case) {
+        true => has_memory(26, &format!("{case} with gaps")),
+        false => true,
+    });
+    let runs = runs.chain(with_gaps.map(|case| vec![*case, beyond_31_bits, "gaps"]));
     let runs = runs.chain([
         vec!["point_to_point", "4294967311"],
         vec!["bcast", "8589934592"],
@@ -149,26 +168,47 @@ fn processes_that_start_others() {
     passes("spawn", &[1, 2, 3, 4], &[]);
 }
 
+#[test]
+fn processes_that_start_others_over_tcp() {
+    for (name, ranks) in [
+        ("spawn", 1),
+        ("spawn", 2),
+        ("spawn", 4),
+        ("ports", 2),
+        ("ports", 5),
+    ] {
+        let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
+        let mut command = tool("mpiexec");
+        command.args(["--fabric=tcp", "--timeout=60", "-n", &ranks.to_string()]);
+        let ended = run(command.arg(&program), Duration::from_secs(70));
+        ended.expect_success();
+        let ok = format!("{name}: ok with {ranks} rank");
+        assert!(ended.out.contains(&ok), "{ended:?}");
+    }
+}
+
 /// Places of processes that have ended are used again: there is room for few.
 #[test]
 fn processes_one_after_the_other_without_end() {
     let program = build("tests/programs/spawn.c", &["-pthread"]);
-    let mut command = tool("mpiexec");
-    command.args(["--universe=5", "--timeout=90", "-n", "2"]);
     let rounds = match Sanitizer::of_this_run() {
         Some(_) => "20",
         None => "300",
     };
-    let ended = run(command.arg(program).arg(rounds), Duration::from_secs(100));
-    ended.expect_success();
-    assert!(ended.out.contains("spawn: ok with 2 ranks"), "{ended:?}");
+    for fabric in ["--fabric=auto", "--fabric=tcp"] {
+        let mut command = tool("mpiexec");
+        command.args([fabric, "--universe=5", "--timeout=90", "-n", "2"]);
+        let ended = run(command.arg(&program).arg(rounds), Duration::from_secs(100));
+        ended.expect_success();
+        assert!(ended.out.contains("spawn: ok with 2 ranks"), "{ended:?}");
+    }
 }
 
 /// As the standard says who is connected (MPI 5.0, section 11.10.4).
 #[test]
 fn who_dies_with_whom() {
     let program = build("tests/programs/spawn_deaths.c", &["-pthread"]);
-    for (what, code, said) in [
+    let cases = [
         ("connected", 128 + 9, "rank 1 of spawned world 1"),
         ("independent", 128 + 9, "the job goes on without its world"),
         (
@@ -177,9 +217,11 @@ fn who_dies_with_whom() {
             "called MPI_Abort with code 7; the job goes on",
         ),
         ("without", 1, "without MPI_Init"),
-    ] {
+    ];
+    let all = ["--fabric=auto", "--fabric=tcp"].map(|fabric| cases.map(|case| (fabric, case)));
+    for (fabric, (what, code, said)) in all.into_iter().flatten() {
         let mut command = tool("mpiexec");
-        command.args(["--timeout=30", "-n", "2"]);
+        command.args([fabric, "--timeout=30", "-n", "2"]);
         let ended: Ended = run(command.arg(&program).arg(what), Duration::from_secs(40));
         assert_eq!(ended.code(), Some(code), "{what}: {ended:?}");
         assert!(ended.err.contains(said), "{what}: {ended:?}");
@@ -370,6 +412,34 @@ fn examples_of_queues_and_partitions() {
 }
 
 #[test]
+fn examples_of_one_sided_access_and_of_a_grid() {
+    let one_sided = build("examples/one_sided.c", &[]);
+    for ranks in [1, 3, 4] {
+        let ended = mpiexec(ranks, &one_sided, &[]);
+        ended.expect_success();
+        let counts = ended
+            .out
+            .lines()
+            .map(|line| line.rsplit(' ').next().expect("a word"));
+        let counts: Vec<u32> = counts.map(|word| word.parse().expect("a number")).collect();
+        assert_eq!(counts.len(), 8, "{ended:?}");
+        assert_eq!(counts.iter().sum::<u32>(), 1000, "{ended:?}");
+    }
+    let heat = build("examples/heat.c", &[]);
+    for ranks in [1, 2, 4, 6] {
+        let ended = mpiexec(ranks, &heat, &[]);
+        ended.expect_success();
+        // Nothing leaves a plate whose edges are joined.
+        assert!(
+            ended
+                .out
+                .starts_with("1000.000 in all, the hottest place has "),
+            "{ended:?}"
+        );
+    }
+}
+
+#[test]
 fn tools() {
     passes("tools", &[1, 2, 4], &[]);
 }
@@ -387,6 +457,26 @@ fn wrong_arguments_give_the_right_class() {
 #[test]
 fn the_fine_print() {
     passes("fine_print", &[1, 2, 3, 4], &[]);
+}
+
+/// What works here and need not elsewhere is named where it is asked for, once by each process.
+#[test]
+fn checks_for_development() {
+    let program = build("tests/programs/fine_print.c", &["-pthread"]);
+    for (option, times) in [(None, 0), (Some("--check"), 2)] {
+        let mut command = tool("mpiexec");
+        command.args(option).args(["-n", "2"]).arg(&program);
+        let ended = run(&mut command, Duration::from_secs(60));
+        ended.expect_success();
+        let said = "reduces MPI_CHAR with MPI_SUM; MPI 5.0, section 6.9.2";
+        assert_eq!(ended.err.matches(said).count(), times, "{ended:?}");
+        let named = |rank| {
+            ended
+                .err
+                .contains(&format!("rank {rank} of MPI_COMM_WORLD"))
+        };
+        assert_eq!(named(0) && named(1), times == 2, "{ended:?}");
+    }
 }
 
 /// The wrapper for C++ under the names that build systems look for.

@@ -40,6 +40,78 @@ fn workers_are_started_and_end_with_the_job() {
     assert_eq!(ended.out.trim(), "3.1416 by 3 workers", "{ended:?}");
 }
 
+/// What the numbers up to 1000 are: counted once by one thread.
+fn classes_of_steps() -> String {
+    let mut classes = [0; 8];
+    for mut number in 1..=1000_u64 {
+        let mut steps = 0;
+        while number > 1 {
+            number = if number.is_multiple_of(2) {
+                number / 2
+            } else {
+                3 * number + 1
+            };
+            steps += 1;
+        }
+        classes[(steps / 25).min(7)] += 1;
+    }
+    let lines = classes.iter().enumerate();
+    let lines = lines.map(|(class, count)| format!("from {:3} steps: {count}\n", 25 * class));
+    lines.collect()
+}
+
+#[test]
+fn tasks_are_taken_and_counted_by_one_sided_access() {
+    for ranks in ["1", "3", "4"] {
+        let ended = Job::new(["-n", ranks, &example("one_sided")]).run();
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        assert_eq!(ended.out, classes_of_steps(), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_table_is_written_by_columns_and_read_by_rows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("table");
+    let ended = Job::new(["-n", "3", &example("files"), &path.to_string_lossy()]).run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let mut rows: Vec<_> = ended.out.lines().collect();
+    rows.sort_unstable();
+    assert_eq!(
+        rows,
+        ["row 0: 0 to 5", "row 1: 100 to 105", "row 2: 200 to 205"],
+        "{ended:?}"
+    );
+    assert_eq!(std::fs::read(&path).expect("a file").len(), 8 * 6 * 4);
+}
+
+#[test]
+fn parts_of_a_message_are_used_as_they_come() {
+    for fabric in [&[][..], &["--fabric", "tcp"]] {
+        let program = example("partitioned");
+        let ended = Job::new([fabric, &["-n", "2", &program]].concat()).run();
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        assert_eq!(ended.out.trim(), "the sum is 600000", "{ended:?}");
+    }
+}
+
+#[test]
+fn clients_find_a_server_by_the_name_of_its_service() {
+    let program = example("ports");
+    let words = [
+        "-n", "1", &program, "serve", ":", "-n", "3", &program, "ask",
+    ];
+    let ended = Job::new(words).run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let mut lines: Vec<_> = ended.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        ["1 squared is 1", "2 squared is 4", "3 squared is 9"],
+        "{ended:?}"
+    );
+}
+
 #[test]
 fn started_alone_it_is_a_job_of_one() {
     let ended = Job::of(std::process::Command::new(example("sample_sort"))).run();

@@ -170,3 +170,34 @@ fn a_terminal_is_read_for_rank_0() {
     drop(input);
     running.end();
 }
+
+/// What a full disk does not take is not lost silently: a program on its own would have been told by its last write.
+#[test]
+fn a_full_disk_is_named() {
+    let full = || std::fs::File::options().write(true).open("/dev/full");
+    for option in ["-n 2", "-l -n 1"] {
+        let mut launcher = Command::new(weft());
+        launcher
+            .arg("run")
+            .args(option.split(' '))
+            .args(["echo", "x"]);
+        let ended = launcher
+            .stdout(full().expect("Linux has it"))
+            .output()
+            .expect("starts");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        let told = "weft: standard output could not be written: No space left on device";
+        assert!(said.contains(told), "{said}");
+    }
+    // The failure of a rank gives the code; what was lost is said all the same.
+    let script = "echo x; echo y >&2; sleep 0.2; exit 7";
+    let ended = Command::new(weft())
+        .args(["run", "-n", "2", "sh", "-c", script])
+        .stdout(full().expect("Linux has it"))
+        .output()
+        .expect("starts");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(7), "{said}");
+    assert!(said.contains("could not be written"), "{said}");
+}

@@ -301,6 +301,54 @@ static void atomic(void) {
     close_file();
 }
 
+/* The rank whose argument is wrong gets its class, and so do the others, who learn whose it was and which. */
+static void expect_refusal(int code, int class, const char *argument) {
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    MPI_Error_string(code, text, &length);
+    if (class_of(code) != class) fprintf(stderr, "expected class %d: %s\n", class, text);
+    CHECK(class_of(code) == class);
+    CHECK(strstr(text, argument) != NULL);
+    if (check_rank != check_size - 1) {
+        char whose[32];
+        snprintf(whose, sizeof whose, "rank %d of the file", check_size - 1);
+        CHECK(strstr(text, whose) != NULL);
+    }
+}
+
+static void wrong_at_one_rank(void) {
+    int wrong = check_rank == check_size - 1, buffer[4] = {0}, count = wrong ? -1 : 4, code;
+    MPI_Datatype type = wrong ? MPI_DATATYPE_NULL : MPI_INT;
+    MPI_Request request;
+    MPI_Status status;
+    code = MPI_File_open(MPI_COMM_WORLD, wrong ? NULL : path, MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file);
+    expect_refusal(code, MPI_ERR_ARG, "filename");
+    code = MPI_File_open(MPI_COMM_WORLD, path, wrong ? 1 << 20 : MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    expect_refusal(code, MPI_ERR_AMODE, "");
+    reopen(MPI_MODE_RDWR | MPI_MODE_CREATE);
+    expect_refusal(MPI_File_set_view(file, 0, type, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_TYPE, "etype");
+    expect_refusal(MPI_File_set_view(file, 0, MPI_INT, type, "native", MPI_INFO_NULL), MPI_ERR_TYPE, "filetype");
+    expect_refusal(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, wrong ? NULL : "native", MPI_INFO_NULL), MPI_ERR_ARG, "datarep");
+    expect_refusal(MPI_File_set_view(file, wrong ? -7 : 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG, "displacement");
+    expect_refusal(MPI_File_set_size(file, wrong ? -1 : 100), MPI_ERR_ARG, "size");
+    expect_refusal(MPI_File_preallocate(file, wrong ? -1 : 100), MPI_ERR_ARG, "size");
+    expect_refusal(MPI_File_write_at_all(file, 0, buffer, count, MPI_INT, &status), MPI_ERR_COUNT, "count");
+    expect_refusal(MPI_File_write_at_all(file, 0, buffer, 4, type, &status), MPI_ERR_TYPE, "datatype");
+    expect_refusal(MPI_File_read_all(file, buffer, count, MPI_INT, &status), MPI_ERR_COUNT, "count");
+    expect_refusal(MPI_File_write_ordered(file, buffer, count, MPI_INT, &status), MPI_ERR_COUNT, "count");
+    expect_refusal(MPI_File_write_at_all(file, wrong ? -1 : 0, buffer, 4, MPI_INT, &status), MPI_ERR_ARG, "");
+    /* Those that do not wait: the rank itself knows at once, the others at the end. */
+    code = MPI_File_iwrite_at_all(file, 0, buffer, count, MPI_INT, &request);
+    if (!wrong) code = MPI_Wait(&request, &status);
+    expect_refusal(code, MPI_ERR_COUNT, "count");
+    code = MPI_File_read_all_begin(file, buffer, 4, type);
+    if (!wrong) code = MPI_File_read_all_end(file, buffer, &status);
+    expect_refusal(code, MPI_ERR_TYPE, "datatype");
+    /* Nothing of it is left. */
+    CHECK(MPI_File_write_at_all(file, check_rank, &check_rank, 1, MPI_BYTE, &status) == MPI_SUCCESS);
+    close_file();
+}
+
 /* On a file system of half a megabyte: whatever does not fit is told, to all ranks of a collective call. */
 static void full(void) {
     enum { BYTES = 1 << 20 };
@@ -344,6 +392,7 @@ int main(int argc, char **argv) {
         representations();
         handlers();
         atomic();
+        wrong_at_one_rank();
         snprintf(path, NAME, "ufs:%s/weft-files", argv[1]);
     }
     MPI_Barrier(MPI_COMM_WORLD);

@@ -6,23 +6,27 @@
 #include <signal.h>
 #include <unistd.h>
 
+/* Until the launcher ends it; within MPI, so that what was sent goes its way. */
+static void wait_for_the_end(void) {
+    MPI_Recv(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+}
+
 static int child(const char *what) {
     MPI_Comm parent;
     MPI_Comm_get_parent(&parent);
     if (strcmp(what, "connected") == 0) {
         MPI_Barrier(parent);
         if (check_rank == 1) raise(SIGKILL);
-        /* Ended by the launcher. */
-        for (;;) pause();
+        wait_for_the_end();
     }
     MPI_Comm_disconnect(&parent);
     if (strcmp(what, "independent") == 0) {
         if (check_rank == 1) raise(SIGKILL);
-        for (;;) pause();
+        wait_for_the_end();
     }
     if (strcmp(what, "aborting") == 0) {
         if (check_rank == 1) MPI_Abort(MPI_COMM_WORLD, 7);
-        for (;;) pause();
+        wait_for_the_end();
     }
     MPI_Finalize();
     return 0;
@@ -44,7 +48,7 @@ int main(int argc, char **argv) {
     MPI_Comm_spawn(self, words, 3, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
     if (strcmp(argv[1], "connected") == 0) {
         MPI_Barrier(children);
-        for (;;) pause();
+        wait_for_the_end();
     }
     MPI_Comm_disconnect(&children);
     /* Others are started while the world before is ended. */

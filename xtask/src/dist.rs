@@ -128,7 +128,7 @@ fn link(to: &str, at: &Path) -> Result<()> {
 }
 
 /// Copies the files of a folder and of those in it; a folder that does not exist is empty.
-fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+pub fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     if !from.exists() {
         return Ok(());
     }

@@ -15,6 +15,7 @@ mod rooms;
 mod sanitize;
 mod shape;
 mod test;
+mod wheel;
 
 use clap::{Parser, Subcommand};
 
@@ -51,6 +52,8 @@ enum Chore {
     Sanitize(sanitize::Arguments),
     /// Installs what the tests need and runs all of them.
     Test(test::Arguments),
+    /// Builds Weft as a package that pip installs.
+    Wheel(wheel::Arguments),
 }
 
 fn main() -> std::process::ExitCode {
@@ -67,6 +70,7 @@ fn main() -> std::process::ExitCode {
         Chore::Shape(arguments) => shape::run(&arguments),
         Chore::Sanitize(arguments) => sanitize::run(&arguments),
         Chore::Test(arguments) => test::run(&arguments),
+        Chore::Wheel(arguments) => wheel::run(&arguments),
     };
     match outcome {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -21,6 +21,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::dist::{self, target};
 use crate::rooms::root;
+use crate::wheel;
 use installation::{Installation, Mpi};
 use lists::Lists;
 use network::Network;
@@ -41,6 +42,9 @@ pub struct Arguments {
     /// The MPI under test. Default: this tree, built in release and laid out.
     #[arg(long, value_name = "DIR")]
     prefix: Option<PathBuf>,
+    /// The MPI under test is the wheel of this tree, installed by pip.
+    #[arg(long, conflicts_with = "prefix")]
+    wheel: bool,
     /// Its compiler wrapper, if it is not in the prefix's bin.
     #[arg(long, value_name = "PATH")]
     mpicc: Option<PathBuf>,
@@ -66,6 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let root = root()?;
     let prefix = match &arguments.prefix {
         Some(prefix) => prefix.clone(),
+        None if arguments.wheel => wheel::installed()?,
         None => dist::lay_out(None)?,
     };
     let mpi = Mpi::at(

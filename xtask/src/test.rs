@@ -172,10 +172,12 @@ const STEPS: &[Step] = &[
         possible: nightly::with_source,
         ..Step::new("thread sanitizer", "cargo xtask sanitize thread")
     },
+    Step::new("wheel", "cargo xtask wheel --check"),
     Step {
         // One alone, and the fewest that are neither a pair nor a power of two.
-        long: Long::Line("cargo xtask mpi4py --ranks 1,2,3,4"),
-        ..Step::new("mpi4py", "cargo xtask mpi4py --ranks 1,3")
+        // On what users install, which is the installation of the other steps without its symbols.
+        long: Long::Line("cargo xtask mpi4py --wheel --ranks 1,2,3,4"),
+        ..Step::new("mpi4py", "cargo xtask mpi4py --wheel --ranks 1,3")
     },
     Step {
         possible: nightly::installed,

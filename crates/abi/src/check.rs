@@ -6,6 +6,7 @@
 //! | `handles` | what a handle stands for |
 //! | `numbers` | counts, ranks, roots, tags |
 //! | `addresses` | buffers, results, lists, texts |
+//! | `development` | what `mpiexec --check` asks for |
 //!
 //! # Safety
 //! Addresses of the caller become references in `addresses`, under the promises of the C binding: what
@@ -13,6 +14,7 @@
 //! cannot be.
 
 mod addresses;
+pub mod development;
 mod handles;
 mod numbers;
 

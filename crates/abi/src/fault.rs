@@ -132,6 +132,21 @@ impl Fault {
         }
     }
 
+    /// What the other ranks of a collective call are told of it.
+    pub fn as_error(&self) -> Error {
+        let class = match self.0.code {
+            k::MPI_ERR_ARG => ErrorClass::Arg,
+            k::MPI_ERR_BUFFER => ErrorClass::Buffer,
+            k::MPI_ERR_COUNT => ErrorClass::Count,
+            k::MPI_ERR_INFO => ErrorClass::Info,
+            k::MPI_ERR_PORT => ErrorClass::Port,
+            k::MPI_ERR_SPAWN => ErrorClass::Spawn,
+            k::MPI_ERR_TYPE => ErrorClass::Type,
+            _ => ErrorClass::Other,
+        };
+        Error::new(class, self.sentence())
+    }
+
     /// The block, with what the caller knows of the call.
     pub fn block(
         &self,

@@ -20,6 +20,7 @@ use weft_fabric::{
 };
 use weft_sys::{Availability, clock, membarrier};
 
+use crate::addresses::Addresses;
 use crate::bell::ShmBell;
 use crate::delivery::Delivery;
 use crate::heap::Blocks;
@@ -95,6 +96,18 @@ impl Shm {
     /// Tells the launcher how far this rank has come.
     pub fn set_state(&self, state: ProcessState) {
         self.members.set_state(state);
+    }
+
+    /// Says that this endpoint is used for nothing but the state of its rank, because the job has another fabric: nobody
+    /// waits for it to hear of deaths.
+    pub fn stand_aloof(&self) {
+        self.members.stand_aloof();
+    }
+
+    /// Where processes of the job that are started later can be reached over a network.
+    #[must_use]
+    pub fn addresses(&self) -> Addresses {
+        Addresses::of(self.members.segment().clone())
     }
 
     /// Records that this rank aborts the job, for the launcher and for all others, and wakes them.

@@ -5,6 +5,7 @@
 //!   4096     Control     one per process slot: doorbell │ pending lanes │ identity
 //!   …        Grant       a table per process slot: what it lets others read or write
 //!   …        lane        one per ordered pair, grouped by receiver: LaneHead │ lane slots │ bulk
+//!   …        addresses   a record for each process of the job, on whatever host (`addresses.rs`)
 //! ```
 //!
 //! A *process slot* is what one process of the job has in the segment: a control block, a table of grants and
@@ -26,6 +27,7 @@
 //! | Grant | its owner; a user counts itself in and out of `admission` | all |
 //! | LaneHead | the receiver of the lane | its sender |
 //! | lane slots, bulk | the sender of the lane | its receiver |
+//! | addresses | the launcher | all |
 //!
 //! # Safety
 //! All processes of the job map all of it, so anything in it may hold anything at any time. Nothing
@@ -37,6 +39,7 @@ use weft_atomic::admission::{Admission, Presence};
 use weft_atomic::{AtomicI32, AtomicU32, AtomicU64, CacheLine, Doorbell};
 use weft_fabric::HEAD;
 
+use crate::addresses::AddressRecord;
 use crate::run_states::{self, RunStates};
 use crate::shared_transfer::SharedTransfer;
 
@@ -44,11 +47,14 @@ use crate::shared_transfer::SharedTransfer;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"weft shm");
 
 /// Changes whenever anything in the segment moves or changes its meaning.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// Most process slots of a job, and so most ranks: as many as the two-level set of pending lanes with one
 /// summary word can name.
 pub const MAX_RANKS: u32 = 4096;
+
+/// Most records of addresses: as many processes as a job may have on all of its hosts.
+pub const MOST_ADDRESSES: u32 = 1 << 16;
 
 pub(crate) const PAGE: usize = 4096;
 
@@ -107,6 +113,9 @@ pub(crate) struct Header {
     pub members: AtomicU32,
     /// Ranks that the job starts with.
     pub ranks: AtomicU32,
+    /// Records of addresses, and how often some were announced. SYNC job.addresses.
+    pub addresses: AtomicU32,
+    pub addresses_told: AtomicU32,
     /// Which process slots are taken, and who of them sleeps.
     pub run_states: CacheLine<RunStates<{ run_states::groups_for(MAX_RANKS) }>>,
 }
@@ -164,6 +173,8 @@ pub(crate) struct Identity {
     pub successor: AtomicU32,
     /// Of a spare process slot: the rank that has it, plus one.
     pub member: AtomicU32,
+    /// Not 0: its process is never at what others have in the segment, and is not waited for.
+    pub aloof: AtomicU32,
 }
 
 /// One grant of a rank, see `portal/grants.rs`.
@@ -200,6 +211,7 @@ const _: () = {
     assert!(MAX_RANKS as u64 <= weft_atomic::admission::MOST_USERS);
     assert!(size_of::<Header>() <= PAGE);
     assert!(size_of::<Control>() == 1024);
+    assert!(PAGE.is_multiple_of(align_of::<AddressRecord>()));
     assert!(std::mem::offset_of!(Control, doorbell) == 0);
     assert!(std::mem::offset_of!(Control, fences) == 64);
     assert!(size_of::<GrantRecord>() == 64);
@@ -222,6 +234,8 @@ pub struct JobSize {
     pub room: u32,
     /// Processes that may be started in place of dead ones.
     pub spares: u32,
+    /// Numbers of processes, on whatever host, of which the address can be recorded; 0 if all share this memory.
+    pub addresses: u32,
 }
 
 impl JobSize {
@@ -232,6 +246,7 @@ impl JobSize {
             ranks,
             room: 0,
             spares: 0,
+            addresses: 0,
         }
     }
 
@@ -259,7 +274,8 @@ impl JobSize {
 
     pub(crate) fn shape(self) -> Option<Shape> {
         let basis = self.ranks.saturating_add(self.spares);
-        Shape::with_room(basis, self.process_slots()).filter(|_| self.ranks > 0)
+        let shape = Shape::with_room(basis, self.process_slots()).filter(|_| self.ranks > 0)?;
+        shape.with_addresses(self.addresses)
     }
 }
 
@@ -275,9 +291,12 @@ pub(crate) struct Shape {
     pub data: u32,
     /// Records of a rank's grants. What is granted beyond goes through chunks.
     pub grants: u32,
+    /// Records of addresses.
+    pub addresses: u32,
     grants_at: usize,
     lanes_at: usize,
     lane: usize,
+    addresses_at: usize,
     pub total: usize,
 }
 
@@ -315,11 +334,28 @@ impl Shape {
             bulk,
             data,
             grants,
+            addresses: 0,
             grants_at,
             lanes_at,
             lane,
+            addresses_at: lanes_at + count * count * lane,
             total: lanes_at + count * count * lane,
         })
+    }
+
+    /// The same with so many records of addresses; `None` if they are too many.
+    fn with_addresses(self, addresses: u32) -> Option<Self> {
+        let bytes = (addresses as usize * AddressRecord::BYTES).next_multiple_of(PAGE);
+        (addresses <= MOST_ADDRESSES).then_some(Self {
+            addresses,
+            total: self.addresses_at + bytes,
+            ..self
+        })
+    }
+
+    /// Offset of a record of an address.
+    pub fn address_at(&self, number: u32) -> usize {
+        self.addresses_at + number as usize * AddressRecord::BYTES
     }
 
     /// Offset of the control block of a process slot.
@@ -391,7 +427,7 @@ mod tests {
         let size = JobSize {
             ranks: 2,
             room: 100,
-            spares: 0,
+            ..JobSize::of(2)
         };
         let (roomy, plain) = (size.shape().expect("fits"), Shape::of(2).expect("fits"));
         assert_eq!((roomy.process_slots, roomy.lane), (102, plain.lane));

@@ -33,6 +33,7 @@
 //! | `poll_set` | how a receiver finds work at a cost that does not grow with idle peers; the fences |
 //! | `outbound`, `inbound` | the lanes to and from all peers |
 //! | `slots`, `membership` | which process has which process slot; who is lost, and why |
+//! | `addresses` | where processes that are started later can be reached over a network |
 //! | `heap` | memory that processes share by blocks, behind the segment |
 //! | `portal` | bulk data: grants, revoking, and the methods that move bytes |
 //! | `endpoint`, `delivery` | the [`Fabric`](weft_fabric::Fabric), composed; what is done with what arrives |
@@ -55,6 +56,7 @@
 //! the job; it cannot make a rank touch memory outside of the segment or of what it granted itself:
 //! cursors, sizes and regions are private, what is read is read once and checked.
 
+mod addresses;
 mod attach;
 mod bell;
 #[cfg(all(test, fault_points))]
@@ -77,8 +79,9 @@ mod shared_transfer;
 mod slots;
 mod watch;
 
+pub use addresses::{Addresses, LONGEST_ADDRESS};
 pub use endpoint::{Shm, fences_probe};
-pub use layout::{JobSize, MAX_RANKS, ProcessState, job_memory_size, segment_size};
+pub use layout::{JobSize, MAX_RANKS, MOST_ADDRESSES, ProcessState, job_memory_size, segment_size};
 pub use options::{Options, Use};
 pub use respawnable::respawnable;
 pub use segment::{initialise, initialise_job};

@@ -133,6 +133,12 @@ impl JobMembership {
         shown.store(state as u32, Ordering::Release);
     }
 
+    /// This process is never at what others have in the segment: its place there is all that it has.
+    pub fn stand_aloof(&self) {
+        let aloof = &self.segment.control(self.me).identity.aloof;
+        aloof.store(1, Ordering::Release);
+    }
+
     /// Leaves the job in order: this process takes no more messages.
     pub fn leave(&self) {
         self.set_state(ProcessState::Finalised);

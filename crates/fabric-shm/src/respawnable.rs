@@ -303,6 +303,7 @@ mod tests {
                 ranks: members,
                 room: 0,
                 spares,
+                addresses: 0,
             };
             let length = size.memory_size().expect("fits");
             let file = MemoryFile::create("weft-test", length).expect("memory files exist here");

@@ -9,6 +9,7 @@ use weft_atomic::Ordering;
 use weft_fabric::{FabricError, Load, Result};
 use weft_sys::{Mapping, MemoryFile};
 
+use crate::addresses::AddressRecord;
 use crate::heap::Heap;
 use crate::layout::{
     Control, GrantRecord, Header, JobSize, MAGIC, MAX_RANKS, PAGE, Shape, VERSION,
@@ -48,6 +49,7 @@ pub fn initialise_job(mapping: &Mapping, size: JobSize, cores: u32) -> Result<()
         .members
         .store(size.ranks + size.room, Ordering::Relaxed);
     header.ranks.store(size.ranks, Ordering::Relaxed);
+    header.addresses.store(size.addresses, Ordering::Relaxed);
     header.total.store(shape.total as u64, Ordering::Relaxed);
     header.cores.store(cores.max(1), Ordering::Relaxed);
     // SYNC segment.ready.
@@ -79,6 +81,7 @@ fn job_size(header: &Header) -> JobSize {
             .process_slots
             .load(Ordering::Relaxed)
             .saturating_sub(members),
+        addresses: header.addresses.load(Ordering::Relaxed),
     }
 }
 
@@ -244,6 +247,21 @@ impl Segment {
                 .as_ptr()
                 .add(self.shape.grant_at(slot, index))
                 .cast::<GrantRecord>()
+        })
+    }
+
+    /// The record of the address of a process of the job; `None` if there is none for this number.
+    pub fn address(&self, number: u32) -> Option<&AddressRecord> {
+        if number >= self.shape.addresses {
+            return None;
+        }
+        // SAFETY: in bounds by the check and by `Shape`, aligned to a page and so many records; all atomics.
+        Some(unsafe {
+            &*self
+                .mapping
+                .as_ptr()
+                .add(self.shape.address_at(number))
+                .cast::<AddressRecord>()
         })
     }
 

@@ -132,6 +132,7 @@ impl Segment {
             let heard = identity.heard.load(Ordering::Acquire);
             other != slot
                 && there
+                && identity.aloof.load(Ordering::Acquire) == 0
                 && !self.is_dead(other)
                 && changes.wrapping_sub(heard).cast_signed() > 0
         })

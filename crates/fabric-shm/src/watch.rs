@@ -56,6 +56,10 @@ impl Watch {
         Self { segment }
     }
 
+    pub(crate) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
     /// How many processes the job can have: its ranks, and the room for those that are started later.
     #[must_use]
     pub fn ranks(&self) -> u32 {

@@ -17,8 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Config {
     /// Who this is.
     pub me: u32,
-    /// How many there are.
+    /// How many there can be.
     pub peers: u32,
+    /// Which of the processes that have this number one after the other this is: see [`Directory`](crate::Directory).
+    pub incarnation: u32,
     /// What all members know and nobody else.
     pub key: Key,
     /// Whether the data is protected too.
@@ -40,6 +42,7 @@ impl Config {
         Self {
             me,
             peers,
+            incarnation: 0,
             key,
             seal: false,
             listen: Listen::default(),

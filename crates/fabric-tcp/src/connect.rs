@@ -47,6 +47,7 @@ use weft_sys::socket::{NotAccepted, is_exhausted};
 
 use crate::card::{Card, Offer};
 use crate::config::Config;
+use crate::directory::{Directory, Incarnations};
 use crate::link::{Failure, Link};
 use crate::network::{EventSource, Network, Poller, Stream};
 use crate::peers::Peers;
@@ -79,6 +80,7 @@ pub struct Connector<N: Network> {
     config: Config,
     addresses: Addresses,
     identity: Identity,
+    incarnations: Incarnations,
     listeners: Listeners<N>,
     candidates: Candidates<N::Stream>,
     dials: Dials,
@@ -90,7 +92,8 @@ pub struct Connector<N: Network> {
 }
 
 impl<N: Network> Connector<N> {
-    /// Listens with these sockets; `host` is that of this rank, `cards` are by rank.
+    /// Listens with these sockets; `host` is that of this rank, `cards` are by rank: of those that the directory does not
+    /// tell of.
     ///
     /// # Errors
     /// If the system refuses to watch them.
@@ -100,12 +103,22 @@ impl<N: Network> Connector<N> {
         (config, host): (Config, String),
         listeners: Vec<N::Stream>,
         cards: Vec<Card>,
+        directory: Option<Box<dyn Directory>>,
     ) -> io::Result<Self> {
+        let me = (config.me, config.incarnation);
+        let incarnations = Incarnations::new(config.peers, directory);
+        let mut addresses = Addresses::new(config.me, host, cards);
+        for peer in (0..config.peers).filter(|peer| *peer != config.me) {
+            if let Some(card) = incarnations.card(peer) {
+                addresses.set(peer, card);
+            }
+        }
         Ok(Self {
             listeners: Listeners::new(listeners, bell.clone())?,
-            identity: Identity::new(config.me, config.peers, config.key.clone(), config.seal),
+            identity: Identity::new(me, config.peers, config.key.clone(), config.seal),
+            incarnations,
             candidates: Candidates::new(EvictionPolicy::new()),
-            addresses: Addresses::new(config.me, host, cards),
+            addresses,
             dials: Dials::default(),
             refusals: Arc::default(),
             due: u64::MAX,
@@ -173,6 +186,27 @@ impl<N: Network> Connector<N> {
     /// Whether this rank decides which connection with a peer is used.
     pub fn decides(&self, peer: u32) -> bool {
         self.config.me < peer
+    }
+
+    /// Whether the directory has news of members.
+    #[inline]
+    pub fn is_stale(&self) -> bool {
+        self.incarnations.are_stale()
+    }
+
+    /// Learns which members have another process now: what was shared with the one before ends. Those members.
+    #[cold]
+    pub fn renew(&mut self, peers: &mut Peers<N>) -> Vec<u32> {
+        let mut changed = self.incarnations.renew();
+        changed.retain(|peer| *peer != self.config.me);
+        for &peer in &changed {
+            if let Some(card) = self.incarnations.card(peer) {
+                self.addresses.set(peer, card);
+            }
+            self.settle(peer);
+            peers.succeed(peer);
+        }
+        changed
     }
 
     // Dialling.
@@ -409,8 +443,11 @@ impl<N: Network> Connector<N> {
         let Some(candidate) = self.candidates.take(number) else {
             return;
         };
-        let generation = |peer| peers.get(peer).map_or(0, Session::generation);
-        let happened = candidate.step(&self.identity, generation, &mut self.progressed);
+        let known = |peer| {
+            let generation = peers.get(peer).map_or(0, Session::generation);
+            (generation, self.incarnations.of(peer))
+        };
+        let happened = candidate.step(&self.identity, known, &mut self.progressed);
         match happened {
             Happened::Nothing { candidate, watch } => {
                 self.candidates.put_back(number, candidate);
@@ -462,7 +499,17 @@ impl<N: Network> Connector<N> {
     ) {
         let dialled = call.dialled_address();
         let expected = dialled.map(|(peer, _)| peer);
-        let Some(hello) = self.identity.check(&channel.hello, expected) else {
+        // Who has been started just now calls when the directory knows it: we may not have looked since.
+        let superseded = match self.is_stale() {
+            true => self.renew(peers),
+            false => Vec::new(),
+        };
+        if expected.is_some_and(|peer| superseded.contains(&peer)) {
+            return;
+        }
+        let hello = self.identity.check(&channel.hello, expected);
+        let hello = hello.filter(|hello| hello.incarnation == self.incarnations.of(hello.rank));
+        let Some(hello) = hello else {
             // A member, but not the one: an address that means another process here.
             match dialled {
                 None => self.refusals.count(Refusal::Malformed),

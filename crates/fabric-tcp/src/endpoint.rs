@@ -25,6 +25,7 @@ use crate::bell::TcpBell;
 use crate::card::{Card, Offer};
 use crate::config::Config;
 use crate::connect::Connector;
+use crate::directory::Directory;
 use crate::errors::system;
 use crate::loopback::Loopback;
 use crate::network::{EventSource, Kernel, Network, Poller};
@@ -68,11 +69,19 @@ impl<N: Network> Tcp<N> {
         (config, host): (Config, String),
         listeners: Vec<N::Stream>,
         cards: Vec<Card>,
+        directory: Option<Box<dyn Directory>>,
     ) -> Result<Self> {
         let bell = Arc::new(bell);
         let (me, count) = (config.me, config.peers);
-        let connector = Connector::new(network, bell.clone(), (config, host), listeners, cards)
-            .map_err(|error| system("a listening socket cannot be watched", error))?;
+        let connector = Connector::new(
+            network,
+            bell.clone(),
+            (config, host),
+            listeners,
+            cards,
+            directory,
+        )
+        .map_err(|error| system("a listening socket cannot be watched", error))?;
         Ok(Self {
             me,
             connector,
@@ -174,6 +183,10 @@ impl<N: Network> Tcp<N> {
     /// Appends a frame, if there is credit, and sends.
     #[inline]
     fn post(&mut self, to: Peer, kind: FrameKind, parts: &[&[u8]]) -> Result<Posted> {
+        if self.connector.is_stale() {
+            // Another process may have this number: that is told first, by the next look.
+            return Ok(Posted::Retry);
+        }
         match self.session(to)?.post(kind, parts) {
             Post::Taken => {
                 self.pump(to.0);
@@ -208,6 +221,9 @@ impl<N: Network> Tcp<N> {
                 .copy_own(peer, grant, asking.region, asking.put)?;
             return Ok(Posted::Done);
         }
+        if self.connector.is_stale() {
+            return Ok(Posted::Retry);
+        }
         match self.session(peer)?.ask(asking) {
             Ok(posted) => {
                 self.pump(peer.0);
@@ -232,7 +248,11 @@ impl<N: Network> Tcp<N> {
     fn look(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         let me = Peer(self.me);
         let mut found = self.loopback.deliver(me, &mut self.signals, sink, budget);
-        found += self.peers.report(sink);
+        if self.connector.is_stale() {
+            self.connector.renew(&mut self.peers);
+            self.progressed += 1;
+        }
+        found += self.peers.report(sink, &mut self.signals);
         let unsettled = self.connector.is_unsettled();
         self.looks = self.looks.wrapping_add(1);
         let ask = unsettled
@@ -259,7 +279,7 @@ impl<N: Network> Tcp<N> {
                 found += self.receive(peer, sink, share);
             }
         }
-        found += self.peers.report(sink);
+        found += self.peers.report(sink, &mut self.signals);
         found + self.take_progress()
     }
 
@@ -291,11 +311,13 @@ impl<N: Network> Tcp<N> {
         if self.portal.has_deferred() {
             return 0;
         }
+        // What is known of a member comes before what it says.
+        let reported = self.peers.report(sink, &mut self.signals);
         let Some(session) = self.peers.get_mut(peer) else {
-            return 0;
+            return reported;
         };
         if !session.is_connected() {
-            return 0;
+            return reported;
         }
         let mut to = Receiving {
             from: Peer(peer),
@@ -317,7 +339,7 @@ impl<N: Network> Tcp<N> {
             }
             Some(Ended::Misbehaved(reason)) => self.lose(peer, reason),
         }
-        received.found
+        reported + received.found
     }
 }
 
@@ -403,7 +425,8 @@ impl<N: Network> Fabric for Tcp<N> {
 
     fn revoke(&mut self, token: Token) -> bool {
         let live = self.portal.remove(token);
-        for peer in 0..self.peers.count() {
+        for index in 0..self.peers.begun().len() {
+            let peer = self.peers.begun()[index];
             if self.peers.withdraw(peer, token) {
                 self.pump(peer);
             }

@@ -18,6 +18,7 @@
 //! | `opening`, `config` | before that: it listens and does not know where the others are |
 //! | `connect` | connector: how two ranks come to share a connection, and to the next one when it breaks |
 //! | `peers` | sessions by rank, and who is gone |
+//! | `directory` | members that are started later, and have the numbers of others that have ended |
 //! | `session` | what is shared with one peer whichever connection carries it; its life, as one enum |
 //! | `outgoing`, `ring` | what is to be sent, and kept until the peer has processed it |
 //! | `portal`, `grants` | bulk data: lent, asked for, and offered before that |
@@ -56,6 +57,7 @@ mod bell;
 mod card;
 mod config;
 mod connect;
+mod directory;
 mod endpoint;
 mod errors;
 mod grants;
@@ -77,6 +79,7 @@ pub mod wire;
 pub use bell::TcpBell;
 pub use card::{Card, CardError, LONGEST, Listen, Offer};
 pub use config::Config;
+pub use directory::Directory;
 pub use endpoint::Tcp;
 pub use network::Kernel;
 pub use opening::Opening;

@@ -8,6 +8,7 @@ use weft_secure::Key;
 use crate::bell::TcpBell;
 use crate::card::{Card, Listen, Offer};
 use crate::config::Config;
+use crate::directory::Directory;
 use crate::endpoint::Tcp;
 use crate::errors::system;
 use crate::network::Kernel;
@@ -77,6 +78,19 @@ impl Opening {
     /// # Errors
     /// [`FabricError::System`] if there are not as many cards as peers, or the system refuses.
     pub fn join(self, cards: Vec<Card>) -> Result<Tcp> {
+        self.join_growing(cards, None)
+    }
+
+    /// As [`join`](Self::join), in a job that grows: the directory tells where those are that are started later. Their cards
+    /// here are not looked at.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join).
+    pub fn join_growing(
+        self,
+        cards: Vec<Card>,
+        directory: Option<Box<dyn Directory>>,
+    ) -> Result<Tcp> {
         let Self {
             config,
             listeners,
@@ -99,7 +113,14 @@ impl Opening {
         };
         let bell =
             TcpBell::new(load).map_err(|error| system("no descriptor to sleep on", error))?;
-        Tcp::over(Kernel, bell, (config, card.host), listeners, cards)
+        Tcp::over(
+            Kernel,
+            bell,
+            (config, card.host),
+            listeners,
+            cards,
+            directory,
+        )
     }
 }
 

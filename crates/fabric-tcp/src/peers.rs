@@ -2,6 +2,8 @@
 //!
 //! ```text
 //!   Unknown ──first use, or it has called──► Known(session) ──lost──► Lost(why)
+//!      ▲                                          │ another process    │ another process
+//!      └──────────────────────────────────────────┴────────────────────┘
 //! ```
 //!
 //! A session that is begun lasts until its peer is lost: also of a peer that has left in order there is one, which
@@ -10,7 +12,7 @@
 
 use std::sync::Arc;
 
-use weft_fabric::{FabricError, Operation, Peer, Result, Sink, Token};
+use weft_fabric::{FabricError, Operation, Peer, Result, SignalTable, Sink, Token};
 
 use crate::link::Link;
 use crate::network::Network;
@@ -27,14 +29,24 @@ enum Slot<S> {
     Lost(String),
 }
 
+/// What has become of a member.
+enum Fate {
+    /// It is lost, for this reason.
+    Lost(String),
+    /// Another process has its number.
+    Succeeded,
+}
+
 /// What is shared with each peer.
 pub struct Peers<N: Network> {
     slots: Vec<Slot<N::Stream>>,
+    /// Peers of whom something is known, in the order in which that began. There may be many more of whom nothing is.
+    begun: Vec<u32>,
     /// Peers with a connection, for looking at them directly.
     connected: Vec<u32>,
     bell: Arc<N::Bell>,
-    /// Lost, and not reported yet.
-    losses: Vec<u32>,
+    /// Lost or succeeded, and not reported yet.
+    fates: Vec<(u32, Fate)>,
     /// Transfers that ended outside of a look.
     ended: Vec<(Operation, Result<()>)>,
     /// Where the next round of [`Self::in_turn`] begins.
@@ -48,9 +60,10 @@ impl<N: Network> Peers<N> {
     pub fn new(count: u32, bell: Arc<N::Bell>) -> Self {
         Self {
             slots: (0..count).map(|_| Slot::Unknown).collect(),
+            begun: Vec::new(),
             connected: Vec::new(),
             bell,
-            losses: Vec::new(),
+            fates: Vec::new(),
             ended: Vec::new(),
             turn: 0,
             progressed: 0,
@@ -78,6 +91,12 @@ impl<N: Network> Peers<N> {
             Some(Slot::Known(session)) => Some(session),
             _ => None,
         }
+    }
+
+    /// Peers of whom something is known.
+    #[inline]
+    pub fn begun(&self) -> &[u32] {
+        &self.begun
     }
 
     /// All sessions.
@@ -116,6 +135,7 @@ impl<N: Network> Peers<N> {
     pub fn begin(&mut self, peer: u32) {
         if let Some(slot @ Slot::Unknown) = self.slots.get_mut(peer as usize) {
             *slot = Slot::Known(Box::new(Session::new()));
+            self.begun.push(peer);
         }
     }
 
@@ -248,11 +268,29 @@ impl<N: Network> Peers<N> {
             self.ended
                 .extend(session.abandon().map(lost_with(peer, &reason)));
         }
-        *slot = Slot::Lost(reason);
-        self.losses.push(peer);
+        *slot = Slot::Lost(reason.clone());
+        self.fates.push((peer, Fate::Lost(reason)));
         self.progressed += 1;
         // Whoever sleeps is to hear of it.
         weft_fabric::Bell::ring(&*self.bell);
+    }
+
+    /// Another process has the number of a peer: what was under way with the one before ends, and nothing is known of
+    /// the new one. The next look reports it.
+    pub fn succeed(&mut self, peer: u32) {
+        self.disconnect(peer);
+        self.begun.retain(|other| *other != peer);
+        let Some(slot) = self.slots.get_mut(peer as usize) else {
+            return;
+        };
+        if let Slot::Known(mut session) = std::mem::replace(slot, Slot::Unknown) {
+            let lost = lost_with(
+                peer,
+                "its process has ended, and another one has its number",
+            );
+            self.ended.extend(session.abandon().map(lost));
+        }
+        self.fates.push((peer, Fate::Succeeded));
     }
 
     /// Sends to a peer what there is room for.
@@ -288,31 +326,33 @@ impl<N: Network> Peers<N> {
 
     /// Whether all that was taken for all of them is with their kernels, or need not be any more.
     pub fn are_handed_over(&self) -> bool {
-        self.slots.iter().all(|slot| match slot {
-            Slot::Known(session) => session.is_handed_over(),
-            Slot::Unknown | Slot::Lost(_) => true,
-        })
+        let sessions = self.begun.iter().filter_map(|peer| self.get(*peer));
+        sessions.into_iter().all(Session::is_handed_over)
     }
 
     /// Says what was found out outside of a look; answers how many things.
     #[inline]
-    pub fn report(&mut self, sink: &mut dyn Sink) -> usize {
-        if self.losses.is_empty() && self.ended.is_empty() {
+    pub fn report(&mut self, sink: &mut dyn Sink, signals: &mut SignalTable) -> usize {
+        if self.fates.is_empty() && self.ended.is_empty() {
             return 0;
         }
-        self.report_some(sink)
+        self.report_some(sink, signals)
     }
 
     #[cold]
-    fn report_some(&mut self, sink: &mut dyn Sink) -> usize {
+    fn report_some(&mut self, sink: &mut dyn Sink, signals: &mut SignalTable) -> usize {
         let mut count = 0;
         for (operation, result) in std::mem::take(&mut self.ended) {
             sink.transfer_completed(operation, result);
             count += 1;
         }
-        for peer in std::mem::take(&mut self.losses) {
-            if let Slot::Lost(reason) = &self.slots[peer as usize] {
-                sink.lost(Peer(peer), reason);
+        for (peer, fate) in std::mem::take(&mut self.fates) {
+            match fate {
+                Fate::Lost(reason) => sink.lost(Peer(peer), &reason),
+                Fate::Succeeded => {
+                    signals.forget_peer(Peer(peer));
+                    sink.succeeded(Peer(peer));
+                }
             }
             count += 1;
         }
@@ -328,6 +368,7 @@ impl<N: Network> Peers<N> {
     /// Nothing is known of anybody any more, and nobody is told.
     pub fn forget_all(&mut self) {
         self.slots.clear();
+        self.begun.clear();
         self.connected.clear();
     }
 }

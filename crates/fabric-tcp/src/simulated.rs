@@ -9,6 +9,7 @@
 //!   world       streams under virtual time: pieces, delay, slowness, stalls, cuts at any byte
 //!   conditions  where addresses lead, how quick and how reliable the network is
 //!   decoys      what addresses cost that do not work
+//!   growth      members that are started later, under numbers of others that have ended
 //!   crowd       many who call one rank at once, members and others; no descriptors left
 //! ```
 //!
@@ -27,6 +28,7 @@ mod conditions;
 mod crowd;
 mod decoys;
 mod explore;
+mod growth;
 mod model;
 mod notices;
 mod play;

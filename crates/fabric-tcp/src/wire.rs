@@ -344,25 +344,38 @@ pub struct Hello {
     pub target: u32,
     /// The connection of the pair that it has last used; 0: none yet.
     pub generation: u32,
+    /// Which of the processes that have its number one after the other it is.
+    pub incarnation: u32,
+    /// Which of those that have the number of the target it wants; of the accepting side: its own again.
+    pub target_incarnation: u32,
 }
 
 impl Hello {
     /// The bytes.
-    pub fn emit(&self) -> [u8; 12] {
-        let mut bytes = [0; 12];
-        bytes[..4].copy_from_slice(&self.rank.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.target.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.generation.to_le_bytes());
+    pub fn emit(&self) -> [u8; 20] {
+        let mut bytes = [0; 20];
+        let words = [
+            self.rank,
+            self.target,
+            self.generation,
+            self.incarnation,
+            self.target_incarnation,
+        ];
+        for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
         bytes
     }
 
     /// Reads them.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
-        let bytes: &[u8; 12] = bytes.try_into().map_err(|_| Malformed)?;
+        let bytes: &[u8; 20] = bytes.try_into().map_err(|_| Malformed)?;
         Ok(Self {
             rank: u32_at(bytes, 0),
             target: u32_at(bytes, 4),
             generation: u32_at(bytes, 8),
+            incarnation: u32_at(bytes, 12),
+            target_incarnation: u32_at(bytes, 16),
         })
     }
 }
@@ -456,6 +469,8 @@ mod tests {
             rank: 8,
             target: 9,
             generation: 10,
+            incarnation: 0,
+            target_incarnation: 0,
         };
         assert_eq!(Hello::parse(&hello.emit()), Ok(hello));
     }

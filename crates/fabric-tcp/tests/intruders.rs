@@ -97,6 +97,8 @@ fn attack(kind: usize, to: SocketAddr, recorded: &[u8], held: &Mutex<Vec<TcpStre
                 rank: 0,
                 target: 1,
                 generation: 0,
+                incarnation: 0,
+                target_incarnation: 0,
             };
             let mut handshake = Handshake::initiator(&key, "fabric plain", &hello.emit());
             let _ = stream.write_all(&handshake.take_outgoing());

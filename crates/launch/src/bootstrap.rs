@@ -24,10 +24,12 @@
 //! offer the store and the fence; what else there is, [`Launcher`] asks for as little as they give.
 
 mod builtin;
+mod control_socket;
 mod environment;
 mod foreign;
 mod hosts;
 pub mod pmi;
+mod singleton;
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -40,7 +42,7 @@ use weft_secure::Key;
 
 pub use crate::control::{NAME_LIMIT, VALUE_LIMIT};
 pub use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnProgram, SpawnRequest, World};
-pub use crate::worlds::PortName;
+pub use crate::worlds::{PortName, Served, Worlds};
 
 /// What a rank needs of whatever started it. Calls wait for the launcher, and may come from any thread.
 pub trait Launcher: fmt::Debug + Send + Sync {
@@ -111,6 +113,17 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     /// The world of this process, if it was started from within a program; `None` for those that the job starts with.
     fn later(&self) -> Option<&World> {
         None
+    }
+
+    /// The number of this process in the job: its rank, unless it was started from within a program.
+    fn number(&self) -> u32 {
+        let later = self.later();
+        later.map_or(self.rank(), |world| world.members[self.rank() as usize])
+    }
+
+    /// Which host each of those ranks runs on that the job started with.
+    fn job_hosts(&self) -> &HostMap {
+        self.hosts()
     }
 
     /// The number of this process in the memory that it shares with others of its host.
@@ -188,5 +201,5 @@ pub fn join_from(
             return Err(error);
         }
     }
-    Ok(Box::new(builtin::Singleton::new()))
+    Ok(Box::new(singleton::Singleton::new()))
 }

@@ -15,7 +15,7 @@ use weft_sys::passing;
 
 use crate::hex::{hex, unhex};
 use crate::hosts::message;
-use crate::job_request::JobAnswer;
+use crate::job_request::{JobAnswer, JobRequest};
 
 /// Longest name of a value that ranks exchange, in bytes; letters, digits, `-`, `_` and `.`.
 pub const NAME_LIMIT: usize = 32;
@@ -272,6 +272,18 @@ impl Message {
                 }
             }
         }
+    }
+
+    /// A request to the job, in as many messages as it takes.
+    pub fn pieces(request: &JobRequest) -> Vec<Self> {
+        let bytes = message::encode(request);
+        let pieces = bytes.chunks(VALUE_LIMIT);
+        let last = pieces.len();
+        let piece = |(index, piece): (usize, &[u8])| Self::Ask {
+            last: index + 1 == last,
+            piece: piece.to_vec(),
+        };
+        pieces.enumerate().map(piece).collect()
     }
 
     /// Sends it.

@@ -8,17 +8,18 @@
 //! ```
 //!
 //! Ranks tell each other their addresses through the launcher before the first of them has joined;
-//! connections are made later, on first use. The same for programs of MPI and for those that use the
+//! connections are made later, on first use. Those that are started later tell the launcher, which records it in the
+//! memory of each host before any of them goes on. The same for programs of MPI and for those that use the
 //! services alone.
 
 use std::time::Duration;
 
 use weft_fabric::Fabric;
-use weft_fabric_shm::{ProcessState, Shm};
-use weft_fabric_tcp::{Card, Config, Listen, LocalRanks, Opening, Tcp, Union};
+use weft_fabric_shm::{Addresses, ProcessState, Shm};
+use weft_fabric_tcp::{Card, Config, Directory, Listen, LocalRanks, Opening, Tcp, Union};
 use weft_secure::Key;
 
-use crate::bootstrap::{BootstrapError, Launcher};
+use crate::bootstrap::{BootstrapError, JobAnswer, JobRequest, Launcher};
 
 /// Names of what ranks tell each other.
 const CARD: &str = "tcp";
@@ -80,46 +81,128 @@ pub fn join(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, BootstrapError> 
 
 fn choose(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
     let wishes = Wishes::read()?;
-    let hosts = launcher.hosts();
     let local = match launcher.segment() {
         Some(segment) => Shm::attach(segment, launcher.process_slot()),
         None => Shm::solo(),
     };
     let local = local.map_err(|error| error.to_string())?;
     local.set_state(ProcessState::Initialised);
-    if launcher.size() == 1 || hosts.count() == 1 && !wishes.everywhere {
+    let members = Members::of(launcher, &local);
+    // Who was started alone shares memory with those whom it starts: it has nobody to tell an address.
+    let alone = members.count == 1 || launcher.is_singleton();
+    if launcher.job_hosts().count() == 1 && (!wishes.everywhere || alone) {
         return Ok(weft_fabric_shm::respawnable(local));
     }
-    let here = hosts.host(launcher.rank());
-    let places = LocalRanks::new(launcher.size(), hosts.ranks_of(here).collect());
-    let within = launcher.local_size() > 1 && !wishes.everywhere;
-    let remote = network(launcher, &wishes, within)?;
+    // Hosts of one rank each, to which nobody said that there will be more, need no memory in common.
+    let several = members.ranks_here > 1 || launcher.universe() > members.first;
+    let within = several && !wishes.everywhere;
+    let remote = network(launcher, &wishes, &members, local.addresses(), within)?;
     if within {
-        let union = Union::new(local, remote, places).map_err(|error| error.to_string())?;
+        let ranks = LocalRanks::new(members.count, members.here(launcher));
+        let union = Union::new(local, remote, ranks).map_err(|error| error.to_string())?;
         return Ok(Box::new(union));
     }
     // The launcher looks into the memory of the host to see how far ranks have come: it stays mapped.
+    local.stand_aloof();
     Box::leak(Box::new(local));
     Ok(Box::new(remote))
 }
 
+/// Members of the job's fabric: the ranks that it starts with, and behind them the room of each host.
+struct Members {
+    /// How many the job starts with.
+    first: u32,
+    /// How many there can be.
+    count: u32,
+    /// How many more each host may have.
+    room: u32,
+    /// The number of this process.
+    me: u32,
+    /// Its host.
+    host: u32,
+    /// How many of the first ones are there.
+    ranks_here: u32,
+}
+
+impl Members {
+    fn of(launcher: &dyn Launcher, local: &Shm) -> Self {
+        let hosts = launcher.job_hosts();
+        let (first, me) = (hosts.size(), launcher.number());
+        let count = local.addresses().count().max(first);
+        let room = (count - first) / hosts.count();
+        let host = match me.checked_sub(first) {
+            None => hosts.host(me),
+            Some(later) => (later / room.max(1)).min(hosts.count() - 1),
+        };
+        Self {
+            first,
+            count,
+            room,
+            me,
+            host,
+            ranks_here: hosts.local_size(host),
+        }
+    }
+
+    /// Those of this host, in the order of their numbers in its memory.
+    fn here(&self, launcher: &dyn Launcher) -> Vec<u32> {
+        let start = self.first + self.host * self.room;
+        let ranks = launcher.job_hosts().ranks_of(self.host);
+        ranks.chain(start..start + self.room).collect()
+    }
+
+    /// The host of a member.
+    fn host_of(&self, member: u32, launcher: &dyn Launcher) -> u32 {
+        match member.checked_sub(self.first) {
+            None => launcher.job_hosts().host(member),
+            Some(later) => later / self.room.max(1),
+        }
+    }
+}
+
+/// Where those are who were started later, as the launcher has recorded it in the memory of the host.
+struct Recorded(Addresses);
+
+impl Directory for Recorded {
+    fn version(&self) -> u32 {
+        self.0.changes()
+    }
+
+    fn incarnation(&self, peer: u32) -> u32 {
+        self.0.incarnation(peer)
+    }
+
+    fn card(&self, peer: u32) -> Option<Card> {
+        let (_, address) = self.0.get(peer)?;
+        String::from_utf8(address).ok()?.parse().ok()
+    }
+}
+
 /// Tells the others where we are, learns where they are.
-fn network(launcher: &dyn Launcher, wishes: &Wishes, within: bool) -> Result<Tcp, String> {
-    let (rank, size) = (launcher.rank(), launcher.size());
-    let hosts = launcher.hosts();
+fn network(
+    launcher: &dyn Launcher,
+    wishes: &Wishes,
+    members: &Members,
+    addresses: Addresses,
+    within: bool,
+) -> Result<Tcp, String> {
+    let hosts = launcher.job_hosts();
     let told = |error: BootstrapError| error.to_string();
+    let later = launcher.later();
     let key: Option<Key> = match launcher.key() {
         Some(key) => Some(key.to_text().parse().map_err(|_| "no key".to_owned())?),
         // All on one host: the first one draws it, and tells it by the launcher's own descriptors.
-        None if rank == 0 => {
+        None if members.me == 0 => {
             let key = Key::random().map_err(|error| error.to_string())?;
             launcher.put(KEY, key.to_text().as_bytes()).map_err(told)?;
             Some(key)
         }
         None => None,
     };
-    let mut config = Config::new(rank, size, Key::from_bytes([0; Key::BYTES]));
+    let unknown = Key::from_bytes([0; Key::BYTES]);
+    let mut config = Config::new(members.me, members.count, unknown);
     config.seal = wishes.seal;
+    config.incarnation = later.map_or(0, |world| world.number);
     config.neighbours = launcher.local_size();
     config.patience = wishes.patience.unwrap_or(config.patience);
     if hosts.count() == 1 {
@@ -127,8 +210,24 @@ fn network(launcher: &dyn Launcher, wishes: &Wishes, within: bool) -> Result<Tcp
     }
     let mut opening = Opening::new(config).map_err(|error| error.to_string())?;
     let card = opening.card().to_string();
-    launcher.put(CARD, card.as_bytes()).map_err(told)?;
-    launcher.fence().map_err(told)?;
+    match later {
+        None => {
+            launcher.put(CARD, card.as_bytes()).map_err(told)?;
+            launcher.fence().map_err(told)?;
+        }
+        Some(_) => {
+            let introduced = launcher.ask_job(&JobRequest::Introduce { address: card });
+            match introduced.map_err(told)? {
+                JobAnswer::Done => {}
+                JobAnswer::Refused { reason, .. } => return Err(reason),
+                other => {
+                    return Err(format!(
+                        "the launcher was told where this process is, and answered {other:?}"
+                    ));
+                }
+            }
+        }
+    }
     let key = match key {
         Some(key) => key,
         None => text_of(launcher, 0, KEY)?
@@ -136,11 +235,14 @@ fn network(launcher: &dyn Launcher, wishes: &Wishes, within: bool) -> Result<Tcp
             .map_err(|error| format!("the key of the job: {error}"))?,
     };
     opening.set_key(key);
-    let mut cards = Vec::with_capacity(size as usize);
-    for peer in 0..size {
-        let host = hosts.host(peer);
-        // Who is reached by shared memory is never called.
-        let card = if peer == rank || within && host == hosts.host(rank) {
+    let own = opening.card().clone();
+    let mut cards = Vec::with_capacity(members.count as usize);
+    for peer in 0..members.count {
+        let host = members.host_of(peer, launcher);
+        let card = if peer == members.me {
+            own.clone()
+        } else if peer >= members.first || within && host == members.host {
+            // Who is reached by shared memory is never called; of those who are started later the launcher tells.
             Card {
                 host: hosts.name(host).to_owned(),
                 offers: Vec::new(),
@@ -152,7 +254,13 @@ fn network(launcher: &dyn Launcher, wishes: &Wishes, within: bool) -> Result<Tcp
         };
         cards.push(card);
     }
-    opening.join(cards).map_err(|error| error.to_string())
+    let directory: Option<Box<dyn Directory>> = match members.room {
+        0 => None,
+        _ => Some(Box::new(Recorded(addresses))),
+    };
+    opening
+        .join_growing(cards, directory)
+        .map_err(|error| error.to_string())
 }
 
 fn text_of(launcher: &dyn Launcher, rank: u32, name: &str) -> Result<String, String> {

@@ -24,7 +24,7 @@
 //! | `frontend` | the process that the user started; the guard of the supervisor |
 //! | `supervisor` | the job, while it runs |
 //! | [`rank_hosts`] | what the job asks of whoever has its ranks; `local` and `remote` are the two that may |
-//! | `spawning` | processes that are started from within a program |
+//! | `spawning`, `placement` | processes that are started from within a program; on which hosts |
 //! | `rank_table` | how far each rank has come, and whether its end is a failure |
 //! | `outcome` | the failure that counts, the exit code, the last line |
 //! | `output`, `standard_stream` | what the ranks write, on its way to whoever reads ours |
@@ -33,6 +33,7 @@ mod frontend;
 mod local;
 mod outcome;
 mod output;
+mod placement;
 mod rank_hosts;
 mod rank_table;
 mod remote;
@@ -40,4 +41,4 @@ mod spawning;
 mod standard_stream;
 mod supervisor;
 
-pub use frontend::run;
+pub use frontend::{run, run_adopted};

@@ -2,6 +2,8 @@
 //! has all of the job in view ([`Worlds`](crate::worlds::Worlds)), over the rank's control socket, in pieces if they
 //! are long; on several hosts from the agent to the head.
 
+use crate::bootstrap::HostMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Longest request in bytes.
@@ -14,6 +16,12 @@ pub enum JobRequest {
     Spawn(SpawnRequest),
     /// Which world it belongs to. Asked by processes that were started from within a program.
     World,
+    /// To be known to the whole job, by a process that was started from within a program. Answered when all of its world
+    /// are known everywhere.
+    Introduce {
+        /// Where it can be reached.
+        address: String,
+    },
     /// A port, for others to connect to.
     OpenPort,
     /// A port is no more.
@@ -118,8 +126,27 @@ pub struct World {
     pub members: Vec<u32>,
     /// How many processes the job started with.
     pub first: u32,
+    /// How many more each of its hosts may have: their numbers follow those that the job started with, host by host.
+    pub room: u32,
     /// The port of those who had it started.
     pub parent: Option<String>,
+}
+
+impl World {
+    /// The host of each of its processes; `None` if they have no number of this job, whose first processes are on these
+    /// hosts.
+    #[must_use]
+    pub fn hosts(&self, first: &HostMap) -> Option<HostMap> {
+        let host = |number: &u32| {
+            let host = match number.checked_sub(self.first) {
+                None => first.host(*number),
+                Some(later) => later.checked_div(self.room)?,
+            };
+            (host < first.count()).then(|| (host, first.name(host).to_owned()))
+        };
+        let cards: Option<Vec<_>> = self.members.iter().map(host).collect();
+        Some(HostMap::group(cards?))
+    }
 }
 
 impl JobAnswer {

@@ -41,6 +41,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adoption;
 pub mod bootstrap;
 pub mod command;
 mod control;

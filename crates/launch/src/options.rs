@@ -14,7 +14,9 @@ use serde::Deserialize;
 
 use crate::mapping::{self, Allocation, HostSlots, is_here};
 use values::list;
-use values::{distance, hosts_in, hosts_of, on_death, ranks, seconds, variable};
+use values::{
+    arguments_of, distance, hosts_in, hosts_of, on_death, per_node, ranks, seconds, variable,
+};
 
 /// What an option does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -37,12 +39,17 @@ enum Effect {
     Input,
     Fabric,
     Encrypt,
+    Check,
     Quiet,
     Verbose,
     Help,
     Version,
     Hosts,
     Hostfile,
+    PerHost,
+    OnePerHost,
+    Map,
+    Arguments,
     LaunchCommand,
     Listen,
     TokenFile,
@@ -174,12 +181,29 @@ struct ForAll {
     inherit: Option<Inherit>,
     variables: Vec<(OsString, OsString)>,
     hosts: Vec<HostSlots>,
+    /// So many ranks on each host, whatever was said of the single ones.
+    per_host: Option<u32>,
     command: Option<Vec<OsString>>,
     listen: Option<String>,
     token_file: Option<OsString>,
 }
 
 impl ForAll {
+    /// How many ranks there are if nobody says how many.
+    fn slots(&mut self) -> Option<u32> {
+        if self.per_host.is_some() {
+            self.hosts
+                .iter_mut()
+                .for_each(|host| host.slots = self.per_host);
+        }
+        match (&self.hosts[..], &self.listen) {
+            // Who joins is not known here.
+            ([], Some(_)) => None,
+            ([], None) => self.per_host,
+            (hosts, _) => mapping::slots(hosts),
+        }
+    }
+
     /// The hosts that its ranks get.
     fn allocation(&mut self) -> Result<Allocation, String> {
         let hosts = std::mem::take(&mut self.hosts);
@@ -226,9 +250,11 @@ impl Table {
     pub fn read(&self, words: &[OsString]) -> Result<CommandLine, String> {
         let mut line = CommandLine::default();
         let mut for_all = ForAll::default();
-        let mut words = words.iter();
+        let mut words = Vec::from(words).into_iter();
+        let mut files = 0;
         let mut current = ProgramLine::default();
         while let Some(word) = words.next() {
+            let word = &word;
             if !word.as_bytes().starts_with(b"-") || word == "-" || word == "--" {
                 // The program; all up to the next colon is its own.
                 let mut program = (word != "--").then(|| word.clone());
@@ -239,7 +265,7 @@ impl Table {
                         break;
                     }
                     current.words.extend(program.take());
-                    current.words.push(word.clone());
+                    current.words.push(word);
                 }
                 current.words.extend(program.take());
                 if current.words.is_empty() || current.words[0] == ":" {
@@ -259,14 +285,21 @@ impl Table {
                     let missing = row.takes - values.len();
                     format!("{name} needs {missing} more value(s); see --help")
                 })?;
-                values.push(value.clone());
+                values.push(value);
+            }
+            if row.does == Effect::Arguments {
+                files += 1;
+                let mut more = arguments_of(&name, Path::new(&values[0]), files)?;
+                more.extend(words);
+                words = more.into_iter();
+                continue;
             }
             row.apply(&name, &values, &mut current, &mut line, &mut for_all)?;
             if line.help || line.version {
                 return Ok(line);
             }
         }
-        let slots = mapping::slots(&for_all.hosts).filter(|_| !for_all.hosts.is_empty());
+        let slots = for_all.slots();
         line.allocation = for_all.allocation()?;
         if line.programs.is_empty() && matches!(line.allocation, Allocation::Joined { .. }) {
             // Those who join bring it.
@@ -441,12 +474,21 @@ impl OptionRow {
                 }
             },
             Effect::Encrypt => for_all.variables.push(("WEFT_ENCRYPT".into(), "1".into())),
+            Effect::Check => for_all.variables.push(("WEFT_CHECK".into(), "1".into())),
             Effect::Quiet => line.quiet = true,
             Effect::Verbose => line.verbose = true,
             Effect::Help => line.help = true,
             Effect::Version => line.version = true,
             Effect::Hosts => for_all.hosts.extend(hosts_in(name, &values[0])?),
             Effect::Hostfile => for_all.hosts.extend(hosts_of(name, Path::new(&values[0]))?),
+            Effect::PerHost => for_all.per_host = Some(ranks(name, &values[0])?),
+            Effect::OnePerHost => for_all.per_host = Some(1),
+            Effect::Map => match per_node(name, &values[0])? {
+                Some(ranks) => for_all.per_host = Some(ranks),
+                None => self.ignore(name, values, line),
+            },
+            // Read where it stands: it is more of the command line.
+            Effect::Arguments => {}
             Effect::LaunchCommand => {
                 let words = values[0].to_string_lossy();
                 let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
@@ -468,19 +510,22 @@ impl OptionRow {
                 line.heartbeat = Some(silence);
             }
             Effect::Nothing => {}
-            Effect::Ignored => {
-                let values: Vec<_> = values
-                    .iter()
-                    .map(|value| format!(" {}", value.display()))
-                    .collect();
-                let note = format!("ignored {name}{}: {}", values.concat(), self.why);
-                if !line.ignored.contains(&note) {
-                    line.ignored.push(note);
-                }
-            }
+            Effect::Ignored => self.ignore(name, values, line),
             Effect::Refused => return Err(format!("{name} cannot be followed: {}", self.why)),
         }
         Ok(())
+    }
+
+    /// Notes that it is not followed, once.
+    fn ignore(&self, name: &str, values: &[OsString], line: &mut CommandLine) {
+        let values: Vec<_> = values
+            .iter()
+            .map(|value| format!(" {}", value.display()))
+            .collect();
+        let note = format!("ignored {name}{}: {}", values.concat(), self.why);
+        if !line.ignored.contains(&note) {
+            line.ignored.push(note);
+        }
     }
 }
 

@@ -25,7 +25,7 @@ const SPARES: u32 = 16;
 
 /// How many processes may run in a job of so many ranks, unless the user says otherwise: room for each rank to have
 /// several started. It costs address space, for the lanes between all of them.
-fn universe(ranks: u32) -> u32 {
+pub(crate) fn universe(ranks: u32) -> u32 {
     let room = ranks.saturating_mul(4).clamp(64, 512);
     ranks.saturating_add(room).min(weft_fabric_shm::MAX_RANKS)
 }
@@ -155,7 +155,7 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
     let ranks = total as u32;
     let universe = match line.universe {
         // A process that is started anew takes room as well, and does not know who came later.
-        _ if line.on_death == OnDeath::Restart || line.allocation != Allocation::ThisHost => ranks,
+        _ if line.on_death == OnDeath::Restart => ranks,
         Some(wanted) if (ranks..=most).contains(&wanted) => wanted,
         Some(wanted) => {
             return Err(error(

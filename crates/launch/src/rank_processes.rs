@@ -30,15 +30,17 @@ use std::time::Duration;
 
 use weft_fabric_shm::{JobSize, ProcessState};
 use weft_secure::Key;
-use weft_sys::process::{self, SIGCONT, SIGSTOP};
+use weft_sys::process::{self, ProcessHandle, SIGCONT, SIGSTOP};
 use weft_sys::{descriptor, passing};
 
+use crate::adoption::AdoptedProcess;
 use crate::control::{Answer, LONGEST, Message, Told};
 use crate::exchange::{Exchange, PublishedValue};
-use crate::hosts::message::decode;
+use crate::hosts::message::{Address, decode};
 use crate::job_request::{JobAnswer, JobRequest, LONGEST_REQUEST};
 use crate::plan::Program;
 use crate::segment::{self, Segment};
+use crate::worlds::Worlds;
 use crate::{signals, tree};
 
 pub use spawn::{LaterSlot, RankNumbers};
@@ -60,6 +62,8 @@ pub struct HostShare {
     pub room: u32,
     /// Processes that may be started in place of dead ones.
     pub spares: u32,
+    /// Processes of the job, on whatever host, whose addresses are recorded.
+    pub addresses: u32,
 }
 
 /// The other hosts of a job, for the ranks of this one to ask for.
@@ -123,6 +127,8 @@ struct Rank {
     control: Option<File>,
     /// Kept open as long as the rank may live.
     _lifeline: OwnedFd,
+    /// Of a process that is no child of ours.
+    adopted: Option<ProcessHandle>,
     /// What was told of it already.
     initialised: bool,
     finalised: bool,
@@ -131,6 +137,8 @@ struct Rank {
     ended: Option<ExitStatus>,
     /// The number of the change by which the others were told of its end.
     end_told: Option<u32>,
+    /// What it has left is cleared: its place is free whatever happens.
+    cleared: bool,
     /// A request of which the last piece has not come.
     request: Vec<u8>,
 }
@@ -142,11 +150,13 @@ impl Rank {
             process,
             control: Some(File::from(control)),
             _lifeline: lifeline,
+            adopted: None,
             initialised: false,
             finalised: false,
             independent: false,
             ended: None,
             end_told: None,
+            cleared: false,
             request: Vec::new(),
         }
     }
@@ -219,6 +229,7 @@ impl RankProcesses {
             ranks: local,
             room: share.room,
             spares: share.spares,
+            addresses: share.addresses,
         };
         Ok(Self {
             segment: segment::create(size)?,
@@ -229,6 +240,45 @@ impl RankProcesses {
             ranks: Vec::new(),
             at_fence: false,
             abort_told: false,
+        })
+    }
+
+    /// Takes over a process that was there before, as the only rank of its job; and its ports and names.
+    ///
+    /// # Errors
+    /// If its memory is none of this release, or the kernel refuses.
+    pub fn adopt(share: HostShare, adopted: AdoptedProcess) -> io::Result<(Self, Worlds)> {
+        let mut processes = Self {
+            segment: segment::adopt(adopted.memory)?,
+            exchange: Exchange::new(1),
+            share,
+            others: None,
+            direct: true,
+            ranks: Vec::new(),
+            at_fence: false,
+            abort_told: false,
+        };
+        descriptor::set_nonblocking(&adopted.control, true)?;
+        let numbers = processes.numbers(0);
+        let (process, lifeline) = (adopted.process.id(), adopted.lifeline);
+        let mut rank = Rank::new(numbers, process, adopted.control, lifeline);
+        rank.adopted = Some(adopted.process);
+        rank.answer(&Answer::Taken);
+        processes.ranks.push(rank);
+        Ok((processes, adopted.worlds))
+    }
+
+    /// The handle of the process that was there before, while it runs.
+    pub fn adopted(&self) -> Option<&ProcessHandle> {
+        let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
+        running.filter_map(|rank| rank.adopted.as_ref()).next()
+    }
+
+    /// The process that was there before has ended; how, only its parent is told.
+    pub fn note_adopted_end(&mut self) -> Vec<Event> {
+        let process = self.adopted().map(ProcessHandle::id);
+        process.map_or_else(Vec::new, |process| {
+            self.record(vec![(process, ExitStatus::from_raw(0))])
         })
     }
 
@@ -265,6 +315,15 @@ impl RankProcesses {
         started: &mut Vec<Started>,
         what: &mut dyn FnMut(RankNumbers) -> io::Result<(&'p Program, Stdio)>,
     ) -> Result<(), NotStarted> {
+        if let Some(rank) = self.ranks.first() {
+            // It is there already.
+            started.push(Started {
+                rank: rank.number(),
+                process: rank.process,
+                outputs: None,
+            });
+            return Ok(());
+        }
         let all: Vec<_> = (0..self.share.ranks.len())
             .map(|local_rank| self.numbers(local_rank))
             .collect();
@@ -334,6 +393,7 @@ impl RankProcesses {
         let watch = &self.segment.watch;
         for (local, rank) in self.ranks.iter().enumerate().skip(first) {
             match (rank.ended, rank.end_told) {
+                _ if rank.cleared => places.free.push(local as u32),
                 (Some(_), Some(change)) => {
                     match watch.may_be_reused(local as u32, change, running) {
                         Ok(()) => places.free.push(local as u32),
@@ -385,13 +445,26 @@ impl RankProcesses {
     }
 
     /// Makes places of the room ready for [`start_later`](Self::start_later): what processes have left there is
-    /// cleared.
-    pub fn clear_places(&self, places: &[u32]) {
+    /// cleared. They are free from then on, also if others come who have not heard of the end of those.
+    pub fn clear_places(&mut self, places: &[u32]) {
         for &place in places {
-            if (place as usize) < self.ranks.len() {
+            if let Some(rank) = self.ranks.get_mut(place as usize)
+                && !rank.cleared
+            {
+                rank.cleared = true;
                 self.segment.watch.reuse(place);
             }
         }
+    }
+
+    /// Records where processes are that were started from within a program, on whatever host.
+    pub fn record_addresses(&self, addresses: &[Address]) {
+        let watch = &self.segment.watch;
+        for one in addresses {
+            // What does not fit was refused before.
+            let _ = watch.record_address(one.number, one.incarnation, one.address.as_bytes());
+        }
+        watch.announce_addresses();
     }
 
     /// Whether any of these ranks runs.
@@ -433,10 +506,11 @@ impl RankProcesses {
         self.ranks.iter().all(|rank| rank.ended.is_some())
     }
 
-    /// Their processes, of those that have not ended.
+    /// Their processes, of those that have not ended; but not one that is no child of ours: its lifeline ends that.
     fn processes(&self) -> Vec<u32> {
         let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
-        running.map(|rank| rank.process).collect()
+        let ours = running.filter(|rank| rank.adopted.is_none());
+        ours.map(|rank| rank.process).collect()
     }
 
     /// Sends a signal: one that stops, continues or ends programs to all processes below us, another one

@@ -42,6 +42,19 @@ pub fn create(job: JobSize) -> io::Result<Segment> {
     })
 }
 
+/// Takes over the segment that a process has made for itself and others.
+///
+/// # Errors
+/// If it is none of this release.
+pub fn adopt(descriptor: OwnedFd) -> io::Result<Segment> {
+    let file = MemoryFile::adopt(descriptor)?;
+    let watch = Watch::open(&file).map_err(io::Error::other)?;
+    Ok(Segment {
+        descriptor: file.into_descriptor(),
+        watch,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,9 +13,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use serde::{Deserialize, Serialize};
 use weft_sys::random;
 
 use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnRequest, World};
+
+pub use crate::hosts::message::Address;
 
 /// Ports that one process may have open at a time, and services that it may have published.
 const MOST: usize = 4096;
@@ -23,21 +26,38 @@ const MOST: usize = 4096;
 const LONGEST: usize = 4096;
 
 /// The worlds, ports and services of a job. See the [module page](self).
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Worlds {
     /// What tells this job from others, in the names of its ports.
     job: String,
     /// How many processes the job started with.
     first: u32,
+    /// How many more each host may have.
+    room: u32,
     next_world: u32,
     worlds: BTreeMap<u32, World>,
     next_port: u32,
     /// Open ports, by their number, with their owner.
     ports: HashMap<u32, u32>,
     services: HashMap<String, Service>,
+    /// Where processes are that have said it, until all of their world have.
+    introduced: BTreeMap<u32, String>,
 }
 
-#[derive(Debug)]
+/// What follows from a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Served {
+    /// An answer.
+    Answered(JobAnswer),
+    /// Processes are to be started.
+    Spawn(SpawnRequest),
+    /// Others are waited for.
+    Waits,
+    /// All of a world have said where they are: that is to be told everywhere, and then they are to be answered.
+    Introduced(Vec<Address>),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Service {
     port: String,
     owner: u32,
@@ -64,9 +84,9 @@ impl PortName {
 }
 
 impl Worlds {
-    /// Those of a job that starts with so many processes.
+    /// Those of a job that starts with so many processes, and may have so many more on each host.
     #[must_use]
-    pub fn new(first: u32) -> Self {
+    pub fn new(first: u32, room: u32) -> Self {
         let job = random::bytes::<8>().map_or_else(
             |_| std::process::id().to_string(),
             |bytes| crate::hex::hex(&bytes),
@@ -74,11 +94,13 @@ impl Worlds {
         Self {
             job,
             first,
+            room,
             next_world: 1,
             worlds: BTreeMap::new(),
             next_port: 1,
             ports: HashMap::new(),
             services: HashMap::new(),
+            introduced: BTreeMap::new(),
         }
     }
 
@@ -90,18 +112,16 @@ impl Worlds {
             number,
             members,
             first: self.first,
+            room: self.room,
             parent: Some(parent),
         };
         self.worlds.insert(number, world);
         number
     }
 
-    /// Does what a process asks; a request for processes comes back.
-    ///
-    /// # Errors
-    /// The request, which is for others to serve.
-    pub fn serve(&mut self, process: u32, request: JobRequest) -> Result<JobAnswer, SpawnRequest> {
-        Ok(match request {
+    /// Does what a process asks, or says what is to be done.
+    pub fn serve(&mut self, process: u32, request: JobRequest) -> Served {
+        Served::Answered(match request {
             JobRequest::World => self.of(process),
             JobRequest::OpenPort => self.open_port(process),
             JobRequest::ClosePort { port } => self.close_port(process, &port),
@@ -112,8 +132,37 @@ impl Worlds {
             JobRequest::Publish { service, port } => self.publish(process, service, port),
             JobRequest::LookUp { service } => self.look_up(&service),
             JobRequest::Unpublish { service, port } => self.unpublish(&service, &port),
-            JobRequest::Spawn(request) => return Err(request),
+            JobRequest::Spawn(request) => return Served::Spawn(request),
+            JobRequest::Introduce { address } => return self.introduce(process, address),
         })
+    }
+
+    /// A process of a later world says where it is.
+    fn introduce(&mut self, process: u32, address: String) -> Served {
+        let JobAnswer::World(world) = self.of(process) else {
+            return Served::Waits;
+        };
+        if world.number == 0 || address.len() > weft_fabric_shm::LONGEST_ADDRESS {
+            return Served::Answered(JobAnswer::refuse(
+                Refusal::Other,
+                format!(
+                    "a process that was started from within a program may say where it is, in at most {} bytes; mpiexec \
+                     and the library must be of the same release of Weft",
+                    weft_fabric_shm::LONGEST_ADDRESS
+                ),
+            ));
+        }
+        self.introduced.insert(process, address);
+        let here = |member: &u32| self.introduced.contains_key(member);
+        if !world.members.iter().all(here) {
+            return Served::Waits;
+        }
+        let address = |&number: &u32| Address {
+            number,
+            incarnation: world.number,
+            address: self.introduced.remove(&number).unwrap_or_default(),
+        };
+        Served::Introduced(world.members.iter().map(address).collect())
     }
 
     /// The world of a process.
@@ -126,15 +175,22 @@ impl Worlds {
                 number: 0,
                 members: (0..self.first).collect(),
                 first: self.first,
+                room: self.room,
                 parent: None,
             }),
         }
+    }
+
+    /// None of a world was started.
+    pub fn forget(&mut self, world: u32) {
+        self.worlds.remove(&world);
     }
 
     /// A process has ended, and with it what it had opened and published. `over`: it was the last of its world.
     pub fn end(&mut self, process: u32, over: impl Fn(&World) -> bool) {
         self.ports.retain(|_, owner| *owner != process);
         self.services.retain(|_, service| service.owner != process);
+        self.introduced.remove(&process);
         self.worlds
             .retain(|_, world| !world.members.contains(&process) || !over(world));
     }
@@ -283,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_port_is_open_until_its_owner_closes_it_or_ends() {
-        let mut worlds = Worlds::new(2);
+        let mut worlds = Worlds::new(2, 8);
         let (one, two) = (port(worlds.open_port(0)), port(worlds.open_port(1)));
         assert_eq!(worlds.find_port(&two).map(|port| port.owner), Ok(1));
         assert_eq!(refusal(worlds.close_port(1, &one)), Refusal::Port);
@@ -294,14 +350,14 @@ mod tests {
         for name in ["", "weft", "weft:a:b:c", "tcp:1:2:3"] {
             assert!(worlds.find_port(name).is_err());
         }
-        let elsewhere = port(Worlds::new(2).open_port(0));
+        let elsewhere = port(Worlds::new(2, 8).open_port(0));
         let error = worlds.find_port(&elsewhere).expect_err("another job");
         assert!(error.contains("another job"), "{error}");
     }
 
     #[test]
     fn services_are_published_once_and_unpublished_by_their_port() {
-        let mut worlds = Worlds::new(1);
+        let mut worlds = Worlds::new(1, 8);
         let name = || "ocean".to_owned();
         assert_eq!(refusal(worlds.look_up("ocean")), Refusal::Name);
         assert_eq!(worlds.publish(0, name(), "p".into()), JobAnswer::Done);
@@ -317,8 +373,36 @@ mod tests {
     }
 
     #[test]
+    fn a_world_is_introduced_when_all_have_said_where_they_are() {
+        let mut worlds = Worlds::new(1, 8);
+        worlds.add(vec![3, 1], "p".into());
+        let mut say = |process, address: &str| {
+            let address = address.to_owned();
+            worlds.serve(process, JobRequest::Introduce { address })
+        };
+        assert!(
+            matches!(say(0, "a"), Served::Answered(JobAnswer::Refused { .. })),
+            "not started later"
+        );
+        assert!(matches!(
+            say(1, &"a".repeat(2000)),
+            Served::Answered(JobAnswer::Refused { .. })
+        ));
+        assert_eq!(say(1, "b"), Served::Waits);
+        let Served::Introduced(addresses) = say(3, "c") else {
+            panic!("both have");
+        };
+        let told: Vec<_> = addresses
+            .iter()
+            .map(|one| (one.number, one.incarnation, one.address.as_str()))
+            .collect();
+        assert_eq!(told, [(3, 1, "c"), (1, 1, "b")]);
+        assert_eq!(say(1, "b"), Served::Waits, "as if for the first time");
+    }
+
+    #[test]
     fn a_world_is_known_until_its_last_process_has_ended() {
-        let mut worlds = Worlds::new(2);
+        let mut worlds = Worlds::new(2, 8);
         assert_eq!(worlds.add(vec![2, 5], "p".into()), 1);
         let JobAnswer::World(world) = worlds.of(5) else {
             panic!("there is one");

@@ -8,6 +8,17 @@ pub const KEY_MAX: usize = 255;
 pub const VALUE_MAX: usize = 1023;
 
 /// Pairs in the order in which they were first set.
+///
+/// ```
+/// use weft_mpi::info::Info;
+///
+/// let mut info = Info::default();
+/// info.set("cb_nodes", "2")?;
+/// info.set("cb_buffer_size", "1048576")?;
+/// assert_eq!(info.get("cb_nodes")?, Some("2"));
+/// assert_eq!(info.iter().map(|(key, _)| key).collect::<Vec<_>>(), ["cb_nodes", "cb_buffer_size"]);
+/// # Ok::<(), weft_mpi::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
     pairs: Vec<(String, String)>,
@@ -79,6 +90,12 @@ impl Info {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
+    }
+
+    /// All pairs, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.pairs.iter();
+        pairs.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     /// The key at a place.

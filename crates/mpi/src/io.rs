@@ -5,7 +5,8 @@
 //!   Access ──► resolve: view, place ──┬─ alone ────────────────► pieces of this rank     alone
 //!   (what a call asks for)            └─ together ─ agreement ─┬─ alone                  together
 //!                                                              └─ by aggregators         aggregation
-//!                                 View ─► Cursor ─► runs ──────────► Storage
+//!                                 View ─► Cursor ─► runs ─┬────────► Storage
+//!                                                         └─ sieve ──┘  (writers: who may rewrite gaps)
 //! ```
 //!
 //! Blocking calls do it on the caller's thread, the others as [tasks] of the file, which end a request of the
@@ -26,6 +27,7 @@ mod representation;
 mod run;
 mod settings;
 mod shared_pointer;
+mod sieve;
 mod split;
 mod storage;
 mod stream;
@@ -35,6 +37,7 @@ mod tests;
 mod together;
 mod transfers;
 mod view;
+mod writers;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -48,7 +51,7 @@ use crate::extras::Extras;
 pub use access::{Access, Direction, Place};
 pub use hints::{Aggregation, Hints};
 pub use mode::AccessMode;
-pub use open::{delete, open};
+pub use open::{delete, open, refuse_to_open};
 pub use representation::{Conversion, Registry, Representation};
 pub use settings::Whence;
 pub use split::SplitCall;
@@ -59,6 +62,7 @@ use aggregation::Aggregators;
 use shared_pointer::SharedPointer;
 use split::Split;
 use tasks::Tasks;
+use writers::Writers;
 
 /// What changes in the life of a file.
 #[derive(Debug)]
@@ -87,8 +91,10 @@ pub struct File {
     split: Split,
     tasks: Tasks,
     atomic: AtomicBool,
-    /// Openings exclude each other by locks; threads with one opening by this.
-    atomic_access: RwLock<()>,
+    /// Openings exclude each other by locks; threads with one opening by this. One at a time, readers as well: a lock that one
+    /// gives back would be that of another, too.
+    own_turn: Mutex<()>,
+    writers: Writers,
     /// Whether this rank has written what no `sync` has seen.
     written: AtomicBool,
     /// What an access failed with that nobody waits for: told by the next call that says how the file is.
@@ -143,7 +149,8 @@ impl File {
             split: Split::default(),
             tasks: Tasks::default(),
             atomic: AtomicBool::new(false),
-            atomic_access: RwLock::new(()),
+            own_turn: Mutex::new(()),
+            writers: Writers::default(),
             written: AtomicBool::new(false),
             unreported: Mutex::new(None),
         })
@@ -210,6 +217,11 @@ impl File {
             Some(error) => Err(error),
             None => Ok(()),
         }
+    }
+
+    /// For as long as this thread alone takes locks.
+    fn own_turn(&self) -> MutexGuard<'_, ()> {
+        self.own_turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note_written(&self) {

@@ -2,9 +2,9 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use weft_atomic::{AtomicBool, Ordering};
 
 use common::over;
 use weft_fabric::{Fabric, Peer};

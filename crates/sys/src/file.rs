@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags};
 use rustix::io::fcntl_dupfd_cloexec;
 
-use crate::error::{Purpose, check, failed, with_errno};
+use crate::error::{Purpose, check, errno, failed, with_errno};
 use crate::span::Region;
 
 /// Regions that one call takes.
@@ -182,12 +182,21 @@ impl File {
     /// # Errors
     /// What the kernel refuses with: `EINVAL`, `ENOLCK` or `EOPNOTSUPP` where the file system has no locks.
     pub fn lock(&self, exclusive: bool, offset: u64, length: u64) -> io::Result<()> {
-        let kind = if exclusive {
-            libc::F_WRLCK
-        } else {
-            libc::F_RDLCK
-        };
-        self.set_lock(kind, offset, length)
+        self.set_lock(libc::F_OFD_SETLKW, kind_of(exclusive), offset, length)
+    }
+
+    /// As [`lock`](Self::lock), without waiting: whether it was got.
+    ///
+    /// # Errors
+    /// As for [`lock`](Self::lock).
+    pub fn try_lock(&self, exclusive: bool, offset: u64, length: u64) -> io::Result<bool> {
+        match self.set_lock(libc::F_OFD_SETLK, kind_of(exclusive), offset, length) {
+            Ok(()) => Ok(true),
+            Err(error) => match errno(&error) {
+                Some(libc::EAGAIN | libc::EACCES) => Ok(false),
+                _ => Err(error),
+            },
+        }
     }
 
     /// Gives a lock back.
@@ -195,10 +204,10 @@ impl File {
     /// # Errors
     /// What the kernel refuses with.
     pub fn unlock(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.set_lock(libc::F_UNLCK, offset, length)
+        self.set_lock(libc::F_OFD_SETLKW, libc::F_UNLCK, offset, length)
     }
 
-    fn set_lock(&self, kind: i32, offset: u64, length: u64) -> io::Result<()> {
+    fn set_lock(&self, command: i32, kind: i32, offset: u64, length: u64) -> io::Result<()> {
         let lock = libc::flock {
             l_type: kind as libc::c_short,
             l_whence: libc::SEEK_SET as libc::c_short,
@@ -207,14 +216,9 @@ impl File {
             l_pid: 0,
         };
         loop {
-            // SAFETY: a descriptor of ours, and a `flock` that lives through the call, as F_OFD_SETLKW wants it.
-            let answer = unsafe {
-                libc::fcntl(
-                    self.descriptor.as_raw_fd(),
-                    libc::F_OFD_SETLKW,
-                    &raw const lock,
-                )
-            };
+            // SAFETY: a descriptor of ours, and a `flock` that lives through the call, as the command wants it.
+            let answer =
+                unsafe { libc::fcntl(self.descriptor.as_raw_fd(), command, &raw const lock) };
             if answer == 0 {
                 return Ok(());
             }
@@ -246,6 +250,14 @@ impl File {
 impl AsFd for File {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
+    }
+}
+
+fn kind_of(exclusive: bool) -> i32 {
+    if exclusive {
+        libc::F_WRLCK
+    } else {
+        libc::F_RDLCK
     }
 }
 
@@ -288,7 +300,6 @@ fn vectors(regions: &[Region]) -> Vec<libc::iovec> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::errno;
 
     fn over(bytes: &mut [u8]) -> Region {
         // SAFETY: the tests keep the bytes, and leave them alone, until the call that gets the region has returned.

@@ -64,6 +64,8 @@ fn main() -> ExitCode {
         Some("join") => weft_launch::hosts::join::main(words),
         // By which a job reaches another host: see `weft_launch::hosts`.
         Some("agent") => weft_launch::hosts::join::agent(),
+        // By which a program that was started alone gets a launcher: see `weft_launch::adoption`.
+        Some("adopt") => weft_launch::adoption::main(&words.collect::<Vec<_>>()),
         Some("bench") => weft_bench::command::main(words),
         Some(name @ ("mpicc" | "mpicxx")) => wrapper(name, words),
         Some("net") => weft_net_testbed::command::main(words),

@@ -46,12 +46,15 @@
 //! | what is under way: requests that own their buffer, and scopes for those that borrow it | [`request`], [`scope`](scope()) |
 //! | `.await` | [`Request`], [`Completing`], [`block_on`] |
 //! | operations that are repeated | [`Persistent`] |
+//! | messages whose parts become ready one by one | [`PartitionedSend`], [`PartitionedReceive`] |
 //! | parts of the world, groups | [`Communicator::split`], [`Group`] |
 //! | grids and graphs of neighbours | [`Grid`], [`Graph`] |
 //! | memory of others: put, get, counters | [`Window`] |
 //! | files that all ranks read and write | [`File`] |
 //! | processes that are started meanwhile | [`Program`] |
+//! | groups that meet without a common communicator | [`Port`], [`Service`] |
 //! | two groups that talk to each other | [`Intercommunicator`] |
+//! | what is cached with a communicator or a window; hints | [`Key`], [`Info`] |
 //! | processes: start and end | [`init`], [`run`], [`Environment`] |
 //! | ranks as threads | [`test()`], [`run_ranks`] |
 //!
@@ -62,6 +65,7 @@
 //! * All types may be used from any thread, at the same time (`MPI_THREAD_MULTIPLE`), and from [fibers](crate::fiber).
 //! * There are no globals: many ranks may live in one process.
 
+mod attribute;
 mod blocks;
 mod buffer;
 pub mod coll;
@@ -77,7 +81,9 @@ mod inter;
 mod memory;
 pub mod op;
 mod p2p;
+mod partitioned;
 mod persistent;
+mod ports;
 mod processes;
 mod ranks;
 pub mod request;
@@ -87,8 +93,10 @@ mod topology;
 mod window;
 
 pub use weft_derive::Element;
+pub use weft_mpi::info::Info;
 pub use weft_mpi::{Error, ErrorClass, Result};
 
+pub use attribute::Key;
 pub use blocks::Blocks;
 pub use buffer::{Buffer, BufferMut};
 pub use communicator::{Communicator, Comparison, PointToPoint};
@@ -101,13 +109,15 @@ pub use group::Group;
 pub use inter::{Intercommunicator, Root};
 pub use op::Op;
 pub use p2p::Message;
+pub use partitioned::{Partition, PartitionedReceive, PartitionedSend};
 pub use persistent::{Persistent, start_all};
+pub use ports::{Port, Service};
 pub use processes::Program;
 pub use ranks::{run_ranks, test};
 pub use request::{Request, Tested, wait_all, wait_any};
 pub use scope::{Scope, scope};
 pub use topology::{Graph, Grid, Neighbourhood, balanced_lengths};
-pub use window::{Epoch, Window};
+pub use window::{ActiveEpoch, Epoch, Expected, Exposure, Window};
 
 /// What `#[derive(Element)]` writes.
 #[doc(hidden)]

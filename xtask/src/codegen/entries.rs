@@ -130,8 +130,19 @@ fn implementation(group: &str, function: &Function, form: Form, name: &str) -> R
     out.push_str(
         "// SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).\nunsafe {\n",
     );
-    for line in &body.lines {
-        let _ = writeln!(out, "{line}");
+    // The first check is of the object: without it there are no others who could be told.
+    let object = function
+        .parameters
+        .first()
+        .and_then(|one| Some(one.widest()?.name));
+    for (place, line) in body.lines.iter().enumerate() {
+        let _ = match (&function.refused, &object, line.strip_suffix("?;")) {
+            (Some(refused), Some(object), Some(check)) if place > 0 => writeln!(
+                out,
+                "{check}.map_err(|fault| calls::{group}::{refused}({object}, fault))?;"
+            ),
+            _ => writeln!(out, "{line}"),
+        };
     }
     let call = format!(
         "calls::{}::{}({})",

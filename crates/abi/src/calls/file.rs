@@ -47,6 +47,24 @@ fn access_of(
     })
 }
 
+/// An argument of a collective call is wrong at this rank: those who wait for it are told.
+pub(crate) fn refused(fh: &FileObject, fault: Fault) -> Fault {
+    fh.file().refuse(fault.as_error());
+    fault
+}
+
+/// As [`refused`], of a call that does not wait.
+fn refused_later(fh: &FileObject, fault: Fault) -> Fault {
+    fh.file().refuse_later(fault.as_error());
+    fault
+}
+
+/// As [`refused`], where there is no file yet.
+pub(crate) fn not_opened(comm: &Comm, fault: Fault) -> Fault {
+    io::refuse_to_open(comm, fault.as_error());
+    fault
+}
+
 /// The flags of an access mode, with the numbers of the ABI.
 fn flags(mode: &mut AccessMode) -> [(c_int, &mut bool); 9] {
     [

@@ -128,6 +128,7 @@ pub fn reduce_local(
 ) -> Checked<()> {
     let (count, datatype) = inout.elements()?;
     op.is_allowed(datatype)?;
+    check::development::reduction(op, datatype);
     let operand = inbuf.buffer(count, datatype)?;
     Ok(op.reduce_local(&operand, &inout.buffer()?, count, datatype)?)
 }

@@ -90,7 +90,7 @@ fn port_at_root(
         // SAFETY: at the root a string that does not change until the call returns (MPI 5.0, section 11.9); null is refused.
         let name = unsafe { check::text(port_name, "port_name") };
         let port = name.and_then(|name| find_port(&text_of(name)));
-        port.map_err(|fault| job::as_error(&fault))
+        port.map_err(|fault| fault.as_error())
     })
 }
 

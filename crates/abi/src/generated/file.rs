@@ -825,9 +825,11 @@ pub unsafe extern "C" fn PMPI_File_open(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
-            let filename = check::text(filename, "filename")?;
-            let info = check::info_or_null(info, "info")?;
-            let fh = check::out(fh, "fh")?;
+            let filename = check::text(filename, "filename")
+                .map_err(|fault| calls::file::not_opened(comm, fault))?;
+            let info = check::info_or_null(info, "info")
+                .map_err(|fault| calls::file::not_opened(comm, fault))?;
+            let fh = check::out(fh, "fh").map_err(|fault| calls::file::not_opened(comm, fault))?;
             calls::file::file_open(comm, filename, amode, info, fh)
         }
     })
@@ -1393,7 +1395,8 @@ pub unsafe extern "C" fn PMPI_File_set_info(fh: c::File, info: c::Info) -> c_int
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
-            let info = check::info_or_null(info, "info")?;
+            let info = check::info_or_null(info, "info")
+                .map_err(|fault| calls::file::refused(fh, fault))?;
             calls::file::file_set_info(fh, info)
         }
     })
@@ -1427,10 +1430,14 @@ pub unsafe extern "C" fn PMPI_File_set_view(
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
-            let etype = check::datatype(etype, "etype")?;
-            let filetype = check::datatype(filetype, "filetype")?;
-            let datarep = check::text(datarep, "datarep")?;
-            let info = check::info_or_null(info, "info")?;
+            let etype =
+                check::datatype(etype, "etype").map_err(|fault| calls::file::refused(fh, fault))?;
+            let filetype = check::datatype(filetype, "filetype")
+                .map_err(|fault| calls::file::refused(fh, fault))?;
+            let datarep =
+                check::text(datarep, "datarep").map_err(|fault| calls::file::refused(fh, fault))?;
+            let info = check::info_or_null(info, "info")
+                .map_err(|fault| calls::file::refused(fh, fault))?;
             calls::file::file_set_view(fh, disp, etype, filetype, datarep, info)
         }
     })

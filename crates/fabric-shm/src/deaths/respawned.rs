@@ -62,6 +62,7 @@ pub(super) fn history(
         ranks,
         room: 0,
         spares,
+        addresses: 0,
     };
     let mapping = Mapping::private(size.segment_size().expect("fits")).expect("maps");
     initialise_job(&mapping, size, 2).expect("the right size");

@@ -13,6 +13,7 @@ const SIZE: JobSize = JobSize {
     ranks: 2,
     room: 1,
     spares: 0,
+    addresses: 0,
 };
 /// The place of the room.
 const PLACE: u32 = 2;

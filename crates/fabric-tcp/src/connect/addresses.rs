@@ -18,6 +18,13 @@ impl Addresses {
         Self { me, host, cards }
     }
 
+    /// Another process has this rank.
+    pub fn set(&mut self, rank: u32, card: Card) {
+        if let Some(place) = self.cards.get_mut(rank as usize) {
+            *place = card;
+        }
+    }
+
     /// Where a rank can be reached.
     pub fn of(&self, rank: u32) -> &[Offer] {
         &self.cards[rank as usize].offers

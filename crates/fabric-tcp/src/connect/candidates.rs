@@ -145,12 +145,12 @@ pub struct Said {
 }
 
 impl<S: Stream> Candidate<S> {
-    /// Sends and reads what there is, and says what has happened. `generation`: the connection of the pair that
-    /// this rank has last used. Adds to `progressed` what came.
+    /// Sends and reads what there is, and says what has happened. `known` of a peer: the connection of the pair that
+    /// this rank has last used, and the incarnation that it wants. Adds to `progressed` what came.
     pub fn step(
         self,
         identity: &Identity,
-        generation: impl FnOnce(u32) -> u32,
+        known: impl FnOnce(u32) -> (u32, u32),
         progressed: &mut usize,
     ) -> Happened<S> {
         let Self { call, stage } = self;
@@ -158,7 +158,8 @@ impl<S: Stream> Candidate<S> {
             Stage::Connecting(socket) => match (socket.is_connected(), call.peer) {
                 (Ok(true), Some(peer)) => {
                     *progressed += 1;
-                    let it = identity.initiator(socket, peer, generation(peer));
+                    let (generation, incarnation) = known(peer);
+                    let it = identity.initiator(socket, (peer, incarnation), generation);
                     call.authenticate(it, progressed)
                 }
                 (Ok(_), _) => Happened::Nothing {

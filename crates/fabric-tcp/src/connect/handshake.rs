@@ -15,6 +15,8 @@ use crate::wire::Hello;
 /// Who this rank is, and the key by which it is known.
 pub struct Identity {
     me: u32,
+    /// Which of the processes that have this number one after the other.
+    incarnation: u32,
     peers: u32,
     key: Key,
     /// What connections are for: a handshake for something else fails.
@@ -25,13 +27,14 @@ pub struct Identity {
 
 impl Identity {
     /// One rank of so many, whose connections are sealed or not.
-    pub fn new(me: u32, peers: u32, key: Key, seal: bool) -> Self {
+    pub fn new((me, incarnation): (u32, u32), peers: u32, key: Key, seal: bool) -> Self {
         let purpose = match seal {
             true => "fabric sealed",
             false => "fabric plain",
         };
         Self {
             me,
+            incarnation,
             peers,
             key,
             purpose,
@@ -39,8 +42,8 @@ impl Identity {
         }
     }
 
-    /// The side that has dialled a peer, and has last used this connection of the two.
-    pub fn initiator<S>(&self, socket: S, peer: u32, generation: u32) -> Authenticating<S> {
+    /// The side that has dialled a peer, this incarnation of it, and has last used this connection of the two.
+    pub fn initiator<S>(&self, socket: S, peer: (u32, u32), generation: u32) -> Authenticating<S> {
         let hello = self.hello(peer, generation);
         let mut handshake = Handshake::initiator(&self.key, self.purpose, &hello);
         let out = handshake.take_outgoing();
@@ -53,7 +56,7 @@ impl Identity {
 
     /// The side that was called. Who it is is not known yet: the generation that we say is that of nobody.
     pub fn responder<S>(&self, socket: S) -> Authenticating<S> {
-        let hello = self.hello(self.me, 0);
+        let hello = self.hello((self.me, self.incarnation), 0);
         let handshake = Handshake::responder(&self.key, self.purpose, &hello);
         Authenticating {
             socket,
@@ -62,11 +65,13 @@ impl Identity {
         }
     }
 
-    fn hello(&self, target: u32, generation: u32) -> [u8; 12] {
+    fn hello(&self, target: (u32, u32), generation: u32) -> [u8; 20] {
         let hello = Hello {
             rank: self.me,
-            target,
+            target: target.0,
             generation,
+            incarnation: self.incarnation,
+            target_incarnation: target.1,
         };
         hello.emit()
     }
@@ -75,7 +80,10 @@ impl Identity {
     pub fn check(&self, hello: &[u8], dialled: Option<u32>) -> Option<Hello> {
         Hello::parse(hello).ok().filter(|hello| {
             let right = match dialled {
-                None => hello.target == self.me && hello.rank != self.me,
+                None => {
+                    let meant = (hello.target, hello.target_incarnation);
+                    meant == (self.me, self.incarnation) && hello.rank != self.me
+                }
                 Some(peer) => hello.rank == peer,
             };
             right && hello.rank < self.peers
@@ -176,16 +184,21 @@ mod tests {
 
     #[test]
     fn only_the_one_that_was_dialled_is_believed() {
-        let identity = |me| Identity::new(me, 3, Key::from_bytes([7; Key::BYTES]), false);
+        let identity = |me| Identity::new((me, 0), 3, Key::from_bytes([7; Key::BYTES]), false);
         let (one, two) = (identity(1), identity(2));
-        let hello = |of: &Identity, target| of.hello(target, 4);
+        let hello = |of: &Identity, target| of.hello((target, 0), 4);
         let heard = one.check(&hello(&two, 1), None).expect("it calls us");
         assert_eq!((heard.rank, heard.generation), (2, 4));
         assert_eq!(one.check(&hello(&two, 0), None), None, "it calls another");
         assert_eq!(one.check(&hello(&one, 1), None), None, "ourselves");
         assert!(one.check(&hello(&two, 2), Some(2)).is_some(), "was dialled");
         assert_eq!(one.check(&hello(&two, 2), Some(0)), None, "another was");
-        let strange = Identity::new(3, 4, Key::from_bytes([7; Key::BYTES]), false);
+        let strange = Identity::new((3, 0), 4, Key::from_bytes([7; Key::BYTES]), false);
         assert_eq!(one.check(&hello(&strange, 1), None), None, "no rank");
+        let next = Identity::new((1, 5), 3, Key::from_bytes([7; Key::BYTES]), false);
+        let old = next.check(&hello(&two, 1), None);
+        assert_eq!(old, None, "it calls who had our number before");
+        let wanted = next.check(&two.hello((1, 5), 4), None);
+        assert!(wanted.is_some());
     }
 }

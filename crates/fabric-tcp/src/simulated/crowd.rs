@@ -70,7 +70,7 @@ impl Crowd {
             let host = format!("host{node}");
             let listens = listens.into_iter().collect();
             let all = cards.clone();
-            let mut rank = Tcp::over(system.clone(), system, (config, host), listens, all)
+            let mut rank = Tcp::over(system.clone(), system, (config, host), listens, all, None)
                 .expect("nothing is refused here");
             rank.draw_by(seed);
             rank

@@ -169,6 +169,7 @@ impl Play {
                     (config, host),
                     listeners,
                     cards.clone(),
+                    None,
                 )
                 .ok()
             })

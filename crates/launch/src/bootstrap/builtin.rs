@@ -1,34 +1,34 @@
-//! The launcher of this crate, as a rank sees it, and no launcher at all.
+//! The launcher of this crate, as a rank sees it.
 
-use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
-use weft_sys::{MemoryFile, descriptor, lifeline, passing};
+use weft_sys::{MemoryFile, descriptor, lifeline};
+
+use super::control_socket::ControlSocket;
 
 use super::environment::{RankEnvironment, VARIABLES};
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher};
-use crate::control::{ANSWER, Answer, Message, Told, VALUE_LIMIT};
-use crate::hosts::message::encode;
-use crate::job_request::{JobAnswer, JobRequest, Refusal, World};
-use crate::worlds::Worlds;
+use crate::control::{Answer, Message, Told};
+use crate::job_request::{JobAnswer, JobRequest, World};
 use weft_secure::Key;
 
 /// A rank that our own launcher started.
 #[derive(Debug)]
 pub struct Builtin {
     environment: RankEnvironment,
+    /// Of this process's world.
     hosts: HostMap,
+    /// Of the ranks that the job started with.
+    job_hosts: HostMap,
     /// `None` if all ranks are on one host.
     key: Option<Key>,
     /// `None` if it is one of those that the job starts with.
     world: Option<World>,
     segment: Mutex<Option<OwnedFd>>,
-    control: OwnedFd,
-    /// One question at a time.
-    asking: Mutex<()>,
+    control: ControlSocket,
     /// Kept open: when its other end closes, the kernel ends us.
     _lifeline: OwnedFd,
 }
@@ -53,28 +53,48 @@ impl Builtin {
         let mut rank = Self {
             environment,
             hosts: HostMap::single(environment.size, &name_of_this_host()),
+            job_hosts: HostMap::single(environment.size, &name_of_this_host()),
             key: None,
             world: None,
             segment: Mutex::new(Some(segment)),
-            control,
-            asking: Mutex::new(()),
+            control: ControlSocket::new(control),
             _lifeline: lifeline,
         };
-        // Ranks of a job on one host have nothing to ask.
-        if environment.local_size != environment.size {
-            let (key, hosts) = ask_hosts(environment.size, |question| rank.ask(question))?;
-            (rank.hosts, rank.key) = (hosts, Some(key));
-        }
-        if let Some((number, _)) = environment.place {
-            let JobAnswer::World(world) = rank.ask_job(&JobRequest::World)? else {
-                return Err(not_understood(environment.rank));
-            };
-            if world.members.get(environment.rank as usize) != Some(&number) {
-                return Err(not_understood(environment.rank));
+        let several = match environment.place {
+            Some(place) => {
+                rank.learn_world(place.number)?;
+                place.several_hosts
             }
-            rank.world = Some(world);
+            // Ranks of a job on one host have nothing to ask.
+            None => environment.local_size != environment.size,
+        };
+        if several {
+            let first = rank.job_hosts.size();
+            let (key, hosts) = ask_hosts(first, |question| rank.ask(question))?;
+            (rank.job_hosts, rank.key) = (hosts, Some(key));
+            rank.hosts = match &rank.world {
+                None => rank.job_hosts.clone(),
+                Some(world) => world
+                    .hosts(&rank.job_hosts)
+                    .ok_or_else(|| not_understood(environment.rank))?,
+            };
         }
         Ok(rank)
+    }
+
+    /// Learns with whom this process was started, later than others.
+    fn learn_world(&mut self, number: u32) -> Result<(), BootstrapError> {
+        let rank = self.environment.rank;
+        let JobAnswer::World(world) = self.ask_job(&JobRequest::World)? else {
+            return Err(not_understood(rank));
+        };
+        let own = world.members.get(rank as usize);
+        if own != Some(&number) || world.members.len() != self.environment.size as usize {
+            return Err(not_understood(rank));
+        }
+        self.job_hosts = HostMap::single(world.first, &name_of_this_host());
+        self.world = Some(world);
+        Ok(())
     }
 }
 
@@ -86,14 +106,9 @@ impl Builtin {
 
     /// As [`ask`](Self::ask), with a question of several messages.
     fn ask_in_pieces(&self, question: &[Message]) -> Result<Answer, BootstrapError> {
-        let _turn = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        let lost = |error: std::io::Error| gone(&self.environment, &error.to_string());
-        for piece in question {
-            piece.send(&self.control).map_err(lost)?;
-        }
-        let mut bytes = vec![0; ANSWER];
-        let (count, _) = passing::receive(&self.control, &mut bytes).map_err(lost)?;
-        Answer::decode(&bytes[..count]).ok_or_else(|| not_understood(self.environment.rank))
+        let answer = self.control.ask(question);
+        let answer = answer.map_err(|error| gone(&self.environment, &error.to_string()))?;
+        answer.ok_or_else(|| not_understood(self.environment.rank))
     }
 }
 
@@ -183,6 +198,10 @@ impl Launcher for Builtin {
         &self.hosts
     }
 
+    fn job_hosts(&self) -> &HostMap {
+        &self.job_hosts
+    }
+
     fn is_singleton(&self) -> bool {
         false
     }
@@ -228,21 +247,11 @@ impl Launcher for Builtin {
 
     fn process_slot(&self) -> u32 {
         let place = self.environment.place;
-        place.map_or_else(|| self.local_rank(), |(_, slot)| slot)
+        place.map_or_else(|| self.local_rank(), |place| place.slot)
     }
 
     fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError> {
-        let bytes = encode(request);
-        let mut pieces: Vec<Message> = bytes
-            .chunks(VALUE_LIMIT)
-            .map(|piece| Message::Ask {
-                last: false,
-                piece: piece.to_vec(),
-            })
-            .collect();
-        if let Some(Message::Ask { last, .. }) = pieces.last_mut() {
-            *last = true;
-        }
+        let pieces = Message::pieces(request);
         match self.ask_in_pieces(&pieces)? {
             Answer::Job(answer) => Ok(answer),
             other => Err(unexpected("something of the job", &other)),
@@ -254,112 +263,21 @@ impl Launcher for Builtin {
             true => Told::Connected,
             false => Told::Independent,
         };
-        let _ = Message::Told(told).send(&self.control);
+        self.control.tell(told);
     }
 
     // If the launcher is gone, the lifeline ends us at this very moment: nothing to be done about it.
     fn initialised(&self) {
-        let _ = Message::Told(Told::Initialised).send(&self.control);
+        self.control.tell(Told::Initialised);
     }
 
     fn finalised(&self) {
-        let _ = Message::Told(Told::Finalised).send(&self.control);
+        self.control.tell(Told::Finalised);
     }
 
     fn abort(&self, code: i32, text: &str) {
         let text = text.to_owned();
-        let _ = Message::Told(Told::Abort { code, text }).send(&self.control);
-    }
-}
-
-/// A process that nobody started as a rank: a job of one that made itself.
-#[derive(Debug)]
-pub struct Singleton {
-    hosts: HostMap,
-    values: Mutex<HashMap<String, Vec<u8>>>,
-    /// The ports that it opens and the names that it publishes, for its own threads.
-    worlds: Mutex<Worlds>,
-}
-
-impl Singleton {
-    /// The job of this process.
-    pub fn new() -> Self {
-        Self {
-            hosts: HostMap::single(1, &name_of_this_host()),
-            values: Mutex::default(),
-            worlds: Mutex::new(Worlds::new(1)),
-        }
-    }
-
-    fn values(&self) -> MutexGuard<'_, HashMap<String, Vec<u8>>> {
-        self.values.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Launcher for Singleton {
-    fn variables(&self) -> &'static [&'static str] {
-        VARIABLES
-    }
-
-    fn rank(&self) -> u32 {
-        0
-    }
-
-    fn appnum(&self) -> u32 {
-        0
-    }
-
-    fn hosts(&self) -> &HostMap {
-        &self.hosts
-    }
-
-    fn is_singleton(&self) -> bool {
-        true
-    }
-
-    fn segment(&self) -> Option<OwnedFd> {
-        None
-    }
-
-    fn key(&self) -> Option<Key> {
-        None
-    }
-
-    fn put(&self, name: &str, value: &[u8]) -> Result<(), BootstrapError> {
-        self.values().insert(name.to_owned(), value.to_vec());
-        Ok(())
-    }
-
-    fn fence(&self) -> Result<(), BootstrapError> {
-        Ok(())
-    }
-
-    fn get(&self, rank: u32, name: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
-        Ok((rank == 0)
-            .then(|| self.values().get(name).cloned())
-            .flatten())
-    }
-
-    fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError> {
-        let mut worlds = self.worlds.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(worlds.serve(0, request.clone()).unwrap_or_else(|_| {
-            JobAnswer::refuse(
-                Refusal::Spawn,
-                "this program was started without a launcher, and there is nobody to start others; start it by \
-                 mpiexec -n 1",
-            )
-        }))
-    }
-
-    fn connected(&self, _connected: bool) {}
-
-    fn initialised(&self) {}
-
-    fn finalised(&self) {}
-
-    fn abort(&self, code: i32, text: &str) {
-        let said = if text.is_empty() { "" } else { ": " };
-        eprintln!("weft: the program called MPI_Abort with code {code}{said}{text}");
+        self.control.tell(Told::Abort { code, text });
     }
 }
 
@@ -378,7 +296,9 @@ mod tests {
     #[test]
     fn hosts_of_any_number_of_ranks_are_told() {
         use super::*;
+        use crate::control::ANSWER;
         use weft_sys::descriptor::{Carries, socket_pair};
+        use weft_sys::passing;
         const RANKS: u32 = 9000;
         let name = |rank: u32| format!("{rank}-é{}", "x".repeat(50));
         let hosts = HostMap::group((0..RANKS).map(|rank| (rank, name(rank))));

@@ -14,7 +14,8 @@ impl Names {
     pub const LOCAL_RANK: &str = "WEFT_LOCAL_RANK";
     pub const LOCAL_SIZE: &str = "WEFT_LOCAL_SIZE";
     pub const APPNUM: &str = "WEFT_APPNUM";
-    /// Of a process that was started from within a program: its number in the job, and in the memory of its host.
+    /// Of a process that was started from within a program: its number in the job, and in the memory of its host, and
+    /// 1 if the job has several hosts.
     pub const PLACE: &str = "WEFT_PLACE";
     /// How many processes are expected to be useful in all.
     pub const UNIVERSE: &str = "WEFT_UNIVERSE";
@@ -48,6 +49,17 @@ pub(crate) fn foreign_variables(name: &str) -> bool {
         || pmi::VARIABLES.contains(&name)
 }
 
+/// What a process is told that was started later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlaceEnvironment {
+    /// Its number in the job.
+    pub number: u32,
+    /// Its number in the memory of its host.
+    pub slot: u32,
+    /// The job has several hosts.
+    pub several_hosts: bool,
+}
+
 /// What the variables say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RankEnvironment {
@@ -59,8 +71,8 @@ pub struct RankEnvironment {
     pub job: RawFd,
     pub control: RawFd,
     pub lifeline: RawFd,
-    /// Of a process that was started later: its number in the job, and in the memory of its host.
-    pub place: Option<(u32, u32)>,
+    /// Of a process that was started later.
+    pub place: Option<PlaceEnvironment>,
     /// How many processes are expected to be useful in all.
     pub universe: Option<u32>,
 }
@@ -104,8 +116,12 @@ impl RankEnvironment {
                 None => None,
                 Some(text) => {
                     let part = |index: usize| text.split(' ').nth(index).map(str::to_owned);
-                    let part = |index| number(&|_| part(index), Names::PLACE);
-                    Some((part(0)?, part(1)?))
+                    let part = |index| number::<u32>(&|_| part(index), Names::PLACE);
+                    Some(PlaceEnvironment {
+                        number: part(0)?,
+                        slot: part(1)?,
+                        several_hosts: part(2)? != 0,
+                    })
                 }
             },
         };

@@ -6,6 +6,7 @@
 //! ```
 
 mod input;
+mod later;
 mod outputs;
 
 use std::io::{self, ErrorKind};
@@ -20,7 +21,7 @@ use weft_sys::process::{self, SIGCHLD};
 use weft_sys::signal::Signals;
 
 use super::link::{Link, LinkError};
-use super::message::{Assignment, FromAgent, Hello, ToAgent};
+use super::message::{Assignment, FromAgent, Hello, LaterProcesses, ToAgent};
 use crate::bootstrap::HostMap;
 use crate::exchange::portions;
 use crate::job_request::{JobAnswer, JobRequest, Refusal};
@@ -28,6 +29,7 @@ use crate::plan::Program;
 use crate::rank_processes::{Event, HostShare, NotStarted, OtherHosts, RankNumbers, RankProcesses};
 use crate::signals::{HANDLED, ends_programs};
 use input::RankInput;
+use later::LaterStart;
 use outputs::RankOutputs;
 
 /// How long everything has at most to disappear once it was killed.
@@ -75,6 +77,8 @@ struct Agent {
     ranks: RankProcesses,
     outputs: RankOutputs,
     input: RankInput,
+    /// What ranks run, and where they are started that others ask for.
+    later: LaterStart,
 }
 
 /// Attends to the ranks that the head assigns, until the job is over. `liveness` closes when our guard is
@@ -121,6 +125,7 @@ pub fn run(
         ranks,
         outputs: RankOutputs::default(),
         input: RankInput::default(),
+        later: LaterStart::new(&assignment, own.clone()),
     };
     agent.start(assignment, own);
     let exit = agent.attend();
@@ -142,8 +147,9 @@ fn prepare(assignment: &Assignment) -> io::Result<RankProcesses> {
     let share = HostShare {
         size: assignment.size,
         ranks: ranks.clone(),
-        room: 0,
+        room: assignment.room,
         spares: 0,
+        addresses: assignment.capacity,
     };
     let others = OtherHosts {
         key: Key::from_bytes(assignment.key),
@@ -284,10 +290,24 @@ impl Agent {
         }
     }
 
+    /// Starts processes that a rank of the job has asked for; all or none.
+    fn start_later(&mut self, later: &LaterProcesses) {
+        let (started, reason) = self.later.start(&mut self.ranks, later);
+        let mut processes = Vec::new();
+        for started in started {
+            processes.push((started.rank, started.process));
+            if let Some(outputs) = started.outputs {
+                self.outputs.add(started.rank, outputs);
+            }
+        }
+        self.say(&FromAgent::StartedLater { processes, reason });
+    }
+
     /// Until all ranks have ended, or all must.
     fn attend(&mut self) -> Option<AgentExit> {
         loop {
-            if self.ranks.have_ended() {
+            // Where others may be started the head says when all is over.
+            if self.ranks.have_ended() && !self.later.is_possible() {
                 return None;
             }
             match self.turn() {
@@ -406,6 +426,17 @@ impl Agent {
                 .map_err(|_| wrong("it sends more input than rank 0 takes"))?,
             ToAgent::CloseOutput { rank, error } => self.outputs.close(rank, error),
             ToAgent::Answer { rank, answer } => self.ranks.answer(rank, answer),
+            ToAgent::AskRoom => {
+                let room = later::room(&mut self.ranks);
+                self.say(&FromAgent::Room(room));
+            }
+            ToAgent::StartLater(later) => self.start_later(&later),
+            ToAgent::RecordAddresses { addresses } => {
+                self.ranks.record_addresses(&addresses);
+                self.say(&FromAgent::AddressesRecorded);
+            }
+            ToAgent::AnnounceEnd { rank, in_order } => self.ranks.announce_end(rank, in_order),
+            ToAgent::EndRanks { ranks } => self.ranks.end_ranks(&ranks),
             ToAgent::Start(_) | ToAgent::Alive => {}
         }
         Ok(None)
@@ -424,10 +455,10 @@ impl Agent {
                 }
                 Event::Asked {
                     rank,
-                    request: JobRequest::Spawn(_),
-                } => {
-                    let reason = "this job runs on several hosts, and such a job has no room for further processes; \
-                                  start it on one host";
+                    request: JobRequest::Spawn(request),
+                } if later::is_too_long(&request) => {
+                    let reason = "the names and arguments of the processes are too long for a job on several hosts; \
+                                  pass less by arguments";
                     let answer = JobAnswer::refuse(Refusal::Spawn, reason);
                     self.ranks.answer(rank, answer);
                 }

@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::control::Told;
 pub use crate::exchange::PublishedValue;
-use crate::job_request::{JobAnswer, JobRequest};
+use crate::job_request::{JobAnswer, JobRequest, SpawnProgram};
 use crate::plan::Program;
 
 /// Changes whenever a message changes: head and agents must agree.
-pub const RELEASE: u32 = 4;
+pub const RELEASE: u32 = 5;
 
 /// What an agent that was started writes before anything else, outside of the link: the shell before it may
 /// have printed something.
@@ -53,6 +53,27 @@ pub enum ToAgent {
         rank: u32,
         /// What.
         answer: JobAnswer,
+    },
+    /// Say how much room there is for processes that are started later.
+    AskRoom,
+    /// Start these processes, which a rank of the job has asked for.
+    StartLater(Box<LaterProcesses>),
+    /// Record where these processes are.
+    RecordAddresses {
+        /// All of a world.
+        addresses: Vec<Address>,
+    },
+    /// Tell the ranks there that a process there has ended that was started later.
+    AnnounceEnd {
+        /// Which.
+        rank: u32,
+        /// It had left the job, so that its end is no loss.
+        in_order: bool,
+    },
+    /// End these processes, which the others do not need.
+    EndRanks {
+        /// Which.
+        ranks: Vec<u32>,
     },
     /// Hand this signal on.
     Signal {
@@ -131,9 +152,20 @@ pub enum FromAgent {
     Asked {
         /// Which.
         rank: u32,
-        /// What: not for processes, which are refused where they are asked for.
+        /// What.
         request: JobRequest,
     },
+    /// How much room there is, as was asked.
+    Room(Room),
+    /// Processes were started later, or could not be.
+    StartedLater {
+        /// Their numbers in the job, and there.
+        processes: Vec<(u32, u32)>,
+        /// Why not all were.
+        reason: Option<String>,
+    },
+    /// It is recorded where processes are.
+    AddressesRecorded,
     /// All ranks of this host have come to the fence; all that they put before it was said.
     Fence,
     /// All ranks here have ended and everything that they said was sent. `clean`: nothing is left.
@@ -143,6 +175,54 @@ pub enum FromAgent {
     },
     /// Nothing: we live.
     Alive,
+}
+
+/// Room for processes that are started later, on one host.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Room {
+    /// Process slots that can be taken now, ascending.
+    pub free: Vec<u32>,
+    /// How many more soon: their process has ended, or is about to.
+    pub soon: u32,
+    /// A process that has not called MPI since such an end.
+    pub behind: Option<u32>,
+}
+
+/// Processes that a host is to start later.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LaterProcesses {
+    /// How many their world has, on all hosts.
+    pub size: u32,
+    /// Those of this host, by their rank.
+    pub processes: Vec<LaterProcess>,
+    /// What they run, by the number of the program.
+    pub programs: Vec<SpawnProgram>,
+    /// The number of the program of the job whose environment they have.
+    pub parent: u32,
+}
+
+/// A process that is started later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LaterProcess {
+    /// Its number in the job.
+    pub number: u32,
+    /// Its number in the memory of its host.
+    pub slot: u32,
+    /// Its rank in its world.
+    pub rank: u32,
+    /// Which program it runs.
+    pub appnum: u32,
+}
+
+/// Where a process is that was started from within a program.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Address {
+    /// Its number in the job.
+    pub number: u32,
+    /// The number of its world: which of the processes that have this number one after the other it is.
+    pub incarnation: u32,
+    /// Where it can be reached.
+    pub address: String,
 }
 
 /// Who an agent is.
@@ -175,6 +255,12 @@ pub struct Assignment {
     pub silence: u64,
     /// Rank 0 is here and reads what the head sends.
     pub input: bool,
+    /// How many processes may be there beside the ranks, started later.
+    pub room: u32,
+    /// Their numbers in the job begin with this one.
+    pub first_later: u32,
+    /// How many processes the job may have.
+    pub capacity: u32,
 }
 
 /// A [`Program`] as it travels.
@@ -256,6 +342,9 @@ mod tests {
             programs: vec![ProgramText::from(&program)],
             silence: 1000,
             input: true,
+            room: 0,
+            first_later: 0,
+            capacity: 0,
         }));
         let Some(ToAgent::Start(found)) = decode(&encode(&start)) else {
             panic!("not the same");

@@ -16,7 +16,7 @@ use crate::control;
 use crate::exchange::PublishedValue;
 use crate::job_request::JobRequest;
 
-use super::message::{Assignment, FromAgent, Hello, ToAgent, Told};
+use super::message::{Assignment, FromAgent, Hello, Room, ToAgent, Told};
 
 /// Longest message of an agent in bytes.
 pub const LONGEST: usize = 1 << 20;
@@ -50,6 +50,14 @@ struct Assigned {
     at_fence: bool,
     /// Bytes for rank 0 that were sent and that it has not taken.
     untaken: u64,
+    /// Processes that may be started there later, by their number in the job: the first, and how many; the slot of the
+    /// first one.
+    later: (u32, u32),
+    first_slot: u32,
+    /// What it was asked and has not answered: how much room it has; to start processes; to record where some are.
+    asked_room: u32,
+    asked_start: Vec<Vec<u32>>,
+    asked_record: u32,
 }
 
 #[derive(Debug)]
@@ -60,6 +68,18 @@ struct Rank {
     exited: bool,
     /// Standard output and standard error.
     closed: [bool; 2],
+}
+
+impl Rank {
+    fn new(number: u32) -> Self {
+        Self {
+            number,
+            started: false,
+            refused: false,
+            exited: false,
+            closed: [false; 2],
+        }
+    }
 }
 
 /// Why what an agent says does not fit.
@@ -83,6 +103,14 @@ impl Protocol {
                 self.phase = Phase::Assigned(Assigned::new(assignment));
             }
             (ToAgent::Fenced, Phase::Assigned(assigned)) => assigned.at_fence = false,
+            (ToAgent::AskRoom, Phase::Assigned(assigned)) => assigned.asked_room += 1,
+            (ToAgent::RecordAddresses { .. }, Phase::Assigned(assigned)) => {
+                assigned.asked_record += 1;
+            }
+            (ToAgent::StartLater(later), Phase::Assigned(assigned)) => {
+                let numbers = later.processes.iter().map(|process| process.number);
+                assigned.asked_start.push(numbers.collect());
+            }
             (ToAgent::Input { bytes }, Phase::Assigned(assigned)) => {
                 assigned.untaken += bytes.len() as u64;
             }
@@ -136,21 +164,67 @@ impl Default for Protocol {
 impl Assigned {
     fn new(assignment: &Assignment) -> Self {
         let numbers = assignment.ranks.iter().map(|(number, _)| *number);
-        let mut ranks: Vec<Rank> = numbers
-            .map(|number| Rank {
-                number,
-                started: false,
-                refused: false,
-                exited: false,
-                closed: [false; 2],
-            })
-            .collect();
+        let mut ranks: Vec<Rank> = numbers.map(Rank::new).collect();
         ranks.sort_unstable_by_key(|rank| rank.number);
         Self {
             ranks,
             at_fence: false,
             untaken: 0,
+            later: (assignment.first_later, assignment.room),
+            first_slot: assignment.ranks.len() as u32,
+            asked_room: 0,
+            asked_start: Vec::new(),
+            asked_record: 0,
         }
+    }
+
+    /// It says how much room it has: of its own, of which nobody runs.
+    fn check_room(&mut self, room: &Room) -> Result<(), Wrong> {
+        let Some(asked) = self.asked_room.checked_sub(1) else {
+            return Err("it says how much room it has, and was not asked".into());
+        };
+        self.asked_room = asked;
+        let (first, count) = self.later;
+        let slots = self.first_slot..self.first_slot + count;
+        let mut ascending = room.free.windows(2);
+        let running = |slot: &u32| {
+            let number = first + (slot - self.first_slot);
+            let ranks = self.ranks.iter();
+            ranks
+                .into_iter()
+                .any(|rank| rank.number == number && !rank.exited)
+        };
+        if !ascending.all(|pair| pair[0] < pair[1])
+            || !room.free.iter().all(|slot| slots.contains(slot))
+            || room.free.iter().any(running)
+            || room.soon > count
+        {
+            return Err("it offers room that it does not have".into());
+        }
+        Ok(())
+    }
+
+    /// It has started some of the processes that it was told to start.
+    fn note_started(&mut self, processes: &[(u32, u32)]) -> Result<(), Wrong> {
+        if self.asked_start.is_empty() {
+            return Err("it says that it has started processes, and was not told to".into());
+        }
+        let asked = self.asked_start.remove(0);
+        for (number, _) in processes {
+            if !asked.contains(number) {
+                return Err(format!(
+                    "it says that it has started process {number}, and was not told to"
+                ));
+            }
+            let mut rank = Rank::new(*number);
+            rank.started = true;
+            match self.ranks.binary_search_by_key(number, |rank| rank.number) {
+                Ok(index) if self.ranks[index].exited => self.ranks[index] = rank,
+                Ok(_) => return Err(format!("it says twice that process {number} was started")),
+                Err(index) => self.ranks.insert(index, rank),
+            }
+        }
+        Ok(())
     }
 
     /// One of its ranks of which it has not said that it has ended, unless one could not be started: then the
@@ -220,9 +294,8 @@ impl Assigned {
             FromAgent::Asked { rank, request } => {
                 self.own(*rank)?;
                 match request {
-                    JobRequest::Spawn(_) => Err(format!(
-                        "it asks for processes for rank {rank}, in a job that has no room for them"
-                    )),
+                    // As long as a message may be; what it names is found out where they are started.
+                    JobRequest::Spawn(request) => check_text(&request.port),
                     JobRequest::ClosePort { port: text }
                     | JobRequest::FindPort { port: text }
                     | JobRequest::LookUp { service: text } => check_text(text),
@@ -230,6 +303,7 @@ impl Assigned {
                     | JobRequest::Unpublish { service, port } => {
                         check_text(service).and_then(|()| check_text(port))
                     }
+                    JobRequest::Introduce { address } => check_text(address),
                     JobRequest::World | JobRequest::OpenPort => Ok(()),
                 }
             }
@@ -255,6 +329,18 @@ impl Assigned {
             FromAgent::Fence => match std::mem::replace(&mut self.at_fence, true) {
                 true => Err("its ranks come to a fence while they wait at one".into()),
                 false => Ok(()),
+            },
+            FromAgent::Room(room) => self.check_room(room),
+            FromAgent::StartedLater { processes, reason } => {
+                self.note_started(processes)?;
+                check_text(reason.as_deref().unwrap_or_default())
+            }
+            FromAgent::AddressesRecorded => match self.asked_record.checked_sub(1) {
+                Some(left) => {
+                    self.asked_record = left;
+                    Ok(())
+                }
+                None => Err("it has recorded where processes are, and was not told".into()),
             },
             FromAgent::Hello(_)
             | FromAgent::Leaving { .. }
@@ -333,6 +419,9 @@ mod tests {
             programs: Vec::new(),
             silence: 1000,
             input: true,
+            room: 0,
+            first_later: 0,
+            capacity: 0,
         }))
     }
 

@@ -4,6 +4,7 @@
 use std::io::{self, IsTerminal};
 
 use super::supervisor;
+use crate::adoption::AdoptedProcess;
 use crate::guard;
 use crate::options::Input;
 use crate::plan::Plan;
@@ -16,6 +17,16 @@ pub fn run(plan: &Plan) -> io::Result<u8> {
     // From a terminal only its foreground may read, and the ranks are not that: we read for them.
     let pump = plan.input == Input::First && io::stdin().is_terminal();
     guard::run(pump, |liveness, input| {
-        supervisor::run(plan, liveness, input)
+        supervisor::run(plan, None, liveness, input)
+    })
+}
+
+/// As [`run`], of a job whose first process was there before.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_adopted(plan: &Plan, adopted: AdoptedProcess) -> io::Result<u8> {
+    guard::run(false, |liveness, input| {
+        supervisor::run(plan, Some(adopted), liveness, input)
     })
 }

@@ -12,6 +12,7 @@ use super::outcome::Failure;
 use super::output::OutputKind;
 use super::rank_hosts::{Event, RankHosts, Token};
 use super::spawning::Spawning;
+use crate::adoption::AdoptedProcess;
 use crate::options::Input;
 use crate::plan::Plan;
 use crate::rank_processes::{self, HostShare, RankProcesses};
@@ -27,18 +28,27 @@ pub struct LocalHost<'a> {
 }
 
 impl<'a> LocalHost<'a> {
-    /// Prepares what the ranks need; none is started yet.
+    /// Prepares what the ranks need; none is started yet, but the one that is `adopted`.
     ///
     /// # Errors
     /// If there are too many ranks, or the kernel refuses the memory.
-    pub fn prepare(plan: &'a Plan) -> io::Result<Self> {
+    pub fn prepare(plan: &'a Plan, adopted: Option<AdoptedProcess>) -> io::Result<Self> {
         let size = plan.ranks();
         let share = HostShare {
             size,
             ranks: (0..size).zip(plan.appnums()).collect(),
             room: plan.room(),
             spares: plan.spares(),
+            addresses: plan.universe,
         };
+        if let Some(adopted) = adopted {
+            let (processes, worlds) = RankProcesses::adopt(share, adopted)?;
+            return Ok(Self {
+                plan,
+                spawning: Spawning::with(worlds),
+                processes,
+            });
+        }
         // What a single rank writes needs not be sorted.
         let direct = size == 1 && !plan.tags;
         Ok(Self {
@@ -111,9 +121,11 @@ impl RankHosts for LocalHost<'_> {
 
     fn entries(&self, _held_up: bool) -> Vec<(Token, PollFd<'_>)> {
         let controls = self.processes.controls();
-        controls
-            .map(|(local, control)| (Token::Control(local), PollFd::new(control, Interest::Read)))
-            .collect()
+        let controls = controls
+            .map(|(local, control)| (Token::Control(local), PollFd::new(control, Interest::Read)));
+        let adopted = self.processes.adopted();
+        let adopted = adopted.map(|handle| (Token::Adopted, PollFd::new(handle, Interest::Read)));
+        controls.chain(adopted).collect()
     }
 
     fn next_look(&self) -> Option<Instant> {
@@ -125,6 +137,9 @@ impl RankHosts for LocalHost<'_> {
         for (token, ready) in ready {
             if let (Token::Control(local), true) = (token, ready) {
                 found.extend(self.processes.listen(*local));
+            }
+            if (token, ready) == (&Token::Adopted, &true) {
+                found.extend(self.processes.note_adopted_end());
             }
         }
         let mut events = self.events(found);

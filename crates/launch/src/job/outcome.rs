@@ -81,6 +81,11 @@ pub enum Failure {
     Aborted { rank: u32, code: i32, text: String },
     /// A rank could not be started.
     NotStarted { rank: u32, reason: String },
+    /// What ranks have written could not be passed on.
+    OutputLost {
+        stream: &'static str,
+        reason: String,
+    },
     /// What all ranks need is not to be had.
     NotReady { reason: String },
     /// A host cannot be reached, or is lost with its ranks (none, if it never had any).
@@ -114,6 +119,7 @@ impl Failure {
             Self::Ended { status, .. } => exit_status::code(*status),
             Self::NotFinalised { .. }
             | Self::NotInitialised { .. }
+            | Self::OutputLost { .. }
             | Self::NotReady { .. }
             | Self::HostLost { .. } => 1,
             // What a process can tell is the low 8 bits; a failure must not look like success unless
@@ -136,7 +142,8 @@ impl Failure {
             | Self::NotInitialised { rank, .. }
             | Self::Aborted { rank, .. }
             | Self::NotStarted { rank, .. } => Some(*rank),
-            Self::NotReady { .. }
+            Self::OutputLost { .. }
+            | Self::NotReady { .. }
             | Self::HostLost { .. }
             | Self::Timeout { .. }
             | Self::Signal { .. } => None,
@@ -155,7 +162,7 @@ impl Failure {
 
     /// The last line, without the end of the line. `on` says more about the rank at fault, and where it ran, if that
     /// is worth saying; `ended` other ranks were ended because of it.
-    fn line(&self, on: &str, ended: usize) -> String {
+    pub fn line(&self, on: &str, ended: usize) -> String {
         let others = match ended {
             0 => String::new(),
             1 => "; 1 other rank was ended".into(),
@@ -202,6 +209,9 @@ impl Failure {
             Self::NotStarted { rank, reason } => {
                 format!("weft: rank {rank}{on} could not be started: {reason}{others}")
             }
+            Self::OutputLost { stream, reason } => format!(
+                "weft: {stream} could not be written: {reason}; what the ranks have written there since is lost"
+            ),
             Self::NotReady { reason } => format!("weft: {reason}"),
             Self::HostLost {
                 host,

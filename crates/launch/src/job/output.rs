@@ -129,16 +129,37 @@ impl Output {
         }
     }
 
-    /// Takes over the two outputs of a rank; reading them must not wait. They take the places of streams that have
-    /// ended, if there are any: a job may start any number of processes one after the other.
+    /// Takes over the two outputs of a rank; reading them must not wait.
     pub fn add(&mut self, rank: u32, label: &str, pipes: [File; 2]) {
+        let sources = pipes.map(Source::Pipe);
+        self.add_streams(rank, label, sources);
+    }
+
+    /// Makes room for the two outputs of each of so many ranks on other hosts.
+    pub fn add_remote(&mut self, ranks: u32) {
+        for rank in 0..ranks {
+            self.add_fed(rank, &rank.to_string());
+        }
+    }
+
+    /// Makes room for the two outputs of a rank on another host.
+    pub fn add_fed(&mut self, rank: u32, label: &str) {
+        self.add_streams(rank, label, [Source::Fed, Source::Fed]);
+    }
+
+    /// They take the places of streams that have ended, if there are any: a job may start any number of processes one
+    /// after the other.
+    fn add_streams(&mut self, rank: u32, label: &str, sources: [Source; 2]) {
         let now = Instant::now();
-        for (pipe, kind) in pipes.into_iter().zip([OutputKind::Out, OutputKind::Error]) {
+        for (source, kind) in sources
+            .into_iter()
+            .zip([OutputKind::Out, OutputKind::Error])
+        {
             let stream = Stream {
                 rank,
                 label: label.to_owned(),
                 kind,
-                source: Source::Pipe(pipe),
+                source,
                 held: Vec::new(),
                 complete: 0,
                 begins: true,
@@ -156,32 +177,19 @@ impl Output {
         }
     }
 
-    /// Makes room for the two outputs of each of so many ranks on other hosts.
-    pub fn add_remote(&mut self, ranks: u32) {
-        let now = Instant::now();
-        for rank in 0..ranks {
-            self.streams
-                .extend([OutputKind::Out, OutputKind::Error].map(|kind| Stream {
-                    rank,
-                    label: rank.to_string(),
-                    kind,
-                    source: Source::Fed,
-                    held: Vec::new(),
-                    complete: 0,
-                    begins: true,
-                    first: now,
-                    last: now,
-                }));
-        }
-    }
-
     /// Takes what a rank on another host has written; no bytes: it has closed this output. False if
     /// nobody listens any more: the rank is to be told, as by any pipe, when it next writes.
     pub fn feed(&mut self, rank: u32, kind: OutputKind, bytes: &[u8]) -> bool {
         let broken = self.standard[self.standard_of(kind)].is_broken();
-        // Two of each rank, in order: see `add_remote`.
+        let wanted =
+            |stream: &Stream| stream.rank == rank && stream.kind == kind && stream.is_fed();
+        // Two of each rank that the job starts with, in order: see `add_remote`.
         let index = 2 * rank as usize + usize::from(kind == OutputKind::Error);
-        let Some(stream) = self.streams.get_mut(index).filter(|stream| stream.is_fed()) else {
+        let index = match self.streams.get(index).is_some_and(wanted) {
+            true => Some(index),
+            false => self.streams.iter().position(wanted),
+        };
+        let Some(stream) = index.and_then(|index| self.streams.get_mut(index)) else {
             return true;
         };
         if bytes.is_empty() || broken {
@@ -388,6 +396,16 @@ impl Output {
             ours.write();
             ours.is_empty()
         })
+    }
+
+    /// What could not be written, though somebody may have wanted it, and why.
+    pub fn loss(&self) -> Option<(&'static str, String)> {
+        let names = match self.standard.len() {
+            1 => ["standard output and standard error", ""],
+            _ => ["standard output", "standard error"],
+        };
+        let mut streams = self.standard.iter().zip(names);
+        streams.find_map(|(stream, name)| Some((name, stream.loss()?.to_string())))
     }
 
     /// Puts a line of our own on standard error, on a line of its own.

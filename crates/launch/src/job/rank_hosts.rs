@@ -24,6 +24,8 @@ use crate::hosts::agents;
 pub enum Token {
     /// What a rank of this host has to say, by its local rank.
     Control(usize),
+    /// The end of a process that was there before its launcher.
+    Adopted,
     /// An agent, or somebody who may become one.
     Agents(agents::Token),
     /// What rank 0 reads, on another host.

@@ -2,7 +2,9 @@
 
 mod distribution;
 mod input;
+mod spawning;
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -24,14 +26,13 @@ use crate::exchange::{Exchange, portions};
 use crate::hosts::agents::{self, Agents};
 use crate::hosts::message::{Assignment, FromAgent, Hello, ProgramText, ToAgent};
 use crate::hosts::token;
-use crate::job_request::{JobAnswer, Refusal};
 use crate::mapping::{Allocation, HostSlots, distribute, is_here};
 use crate::options::Input;
 use crate::plan::{Plan, Program};
-use crate::worlds::Worlds;
 use crate::{rank_processes, tree};
 use distribution::Distribution;
 use input::RemoteInput;
+use spawning::{Consequences, Host, RemoteSpawning};
 
 /// How long the last word to each may take.
 const LAST_WORD: Duration = Duration::from_millis(500);
@@ -48,8 +49,10 @@ pub struct RemoteHosts<'a> {
     input: RemoteInput,
     /// Its members are the agents that have ranks.
     exchange: Exchange,
-    /// Ports and services.
-    worlds: Worlds,
+    /// Processes that are started later, ports and services.
+    spawning: RemoteSpawning,
+    /// Those that run.
+    later: BTreeSet<u32>,
 }
 
 impl<'a> RemoteHosts<'a> {
@@ -67,7 +70,8 @@ impl<'a> RemoteHosts<'a> {
             key: Key::random()?,
             input: RemoteInput::default(),
             exchange: Exchange::new(0),
-            worlds: Worlds::new(plan.ranks()),
+            spawning: RemoteSpawning::new(plan),
+            later: BTreeSet::new(),
         })
     }
 
@@ -142,8 +146,22 @@ impl<'a> RemoteHosts<'a> {
         };
         let texts: Vec<ProgramText> = self.plan.programs.iter().map(there).collect();
         let agents: Vec<usize> = self.distribution.agents().collect();
+        let host = |&agent: &usize| Host {
+            agent,
+            names: [
+                self.name(agent).to_owned(),
+                self.agents
+                    .agent(agent)
+                    .hello()
+                    .map_or_else(String::new, |hello| hello.host.clone()),
+            ],
+            first: self.distribution.ranks(agent).len() as u32,
+        };
+        let hosts = agents.iter().map(host).collect();
+        let room = self.spawning.assign(hosts);
+        let capacity = self.spawning.capacity();
         self.exchange = Exchange::new(agents.len() as u32);
-        for agent in agents {
+        for (host, agent) in (0..).zip(agents) {
             let hello = self.agents.agent(agent).hello();
             let own = hello.is_some_and(|hello| hello.program);
             let ranks = self.distribution.ranks(agent);
@@ -158,6 +176,9 @@ impl<'a> RemoteHosts<'a> {
                 programs: if own { Vec::new() } else { texts.clone() },
                 silence: self.plan.silence.as_millis() as u64,
                 input: self.input.is_open() && ranks.contains(&0),
+                room,
+                first_later: size + host * room,
+                capacity,
             };
             let start = ToAgent::Start(Box::new(assignment));
             self.agents.say(agent, &start);
@@ -237,6 +258,8 @@ impl<'a> RemoteHosts<'a> {
         let mut ranks = Vec::new();
         if self.assigned {
             ranks = self.distribution.ranks(agent).collect();
+            let later = self.later.iter().copied();
+            ranks.extend(later.filter(|rank| self.spawning.agent(*rank) == Some(agent)));
         } else if let Allocation::Started { command, .. } = &self.plan.allocation {
             reason += &to_try(&host, command);
         } else {
@@ -249,6 +272,26 @@ impl<'a> RemoteHosts<'a> {
             ranks,
             reason,
         });
+    }
+
+    /// The agent that has a process, of those that the job starts with or of later ones.
+    fn agent_of(&self, rank: u32) -> Option<usize> {
+        let first = self.distribution.agent(rank);
+        first.or_else(|| self.spawning.agent(rank))
+    }
+
+    /// Says and does what follows from what was said about later processes.
+    fn carry_out(&mut self, then: Consequences, events: &mut Vec<Event>) {
+        for (agent, message) in then.say {
+            self.agents.say(agent, &message);
+        }
+        events.extend(then.events);
+        self.end_ranks(&then.end);
+        for (rank, answer) in then.answers {
+            if let Some(agent) = self.agent_of(rank) {
+                self.agents.say(agent, &ToAgent::Answer { rank, answer });
+            }
+        }
     }
 
     /// What an agent says that may say it: see [`hosts::protocol`](crate::hosts::protocol).
@@ -269,16 +312,29 @@ impl<'a> RemoteHosts<'a> {
             }
             FromAgent::Told { rank, told } => events.push(Event::Told { rank, told }),
             FromAgent::Exited { rank, status } => {
-                self.worlds.end(rank, |_| true);
+                self.later.remove(&rank);
+                self.spawning.end(rank, |rank| self.later.contains(&rank));
                 let ended = vec![(rank, ExitStatus::from_raw(status))];
                 events.push(Event::Exited { ended });
             }
             FromAgent::Asked { rank, request } => {
-                let answer = self.worlds.serve(rank, request).unwrap_or_else(|_| {
-                    let reason = "a job on several hosts has no room for further processes";
-                    JobAnswer::refuse(Refusal::Spawn, reason)
-                });
-                self.agents.say(agent, &ToAgent::Answer { rank, answer });
+                let then = self.spawning.serve(rank, request);
+                self.carry_out(then, events);
+            }
+            FromAgent::Room(room) => {
+                let then = self.spawning.hear_room(self.plan, agent, room);
+                self.carry_out(then, events);
+            }
+            FromAgent::StartedLater { processes, reason } => {
+                self.later
+                    .extend(processes.iter().map(|(number, _)| *number));
+                let name = self.name(agent).to_owned();
+                let then = self.spawning.started(agent, &name, processes, reason);
+                self.carry_out(then, events);
+            }
+            FromAgent::AddressesRecorded => {
+                let then = self.spawning.recorded(agent);
+                self.carry_out(then, events);
             }
             FromAgent::InputTaken { bytes } => self.input.note_taken(bytes),
             FromAgent::Put { values } => {
@@ -362,7 +418,8 @@ impl RankHosts for RemoteHosts<'_> {
     }
 
     fn next_look(&self) -> Option<Instant> {
-        self.agents.next_look()
+        let looks = [self.agents.next_look(), self.spawning.next_look()];
+        looks.into_iter().flatten().min()
     }
 
     fn proceed(&mut self, ready: &[(Token, bool)], held_up: bool) -> Vec<Event> {
@@ -374,7 +431,7 @@ impl RankHosts for RemoteHosts<'_> {
         }
         let tokens = ready.iter().filter_map(|(token, ready)| match token {
             Token::Agents(token) => Some((*token, *ready)),
-            Token::Control(_) | Token::Input => None,
+            Token::Control(_) | Token::Adopted | Token::Input => None,
         });
         let tokens: Vec<_> = tokens.collect();
         let mut events = Vec::new();
@@ -389,6 +446,8 @@ impl RankHosts for RemoteHosts<'_> {
                 agents::Event::Said { agent, message } => self.hear(agent, message, &mut events),
             }
         }
+        let then = self.spawning.look();
+        self.carry_out(then, &mut events);
         events
     }
 
@@ -403,19 +462,31 @@ impl RankHosts for RemoteHosts<'_> {
     }
 
     fn close_output(&mut self, rank: u32, kind: OutputKind) {
-        if let Some(agent) = self.distribution.agent(rank) {
+        if let Some(agent) = self.agent_of(rank) {
             let error = kind == OutputKind::Error;
             self.agents
                 .say(agent, &ToAgent::CloseOutput { rank, error });
         }
     }
 
-    fn end_ranks(&mut self, _ranks: &[u32]) {
-        unreachable!("processes are started later only on this host: see `plan`")
+    fn end_ranks(&mut self, ranks: &[u32]) {
+        let agents: BTreeSet<usize> = ranks
+            .iter()
+            .filter_map(|rank| self.agent_of(*rank))
+            .collect();
+        for agent in agents {
+            let there = |rank: &&u32| self.agent_of(**rank) == Some(agent);
+            let ranks = ranks.iter().filter(there).copied().collect();
+            self.agents.say(agent, &ToAgent::EndRanks { ranks });
+        }
     }
 
-    fn announce_end(&mut self, _rank: u32, _in_order: bool) {
-        // Only jobs on one host go on after a death: see `plan`.
+    fn announce_end(&mut self, rank: u32, in_order: bool) {
+        // On other hosts it shows in the connections.
+        if let Some(agent) = self.agent_of(rank) {
+            self.agents
+                .say(agent, &ToAgent::AnnounceEnd { rank, in_order });
+        }
     }
 
     fn restart(&mut self, _rank: u32) -> Result<(u32, Option<[File; 2]>), String> {
@@ -423,7 +494,7 @@ impl RankHosts for RemoteHosts<'_> {
     }
 
     fn host(&self, rank: u32) -> Option<&str> {
-        Some(self.name(self.distribution.agent(rank)?))
+        Some(self.name(self.agent_of(rank)?))
     }
 
     fn begin_end(&mut self) {

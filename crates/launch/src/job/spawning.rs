@@ -17,7 +17,7 @@ use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnProgram, SpawnRequ
 use crate::mapping::is_here;
 use crate::plan::{self, Plan, Program};
 use crate::rank_processes::{LaterSlot, RankNumbers, RankProcesses};
-use crate::worlds::Worlds;
+use crate::worlds::{Served, Worlds};
 
 /// How long processes are waited for that have left, or are about to, and whose places are needed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -42,8 +42,13 @@ enum Step {
 impl Spawning {
     /// Of a job of this plan.
     pub fn new(plan: &Plan) -> Self {
+        Self::with(Worlds::new(plan.ranks(), plan.room()))
+    }
+
+    /// Of a job that has these ports and names already.
+    pub fn with(worlds: Worlds) -> Self {
         Self {
-            worlds: Worlds::new(plan.ranks()),
+            worlds,
             waiting: Vec::new(),
         }
     }
@@ -62,12 +67,20 @@ impl Spawning {
         request: JobRequest,
     ) -> Vec<Event> {
         let answer = match self.worlds.serve(rank, request) {
-            Ok(answer) => answer,
+            Served::Answered(answer) => answer,
+            Served::Waits => return Vec::new(),
+            Served::Introduced(addresses) => {
+                processes.record_addresses(&addresses);
+                for address in addresses {
+                    processes.answer(address.number, JobAnswer::Done);
+                }
+                return Vec::new();
+            }
             // An honest rank waits for its answer before it asks again.
-            Err(_) if self.waiting.iter().any(|(asking, _, _)| *asking == rank) => {
+            Served::Spawn(_) if self.waiting.iter().any(|(asking, _, _)| *asking == rank) => {
                 JobAnswer::refuse(Refusal::Spawn, "a request of this process waits already")
             }
-            Err(request) => {
+            Served::Spawn(request) => {
                 let deadline = Instant::now() + PATIENCE;
                 self.waiting.push((rank, request, deadline));
                 return self.look(plan, processes);
@@ -175,7 +188,11 @@ impl Spawning {
                 local_rank: rank,
                 local_size: size,
                 appnum,
-                place: Some(LaterSlot { number: slot, slot }),
+                place: Some(LaterSlot {
+                    number: slot,
+                    slot,
+                    several_hosts: false,
+                }),
             };
             let program = &programs[appnum as usize];
             match processes.start_later(numbers, slot, program) {

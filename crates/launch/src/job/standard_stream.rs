@@ -31,7 +31,8 @@ pub struct StandardStream {
     written: usize,
     /// Bytes that can be written at once when there is room.
     step: usize,
-    broken: bool,
+    /// Why nothing can be written any more.
+    broken: Option<io::Error>,
     /// The last byte that was put in ended a line.
     fresh: bool,
 }
@@ -54,7 +55,7 @@ impl StandardStream {
             waiting: Vec::new(),
             written: 0,
             step: if disk { TURN } else { SURELY },
-            broken: false,
+            broken: None,
             fresh: true,
         })
     }
@@ -73,7 +74,7 @@ impl StandardStream {
         if let Some(last) = bytes.last() {
             self.fresh = *last == b'\n';
         }
-        if !self.broken {
+        if self.broken.is_none() {
             self.waiting.extend_from_slice(bytes);
         }
     }
@@ -93,9 +94,15 @@ impl StandardStream {
         self.waiting.len() == self.written
     }
 
-    /// Whether nobody reads any more.
+    /// Whether nothing can be written any more.
     pub fn is_broken(&self) -> bool {
-        self.broken
+        self.broken.is_some()
+    }
+
+    /// Why bytes were lost, if somebody may have wanted them: a disk that is full. Who closes a pipe wants no more.
+    pub fn loss(&self) -> Option<&io::Error> {
+        let wanted = |error: &&io::Error| error.kind() != io::ErrorKind::BrokenPipe;
+        self.broken.as_ref().filter(wanted)
     }
 
     /// Writes what can be written without waiting.
@@ -114,9 +121,9 @@ impl StandardStream {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // Nobody reads, or the disk is full: there is nobody to tell either.
-                Ok(_) | Err(_) => {
-                    self.broken = true;
+                failed => {
+                    let error = failed.err().unwrap_or(io::ErrorKind::WriteZero.into());
+                    self.broken = Some(error);
                     self.written = self.waiting.len();
                 }
             }
@@ -177,6 +184,19 @@ mod tests {
         assert!(stream.is_broken() && stream.is_empty());
         stream.push(b"y");
         assert!(stream.is_empty());
+        assert!(stream.loss().is_none(), "nobody wanted it");
+    }
+
+    #[test]
+    fn what_a_full_disk_does_not_take_is_lost() {
+        let full = File::options().write(true).open("/dev/full");
+        let full = full.expect("Linux has it");
+        let mut stream = StandardStream::new(full.as_fd()).expect("duplicates");
+        stream.push(b"x");
+        stream.write();
+        assert!(stream.is_broken() && stream.is_empty());
+        let loss = stream.loss().map(io::Error::kind);
+        assert_eq!(loss, Some(io::ErrorKind::StorageFull));
     }
 
     #[test]

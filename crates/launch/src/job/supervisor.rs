@@ -19,6 +19,7 @@ use super::rank_hosts::{Event, RankHosts, Token, WorldRank};
 use super::rank_table::RankTable;
 use super::remote::RemoteHosts;
 use super::standard_stream::StandardStream;
+use crate::adoption::AdoptedProcess;
 use crate::exit_status;
 use crate::mapping::Allocation;
 use crate::options::OnDeath;
@@ -60,9 +61,14 @@ struct Found {
 }
 
 /// Runs the job to its end and answers the exit code. `frontend` closes when the frontend is gone; `input`
-/// is what rank 0 reads instead of our standard input.
-pub fn run(plan: &Plan, frontend: OwnedFd, input: Option<OwnedFd>) -> u8 {
-    let mut job = match Job::prepare(plan, frontend) {
+/// is what rank 0 reads instead of our standard input; or rank 0 is there already.
+pub fn run(
+    plan: &Plan,
+    adopted: Option<AdoptedProcess>,
+    frontend: OwnedFd,
+    input: Option<OwnedFd>,
+) -> u8 {
+    let mut job = match Job::prepare(plan, adopted, frontend) {
         Ok(job) => job,
         Err(error) => {
             eprintln!("weft: the job could not be prepared: {error}");
@@ -87,7 +93,11 @@ pub fn run(plan: &Plan, frontend: OwnedFd, input: Option<OwnedFd>) -> u8 {
 }
 
 impl<'a> Job<'a> {
-    fn prepare(plan: &'a Plan, frontend: OwnedFd) -> io::Result<Self> {
+    fn prepare(
+        plan: &'a Plan,
+        adopted: Option<AdoptedProcess>,
+        frontend: OwnedFd,
+    ) -> io::Result<Self> {
         // Out of the frontend's process group and away from its terminal. Fails only if we are that far.
         let _ = rustix::process::setsid();
         process::adopt_orphans()?;
@@ -99,7 +109,7 @@ impl<'a> Job<'a> {
         }
         let mut output = Output::new(streams, plan.tags);
         let hosts: Box<dyn RankHosts + 'a> = match plan.allocation {
-            Allocation::ThisHost => Box::new(LocalHost::prepare(plan)?),
+            Allocation::ThisHost => Box::new(LocalHost::prepare(plan, adopted)?),
             Allocation::Started { .. } | Allocation::Joined { .. } => {
                 output.add_remote(plan.ranks());
                 Box::new(RemoteHosts::new(plan)?)
@@ -281,9 +291,10 @@ impl<'a> Job<'a> {
                     let name = self.name(rank);
                     self.say(&format!("{name} is process {process}{detail}"));
                 }
-                if let Some(outputs) = outputs {
-                    let label = format!("{}.{}", world.world, world.rank);
-                    self.output.add(rank, &label, outputs);
+                let label = format!("{}.{}", world.world, world.rank);
+                match outputs {
+                    Some(outputs) => self.output.add(rank, &label, outputs),
+                    None => self.output.add_fed(rank, &label),
                 }
             }
             Event::GivenUp { world } => self.ranks.give_up(world),
@@ -468,6 +479,14 @@ impl<'a> Job<'a> {
         let at_fault = self.outcome.rank_at_fault();
         if !self.flush(at_fault) {
             return 128 + 9;
+        }
+        if let Some((stream, reason)) = self.output.loss() {
+            let failure = Failure::OutputLost { stream, reason };
+            if self.outcome.has_failed() {
+                // Perhaps because of it.
+                self.output.say(&failure.line("", 0));
+            }
+            self.outcome.fail(failure);
         }
         if !gone {
             self.say("processes of the job that run as another user could not be ended");

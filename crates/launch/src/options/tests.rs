@@ -15,7 +15,7 @@ fn the_table_is_sound() {
             assert!(seen.insert(name), "{name} stands in the table twice");
             assert!(!name.starts_with('-') && !name.contains('='), "{name}");
         }
-        let explained = matches!(row.does, Effect::Ignored | Effect::Refused);
+        let explained = matches!(row.does, Effect::Ignored | Effect::Refused | Effect::Map);
         assert_eq!(explained, !row.why.is_empty(), "{:?}", row.names);
         assert_eq!(
             row.help.is_empty() || row.takes == 0,
@@ -32,7 +32,9 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
     for row in Table::of_this_program().options {
         for name in &row.names {
             let value = match row.does {
-                Effect::Ranks | Effect::Universe => "3",
+                Effect::Ranks | Effect::Universe | Effect::PerHost => "3",
+                // Tested by itself: the program stands in the file.
+                Effect::Arguments => continue,
                 Effect::Timeout | Effect::Heartbeat => "1.5",
                 Effect::OnDeath => "report",
                 Effect::Input => "none",
@@ -60,7 +62,7 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
                         assert_eq!(read.programs[0].words, ["./prog", "arg"], "{line}");
                         assert_eq!(
                             read.ignored.len(),
-                            usize::from(does == Effect::Ignored),
+                            usize::from(matches!(does, Effect::Ignored | Effect::Map)),
                             "{line}"
                         );
                     }
@@ -212,4 +214,90 @@ fn ranks_are_placed_as_asked() {
     let token_file = None;
     assert_eq!(found, Allocation::Joined { listen, token_file });
     assert_eq!(ranks, Some(8));
+}
+
+/// The number of ranks, or the numbers that each host takes.
+fn placed(line: &str) -> (Option<u32>, Vec<Option<u32>>) {
+    let read = read(line).expect(line);
+    let slots = match read.allocation {
+        Allocation::Started { hosts, .. } => hosts.iter().map(|host| host.slots).collect(),
+        _ => Vec::new(),
+    };
+    (read.programs[0].ranks, slots)
+}
+
+#[test]
+fn so_many_ranks_on_each_host() {
+    for option in [
+        "-N 2",
+        "-ppn 2",
+        "--npernode 2",
+        "--map-by ppr:2:node",
+        "--map-by ppr:2:node:PE=1",
+    ] {
+        assert_eq!(
+            placed(&format!("{option} ./a")),
+            (Some(2), vec![]),
+            "{option}"
+        );
+        let two = format!("{option} --hosts a,b:7 ./a");
+        assert_eq!(placed(&two), (Some(4), vec![Some(2); 2]), "{option}");
+        let three = format!("--hosts a,b {option} -n 3 ./a");
+        assert_eq!(placed(&three), (Some(3), vec![Some(2); 2]), "{option}");
+    }
+    assert_eq!(placed("--pernode --hosts a,b,c ./a").0, Some(3));
+    // Who joins brings as many as he likes.
+    assert_eq!(placed("-N 2 -n 5 --listen 127.0.0.1:0 ./a").0, Some(5));
+    let other = read("--map-by core -n 2 ./a").expect("it is ignored");
+    assert!(
+        other.ignored[0].contains("ppr:N:node"),
+        "{:?}",
+        other.ignored
+    );
+    assert!(read("-N none ./a").unwrap_err().contains("at least 1"));
+}
+
+#[test]
+fn more_of_the_command_line_from_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.display().to_string()
+    };
+    let both = file(
+        "both",
+        "# one and two\n-n 1 ./one 'a b'\n\n-n 2 -env K V ./two # the end\n",
+    );
+    for option in ["-configfile", "--app"] {
+        let line = read(&format!("-l {option} {both}")).expect("read");
+        assert!(line.tags);
+        let [one, two] = &line.programs[..] else {
+            panic!("{line:?}")
+        };
+        assert_eq!(one.words, ["./one", "a b"]);
+        assert_eq!((one.ranks, two.ranks), (Some(1), Some(2)));
+        assert_eq!(two.variables, [("K".into(), "V".into())]);
+    }
+    let broken = file("broken", "./one\n./two 'a\n");
+    let error = read(&format!("--app {broken}")).unwrap_err();
+    assert!(error.contains("line 2 of"), "{error}");
+    let empty = file("empty", "# nothing\n");
+    assert!(
+        read(&format!("--app {empty}"))
+            .unwrap_err()
+            .contains("no program")
+    );
+    let path = folder.path().join("circle").display().to_string();
+    let circle = file("circle", &format!("--app {path}"));
+    assert!(
+        read(&format!("--app {circle}"))
+            .unwrap_err()
+            .contains("name itself")
+    );
+    assert!(
+        read("--app /nowhere")
+            .unwrap_err()
+            .contains("cannot be read")
+    );
 }

@@ -47,6 +47,48 @@ pub fn on_death(name: &str, text: &OsStr) -> Result<OnDeath, String> {
     }
 }
 
+/// How many ranks `ppr:N:node` puts on each host; `None` for a way to place them that is not followed.
+pub fn per_node(name: &str, text: &OsStr) -> Result<Option<u32>, String> {
+    let text = text.to_string_lossy();
+    let mut parts = text.split(':');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some("ppr"), Some(number), Some("node")) => ranks(name, OsStr::new(number)).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Files of arguments that one command line may read, those counted that they name themselves.
+const MOST_FILES: u32 = 64;
+
+/// The words of a file of arguments, number `files` of its command line: a program with its options in each line, as a shell
+/// would take it apart. Empty lines and what stands behind a `#` do not count.
+pub fn arguments_of(name: &str, path: &Path, files: u32) -> Result<Vec<OsString>, String> {
+    let shown = path.display();
+    if files > MOST_FILES {
+        return Err(format!(
+            "{name} {shown}: more than {MOST_FILES} files of arguments; does one name itself?"
+        ));
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("{name}: {shown} cannot be read: {error}"))?;
+    let mut words: Vec<OsString> = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let found = shlex::split(line).ok_or_else(|| {
+            let number = number + 1;
+            format!("{name}: line {number} of {shown} ends within quotes, or with a backslash")
+        })?;
+        if !found.is_empty() {
+            let colon = (!words.is_empty() && found[0] != ":").then(|| ":".into());
+            words.extend(colon);
+            words.extend(found.into_iter().map(OsString::from));
+        }
+    }
+    match words.is_empty() {
+        true => Err(format!("{name}: {shown} has no program")),
+        false => Ok(words),
+    }
+}
+
 /// The name and the value of a variable.
 pub fn variable(option: &str, name: &OsStr, value: &OsStr) -> Result<(OsString, OsString), String> {
     let bytes = name.as_bytes();

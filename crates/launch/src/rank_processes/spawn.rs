@@ -50,6 +50,8 @@ pub struct LaterSlot {
     pub number: u32,
     /// Its number in the segment of its host.
     pub slot: u32,
+    /// The job has other hosts.
+    pub several_hosts: bool,
 }
 
 impl RankNumbers {
@@ -164,8 +166,14 @@ impl<'a> Spawner<'a> {
                 Names::LIFELINE_DESCRIPTOR,
                 its_lifeline.as_raw_fd().to_string(),
             );
-        if let Some(LaterSlot { number, slot }) = numbers.place {
-            command.env(Names::PLACE, format!("{number} {slot}"));
+        if let Some(LaterSlot {
+            number,
+            slot,
+            several_hosts,
+        }) = numbers.place
+        {
+            let several_hosts = u32::from(several_hosts);
+            command.env(Names::PLACE, format!("{number} {slot} {several_hosts}"));
         }
         command.stdin(input);
         let mut outputs = None;

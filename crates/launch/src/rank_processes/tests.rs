@@ -8,6 +8,7 @@ fn ranks(count: u32, others: Option<OtherHosts>) -> (RankProcesses, Vec<OwnedFd>
         ranks: (0..count).map(|local| (count + local, 0)).collect(),
         room: 0,
         spares: 0,
+        addresses: 0,
     };
     let mut ranks = RankProcesses::prepare(share, others, false).expect("memory files exist here");
     let mut ends = Vec::new();
@@ -173,6 +174,7 @@ fn places_are_free_taken_and_free_again() {
         ranks: vec![(0, 0)],
         room: 2,
         spares: 0,
+        addresses: 0,
     };
     let mut ranks = RankProcesses::prepare(share, None, false).expect("memory files exist here");
     let (_, started) = ranks.start(|_| Err(io::Error::other("nobody")));
@@ -185,7 +187,11 @@ fn places_are_free_taken_and_free_again() {
     ranks.ranks.push(Rank::new(numbers, 1000, ours, lifeline()));
     assert_eq!(ranks.places().free, [1, 2]);
     let numbers = RankNumbers {
-        place: Some(LaterSlot { number: 1, slot: 1 }),
+        place: Some(LaterSlot {
+            number: 1,
+            slot: 1,
+            several_hosts: false,
+        }),
         ..numbers
     };
     let (ours, its) = descriptor::socket_pair(Carries::Messages).expect("descriptors");

@@ -1,16 +1,20 @@
 //! Access: what one call reads or writes, of which bytes, with whom (MPI 5.0, section 14.4).
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use weft_atomic::Ordering;
 
 use super::File;
+use super::agreement::agree;
 use super::alone;
 use super::cursor::Cursor;
-use super::storage::{Storage, failure};
+use super::hints::Aggregation;
+use super::sieve;
+use super::storage::Storage;
 use super::stream::Stream;
 use super::together;
 use super::view::View;
+use super::writers::{self, Alone, Locked};
 use crate::Status;
 use crate::buffer::{TypedBuffer, region_of};
 use crate::engine::RequestId;
@@ -78,6 +82,17 @@ impl Resolved {
         (self.view.place_of(from), last + 1)
     }
 
+    /// The first byte of the file that may be touched, and how many there are from it to the last. In a view whose pieces come in
+    /// any order, all data.
+    pub fn whole(&self) -> (u64, u64) {
+        if self.view.is_sorted() {
+            let (first, end) = self.range();
+            (first, end - first)
+        } else {
+            (0, writers::REGISTER)
+        }
+    }
+
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor::new(&self.view, self.from.unwrap_or(0), self.bytes)
     }
@@ -139,6 +154,26 @@ impl File {
             return Err(error);
         }
         Ok(request)
+    }
+
+    /// Takes part in a collective call only to say that this rank cannot: an argument of it is wrong here. Every such call
+    /// begins with an agreement.
+    pub fn refuse(&self, error: Error) {
+        self.tasks.wait_together();
+        // The caller has the error, and a rank that is lost is told by its next call.
+        _ = agree::<()>(&self.comm, Err(error));
+    }
+
+    /// As [`Self::refuse`], in the order of the calls that do not wait.
+    pub fn refuse_later(self: &Arc<Self>, error: Error) {
+        let (file, told) = (Arc::clone(self), error.clone());
+        let begun = self.tasks.begin(true, move || {
+            _ = agree::<()>(&file.comm, Err(told));
+        });
+        if begun.is_err() {
+            // No thread for it: this one waits for the others.
+            self.refuse(error);
+        }
     }
 
     /// Checks an access, and moves the file pointer that it goes by.
@@ -217,44 +252,100 @@ impl File {
         self.move_alone(resolved, &*storage)
     }
 
-    fn move_alone(&self, resolved: &Resolved, storage: &dyn Storage) -> Result<u64> {
-        let sieve = self.state().hints.sieve();
+    /// Whether independent writes of this rank may be sieved, by its view and the hints.
+    pub(super) fn may_sieve_writes(&self) -> bool {
+        let state = self.state();
+        let (hint, _) = state.hints.write_sieve();
+        hint != Aggregation::Disable
+            && self.mode.reads()
+            && state.view.is_sorted()
+            && state.view.piece_length() <= sieve::LONGEST
+    }
+
+    /// Whether a write is to be sieved, by windows of how many bytes.
+    fn sieves(&self, resolved: &Resolved) -> Option<u64> {
         let (first, end) = resolved.range();
-        let sieve = if resolved.view.is_sorted() {
-            sieve.min(end - first)
-        } else {
-            sieve.min(resolved.bytes.saturating_mul(8))
-        };
-        convert(resolved, |stream| match resolved.direction {
-            Direction::Read => alone::read(storage, resolved.cursor(), stream, sieve.max(1)),
-            Direction::Write => {
-                alone::write(storage, resolved.cursor(), stream).map(|()| resolved.bytes)
+        let piece = resolved.view.piece_length();
+        let pays = self.writers.are_guarded()
+            && self.may_sieve_writes()
+            && sieve::pays_for_writes(resolved.bytes, piece, first, end);
+        let (_, window) = self.state().hints.write_sieve();
+        pays.then_some(window.min(end - first))
+    }
+
+    fn move_alone(&self, resolved: &Resolved, storage: &dyn Storage) -> Result<u64> {
+        match resolved.direction {
+            Direction::Read => self.read_alone(resolved, storage),
+            Direction::Write if self.writers.are_guarded() => {
+                let _turn = self.own_turn();
+                self.write_guarded(resolved, storage, true)
             }
+            Direction::Write => convert(resolved, |stream| {
+                alone::write(storage, resolved.cursor(), stream).map(|()| resolved.bytes)
+            }),
+        }
+    }
+
+    fn read_alone(&self, resolved: &Resolved, storage: &dyn Storage) -> Result<u64> {
+        let (hint, window) = self.state().hints.read_sieve();
+        let (first, end) = resolved.range();
+        let sorted = resolved.view.is_sorted();
+        let piece = resolved.view.piece_length();
+        let sieves = hint != Aggregation::Disable
+            && sorted
+            && alone::pays_for_reads(resolved.bytes, piece, first, end);
+        convert(resolved, |stream| {
+            if sieves {
+                return sieve::read(storage, resolved.cursor(), stream, window.min(end - first));
+            }
+            let window = match (hint, sorted) {
+                // One piece at a time.
+                (Aggregation::Disable, _) => 1,
+                (_, true) => window.min(end - first),
+                (_, false) => window.min(resolved.bytes.saturating_mul(8)),
+            };
+            alone::read(storage, resolved.cursor(), stream, window.max(1))
         })
+    }
+
+    /// A write beside others that may rewrite gaps. `locks`: the caller holds no lock of the range.
+    fn write_guarded(
+        &self,
+        resolved: &Resolved,
+        storage: &dyn Storage,
+        locks: bool,
+    ) -> Result<u64> {
+        let sieve = self.sieves(resolved);
+        let alone = sieve.and_then(|window| Some((window, Alone::with(storage)?)));
+        convert(resolved, |stream| {
+            if let Some((window, _alone)) = &alone {
+                sieve::write(storage, resolved.cursor(), stream, *window, locks)?;
+                return Ok(resolved.bytes);
+            }
+            let locked = locks.then(|| self.lock_of(resolved, storage)).transpose()?;
+            alone::write(storage, resolved.cursor(), stream)?;
+            locked.map_or(Ok(()), Locked::end)?;
+            Ok(resolved.bytes)
+        })
+    }
+
+    /// A lock of all that a write touches, together with others that touch their own bytes only.
+    fn lock_of<'a>(&self, resolved: &Resolved, storage: &'a dyn Storage) -> Result<Locked<'a>> {
+        // Who cannot read has exclusive locks only.
+        Locked::new(storage, !self.mode.reads(), resolved.whole())
     }
 
     /// As [`Self::move_alone`], such that others see all of a write or nothing, and a read sees no part of one.
     fn perform_locked(&self, resolved: &Resolved, storage: &dyn Storage) -> Result<u64> {
         let writes = resolved.direction == Direction::Write;
-        let (mut first, mut length) = (0, 0);
-        if resolved.view.is_sorted() {
-            let (low, high) = resolved.range();
-            (first, length) = (low, high - low);
-        }
-        // Both kinds of guard are held until the end.
-        let (_shared, _exclusive);
-        if writes {
-            let guard = self.atomic_access.write();
-            _exclusive = guard.unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.own_turn();
+        let locked = Locked::new(storage, writes, resolved.whole())?;
+        let outcome = if writes {
+            self.write_guarded(resolved, storage, false)
         } else {
-            let guard = self.atomic_access.read();
-            _shared = guard.unwrap_or_else(PoisonError::into_inner);
-        }
-        let locked = storage.lock(writes, first, length);
-        locked.map_err(|error| failure(&error))?;
-        let outcome = self.move_alone(resolved, storage);
-        let unlocked = storage.unlock(first, length);
-        unlocked.map_err(|error| failure(&error))?;
+            self.read_alone(resolved, storage)
+        };
+        locked.end()?;
         outcome
     }
 

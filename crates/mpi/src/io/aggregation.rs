@@ -43,11 +43,16 @@ pub(super) struct Aggregators {
     pub window: u64,
 }
 
+/// Has a range of bytes, by its first and their number, written by a function.
+pub(super) type Guard<'a> = dyn Fn(u64, u64, &mut dyn FnMut() -> Result<()>) -> Result<()> + 'a;
+
 /// A collective access of this rank.
 pub(super) struct Collective<'a> {
     pub comm: &'a Comm,
     pub aggregators: &'a Aggregators,
     pub storage: &'a dyn Storage,
+    /// Keeps others from rewriting gaps while this rank writes there.
+    pub guard: &'a Guard<'a>,
     pub cursor: Cursor<'a>,
     pub stream: &'a Stream<'a>,
 }
@@ -294,9 +299,12 @@ impl Collective<'_> {
         }
         spread(&wanted, start, &waiting, &transfers.finish()?, window);
         let runs = wanted.lists.iter().flat_map(|list| list.runs());
-        Coverage::of(start, runs).segments(|offset, length| {
-            let part = whole.part(offset as usize, length as usize);
-            write_fully(self.storage, part.unwrap_or(Region::EMPTY), start + offset)
+        let coverage = Coverage::of(start, runs);
+        (self.guard)(wanted.low, wanted.high - wanted.low, &mut || {
+            coverage.segments(|offset, length| {
+                let part = whole.part(offset as usize, length as usize);
+                write_fully(self.storage, part.unwrap_or(Region::EMPTY), start + offset)
+            })
         })
     }
 

@@ -21,6 +21,7 @@ const CLASSES: &[ErrorClass] = &[
     ErrorClass::File,
     ErrorClass::FileExists,
     ErrorClass::FileInUse,
+    ErrorClass::Info,
     ErrorClass::Intern,
     ErrorClass::Io,
     ErrorClass::NoMem,

@@ -1,7 +1,5 @@
-//! Access of one rank by itself: each piece by a call of the system, but for reads of small pieces close to each other,
-//! which come by one call with the gaps between them (data sieving: Thakur, Gropp, Lusk 1999).
-//!
-//! Writes are never sieved: what lies in the gaps may be written by others at the same time, who would lose it.
+//! Access of one rank by itself, piece by piece: what is not [sieved](super::sieve). Reads of views whose pieces come in any order, or
+//! with gaps of any size, fetch pieces that lie close to each other by one call.
 
 use weft_fabric::Region;
 
@@ -19,6 +17,13 @@ const STAGE: u64 = 1 << 20;
 const GAP: u64 = 16 << 10;
 /// Pieces that are looked at together.
 const BATCH: usize = 4096;
+
+/// Whether a read of so many bytes, in pieces of `piece` bytes on average in order, from byte `first` to byte `end` of the file comes
+/// by windows with all their gaps.
+pub(super) fn pays_for_reads(bytes: u64, piece: u64, first: u64, end: u64) -> bool {
+    let count = bytes / piece.max(1);
+    count > 1 && piece <= GAP && (end - first - bytes.min(end - first)) / count <= GAP
+}
 
 /// Writes the data of a stream to the pieces of a cursor.
 ///

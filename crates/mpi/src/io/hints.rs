@@ -5,14 +5,15 @@
 //! | `cb_nodes` | how many ranks write or read for all in a collective call |
 //! | `cb_buffer_size` | bytes of the file that each of these handles at a time |
 //! | `romio_cb_write`, `romio_cb_read` | `enable`, `disable` or `automatic`: whether they do |
-//! | `ind_rd_buffer_size` | bytes, gaps included, that an independent read of small pieces fetches by one call |
+//! | `romio_ds_read`, `romio_ds_write` | `enable`, `disable` or `automatic`: whether independent accesses of small pieces move the gaps, too, see [sieve](super::sieve) |
+//! | `ind_rd_buffer_size`, `ind_wr_buffer_size` | bytes, gaps included, that such a read or write moves by one call |
 //! | `striping_unit` | windows of the collective calls are whole multiples of it |
 //! | `striping_factor` | kept; no file system that is used here takes it |
 //! | `weft_sync_on_close` | `false`: closing does not wait until the device has what was written |
 
 use crate::info::Info;
 
-/// Whether ranks write or read for others.
+/// Whether something is done that may pay: ranks write or read for others, or gaps are moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Aggregation {
     /// Where it pays.
@@ -53,7 +54,10 @@ pub struct Hints {
     window: u64,
     write: Aggregation,
     read: Aggregation,
-    sieve: u64,
+    sieve_write: Aggregation,
+    sieve_read: Aggregation,
+    read_window: u64,
+    write_window: u64,
     striping_unit: u64,
     striping_factor: u64,
     sync_on_close: bool,
@@ -66,7 +70,10 @@ impl Default for Hints {
             window: 4 << 20,
             write: Aggregation::Automatic,
             read: Aggregation::Automatic,
-            sieve: 4 << 20,
+            sieve_write: Aggregation::Automatic,
+            sieve_read: Aggregation::Automatic,
+            read_window: 512 << 10,
+            write_window: 512 << 10,
             striping_unit: 0,
             striping_factor: 0,
             sync_on_close: true,
@@ -75,7 +82,7 @@ impl Default for Hints {
 }
 
 /// Words of the encoded form.
-pub(super) const WORDS: usize = 8;
+pub(super) const WORDS: usize = 11;
 
 impl Hints {
     /// Takes what is known of an info object. Values that cannot be used are ignored, as the standard wants it.
@@ -88,7 +95,11 @@ impl Hints {
         let set = |into: &mut u64, value: Option<u64>| *into = value.unwrap_or(*into);
         set(&mut self.aggregators, number("cb_nodes", 1 << 31));
         set(&mut self.window, number("cb_buffer_size", 1 << 31));
-        set(&mut self.sieve, number("ind_rd_buffer_size", 1 << 31));
+        set(&mut self.read_window, number("ind_rd_buffer_size", 1 << 31));
+        set(
+            &mut self.write_window,
+            number("ind_wr_buffer_size", 1 << 31),
+        );
         set(&mut self.striping_unit, number("striping_unit", 1 << 31));
         set(
             &mut self.striping_factor,
@@ -97,6 +108,8 @@ impl Hints {
         let choice = |key: &str| text(key).and_then(Aggregation::parse);
         self.write = choice("romio_cb_write").unwrap_or(self.write);
         self.read = choice("romio_cb_read").unwrap_or(self.read);
+        self.sieve_write = choice("romio_ds_write").unwrap_or(self.sieve_write);
+        self.sieve_read = choice("romio_ds_read").unwrap_or(self.sieve_read);
         match text("weft_sync_on_close").map(str::trim) {
             Some("true") => self.sync_on_close = true,
             Some("false") => self.sync_on_close = false,
@@ -116,7 +129,10 @@ impl Hints {
         add("cb_buffer_size", self.window.to_string());
         add("romio_cb_write", self.write.name().to_owned());
         add("romio_cb_read", self.read.name().to_owned());
-        add("ind_rd_buffer_size", self.sieve.to_string());
+        add("romio_ds_write", self.sieve_write.name().to_owned());
+        add("romio_ds_read", self.sieve_read.name().to_owned());
+        add("ind_rd_buffer_size", self.read_window.to_string());
+        add("ind_wr_buffer_size", self.write_window.to_string());
         for (key, value) in [
             ("striping_unit", self.striping_unit),
             ("striping_factor", self.striping_factor),
@@ -151,8 +167,14 @@ impl Hints {
         self.read
     }
 
-    pub(super) fn sieve(&self) -> u64 {
-        self.sieve
+    /// Whether independent reads may move gaps, too, and how much at a time.
+    pub(super) fn read_sieve(&self) -> (Aggregation, u64) {
+        (self.sieve_read, self.read_window)
+    }
+
+    /// As [`Self::read_sieve`], of writes.
+    pub(super) fn write_sieve(&self) -> (Aggregation, u64) {
+        (self.sieve_write, self.write_window)
     }
 
     pub(super) fn syncs_on_close(&self) -> bool {
@@ -166,7 +188,10 @@ impl Hints {
             self.window,
             self.write as u64,
             self.read as u64,
-            self.sieve,
+            self.sieve_write as u64,
+            self.sieve_read as u64,
+            self.read_window,
+            self.write_window,
             self.striping_unit,
             self.striping_factor,
             u64::from(self.sync_on_close),
@@ -182,10 +207,13 @@ impl Hints {
             window: word(1),
             write: choice(2).copied().unwrap_or_default(),
             read: choice(3).copied().unwrap_or_default(),
-            sieve: word(4),
-            striping_unit: word(5),
-            striping_factor: word(6),
-            sync_on_close: word(7) != 0,
+            sieve_write: choice(4).copied().unwrap_or_default(),
+            sieve_read: choice(5).copied().unwrap_or_default(),
+            read_window: word(6),
+            write_window: word(7),
+            striping_unit: word(8),
+            striping_factor: word(9),
+            sync_on_close: word(10) != 0,
         }
     }
 }
@@ -213,7 +241,7 @@ mod tests {
         assert_eq!((hints.aggregators(), hints.window()), (Some(2), 131_072));
         assert_eq!(hints.write(), Aggregation::Disable);
         assert_eq!(hints.read(), Aggregation::Automatic);
-        assert_eq!(hints.sieve(), Hints::default().sieve());
+        assert_eq!(hints.read_sieve(), Hints::default().read_sieve());
         let told = hints.info(2);
         assert_eq!(told.get("striping_unit").unwrap(), Some("65536"));
         assert_eq!(told.get("something_else").unwrap(), None);

@@ -19,22 +19,33 @@ pub enum Fault {
     Fails(i32),
 }
 
+/// (Who, exclusive, first byte, byte after the last).
+type Lock = (usize, bool, u64, u64);
+
 #[derive(Debug, Default)]
 struct State {
     bytes: Vec<u8>,
     plan: VecDeque<Fault>,
     /// Draws short and interrupted calls from a seed, if it is not 0.
     seed: u64,
-    /// (Who, exclusive, first byte, byte after the last).
-    locks: Vec<(usize, bool, u64, u64)>,
+    locks: Vec<Lock>,
+    /// Calls that read, and calls that write.
+    calls: (usize, usize),
 }
 
-#[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     unlocked: Condvar,
     /// Bytes that there is room for.
     room: usize,
+    /// What happens when a call has read, before it returns.
+    after_read: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Shared({:?})", self.state)
+    }
 }
 
 /// One opening of it; a clone is another opening of the same.
@@ -57,6 +68,15 @@ impl Clone for MemoryStorage {
     }
 }
 
+/// What an opening had locked is free when it is closed.
+impl Drop for MemoryStorage {
+    fn drop(&mut self) {
+        let me = self.opening();
+        self.state().locks.retain(|(who, ..)| *who != me);
+        self.shared.unlocked.notify_all();
+    }
+}
+
 impl MemoryStorage {
     /// An empty file on a disk with so much room.
     pub fn with_room(room: usize) -> Self {
@@ -65,6 +85,7 @@ impl MemoryStorage {
                 state: Mutex::default(),
                 unlocked: Condvar::new(),
                 room,
+                after_read: Mutex::default(),
             }),
         }
     }
@@ -84,6 +105,17 @@ impl MemoryStorage {
         self.state().seed = seed;
     }
 
+    /// Has something done whenever a call has read, before it returns; by nobody else at that time.
+    pub fn after_read(&self, what: impl Fn() + Send + Sync + 'static) {
+        let after_read = self.shared.after_read.lock();
+        *after_read.unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(what));
+    }
+
+    /// How many calls have read and written since this was asked.
+    pub fn calls(&self) -> (usize, usize) {
+        std::mem::take(&mut self.state().calls)
+    }
+
     /// What is in it.
     pub fn bytes(&self) -> Vec<u8> {
         self.state().bytes.clone()
@@ -92,9 +124,24 @@ impl MemoryStorage {
     fn opening(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
+
+    fn wanted(&self, exclusive: bool, offset: u64, length: u64) -> Lock {
+        let end = if length == 0 {
+            u64::MAX
+        } else {
+            offset + length
+        };
+        (self.opening(), exclusive, offset, end)
+    }
 }
 
 impl State {
+    fn is_in_the_way(&self, (me, exclusive, offset, end): Lock) -> bool {
+        self.locks.iter().any(|(who, other, first, last)| {
+            *who != me && (exclusive || *other) && *first < end && offset < *last
+        })
+    }
+
     /// How many of `length` bytes the next call moves.
     fn allowed(&mut self, length: usize) -> io::Result<usize> {
         let fault = self.plan.pop_front().or_else(|| {
@@ -125,7 +172,15 @@ impl Storage for MemoryStorage {
         let length = state.allowed(into.len())?;
         let rest = state.bytes.get(offset as usize..).unwrap_or(&[]);
         let length = length.min(rest.len());
-        Ok(into.copy_from_slice(&rest[..length]))
+        let read = into.copy_from_slice(&rest[..length]);
+        state.calls.0 += 1;
+        drop(state);
+        let after_read = self.shared.after_read.lock();
+        let after_read = after_read.unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(after_read) = after_read {
+            after_read();
+        }
+        Ok(read)
     }
 
     fn write_at(&self, from: Region, offset: u64) -> io::Result<usize> {
@@ -136,6 +191,7 @@ impl Storage for MemoryStorage {
         if length == 0 {
             return Err(io::Error::from_raw_os_error(28));
         }
+        state.calls.1 += 1;
         let end = offset + length;
         if state.bytes.len() < end {
             state.bytes.resize(end, 0);
@@ -167,25 +223,24 @@ impl Storage for MemoryStorage {
     }
 
     fn lock(&self, exclusive: bool, offset: u64, length: u64) -> io::Result<()> {
-        let end = if length == 0 {
-            u64::MAX
-        } else {
-            offset + length
-        };
-        let me = self.opening();
+        let lock = self.wanted(exclusive, offset, length);
         let mut state = self.state();
-        let in_the_way = |state: &State| {
-            let mut locks = state.locks.iter();
-            locks.any(|(who, other, first, last)| {
-                *who != me && (exclusive || *other) && *first < end && offset < *last
-            })
-        };
-        while in_the_way(&state) {
+        while state.is_in_the_way(lock) {
             let waited = self.shared.unlocked.wait(state);
             state = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        state.locks.push((me, exclusive, offset, end));
+        state.locks.push(lock);
         Ok(())
+    }
+
+    fn try_lock(&self, exclusive: bool, offset: u64, length: u64) -> io::Result<bool> {
+        let lock = self.wanted(exclusive, offset, length);
+        let mut state = self.state();
+        if state.is_in_the_way(lock) {
+            return Ok(false);
+        }
+        state.locks.push(lock);
+        Ok(true)
     }
 
     fn unlock(&self, offset: u64, _length: u64) -> io::Result<()> {

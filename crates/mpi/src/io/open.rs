@@ -99,7 +99,19 @@ pub fn open(comm: &Comm, path: &Path, mode: AccessMode, info: &Info) -> Result<A
     );
     // The shared pointer is there before anybody moves it.
     file.place_pointers(if mode.append { size } else { 0 })?;
+    file.register_writers()?;
     Ok(file)
+}
+
+/// Takes part in opening a file only to say that this rank cannot: an argument of it is wrong here.
+pub fn refuse_to_open(comm: &Comm, error: Error) {
+    if comm.remote_group().is_none()
+        && let Ok(comm) = comm.dup()
+    {
+        // The caller has the error, and a rank that is lost is told by the next call.
+        _ = agree::<()>(&comm, Err(error));
+        comm.drop_messages();
+    }
 }
 
 impl File {

@@ -81,7 +81,7 @@ impl File {
         });
         let (view, said) = agree_with(&self.comm, view, words)?;
         all_same(&said, "sizes of etypes, or data representations")?;
-        self.set_info(info)?;
+        self.set_hints(info)?;
         if self.comm.rank() == 0 {
             self.shared.set(0)?;
         }
@@ -90,7 +90,8 @@ impl File {
         state.position = 0;
         drop(state);
         // Nobody moves the shared pointer before it is there.
-        agree(&self.comm, Ok(()))
+        agree(&self.comm, Ok(()))?;
+        self.agree_on_guard()
     }
 
     fn displacement(&self, given: Option<i64>) -> Result<u64> {
@@ -315,6 +316,11 @@ impl File {
     /// # Errors
     /// When a rank is lost.
     pub fn set_info(&self, info: &Info) -> Result<()> {
+        self.set_hints(info)?;
+        self.agree_on_guard()
+    }
+
+    fn set_hints(&self, info: &Info) -> Result<()> {
         let mut hints = self.state().hints.clone();
         hints.take(info);
         let ((), said) = agree_with(&self.comm, Ok(()), hints.to_words())?;

@@ -59,6 +59,12 @@ pub trait Storage: Debug + Send + Sync {
     /// If there are no locks here.
     fn lock(&self, exclusive: bool, offset: u64, length: u64) -> io::Result<()>;
 
+    /// As [`Self::lock`], without waiting: whether it was got.
+    ///
+    /// # Errors
+    /// If there are no locks here.
+    fn try_lock(&self, exclusive: bool, offset: u64, length: u64) -> io::Result<bool>;
+
     /// Gives a lock back.
     ///
     /// # Errors
@@ -99,6 +105,10 @@ impl Storage for file::File {
 
     fn lock(&self, exclusive: bool, offset: u64, length: u64) -> io::Result<()> {
         Self::lock(self, exclusive, offset, length)
+    }
+
+    fn try_lock(&self, exclusive: bool, offset: u64, length: u64) -> io::Result<bool> {
+        Self::try_lock(self, exclusive, offset, length)
     }
 
     fn unlock(&self, offset: u64, length: u64) -> io::Result<()> {

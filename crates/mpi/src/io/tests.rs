@@ -27,7 +27,11 @@ const ANY: AccessMode = AccessMode {
 };
 
 /// A file over storage in memory that the ranks share.
-fn file(process: &Arc<Process>, storage: &MemoryStorage, hints: &[(&str, &str)]) -> Arc<File> {
+pub(super) fn file(
+    process: &Arc<Process>,
+    storage: &MemoryStorage,
+    hints: &[(&str, &str)],
+) -> Arc<File> {
     let comm = process.world().dup().unwrap();
     let size = comm.size();
     let mut given = Info::default();
@@ -59,7 +63,7 @@ impl Drop for AbortOnPanic {
 }
 
 /// Runs so many ranks as threads.
-fn ranks(count: usize, rank: impl Fn(Arc<Process>) + Sync) {
+pub(super) fn ranks(count: usize, rank: impl Fn(Arc<Process>) + Sync) {
     std::thread::scope(|scope| {
         for endpoint in Local::group(count) {
             let rank = &rank;
@@ -80,7 +84,12 @@ fn bytes_of(bytes: &mut [u8]) -> TypedBuffer {
     elements_of(bytes, count, Basic::Byte.datatype())
 }
 
-fn access(direction: Direction, place: Place, together: bool, bytes: &mut [u8]) -> Access {
+pub(super) fn access(
+    direction: Direction,
+    place: Place,
+    together: bool,
+    bytes: &mut [u8],
+) -> Access {
     Access {
         direction,
         place,
@@ -90,7 +99,7 @@ fn access(direction: Direction, place: Place, together: bool, bytes: &mut [u8]) 
 }
 
 /// Pieces in a tile, as a filetype of bytes.
-fn filetype(pieces: &[(i64, i64)], extent: i64) -> Arc<Datatype> {
+pub(super) fn filetype(pieces: &[(i64, i64)], extent: i64) -> Arc<Datatype> {
     let recipe = Recipe::Hindexed {
         blocks: pieces.iter().map(|piece| piece.1).collect(),
         displacements: pieces.iter().map(|piece| piece.0).collect(),
@@ -100,7 +109,7 @@ fn filetype(pieces: &[(i64, i64)], extent: i64) -> Arc<Datatype> {
     Datatype::resized(0, extent, &tile).unwrap()
 }
 
-fn set_view(file: &File, displacement: i64, filetype: &Arc<Datatype>) {
+pub(super) fn set_view(file: &File, displacement: i64, filetype: &Arc<Datatype>) {
     let byte = Basic::Byte.datatype();
     let native = Ok(Representation::Native);
     file.set_view(Some(displacement), byte, filetype, native, &Info::default())
@@ -129,7 +138,7 @@ fn places(
 
 /// A view of each rank: displacement, pieces, extent; where it begins, how many bytes.
 #[derive(Clone, Debug)]
-struct Pattern {
+pub(super) struct Pattern {
     displacement: i64,
     pieces: Vec<(i64, i64)>,
     extent: i64,
@@ -187,7 +196,7 @@ impl Pattern {
 }
 
 /// Writes the patterns over what is there, in one of several ways, and reads them back together.
-fn check_patterns(all: &[Pattern], hints: &[(&str, &str)], together: bool, seed: u64) {
+pub(super) fn check_patterns(all: &[Pattern], hints: &[(&str, &str)], together: bool, seed: u64) {
     let storage = MemoryStorage::default();
     let old: Vec<u8> = (0..700).map(|byte| byte as u8 | 0x80).collect();
     write_all(&storage, &old);
@@ -224,7 +233,7 @@ fn check_patterns(all: &[Pattern], hints: &[(&str, &str)], together: bool, seed:
     assert!(storage.bytes() == expected, "{all:?}");
 }
 
-fn write_all(storage: &MemoryStorage, bytes: &[u8]) {
+pub(super) fn write_all(storage: &MemoryStorage, bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
     let region = crate::buffer::region_of(&mut bytes);
     super::storage::write_fully(storage, region, 0).unwrap();
@@ -249,7 +258,7 @@ proptest! {
 }
 
 /// Blocks of `block` bytes in turn.
-fn interleaved(count: usize, block: i64, bytes: usize) -> Vec<Pattern> {
+pub(super) fn interleaved(count: usize, block: i64, bytes: usize) -> Vec<Pattern> {
     let pattern = |rank| Pattern {
         displacement: 13,
         pieces: vec![(rank as i64 * block, block)],
@@ -264,6 +273,26 @@ fn interleaved(count: usize, block: i64, bytes: usize) -> Vec<Pattern> {
 fn windows_follow_each_other() {
     for block in [1, 60, 64, 5000] {
         check_patterns(&interleaved(3, block, 40_000), BY_AGGREGATORS, true, 0);
+    }
+}
+
+/// Lists too long to travel with the sizes, to each of two aggregators, which wait for each other's data: to each of them the list of
+/// the other comes after it has begun to wait for data, and before these. None is taken for the other.
+#[test]
+fn lists_come_before_data_that_are_awaited_already() {
+    let pattern = |shift: i64| Pattern {
+        displacement: 0,
+        // No three of these are at equal distances: each is a run of its own.
+        pieces: [(0, 3), (5, 2), (12, 4), (21, 1), (29, 5)]
+            .map(|(place, length)| (place + shift, length))
+            .into(),
+        extent: 80,
+        from: 0,
+        count: 15 * 200,
+    };
+    let both = [pattern(0), pattern(40)];
+    for seed in [0, 5] {
+        check_patterns(&both, BY_AGGREGATORS, true, seed);
     }
 }
 

@@ -140,6 +140,9 @@ fn aggregates(file: &File, direction: Direction, all: &[Summary]) -> bool {
 fn by_aggregators(file: &File, resolved: &Resolved, base: u64) -> Result<u64> {
     let storage = file.storage()?;
     let aggregators = file.state().aggregators.clone();
+    let guard = |first: u64, length: u64, write: &mut dyn FnMut() -> Result<()>| {
+        file.write_beside_sieves(&*storage, first, length, write)
+    };
     let mut converted = true;
     let moved = convert(resolved, |stream| {
         converted = false;
@@ -147,6 +150,7 @@ fn by_aggregators(file: &File, resolved: &Resolved, base: u64) -> Result<u64> {
             comm: file.comm(),
             aggregators: &aggregators,
             storage: &*storage,
+            guard: &guard,
             cursor: resolved.cursor(),
             stream,
         };

@@ -2,10 +2,10 @@
 //!
 //! | | the result is made | into a buffer | in place | non-blocking |
 //! |---|---|---|---|---|
-//! | one to all | [`broadcast_vec`](Communicator::broadcast_vec), [`scatter`](Communicator::scatter), [`scatterv`](Communicator::scatterv) | [`scatter_into`](Communicator::scatter_into) | [`broadcast`](Communicator::broadcast) | [`ibroadcast`](Communicator::ibroadcast), [`iscatter`](Communicator::iscatter) |
-//! | all to one | [`gather`](Communicator::gather), [`gatherv`](Communicator::gatherv), [`reduce`](Communicator::reduce) | [`gather_into`](Communicator::gather_into), [`reduce_into`](Communicator::reduce_into) | | [`igather`](Communicator::igather), [`ireduce`](Communicator::ireduce) |
-//! | all to all | [`allgather`](Communicator::allgather), [`allgatherv`](Communicator::allgatherv), [`alltoall`](Communicator::alltoall), [`alltoallv`](Communicator::alltoallv), [`allreduce`](Communicator::allreduce), [`reduce_scatter`](Communicator::reduce_scatter), [`reduce_scatter_block`](Communicator::reduce_scatter_block) | [`allgather_into`](Communicator::allgather_into), [`alltoall_into`](Communicator::alltoall_into), [`allreduce_into`](Communicator::allreduce_into) | [`allgather_in_place`](Communicator::allgather_in_place), [`alltoall_in_place`](Communicator::alltoall_in_place), [`allreduce_in_place`](Communicator::allreduce_in_place) | [`iallgather`](Communicator::iallgather), [`ialltoall`](Communicator::ialltoall), [`iallreduce`](Communicator::iallreduce) |
-//! | ranks before | [`scan`](Communicator::scan), [`exscan`](Communicator::exscan) | | [`scan_in_place`](Communicator::scan_in_place) | [`iscan`](Communicator::iscan) |
+//! | one to all | [`broadcast_vec`](Communicator::broadcast_vec), [`scatter`](Communicator::scatter), [`scatterv`](Communicator::scatterv) | [`scatter_into`](Communicator::scatter_into) | [`broadcast`](Communicator::broadcast) | [`ibroadcast`](Communicator::ibroadcast), [`iscatter`](Communicator::iscatter), [`iscatterv`](Communicator::iscatterv) |
+//! | all to one | [`gather`](Communicator::gather), [`gatherv`](Communicator::gatherv), [`reduce`](Communicator::reduce) | [`gather_into`](Communicator::gather_into), [`reduce_into`](Communicator::reduce_into) | | [`igather`](Communicator::igather), [`igatherv`](Communicator::igatherv), [`ireduce`](Communicator::ireduce) |
+//! | all to all | [`allgather`](Communicator::allgather), [`allgatherv`](Communicator::allgatherv), [`alltoall`](Communicator::alltoall), [`alltoallv`](Communicator::alltoallv), [`allreduce`](Communicator::allreduce), [`reduce_scatter`](Communicator::reduce_scatter), [`reduce_scatter_block`](Communicator::reduce_scatter_block) | [`allgather_into`](Communicator::allgather_into), [`alltoall_into`](Communicator::alltoall_into), [`allreduce_into`](Communicator::allreduce_into) | [`allgather_in_place`](Communicator::allgather_in_place), [`alltoall_in_place`](Communicator::alltoall_in_place), [`allreduce_in_place`](Communicator::allreduce_in_place) | [`iallgather`](Communicator::iallgather), [`iallgatherv`](Communicator::iallgatherv), [`ialltoall`](Communicator::ialltoall), [`ialltoallv`](Communicator::ialltoallv), [`iallreduce`](Communicator::iallreduce), [`ireduce_scatter`](Communicator::ireduce_scatter), [`ireduce_scatter_block`](Communicator::ireduce_scatter_block) |
+//! | ranks before | [`scan`](Communicator::scan), [`exscan`](Communicator::exscan) | | [`scan_in_place`](Communicator::scan_in_place) | [`iscan`](Communicator::iscan), [`iexscan`](Communicator::iexscan) |
 //!
 //! Calls whose blocks differ in length tell each other the lengths first: one more collective of a number for each rank.
 //! An argument that is wrong at one rank is an error there alone, unless the call says otherwise: that rank should end.
@@ -13,6 +13,7 @@
 mod exchanging;
 mod gathering;
 mod immediate;
+mod immediate_blocks;
 mod reducing;
 mod spreading;
 

@@ -10,6 +10,8 @@ use weft_mpi::Result;
 
 pub use weft_mpi::group::Comparison;
 
+use super::Info;
+use super::attribute::Attributes;
 use super::group::Group;
 use super::inter::Intercommunicator;
 use super::state::{Handle, RankState};
@@ -40,6 +42,10 @@ impl PointToPoint {
         &self.handle.state
     }
 
+    pub(super) fn attributes(&self) -> &Attributes {
+        &self.handle.attributes
+    }
+
     /// The rank of this process in its own group.
     #[must_use]
     pub fn rank(&self) -> usize {
@@ -67,6 +73,22 @@ impl PointToPoint {
     /// Gives it a name.
     pub fn set_name(&self, name: &str) {
         self.comm().extras().set_name(name);
+    }
+
+    /// Its hints (`MPI_Comm_get_info`).
+    #[must_use]
+    pub fn info(&self) -> Info {
+        self.comm().extras().info().clone()
+    }
+
+    /// Gives it hints (`MPI_Comm_set_info`); those that it has and that are not named stay. They are there for who asks, and
+    /// change nothing else.
+    ///
+    /// # Errors
+    /// None that pairs of an info object could raise.
+    pub fn set_info(&self, info: &Info) -> Result<()> {
+        let mut own = self.comm().extras().info();
+        info.iter().try_for_each(|(key, value)| own.set(key, value))
     }
 
     /// Whether two are the same, or have the same members (`MPI_Comm_compare`).
@@ -126,12 +148,16 @@ impl Communicator {
         Handle::new(comm, Arc::clone(self.state()))
     }
 
-    /// The same group with messages of its own (`MPI_Comm_dup`). Collective.
+    /// The same group with messages of its own (`MPI_Comm_dup`). Attributes are copied as their [`Key`](super::Key) says. Collective.
     ///
     /// # Errors
     /// If no context is left, or a member is lost.
     pub fn duplicate(&self) -> Result<Self> {
-        Ok(Self::new(self.made(self.comm().dup()?)))
+        let made = self.comm().dup()?;
+        // The program's code: after the collective, so that nobody waits for a rank whose copying panics.
+        let attributes = self.attributes().copied();
+        let state = Arc::clone(self.state());
+        Ok(Self::new(Handle::with(made, state, attributes)))
     }
 
     /// One communicator for each color, its ranks in the order of `key`, then of their ranks here (`MPI_Comm_split`).

@@ -10,7 +10,7 @@ use weft_service::Node;
 use super::communicator::Communicator;
 use super::inter::Intercommunicator;
 use super::processes;
-use super::state::{Handle, RankState};
+use super::state::{Handle, Job, RankState};
 
 /// This process as a rank of its job. Made by [`init`]; ended by [`finalize`](Self::finalize).
 ///
@@ -58,11 +58,11 @@ pub fn init() -> Result<Environment> {
     process
         .connections()
         .tell(move |connected| told.connected(connected));
-    let state = RankState::new(Arc::clone(&process), Some(Arc::clone(&launcher)));
+    let state = RankState::new(Arc::clone(&process), Job::Launcher(Arc::clone(&launcher)));
     let predefined = |comm| Communicator::new(Handle::predefined(comm, Arc::clone(&state)));
     let world = predefined(process.world());
     Ok(Environment {
-        parent: processes::parent(&world, &*launcher)?,
+        parent: processes::parent(&world)?,
         world,
         itself: predefined(process.itself()),
         services,
@@ -123,6 +123,8 @@ impl Environment {
     /// # Errors
     /// `ProcFailed` if a rank is lost.
     pub fn finalize(self) -> Result<()> {
+        // First of all, while everything else may still be used (MPI 5.0, section 11.2.4).
+        self.itself.attributes().clear();
         if self.uses_services {
             self.services.leave();
         }

@@ -4,25 +4,26 @@
 //! |---|---|---|---|
 //! | alone | [`read_at`](File::read_at), [`write_at`](File::write_at) | [`read`](File::read), [`write`](File::write) | [`read_shared`](File::read_shared), [`write_shared`](File::write_shared) |
 //! | together | [`read_at_all`](File::read_at_all), [`write_at_all`](File::write_at_all) | [`read_all`](File::read_all), [`write_all`](File::write_all) | [`read_ordered`](File::read_ordered), [`write_ordered`](File::write_ordered) |
-//! | begun | [`iread_at`](File::iread_at), [`iwrite_at`](File::iwrite_at) | | |
+//! | alone, begun | [`iread_at`](File::iread_at), [`iwrite_at`](File::iwrite_at) | [`iread`](File::iread), [`iwrite`](File::iwrite) | [`iread_shared`](File::iread_shared), [`iwrite_shared`](File::iwrite_shared) |
+//! | together, begun | [`iread_at_all`](File::iread_at_all), [`iwrite_at_all`](File::iwrite_at_all) | [`iread_all`](File::iread_all), [`iwrite_all`](File::iwrite_all) | [`iread_ordered`](File::iread_ordered), [`iwrite_ordered`](File::iwrite_ordered) |
 //!
 //! Places count bytes, until a [view](File::set_view) says what else.
+
+mod begun;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use weft_mpi::Result;
 use weft_mpi::datatype::Datatype;
-use weft_mpi::info::Info;
 use weft_mpi::io::{self, Access, Direction, Place, Representation};
 
 pub use weft_mpi::io::{AccessMode, Whence};
 
 use super::communicator::Communicator;
 use super::memory::{Memory, View};
-use super::request::Request;
 use super::state::Handle;
-use super::{Buffer, Element, Status};
+use super::{Buffer, Element, Info, Status};
 
 /// An open file. Whoever wants to know that all was written closes it by [`close`](Self::close), which is collective; if it is
 /// dropped, this rank closes it for itself.
@@ -86,7 +87,35 @@ impl File {
     /// # Errors
     /// As for [`open`](Self::open); `Amode` for what does not go together, `NotSame` if ranks say different things.
     pub fn open_by(comm: &Communicator, path: impl AsRef<Path>, mode: AccessMode) -> Result<Self> {
-        let file = io::open(comm.comm(), path.as_ref(), mode, &Info::default())?;
+        Self::open_with(comm, path, mode, &Info::default())
+    }
+
+    /// As [`open_by`](Self::open_by), with hints (see `docs/limits.md` for those that do something); those of rank 0 hold.
+    ///
+    /// ```
+    /// use weft::mpi::{self, AccessMode, File, Info};
+    ///
+    /// let folder = tempfile::tempdir().unwrap();
+    /// let path = folder.path().join("hints");
+    /// mpi::test(2, |world| {
+    ///     let mode = AccessMode { read_write: true, create: true, ..AccessMode::default() };
+    ///     let mut hints = Info::default();
+    ///     hints.set("cb_nodes", "1")?;
+    ///     let file = File::open_with(&world, &path, mode, &hints)?;
+    ///     assert_eq!(file.info().get("cb_nodes")?, Some("1"));
+    ///     file.close()
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`open_by`](Self::open_by).
+    pub fn open_with(
+        comm: &Communicator,
+        path: impl AsRef<Path>,
+        mode: AccessMode,
+        hints: &Info,
+    ) -> Result<Self> {
+        let file = io::open(comm.comm(), path.as_ref(), mode, hints)?;
         let own = Arc::clone(file.comm());
         Ok(Self {
             handle: Handle::predefined(own, Arc::clone(comm.state())),
@@ -281,56 +310,6 @@ impl File {
         self.write_by(Place::Shared, true, buffer)
     }
 
-    /// Begins to read at a place (`MPI_File_iread_at`).
-    ///
-    /// # Errors
-    /// As for [`read_at`](Self::read_at).
-    pub fn iread_at<T: Element>(
-        &self,
-        place: u64,
-        count: usize,
-    ) -> Result<Request<'static, Vec<T>>> {
-        let memory = Memory::<T>::zeroed(count)?;
-        let id = self.begin(Direction::Read, at(place), memory.view())?;
-        let finish = move |status: Status| {
-            let count = status.bytes() / T::datatype().size();
-            memory.into_vec(count)
-        };
-        Ok(Request::owning(&self.handle, id, false, finish))
-    }
-
-    /// Begins to write at a place, and gives the vector back at the end (`MPI_File_iwrite_at`).
-    ///
-    /// # Errors
-    /// As for [`write_at`](Self::write_at).
-    pub fn iwrite_at<T: Element>(
-        &self,
-        place: u64,
-        elements: Vec<T>,
-    ) -> Result<Request<'static, Vec<T>>> {
-        let memory = Memory::of(elements);
-        let id = self.begin(Direction::Write, at(place), memory.view())?;
-        let finish = move |_| {
-            let count = memory.view().len();
-            memory.into_vec(count)
-        };
-        Ok(Request::owning(&self.handle, id, false, finish))
-    }
-
-    fn begin<T: Element>(
-        &self,
-        direction: Direction,
-        place: Place,
-        elements: View<'_, T>,
-    ) -> Result<weft_mpi::RequestId> {
-        self.file.begin(Access {
-            direction,
-            place,
-            together: false,
-            elements: elements.typed()?,
-        })
-    }
-
     /// Where this rank's pointer is (`MPI_File_get_position`).
     ///
     /// # Errors
@@ -362,6 +341,20 @@ impl File {
     pub fn set_size(&self, bytes: u64) -> Result<()> {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.file.set_size(bytes)
+    }
+
+    /// The hints that hold (`MPI_File_get_info`).
+    #[must_use]
+    pub fn info(&self) -> Info {
+        self.file.info()
+    }
+
+    /// Changes hints (`MPI_File_set_info`); those of rank 0 hold. Collective.
+    ///
+    /// # Errors
+    /// `ProcFailed` if a rank is lost.
+    pub fn set_info(&self, hints: &Info) -> Result<()> {
+        self.file.set_info(hints)
     }
 
     /// Whether accesses of different ranks that overlap happen one after the other (`MPI_File_set_atomicity`). Collective.

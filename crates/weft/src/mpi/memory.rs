@@ -172,6 +172,33 @@ impl<T: Element> Memory<T> {
         Ok(unsafe { Vec::from_raw_parts(memory.start.as_ptr(), count, memory.capacity) })
     }
 
+    /// Some of the elements, which are values.
+    ///
+    /// # Errors
+    /// `Type` if one of them is not.
+    pub(super) fn part(&self, range: std::ops::Range<usize>) -> Result<&[T]> {
+        assert!(
+            range.start <= range.end && range.end <= self.length,
+            "as many as there are"
+        );
+        if T::CHECKED {
+            // SAFETY: as in `check`; others do not write to these elements, as below.
+            let invalid = range
+                .clone()
+                .find(|place| unsafe { !T::is_valid(self.start.as_ptr().add(*place)) });
+            if let Some(place) = invalid {
+                return Err(no_value::<T>(place));
+            }
+        }
+        // SAFETY: they are ours, they are values as in `into_vec`, and the caller has seen to it that no operation
+        // writes to them as long as the reference lives.
+        Ok(
+            unsafe {
+                std::slice::from_raw_parts(self.start.as_ptr().add(range.start), range.len())
+            },
+        )
+    }
+
     /// The elements, which are values.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ impl<T: Element> std::fmt::Debug for Persistent<T> {
 }
 
 /// Frees a request that has ended.
-struct Freed(Arc<Process>, RequestId);
+pub(super) struct Freed(pub(super) Arc<Process>, pub(super) RequestId);
 
 impl Drop for Freed {
     fn drop(&mut self) {

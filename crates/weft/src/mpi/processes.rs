@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
 use weft_launch::bootstrap::{
-    JobAnswer, JobRequest, Launcher, PortName, Refusal, SpawnProgram, SpawnRequest,
+    JobAnswer, JobRequest, PortName, Refusal, SpawnProgram, SpawnRequest,
 };
 use weft_mpi::comm::Port;
 use weft_mpi::{Error, ErrorClass, Result};
@@ -43,6 +43,8 @@ pub struct Program {
     words: Vec<OsString>,
     count: u32,
     folder: Option<PathBuf>,
+    path: Option<OsString>,
+    host: Option<String>,
 }
 
 impl Program {
@@ -53,6 +55,8 @@ impl Program {
             words: vec![name.into()],
             count,
             folder: None,
+            path: None,
+            host: None,
         }
     }
 
@@ -70,6 +74,20 @@ impl Program {
         self
     }
 
+    /// Folders to look for it first, separated by colons (the info key `path`).
+    #[must_use]
+    pub fn path(mut self, folders: impl Into<OsString>) -> Self {
+        self.path = Some(folders.into());
+        self
+    }
+
+    /// The host on which it is to run (the info key `host`).
+    #[must_use]
+    pub fn host(mut self, name: impl Into<String>) -> Self {
+        self.host = Some(name.into());
+        self
+    }
+
     fn described(&self) -> SpawnProgram {
         let folder = self.folder.clone().or_else(|| std::env::current_dir().ok());
         let folder = folder.unwrap_or_else(|| PathBuf::from("/"));
@@ -78,8 +96,8 @@ impl Program {
             words: words.map(OsString::into_vec).collect(),
             counts: vec![self.count],
             folder: folder.into_os_string().into_vec(),
-            path: None,
-            host: None,
+            path: self.path.clone().map(OsString::into_vec),
+            host: self.host.clone(),
         }
     }
 }
@@ -98,9 +116,9 @@ impl Communicator {
         });
         let root = u32::try_from(root).unwrap_or(u32::MAX);
         let made = self.comm().spawned(root, asked);
-        if let (Some(port), Some(launcher)) = (port, self.state().launcher()) {
+        if let Some(port) = port {
             // Those that it was for have come, or never will.
-            _ = ask(&**launcher, &JobRequest::ClosePort { port });
+            _ = ask(self.state(), &JobRequest::ClosePort { port });
         }
         let (_, made) = made?;
         Ok(Intercommunicator::new(self.made(made?)))
@@ -108,7 +126,7 @@ impl Communicator {
 }
 
 /// The root: has processes started; answers the port by which they come.
-fn start(state: &RankState, programs: &[Program], name: &mut Option<String>) -> Result<Port> {
+fn start(state: &Arc<RankState>, programs: &[Program], name: &mut Option<String>) -> Result<Port> {
     let no_room = || {
         Error::new(
             ErrorClass::Spawn,
@@ -122,7 +140,7 @@ fn start(state: &RankState, programs: &[Program], name: &mut Option<String>) -> 
     if process.peers() == process.first() && !launcher.is_singleton() {
         return Err(no_room());
     }
-    let JobAnswer::Port(port) = ask(&**launcher, &JobRequest::OpenPort)? else {
+    let JobAnswer::Port(port) = ask(state, &JobRequest::OpenPort)? else {
         return Err(strange());
     };
     *name = Some(port.clone());
@@ -134,10 +152,10 @@ fn start(state: &RankState, programs: &[Program], name: &mut Option<String>) -> 
     // The launcher may wait until this process has put away what it had to do with others that have ended: it makes progress
     // meanwhile.
     let (done, answer) = mpsc::channel();
-    let (asking, told) = (Arc::clone(launcher), Arc::clone(process));
+    let (asking, told) = (Arc::clone(state), Arc::clone(process));
     let thread = std::thread::Builder::new().name("weft-spawn".into());
     let started = thread.spawn(move || {
-        _ = done.send(ask(&*asking, &request));
+        _ = done.send(ask(&asking, &request));
         told.notify();
     });
     if let Err(error) = started {
@@ -160,16 +178,17 @@ fn start(state: &RankState, programs: &[Program], name: &mut Option<String>) -> 
 }
 
 /// The processes that have had this one started, if it was: all of its world come here when they join.
-pub(super) fn parent(
-    world: &Communicator,
-    launcher: &dyn Launcher,
-) -> Result<Option<Intercommunicator>> {
-    let Some(name) = launcher.later().and_then(|later| later.parent.clone()) else {
+pub(super) fn parent(world: &Communicator) -> Result<Option<Intercommunicator>> {
+    let later = world
+        .state()
+        .launcher()
+        .and_then(|launcher| launcher.later());
+    let Some(name) = later.and_then(|later| later.parent.clone()) else {
         return Ok(None);
     };
     let port = (world.rank() == 0).then(|| {
         let port = name.clone();
-        match ask(launcher, &JobRequest::FindPort { port })? {
+        match ask(world.state(), &JobRequest::FindPort { port })? {
             JobAnswer::Done => port_of(&name),
             _ => Err(strange()),
         }
@@ -178,29 +197,31 @@ pub(super) fn parent(
     Ok(Some(Intercommunicator::new(world.made(comm))))
 }
 
-fn ask(launcher: &dyn Launcher, request: &JobRequest) -> Result<JobAnswer> {
-    match launcher.ask_job(request) {
-        Err(lost) => Err(Error::new(ErrorClass::Other, lost.to_string())),
-        Ok(JobAnswer::Refused { refusal, reason }) => {
+/// Asks the job as a whole; what it refuses is an error.
+pub(super) fn ask(state: &RankState, request: &JobRequest) -> Result<JobAnswer> {
+    match state.ask_job(request)? {
+        JobAnswer::Refused { refusal, reason } => {
             let class = match refusal {
                 Refusal::Spawn => ErrorClass::Spawn,
                 Refusal::Port => ErrorClass::Port,
-                Refusal::Name | Refusal::Service | Refusal::Other => ErrorClass::Other,
+                Refusal::Name => ErrorClass::Name,
+                Refusal::Service => ErrorClass::Service,
+                Refusal::Other => ErrorClass::Other,
             };
             Err(Error::new(class, reason))
         }
-        Ok(answer) => Ok(answer),
+        answer => Ok(answer),
     }
 }
 
-fn port_of(name: &str) -> Result<Port> {
+pub(super) fn port_of(name: &str) -> Result<Port> {
     let (_, PortName { owner, number }) = PortName::parse(name).ok_or_else(strange)?;
     let owner = weft_fabric::Peer(owner);
     Ok(Port { owner, number })
 }
 
 #[cold]
-fn strange() -> Error {
+pub(super) fn strange() -> Error {
     Error::new(
         ErrorClass::Intern,
         "the launcher has answered something else than was asked; use mpiexec and the library of one release",

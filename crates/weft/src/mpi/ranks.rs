@@ -2,14 +2,15 @@
 
 use std::any::Any;
 use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use weft_fabric_local::Local;
+use weft_launch::bootstrap::Worlds;
 use weft_mpi::Process;
 
 use super::communicator::Communicator;
 use super::environment::leave;
-use super::state::{Handle, RankState};
+use super::state::{Handle, Job, RankState};
 
 /// Runs `work` as so many ranks, each a thread, and waits for all. Gives what they give, by rank.
 ///
@@ -24,10 +25,14 @@ use super::state::{Handle, RankState};
 /// If a rank panics: with what the first one panicked with. The others learn that it is lost.
 pub fn run_ranks<R: Send>(ranks: usize, work: impl Fn(Communicator) -> R + Sync) -> Vec<R> {
     let work = &work;
+    let worlds = Arc::new(Mutex::new(Worlds::new(ranks as u32, 0)));
     let outcomes: Vec<Result<R, Panicked>> = std::thread::scope(|scope| {
         let started: Vec<_> = Local::group(ranks)
             .into_iter()
-            .map(|endpoint| scope.spawn(move || as_rank(endpoint, work)))
+            .map(|endpoint| {
+                let job = Job::Threads(Arc::clone(&worlds));
+                scope.spawn(move || as_rank(endpoint, job, work))
+            })
             .collect();
         started.into_iter().map(|rank| rank.join()).collect()
     });
@@ -90,9 +95,9 @@ impl Drop for Leaving<'_> {
     }
 }
 
-fn as_rank<R>(endpoint: Local, work: &(impl Fn(Communicator) -> R + Sync)) -> R {
+fn as_rank<R>(endpoint: Local, job: Job, work: &(impl Fn(Communicator) -> R + Sync)) -> R {
     let process = Process::new(Box::new(endpoint));
-    let state = RankState::new(Arc::clone(&process), None);
+    let state = RankState::new(Arc::clone(&process), job);
     let _leaving = Leaving(&state);
     let world = Handle::predefined(process.world(), Arc::clone(&state));
     let result = work(Communicator::new(world));

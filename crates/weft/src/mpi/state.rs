@@ -3,14 +3,23 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weft_launch::bootstrap::Launcher;
-use weft_mpi::{Comm, Process, RequestId};
+use weft_launch::bootstrap::{JobAnswer, JobRequest, Launcher, Refusal, Served, Worlds};
+use weft_mpi::{Comm, Error, ErrorClass, Process, RequestId, Result};
+
+use super::attribute::Attributes;
+
+/// The job as a whole, of which ranks ask for ports and names.
+pub(super) enum Job {
+    /// Whatever started the process.
+    Launcher(Arc<dyn Launcher>),
+    /// The ranks are threads of this process, and have this together.
+    Threads(Arc<Mutex<Worlds>>),
+}
 
 /// One rank.
 pub(super) struct RankState {
     process: Arc<Process>,
-    /// Whatever started the process; none if the rank is a thread of a test.
-    launcher: Option<Arc<dyn Launcher>>,
+    job: Job,
     orphans: Mutex<Vec<Orphan>>,
     /// What others may use until this rank ends.
     kept: Mutex<Vec<Box<dyn Send>>>,
@@ -38,10 +47,10 @@ impl std::fmt::Debug for Orphan {
 }
 
 impl RankState {
-    pub(super) fn new(process: Arc<Process>, launcher: Option<Arc<dyn Launcher>>) -> Arc<Self> {
+    pub(super) fn new(process: Arc<Process>, job: Job) -> Arc<Self> {
         Arc::new(Self {
             process,
-            launcher,
+            job,
             orphans: Mutex::default(),
             kept: Mutex::default(),
         })
@@ -53,7 +62,30 @@ impl RankState {
 
     /// Whatever started the process, if the rank is no thread.
     pub(super) fn launcher(&self) -> Option<&Arc<dyn Launcher>> {
-        self.launcher.as_ref()
+        match &self.job {
+            Job::Launcher(launcher) => Some(launcher),
+            Job::Threads(_) => None,
+        }
+    }
+
+    /// Asks something of the job as a whole; what it refuses is an answer.
+    pub(super) fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer> {
+        match &self.job {
+            Job::Launcher(launcher) => launcher
+                .ask_job(request)
+                .map_err(|lost| Error::new(ErrorClass::Other, lost.to_string())),
+            Job::Threads(worlds) => {
+                let mut worlds = worlds.lock().unwrap_or_else(PoisonError::into_inner);
+                let served = worlds.serve(self.process.me().0, request.clone());
+                Ok(match served {
+                    Served::Answered(answer) => answer,
+                    Served::Spawn(_) | Served::Waits | Served::Introduced(_) => JobAnswer::refuse(
+                        Refusal::Spawn,
+                        "the ranks of this job are threads; start it by mpiexec",
+                    ),
+                })
+            }
+        }
     }
 
     fn kept(&self) -> MutexGuard<'_, Vec<Box<dyn Send>>> {
@@ -121,14 +153,14 @@ impl RankState {
 
     /// Tells the launcher that the rank has left in order.
     pub(super) fn finalised(&self) {
-        if let Some(launcher) = &self.launcher {
+        if let Some(launcher) = self.launcher() {
             launcher.finalised();
         }
     }
 
     /// Ends the job, as `MPI_Abort` does.
     pub(super) fn abort(&self, code: i32, text: &str) -> ! {
-        let Some(launcher) = &self.launcher else {
+        let Some(launcher) = self.launcher() else {
             panic!("{text}");
         };
         let status = if code & 0xff == 0 { 1 } else { code };
@@ -142,15 +174,26 @@ impl RankState {
 pub(super) struct Handle {
     pub(super) comm: Arc<Comm>,
     pub(super) state: Arc<RankState>,
+    /// What the program caches with it.
+    pub(super) attributes: Attributes,
     /// Whether it ends with the rank only.
     predefined: bool,
 }
 
 impl Handle {
     pub(super) fn new(comm: Arc<Comm>, state: Arc<RankState>) -> Arc<Self> {
+        Self::with(comm, state, Attributes::default())
+    }
+
+    pub(super) fn with(
+        comm: Arc<Comm>,
+        state: Arc<RankState>,
+        attributes: Attributes,
+    ) -> Arc<Self> {
         Arc::new(Self {
             comm,
             state,
+            attributes,
             predefined: false,
         })
     }
@@ -159,6 +202,7 @@ impl Handle {
         Arc::new(Self {
             comm,
             state,
+            attributes: Attributes::default(),
             predefined: true,
         })
     }
@@ -166,6 +210,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        self.attributes.clear();
         if !self.predefined {
             self.comm.drop_messages();
         }

@@ -3,22 +3,28 @@
 //! All access is by calls, to this rank's own part as well, and within an [`Epoch`]: no reference into the memory is ever
 //! there while others write to it. Weft allocates the memory; ranks of one host reach it directly, whatever its owner does.
 //!
-//! Epochs are those of locks. What programs in C do by fences is done by [`Window::lock_all`], [`Epoch::flush_all`] and a
-//! barrier.
+//! | epoch | begun by | its accesses end |
+//! |---|---|---|
+//! | of locks, without the target's help | [`Window::lock`], [`Window::lock_shared`], [`Window::lock_all`] | with each call, or by [`Epoch::flush`] |
+//! | of all ranks | [`Window::fence`] | by the next fence |
+//! | of two groups | [`Window::start`] and [`Window::post`] | by [`ActiveEpoch::end`] and [`Exposure::wait`] |
 
+mod active;
 mod epoch;
 
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use weft_mpi::Result;
-use weft_mpi::info::Info;
-use weft_mpi::rma::{self, Allocation, Assertion, Flavor, LockKind};
+use weft_mpi::rma::{self, Allocation, Assertion, Flavor, LockKind, TargetBuffer};
 
-use super::Element;
+use super::attribute::Attributes;
 use super::communicator::Communicator;
 use super::state::Handle;
+use super::{Element, Info};
 
+use active::Held;
+pub use active::{ActiveEpoch, Expected, Exposure};
 pub use epoch::Epoch;
 use epoch::{Locked, number};
 
@@ -55,6 +61,8 @@ pub struct Window<T: Element> {
     window: Arc<rma::Window>,
     handle: Arc<Handle>,
     freed: bool,
+    /// What accesses of an active epoch use until it ends.
+    held: Mutex<Held>,
     _elements: PhantomData<T>,
 }
 
@@ -67,6 +75,26 @@ impl Communicator {
     /// # Errors
     /// `NoMem` if there is no memory for it; `Other` if another rank has failed.
     pub fn window<T: Element>(&self, count: usize) -> Result<Window<T>> {
+        self.window_with(count, &Info::default())
+    }
+
+    /// As [`window`](Self::window), with hints: the keys that `MPI_Win_allocate` knows.
+    ///
+    /// ```
+    /// use weft::mpi::{self, Info};
+    ///
+    /// mpi::test(2, |world| {
+    ///     let mut hints = Info::default();
+    ///     hints.set("mpi_accumulate_granularity", "4096")?; // many elements at a time
+    ///     let window = world.window_with::<f64>(1000, &hints)?;
+    ///     assert_eq!(window.info().get("mpi_accumulate_granularity")?, Some("4096"));
+    ///     window.free()
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`window`](Self::window).
+    pub fn window_with<T: Element>(&self, count: usize, hints: &Info) -> Result<Window<T>> {
         const {
             assert!(
                 !T::CHECKED,
@@ -79,19 +107,48 @@ impl Communicator {
             Flavor::Allocate,
             Allocation::OfWeft(count * size_of::<T>()),
             size_of::<T>() as i64,
-            &Info::default(),
+            hints,
         )?;
         let comm = Arc::clone(window.comm());
         Ok(Window {
             handle: Handle::predefined(comm, Arc::clone(self.state())),
             window,
             freed: false,
+            held: Mutex::default(),
             _elements: PhantomData,
         })
     }
 }
 
+/// Elements of a rank.
+fn target<T: Element>(rank: usize, index: usize, count: usize) -> TargetBuffer<'static> {
+    TargetBuffer {
+        rank: number(rank),
+        displacement: i64::try_from(index).unwrap_or(i64::MAX),
+        count,
+        datatype: T::datatype(),
+    }
+}
+
 impl<T: Element> Window<T> {
+    pub(super) fn attributes(&self) -> &Attributes {
+        &self.handle.attributes
+    }
+
+    /// The hints that hold (`MPI_Win_get_info`).
+    #[must_use]
+    pub fn info(&self) -> Info {
+        self.window.extras().info().clone()
+    }
+
+    /// Changes hints (`MPI_Win_set_info`). Collective.
+    ///
+    /// # Errors
+    /// None that pairs of an info object could raise.
+    pub fn set_info(&self, hints: &Info) -> Result<()> {
+        self.window.set_info(hints)
+    }
+
     /// How many elements this rank has.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -149,8 +206,9 @@ impl<T: Element> Window<T> {
 impl<T: Element> Drop for Window<T> {
     fn drop(&mut self) {
         if !self.freed {
+            let held = std::mem::take(&mut self.held);
             let window = Arc::clone(&self.window);
-            self.handle.state.keep(Box::new(window));
+            self.handle.state.keep(Box::new((window, held)));
         }
     }
 }

@@ -31,6 +31,7 @@ fn one_group(comm: &Comm) -> Checked<Members> {
 }
 
 fn reduction(count: usize, datatype: DatatypeRef, op: OpRef) -> Reduction {
+    check::development::reduction(op, datatype);
     // The program's function is told the handle of the datatype, also if that is freed meanwhile.
     let op = if op.as_predefined().is_none() && !datatype.is_predefined() {
         op.keeping(state::use_datatype(datatype))

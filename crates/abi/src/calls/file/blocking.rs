@@ -2,7 +2,7 @@
 
 use weft_mpi::io::{Direction, Place};
 
-use super::access_of;
+use super::{access_of, refused};
 use crate::args::{BufferArgument, StatusOut};
 use crate::c;
 use crate::fault::Checked;
@@ -20,7 +20,11 @@ fn run(
     buffer: &BufferArgument,
     mut status: StatusOut,
 ) -> Checked<()> {
-    let access = access_of(direction, place, together, buffer)?;
+    let access = access_of(direction, place, together, buffer);
+    let access = access.map_err(|fault| match together {
+        ALONE => fault,
+        TOGETHER => refused(fh, fault),
+    })?;
     status.set(&fh.file().access(access)?);
     Ok(())
 }

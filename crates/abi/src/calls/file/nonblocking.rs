@@ -2,7 +2,7 @@
 
 use weft_mpi::io::{Direction, Place};
 
-use super::access_of;
+use super::{access_of, refused_later};
 use crate::args::{BufferArgument, Out};
 use crate::c;
 use crate::fault::Checked;
@@ -21,7 +21,11 @@ fn begin(
     buffer: &BufferArgument,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
-    let access = access_of(direction, place, together, buffer)?;
+    let access = access_of(direction, place, together, buffer);
+    let access = access.map_err(|fault| match together {
+        ALONE => fault,
+        TOGETHER => refused_later(fh, fault),
+    })?;
     request.set(pack(fh.file().begin(access)?));
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use weft_mpi::io::{Direction, Place, SplitCall};
 
-use super::access_of;
+use super::{access_of, refused_later};
 use crate::args::{BufferArgument, StatusOut};
 use crate::c;
 use crate::fault::Checked;
@@ -17,9 +17,9 @@ fn begin(
     place: Place,
     buffer: &BufferArgument,
 ) -> Checked<()> {
-    Ok(fh
-        .file()
-        .begin_split(access_of(direction, place, true, buffer)?)?)
+    let access = access_of(direction, place, true, buffer);
+    let access = access.map_err(|fault| refused_later(fh, fault))?;
+    Ok(fh.file().begin_split(access)?)
 }
 
 fn end(fh: &FileObject, call: SplitCall, mut status: StatusOut) -> Checked<()> {

@@ -3,7 +3,6 @@
 use std::sync::mpsc;
 
 use weft_launch::bootstrap::{JobAnswer, JobRequest, Refusal};
-use weft_mpi::{Error, ErrorClass};
 
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
@@ -72,17 +71,4 @@ pub(super) fn unexpected(answer: JobAnswer) -> Fault {
         k::MPI_ERR_INTERN,
         format!("the launcher has answered {answer:?}; use mpiexec and the library of one release"),
     )
-}
-
-/// A fault as an error that goes through the engine.
-pub(super) fn as_error(fault: &Fault) -> Error {
-    let class = match fault.code() {
-        k::MPI_ERR_SPAWN => ErrorClass::Spawn,
-        k::MPI_ERR_PORT => ErrorClass::Port,
-        k::MPI_ERR_INFO => ErrorClass::Info,
-        k::MPI_ERR_ARG => ErrorClass::Arg,
-        k::MPI_ERR_COUNT => ErrorClass::Count,
-        _ => ErrorClass::Other,
-    };
-    Error::new(class, fault.sentence())
 }

@@ -45,7 +45,7 @@ pub(crate) fn find_parent(runtime: &'static state::Runtime) -> Checked<()> {
                     "the process that has started this one is gone: {reason}"
                 )));
             }
-            Ok(other) => return Err(job::as_error(&job::unexpected(other))),
+            Ok(other) => return Err(job::unexpected(other).as_error()),
             Err(lost) => return Err(gone(lost.to_string())),
         }
         let name = PortName::parse(name).map(|(_, name)| name);

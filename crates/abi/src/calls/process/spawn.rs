@@ -9,7 +9,7 @@ use weft_mpi::Comm;
 use weft_mpi::coll::inter::Root;
 use weft_mpi::comm::Port;
 
-use super::job::{as_error, ask, unexpected};
+use super::job::{ask, unexpected};
 use super::{code, root_of};
 use crate::args::Out;
 use crate::calls::comm::publish;
@@ -234,7 +234,7 @@ fn spawn(
     let asked = at_root.then(|| {
         let wanted = match programs() {
             Ok(wanted) => wanted,
-            Err(fault) => return (Err(as_error(&fault)), Vec::new()),
+            Err(fault) => return (Err(fault.as_error()), Vec::new()),
         };
         let most: u32 = wanted.iter().map(|one| one.most).sum();
         let started = start(&wanted, &mut port);
@@ -248,7 +248,7 @@ fn spawn(
                 }
                 (Ok(port), numbers)
             }
-            Err(fault) => (Err(as_error(&fault)), vec![failed; most as usize]),
+            Err(fault) => (Err(fault.as_error()), vec![failed; most as usize]),
         }
     });
     let made = comm.spawned(root, asked);
@@ -276,8 +276,7 @@ fn start(wanted: &[Wanted], name: &mut Option<String>) -> Checked<(Port, Vec<u32
         return Err(Fault::new(
             k::MPI_ERR_SPAWN,
             "this job has no room for further processes: it was started with --on-death restart, with \
-             --universe of the number of its ranks, with --fabric tcp, on several hosts, or by another launcher than \
-             Weft's mpiexec; start it without these",
+             --universe of the number of its ranks, or by another launcher than Weft's mpiexec; start it without these",
         ));
     }
     let port = match ask(JobRequest::OpenPort)? {

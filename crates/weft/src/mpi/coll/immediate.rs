@@ -61,7 +61,7 @@ impl Communicator {
     }
 
     /// A collective whose outcome are all elements of one buffer, and which needs another until its end.
-    fn giving_one<T: Element>(
+    pub(super) fn giving_one<T: Element>(
         &self,
         id: weft_mpi::RequestId,
         memory: Memory<T>,

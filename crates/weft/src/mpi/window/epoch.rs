@@ -1,13 +1,13 @@
 //! Epoch: a time in which a rank accesses a window, and the accesses.
 
-use weft_mpi::rma::{Ends, TargetBuffer};
+use weft_mpi::rma::Ends;
 use weft_mpi::{RequestId, Result};
 
 use super::super::memory::{Memory, View};
 use super::super::op::{Bits, no_op};
 use super::super::request::Request;
 use super::super::{Buffer, Element, Op};
-use super::Window;
+use super::{Window, target};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Locked {
@@ -39,15 +39,6 @@ impl<'window, T: Element> Epoch<'window, T> {
         }
     }
 
-    fn target(&self, rank: usize, index: usize, count: usize) -> TargetBuffer<'static> {
-        TargetBuffer {
-            rank: number(rank),
-            displacement: i64::try_from(index).unwrap_or(i64::MAX),
-            count,
-            datatype: T::datatype(),
-        }
-    }
-
     fn wait(&self, request: RequestId) -> Result<()> {
         let process = self.window.handle.comm.process();
         process.wait(request).map(drop)
@@ -64,7 +55,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         index: usize,
     ) -> Result<()> {
         let source = View::reading(elements.elements());
-        let target = self.target(rank, index, source.len());
+        let target = target::<T>(rank, index, source.len());
         let window = &self.window.window;
         self.wait(window.put(source.buffer(), &target, Ends::WithRequest)?)
     }
@@ -75,7 +66,7 @@ impl<'window, T: Element> Epoch<'window, T> {
     /// As for [`put`](Self::put).
     pub fn get(&self, rank: usize, index: usize, count: usize) -> Result<Vec<T>> {
         let memory = Memory::<T>::zeroed(count)?;
-        let target = self.target(rank, index, count);
+        let target = target::<T>(rank, index, count);
         let into = memory.view().buffer();
         self.wait(self.window.window.get(into, &target, Ends::WithRequest)?)?;
         memory.into_vec(count)
@@ -92,7 +83,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         count: usize,
     ) -> Result<Request<'static, Vec<T>>> {
         let memory = Memory::<T>::zeroed(count)?;
-        let target = self.target(rank, index, count);
+        let target = target::<T>(rank, index, count);
         let into = memory.view().buffer();
         let id = self.window.window.get(into, &target, Ends::WithRequest)?;
         let finish = move |_| memory.into_vec(count);
@@ -111,7 +102,7 @@ impl<'window, T: Element> Epoch<'window, T> {
     ) -> Result<Request<'static, Vec<T>>> {
         let memory = Memory::of(elements);
         let count = memory.view().len();
-        let target = self.target(rank, index, count);
+        let target = target::<T>(rank, index, count);
         let source = memory.view().buffer();
         let id = self.window.window.put(source, &target, Ends::WithRequest)?;
         let finish = move |_| memory.into_vec(count);
@@ -145,7 +136,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         op: Op<T>,
     ) -> Result<()> {
         let source = View::reading(elements.elements());
-        let target = self.target(rank, index, source.len());
+        let target = target::<T>(rank, index, source.len());
         let window = &self.window.window;
         let op = op.shared();
         self.wait(window.accumulate(source.buffer(), &target, &op, Ends::WithRequest)?)
@@ -164,7 +155,7 @@ impl<'window, T: Element> Epoch<'window, T> {
     ) -> Result<B::Owned> {
         let source = View::reading(elements.elements());
         let memory = Memory::<T>::zeroed(source.len())?;
-        let target = self.target(rank, index, source.len());
+        let target = target::<T>(rank, index, source.len());
         let request = self.window.window.get_accumulate(
             Some(source.buffer()),
             memory.view().buffer(),
@@ -191,7 +182,7 @@ impl<'window, T: Element> Epoch<'window, T> {
     /// As for [`accumulate`](Self::accumulate).
     pub fn fetch(&self, rank: usize, index: usize) -> Result<T> {
         let memory = Memory::<T>::zeroed(1)?;
-        let target = self.target(rank, index, 1);
+        let target = target::<T>(rank, index, 1);
         let into = memory.view().buffer();
         let op = no_op();
         let request =
@@ -225,7 +216,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         T: Bits,
     {
         let memory = Memory::<T>::zeroed(1)?;
-        let target = self.target(rank, index, 1);
+        let target = target::<T>(rank, index, 1);
         let request = self.window.window.compare_and_swap(
             &View::reading(&[old]).buffer(),
             &View::reading(&[new]).buffer(),

@@ -1,0 +1,44 @@
+//! Development checks: what `mpiexec --check` asks for. A check says, once for each process, what the program does that
+//! works here and need not work elsewhere, and lets it go on.
+
+use std::sync::{Once, OnceLock};
+
+use weft_mpi::datatype::BasicKind;
+use weft_mpi::op::Predefined;
+use weft_mpi::{Datatype, Op};
+
+use crate::state;
+
+/// Set by `mpiexec --check`.
+const VARIABLE: &str = "WEFT_CHECK";
+
+/// Whether the checks were asked for.
+#[inline]
+pub fn are_asked_for() -> bool {
+    static ASKED: OnceLock<bool> = OnceLock::new();
+    *ASKED.get_or_init(|| std::env::var_os(VARIABLE).is_some_and(|text| text == "1"))
+}
+
+/// A reduction: characters are no numbers (MPI 5.0, section 6.9.2), though everybody adds them.
+#[inline]
+pub fn reduction(op: &Op, datatype: &Datatype) {
+    if are_asked_for()
+        && let (Some(operation), Some(basic)) = (op.as_predefined(), datatype.basic())
+        && matches!(basic.kind(), BasicKind::Character(_))
+    {
+        warn_of_characters(operation, basic.name());
+    }
+}
+
+#[cold]
+fn warn_of_characters(operation: Predefined, datatype: &str) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        let rank = state::runtime().map_or(0, |runtime| runtime.world.rank());
+        state::warn(&format!(
+            "weft: warning: rank {rank} of MPI_COMM_WORLD reduces {datatype} with {}; MPI 5.0, section 6.9.2, defines it for \
+             numbers only, and other libraries may refuse it: use MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR or MPI_INT8_T\n",
+            operation.name()
+        ));
+    });
+}

@@ -1,0 +1,183 @@
+//! Addresses: where the processes of a job that were started later can be reached over a network, and which of those
+//! that have the same number one after the other is there now. The launcher records them; ranks look.
+//!
+//! ```text
+//!   launcher   records: number ─► incarnation, address │ announces: one more change
+//!   rank       another number of changes? ─► looks at the incarnations that it knows
+//! ```
+//!
+//! A job whose processes all share memory has no use for it: its table is never touched, and takes no memory. An
+//! *incarnation* is a number that the launcher gives to those who are started together, and never gives again.
+//!
+//! # Ordering
+//! * SYNC job.addresses: records are written before the number of changes is added to with Release; who sees another
+//!   number by Acquire sees them.
+//! * SYNC address.sequence: a record is written between an odd and an even number. Who finds the same even number before
+//!   and after has read one record, not parts of two: the words are stored after a Release fence behind the odd number,
+//!   and the second look comes after an Acquire fence.
+//!
+//! Written by the launcher alone; as all that stands in the segment it is checked before use.
+
+use std::sync::Arc;
+
+use weft_atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use crate::segment::Segment;
+use crate::watch::Watch;
+
+/// Longest address in bytes.
+pub const LONGEST_ADDRESS: usize = WORDS * 8;
+
+const WORDS: usize = 126;
+
+/// How often a record is read that is being written.
+const TRIES: u32 = 1000;
+
+/// What is recorded of one number.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct AddressRecord {
+    /// Odd while it is written.
+    sequence: AtomicU32,
+    incarnation: AtomicU32,
+    length: AtomicU32,
+    words: [AtomicU64; WORDS],
+}
+
+const _: () = assert!(size_of::<AddressRecord>() == 1024);
+
+impl AddressRecord {
+    pub const BYTES: usize = size_of::<Self>();
+
+    fn write(&self, incarnation: u32, address: &[u8]) {
+        let before = self.sequence.load(Ordering::Relaxed) | 1;
+        self.sequence.store(before, Ordering::Relaxed);
+        // SYNC address.sequence.
+        fence(Ordering::Release);
+        for (word, bytes) in self.words.iter().zip(address.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+        }
+        self.length.store(address.len() as u32, Ordering::Relaxed);
+        self.incarnation.store(incarnation, Ordering::Relaxed);
+        // SYNC address.sequence.
+        self.sequence
+            .store(before.wrapping_add(1), Ordering::Release);
+    }
+
+    fn read(&self) -> Option<(u32, Vec<u8>)> {
+        for _ in 0..TRIES {
+            // SYNC address.sequence.
+            let before = self.sequence.load(Ordering::Acquire);
+            let words = self.words.iter().map(|word| word.load(Ordering::Relaxed));
+            let mut bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
+            let length = self.length.load(Ordering::Relaxed) as usize;
+            let incarnation = self.incarnation.load(Ordering::Relaxed);
+            // SYNC address.sequence.
+            fence(Ordering::Acquire);
+            let after = self.sequence.load(Ordering::Relaxed);
+            if before == after && before & 1 == 0 {
+                bytes.truncate(length);
+                return Some((incarnation, bytes));
+            }
+            weft_atomic::spin_loop();
+        }
+        None
+    }
+}
+
+/// The addresses of a job, for whoever looks. See the [module page](self).
+#[derive(Clone, Debug)]
+pub struct Addresses {
+    segment: Arc<Segment>,
+}
+
+impl Addresses {
+    pub(crate) fn of(segment: Arc<Segment>) -> Self {
+        Self { segment }
+    }
+
+    /// For how many numbers there is a record.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.segment.shape().addresses
+    }
+
+    /// How often something was announced.
+    #[inline]
+    #[must_use]
+    pub fn changes(&self) -> u32 {
+        // SYNC job.addresses.
+        self.segment.header().addresses_told.load(Ordering::Acquire)
+    }
+
+    /// Which process has a number; 0 for those that the job starts with, and where nobody was started.
+    #[must_use]
+    pub fn incarnation(&self, number: u32) -> u32 {
+        let record = self.segment.address(number);
+        record.map_or(0, |record| record.incarnation.load(Ordering::Relaxed))
+    }
+
+    /// Which process has a number, and where it can be reached; `None` where nobody was started.
+    #[must_use]
+    pub fn get(&self, number: u32) -> Option<(u32, Vec<u8>)> {
+        let found = self.segment.address(number)?.read();
+        found.filter(|(incarnation, _)| *incarnation > 0)
+    }
+}
+
+impl Watch {
+    /// Records which process has a number from now on, and where it can be reached. False if there is no such number, or
+    /// the address is too long. To be [announced](Self::announce_addresses).
+    #[must_use]
+    pub fn record_address(&self, number: u32, incarnation: u32, address: &[u8]) -> bool {
+        match self.segment().address(number) {
+            Some(record) if address.len() <= LONGEST_ADDRESS => {
+                record.write(incarnation, address);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Says that addresses were recorded. Nobody is woken: who has nothing to send does not need them.
+    pub fn announce_addresses(&self) {
+        // SYNC job.addresses.
+        let told = &self.segment().header().addresses_told;
+        told.fetch_add(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{JobSize, initialise_job};
+    use weft_sys::Mapping;
+
+    #[test]
+    fn an_address_is_found_by_number_until_another_process_has_it() {
+        let size = JobSize {
+            addresses: 3,
+            ..JobSize::of(1)
+        };
+        let mapping = Mapping::private(size.segment_size().expect("fits")).expect("maps");
+        initialise_job(&mapping, size, 1).expect("the right size");
+        let segment = Segment::open(mapping).expect("initialised");
+        let (watch, addresses) = (Watch::over(segment.clone()), Addresses::of(segment));
+        assert_eq!((addresses.count(), addresses.changes()), (3, 0));
+        assert_eq!((addresses.incarnation(2), addresses.get(2)), (0, None));
+        let long = [b'x'; LONGEST_ADDRESS];
+        for (incarnation, address) in [(4, &b"a;lo=127.0.0.1:7"[..]), (9, &long), (12, b"")] {
+            let told = addresses.changes();
+            assert!(watch.record_address(2, incarnation, address));
+            watch.announce_addresses();
+            assert_eq!(addresses.changes(), told + 1);
+            assert_eq!(addresses.incarnation(2), incarnation);
+            assert_eq!(addresses.get(2), Some((incarnation, address.to_vec())));
+        }
+        assert!(!watch.record_address(3, 1, b"a"), "no such number");
+        assert!(!watch.record_address(0, 1, &[0; LONGEST_ADDRESS + 1]));
+        assert_eq!((addresses.get(0), addresses.get(3)), (None, None));
+    }
+}

@@ -1,0 +1,270 @@
+//! `cargo xtask wheel`: Weft as a package of Python, `weft-mpi`, for whoever has `pip` and no compiler of Rust.
+//!
+//! ```text
+//! target/wheel/weft_mpi-VERSION-py3-none-manylinux_X_Y_x86_64.whl
+//!     weft_mpi-VERSION.data/data/bin, lib, include, share     go into the environment as they are
+//!     weft_mpi-VERSION.dist-info/                             name, licences
+//! target/wheel/tools/                                         environment with the packer
+//! target/wheel/environment/                                   environment into which the wheel was installed
+//! ```
+//!
+//! It is the installation of `cargo xtask dist` with two differences. Symbols for debuggers are not in it. And an archive of
+//! this kind has no links: the names of the one program are scripts, `libmpi_abi.so` is a line for the linker. The tag of the
+//! platform names the oldest C library that has all that the two files ask of it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::dist::{self, target};
+use crate::rooms::root;
+
+/// Where to put it.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The folder that gets the wheel. Default: wheel in cargo's target folder.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Also installs it by pip in an environment of its own, and runs programs in C and C++ there.
+    #[arg(long)]
+    check: bool,
+}
+
+/// The scripts: a name, and the word by which the command knows it.
+const SCRIPTS: [(&str, &str); 6] = [
+    ("mpiexec", "mpiexec"),
+    ("mpirun", "mpirun"),
+    ("mpicc", "mpicc"),
+    ("mpicxx", "mpicxx"),
+    ("mpic++", "mpicxx"),
+    ("mpiCC", "mpicxx"),
+];
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Builds it; prints its path on standard output.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let home = target(&root()?).join("wheel");
+    let wheel = build(&home, arguments.out.as_deref().unwrap_or(&home))?;
+    if arguments.check {
+        check(&install(&home, &wheel)?)?;
+    }
+    println!("{}", wheel.display());
+    Ok(())
+}
+
+/// Builds the wheel and installs it; answers the prefix.
+pub fn installed() -> Result<PathBuf> {
+    let home = target(&root()?).join("wheel");
+    let wheel = build(&home, &home)?;
+    install(&home, &wheel)
+}
+
+/// Builds the wheel into the folder `out`.
+fn build(home: &Path, out: &Path) -> Result<PathBuf> {
+    let root = root()?;
+    let built = dist::lay_out(None)?;
+    let tree = home.join("tree");
+    if tree.exists() {
+        fs::remove_dir_all(&tree).with_context(|| format!("cannot remove {}", tree.display()))?;
+    }
+    let data = tree.join(format!("weft_mpi-{VERSION}.data/data"));
+    let name = tree.join(format!("weft_mpi-{VERSION}.dist-info"));
+    for folder in [&data.join("bin"), &data.join("lib"), &name.join("licenses")] {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let parts = ["bin/weft", "lib/libmpi_abi.so.1"];
+    for part in parts {
+        strip(&built.join(part), &data.join(part))?;
+    }
+    for (script, word) in SCRIPTS {
+        let text = format!(
+            "#!/bin/sh\nexec \"$(dirname -- \"$(readlink -f -- \"$0\")\")/weft\" {word} \"$@\"\n"
+        );
+        let path = data.join("bin").join(script);
+        fs::write(&path, text)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    }
+    fs::write(data.join("lib/libmpi_abi.so"), "INPUT(libmpi_abi.so.1)\n")?;
+    dist::copy_tree(&built.join("include"), &data.join("include"))?;
+    dist::copy_tree(&built.join("share"), &data.join("share"))?;
+    for license in ["LICENSE-APACHE", "LICENSE-MIT"] {
+        fs::copy(root.join(license), name.join("licenses").join(license))
+            .with_context(|| format!("cannot copy {license}"))?;
+    }
+    let needs: Vec<_> = parts.iter().map(|part| data.join(part)).collect();
+    let (major, minor) = c_library(&needs)?;
+    let machine = std::env::consts::ARCH;
+    let tag = format!("py3-none-manylinux_{major}_{minor}_{machine}");
+    fs::write(
+        name.join("WHEEL"),
+        format!(
+            "Wheel-Version: 1.0\nGenerator: cargo xtask wheel\nRoot-Is-Purelib: false\nTag: {tag}\n"
+        ),
+    )?;
+    fs::write(name.join("METADATA"), metadata(&root)?)?;
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    let python = environment(&home.join("tools"), &["wheel"])?;
+    let mut pack = Command::new(python);
+    pack.args(["-m", "wheel", "pack", "--dest-dir"])
+        .arg(out)
+        .arg(&tree);
+    succeed(&mut pack, "wheel pack")?;
+    Ok(out.join(format!("weft_mpi-{VERSION}-{tag}.whl")))
+}
+
+/// What `pip show` and an index know of it.
+fn metadata(root: &Path) -> Result<String> {
+    let text = fs::read_to_string(root.join("README.md")).context("cannot read README.md")?;
+    Ok(format!(
+        "Metadata-Version: 2.4\nName: weft-mpi\nVersion: {VERSION}\n\
+         Summary: MPI 5 for Linux: mpiexec, mpicc and libmpi_abi\n\
+         License-Expression: MIT OR Apache-2.0\n\
+         License-File: LICENSE-APACHE\nLicense-File: LICENSE-MIT\n\
+         Requires-Python: >=3.8\nDescription-Content-Type: text/markdown\n\n{text}"
+    ))
+}
+
+/// A copy without symbols for debuggers.
+fn strip(from: &Path, to: &Path) -> Result<()> {
+    let mut strip = Command::new("strip");
+    strip.args(["--strip-unneeded", "-o"]).arg(to).arg(from);
+    succeed(
+        &mut strip,
+        "strip (it comes with the C compiler, in binutils)",
+    )
+}
+
+/// The oldest version of the C library that has what these files ask of it.
+fn c_library(files: &[PathBuf]) -> Result<(u32, u32)> {
+    let mut read = Command::new("objdump");
+    let output = read
+        .arg("-p")
+        .args(files)
+        .output()
+        .context("cannot start objdump (it comes with the C compiler, in binutils)")?;
+    newest(&String::from_utf8_lossy(&output.stdout))
+        .context("objdump names no version of the C library")
+}
+
+/// The newest of the versions `GLIBC_X.Y` in a text.
+fn newest(text: &str) -> Option<(u32, u32)> {
+    let found = text.split_whitespace().filter_map(|word| {
+        let mut numbers = word.strip_prefix("GLIBC_")?.split('.');
+        Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    });
+    found.max()
+}
+
+/// A virtual environment with these packages; answers its Python.
+fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
+    let python = folder.join("bin/python");
+    let ready = folder.join("ready");
+    if !ready.exists() {
+        let mut make = Command::new("python3");
+        make.args(["-m", "venv", "--clear"]).arg(folder);
+        succeed(
+            &mut make,
+            "python3 -m venv (on Debian in the package python3-venv)",
+        )?;
+        if !packages.is_empty() {
+            let mut install = Command::new(&python);
+            install.args([
+                "-m",
+                "pip",
+                "--disable-pip-version-check",
+                "install",
+                "--quiet",
+            ]);
+            succeed(install.args(packages), "pip install")?;
+        }
+        fs::write(&ready, "")?;
+    }
+    Ok(python)
+}
+
+/// Installs the wheel in a fresh environment, without the network; answers its prefix.
+fn install(home: &Path, wheel: &Path) -> Result<PathBuf> {
+    let prefix = home.join("environment");
+    if prefix.exists() {
+        fs::remove_dir_all(&prefix)
+            .with_context(|| format!("cannot remove {}", prefix.display()))?;
+    }
+    let python = environment(&prefix, &[])?;
+    let mut install = Command::new(python);
+    install
+        .args(["-m", "pip", "--disable-pip-version-check", "install"])
+        .args(["--quiet", "--no-index"])
+        .arg(wheel);
+    succeed(&mut install, "pip install of the wheel")?;
+    Ok(prefix)
+}
+
+/// Programs in C and C++, built and run with what the wheel has brought and nothing else of this tree.
+fn check(prefix: &Path) -> Result<()> {
+    let root = root()?;
+    let bin = prefix.join("bin");
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display());
+    let clean = |program: &str| {
+        let mut command = Command::new(bin.join(program));
+        command.env_clear().env("PATH", &path).current_dir(prefix);
+        command
+    };
+    for (compiler, language) in [("mpicc", "c"), ("mpicxx", "c++"), ("mpic++", "c++")] {
+        let program = prefix.join(format!("program-{compiler}"));
+        let source = root.join("tests/programs/wheel.c");
+        let mut compile = clean(compiler);
+        compile.args(["-x", language]).arg(source).arg("-o");
+        succeed(compile.arg(&program), compiler)?;
+        for launcher in ["mpiexec", "mpirun"] {
+            let mut run = clean(launcher);
+            let output = run
+                .args(["-n", "2"])
+                .arg(&program)
+                .output()
+                .with_context(|| format!("cannot start {launcher}"))?;
+            let said = String::from_utf8_lossy(&output.stdout);
+            if !output.status.success() || !said.contains("2 ranks on Weft") {
+                bail!(
+                    "{} under the {launcher} of the wheel ended with {} and said: {said}{}",
+                    program.display(),
+                    output.status,
+                    String::from_utf8_lossy(&output.stderr)
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs a command; what it says appears when it fails.
+fn succeed(command: &mut Command, name: &str) -> Result<()> {
+    let output = command
+        .output()
+        .with_context(|| format!("cannot start {name}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    bail!(
+        "{name} ended badly ({}):\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::newest;
+
+    #[test]
+    fn the_newest_version_counts_as_a_number() {
+        let text =
+            "0x0d696919 0x00 24 GLIBC_2.9\n 0x069691b4 0x00 03 GLIBC_2.34 GLIBC_2.3.4 GCC_5.0";
+        assert_eq!(newest(text), Some((2, 34)));
+        assert_eq!(newest("nothing"), None);
+    }
+}

@@ -4,6 +4,7 @@ mod codegen;
 mod components;
 mod dist;
 mod fuzz;
+mod instructions;
 mod layers;
 mod links;
 mod models;
@@ -33,6 +34,8 @@ enum Chore {
     Dist(dist::Arguments),
     /// Runs the fuzz targets, each for some seconds.
     Fuzz(fuzz::Arguments),
+    /// Counts the instructions of calls, and compares them with their budgets.
+    Instructions(instructions::Arguments),
     /// Checks that the rooms are as ARCHITECTURE.md and CONTRIBUTING.md say.
     Layers,
     /// Checks that the links of the pages, and the source files that they name, are there.
@@ -58,6 +61,7 @@ fn main() -> std::process::ExitCode {
         Chore::Codegen(arguments) => codegen::run(&arguments),
         Chore::Dist(arguments) => dist::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
+        Chore::Instructions(arguments) => instructions::run(&arguments),
         Chore::Layers => layers::check(),
         Chore::Links => links::check(),
         Chore::Models => models::check(),

@@ -100,6 +100,10 @@ const STEPS: &[Step] = &[
     },
     Step::new("installation", "cargo xtask dist"),
     Step {
+        possible: crate::instructions::possible,
+        ..Step::new("instructions", "cargo xtask instructions --as-it-is")
+    },
+    Step {
         long: Long::With(&[("WEFT_SEEDS", "2000"), ("PROPTEST_CASES", "20000")]),
         ..Step::new(
             "unit and system tests",

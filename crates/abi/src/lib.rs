@@ -20,6 +20,7 @@
 pub mod c;
 
 mod args;
+mod at_once;
 mod calls;
 mod check;
 mod entry;

@@ -93,6 +93,12 @@ pub fn process() -> Checked<&'static Arc<Process>> {
     }
 }
 
+/// Whether the process is between `MPI_Init` and `MPI_Finalize`, but for sessions.
+#[inline]
+pub fn is_running() -> bool {
+    PHASE.load(Ordering::Acquire) == Phase::Running as u8
+}
+
 /// An error unless the process is between `MPI_Init` and `MPI_Finalize`.
 #[inline]
 pub fn check_running() -> Checked<()> {

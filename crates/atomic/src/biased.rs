@@ -110,6 +110,37 @@ impl<T> Biased<T> {
         self.lock_slowly(kernel)
     }
 
+    /// Takes it by the bias, if that is the calling thread's and it is not inside.
+    #[inline]
+    pub fn try_by_bias(&self) -> Option<ByBias<'_, T>> {
+        if self.owner.load(Ordering::Relaxed) != this_thread()
+            || self.inside.load(Ordering::Relaxed) != 0
+        {
+            return None;
+        }
+        self.inside.store(1, Ordering::Relaxed);
+        self.mode.light();
+        if self.revoked.load(Ordering::Acquire) == 0 {
+            return Some(ByBias {
+                biased: self,
+                home: core::marker::PhantomData,
+            });
+        }
+        self.inside.store(0, Ordering::Release);
+        None
+    }
+
+    /// Takes it by the lock, if the bias is over and nobody has it.
+    #[inline]
+    pub fn try_by_lock<'a, K: Kernel>(&'a self, kernel: &'a K) -> Option<Guard<'a, T, K>> {
+        if self.revoked.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        // Whoever revoked held the lock until the owner was out, so holding it now is enough.
+        let held = self.lock.try_lock(kernel)?;
+        Some(self.guard(Some(held)))
+    }
+
     /// Whether others wait for it.
     #[inline]
     #[must_use]
@@ -162,6 +193,51 @@ impl<T> Biased<T> {
             self.asking.store(0, Ordering::Relaxed);
         }
         self.guard(Some(held))
+    }
+}
+
+/// The right to the value of who is inside by the bias, until dropped: a [`Guard`] that need not ask how it got there.
+#[must_use = "a guard that is dropped at once protects nothing"]
+#[derive(Debug)]
+pub struct ByBias<'a, T> {
+    biased: &'a Biased<T>,
+    /// A guard stays with its thread.
+    home: core::marker::PhantomData<*mut T>,
+}
+
+impl<'a, T> ByBias<'a, T> {
+    /// The same as a guard like any other.
+    #[inline]
+    pub fn into_guard<K: Kernel>(self) -> Guard<'a, T, K> {
+        let biased = self.biased;
+        core::mem::forget(self);
+        biased.guard(None)
+    }
+}
+
+impl<T> Drop for ByBias<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: SYNC biased.inside.
+        self.biased.inside.store(0, Ordering::Release);
+    }
+}
+
+impl<T> Deref for ByBias<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard is the only access to the value (module page); the reference cannot
+        // outlive it.
+        self.biased.value.with(|value| unsafe { &*value })
+    }
+}
+
+impl<T> DerefMut for ByBias<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as for `deref`, and `&mut self` excludes other references through this guard.
+        self.biased.value.with_mut(|value| unsafe { &mut *value })
     }
 }
 
@@ -271,6 +347,34 @@ mod tests {
         }
         assert_eq!(*biased.lock(&park), 4);
         assert_eq!(biased.revoked.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn who_does_not_wait_takes_it_by_the_bias_or_by_the_lock() {
+        let biased = Arc::new((Biased::new(0u32, FenceMode::Symmetric), Park::new()));
+        let (one, park) = (&biased.0, &biased.1);
+        assert!(one.try_by_bias().is_none(), "it is nobody's yet");
+        *one.lock(park) += 1;
+        let mut guard = one.try_by_bias().expect("it is this thread's");
+        *guard += 1;
+        assert!(one.try_by_bias().is_none(), "it is inside");
+        assert!(one.try_by_lock(park).is_none(), "the bias is not over");
+        assert!(is_refused(one, park));
+        drop(guard);
+        let other = {
+            let biased = biased.clone();
+            std::thread::spawn(move || {
+                assert!(biased.0.try_by_bias().is_none(), "it is another's");
+                *biased.0.lock(&biased.1) += 1;
+            })
+        };
+        other.join().expect("it got its turn");
+        assert!(one.try_by_bias().is_none(), "the bias is over");
+        let mut guard = one.try_by_lock(park).expect("it is free");
+        *guard += 1;
+        assert!(one.try_by_lock(park).is_none());
+        drop(guard);
+        assert_eq!(*one.lock(park), 4);
     }
 
     #[test]

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define TAG 3
+#define GO 4
 #define CALLS 16
 #define LONGEST 4096
 
@@ -103,11 +104,6 @@ static void receive(void)
         MPI_Recv(words[call], bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-static void receive_one(void)
-{
-    MPI_Recv(words[0], bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-}
-
 static void irecv(void)
 {
     for (int call = 0; call < CALLS; call++)
@@ -118,6 +114,13 @@ static void wait_all(void)
 {
     for (int call = 0; call < CALLS; call++)
         MPI_Wait(&requests[call], MPI_STATUS_IGNORE);
+}
+
+static void test(void)
+{
+    int flag;
+    for (int call = 0; call < CALLS; call++)
+        MPI_Test(&requests[call], &flag, MPI_STATUS_IGNORE);
 }
 
 static void probe(void)
@@ -192,11 +195,20 @@ static void pause_outside(void)
     nanosleep(&pause, NULL);
 }
 
+/* Rank 1 says that it is about to go to sleep outside of MPI, so that it does not see what rank 0 sends then. */
+static void go(int rank)
+{
+    char nothing = 0;
+    if (rank == 1)
+        MPI_Send(&nothing, 1, MPI_BYTE, 0, GO, MPI_COMM_WORLD);
+    else if (rank == 0)
+        MPI_Recv(&nothing, 1, MPI_BYTE, 1, GO, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 /* Counts on the rank that makes the call; the other one does what the call needs. */
 static double count(const struct task *task)
 {
     long steps = 0;
-    int calls = CALLS;
     int counter = 1; /* the rank that counts */
     void (*access)(void) = one_sided_of(task);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -216,13 +228,33 @@ static double count(const struct task *task)
         if (task->rank == 1)
             steps = steps_of(receive);
     } else if (task_is(task, "call", "recv")) {
-        calls = 1;
+        go(task->rank);
         if (task->rank == 0)
-            MPI_Send(words[0], bytes, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
+            send();
         else {
             pause_outside();
-            steps = steps_of(receive_one);
+            steps = steps_of(receive);
         }
+    } else if (task_is(task, "call", "posted")) {
+        if (task->rank == 1)
+            irecv();
+        go(task->rank);
+        if (task->rank == 0)
+            send();
+        else {
+            pause_outside();
+            steps = steps_of(wait_all);
+        }
+    } else if (task_is(task, "call", "test")) {
+        if (task->rank == 1) {
+            irecv();
+            steps = steps_of(test);
+        }
+        go(task->rank);
+        if (task->rank == 0)
+            send();
+        else
+            wait_all();
     } else if (task_is(task, "call", "irecv")) {
         if (task->rank == 1) {
             steps = steps_of(irecv);
@@ -251,7 +283,7 @@ static double count(const struct task *task)
     } else {
         fail("not a call whose instructions are counted: %s", task->request);
     }
-    double value = (double)(steps - self) / calls;
+    double value = (double)(steps - self) / CALLS;
     if (counter == 1) {
         if (task->rank == 1)
             MPI_Send(&value, 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD);

@@ -153,6 +153,25 @@ static void library(char *name, size_t room)
             *at = ' ';
 }
 
+/* Counts the instructions of each request, and prints the fewest of three samples: what a call meets on its way now and
+ * then (a lane with room again) is in the others. */
+static void count_all(struct task *task, char **requests)
+{
+    double values[3];
+    task->values = values;
+    task->samples = 3;
+    for (; *requests; requests++) {
+        task->request = *requests;
+        instructions(task);
+        double fewest = values[0];
+        for (int sample = 1; sample < task->samples; sample++)
+            fewest = values[sample] < fewest ? values[sample] : fewest;
+        if (task->rank == 0)
+            printf("%s\t%.1f\n", *requests, fewest);
+    }
+    fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
     struct task task = {0};
@@ -178,6 +197,11 @@ int main(int argc, char **argv)
     }
     if (multiple && provided != MPI_THREAD_MULTIPLE)
         fail("MPI_THREAD_MULTIPLE was asked for, level %d was given", provided);
+    if (!strcmp(argv[1], "count")) { /* instructions, without the harness */
+        count_all(&task, argv + 3);
+        MPI_Finalize();
+        return 0;
+    }
 
     int channel = connect_to(argv[1]);
     FILE *requests = fdopen(channel, "r"), *answers = fdopen(dup(channel), "w");

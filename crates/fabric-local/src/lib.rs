@@ -199,6 +199,10 @@ impl Fabric for Local {
         self.post(to, Some((head, data)), SyncKey(0))
     }
 
+    fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
+        self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         let member = &self.group.members[self.me.index()];
         member.mailbox.take(budget, &mut self.taken);

@@ -7,7 +7,7 @@
 //!            └─ has a rank aborted? has the launcher told of changes?
 //! ```
 //!
-//! A look that finds nothing reads what [`InboundLanes::is_quiet`] reads, and the abort and change words of the
+//! A look that finds nothing reads what [`InboundLanes::take_short`] reads, and the abort and change words of the
 //! header: all of it in the reader's cache until somebody writes.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::addresses::Addresses;
 use crate::bell::ShmBell;
 use crate::delivery::Delivery;
 use crate::heap::Blocks;
-use crate::inbound::InboundLanes;
+use crate::inbound::{InboundLanes, Look};
 use crate::lane::PacketKind;
 use crate::layout::ProcessState;
 use crate::membership::JobMembership;
@@ -123,14 +123,8 @@ impl Shm {
         self.portal.why_not_direct(peer)
     }
 
-    /// Whether a look would find nothing. Most looks of a waiter end here.
-    #[inline]
-    fn is_quiet(&self) -> bool {
-        self.inbound.is_quiet() && !self.portal.has_work() && !self.members.has_untold()
-    }
-
     /// One look at everything; at most about `budget` items.
-    // Apart from the look that finds nothing, which so need not save registers.
+    // Apart from the usual looks, which so save fewer registers.
     #[inline(never)]
     fn receive(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         let mut done = 0;
@@ -208,11 +202,34 @@ impl Fabric for Shm {
     }
 
     #[inline]
+    fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
+        let data = SharedBytes::of(data);
+        self.outbound.inject(to, head, data)
+    }
+
+    #[inline]
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
-        if self.is_quiet() {
-            return 0;
+        let mut done = 0;
+        // Most looks find nothing, or a short message in a lane that is polled directly.
+        while !self.portal.has_work() && !self.members.has_untold() {
+            let look = self
+                .inbound
+                .take_short(|from, head, data| sink.message(from, head, data));
+            match look {
+                Look::Nothing => return done,
+                Look::Other => break,
+                Look::Taken { from, freed } => {
+                    done += 1;
+                    if freed {
+                        self.outbound.tell_room(from);
+                    }
+                    if done >= budget {
+                        return done;
+                    }
+                }
+            }
         }
-        self.receive(sink, budget)
+        done + self.receive(sink, budget - done)
     }
 
     fn grant(

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use weft_fabric::Peer;
+use weft_fabric::{Head, Peer, SharedBytes};
 
 use crate::bell::ShmBell;
 use crate::lane::{Found, InLane, Packet};
@@ -34,6 +34,23 @@ pub(crate) enum After {
     Open,
     /// Its sender is lost: nothing of it is looked at any more.
     Closed,
+}
+
+/// Result of the usual look.
+#[must_use]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Look {
+    /// Nothing is in any lane.
+    Nothing,
+    /// Something else than a short message in a hot lane: see [`InboundLanes::poll`].
+    Other,
+    /// A message was handed out.
+    Taken {
+        /// Its sender.
+        from: Peer,
+        /// Whether the lane has room again, which the sender is to be told.
+        freed: bool,
+    },
 }
 
 /// Receiver of what is found in the lanes.
@@ -85,14 +102,51 @@ impl InboundLanes {
         self.segment.control(self.me)
     }
 
-    /// Whether a look would find nothing. Most looks of a waiter end here.
+    /// The usual look: hands `deliver` the next packet of the hot lane that has its turn, if it is a short message and
+    /// no other lane comes first.
     #[inline]
-    pub fn is_quiet(&self) -> bool {
+    pub fn take_short(&mut self, deliver: impl FnOnce(Peer, &Head, SharedBytes<'_>)) -> Look {
+        if self.pending_first || self.poll_set.waiting() != 0 {
+            return Look::Other;
+        }
         let hot = self.poll_set.hot_lanes();
-        hot.iter().all(|&lane| self.lanes[lane as usize].is_empty())
-            && !PollSet::may_be_announced(self.control())
-            && self.poll_set.waiting() == 0
-            && !self.pending_first
+        let index = if self.turn < hot.len() { self.turn } else { 0 };
+        let Some(&from) = hot.get(index) else {
+            return self.look_at_others();
+        };
+        let lane = &mut self.lanes[from as usize];
+        if PollSet::may_be_announced(lane.receiver()) {
+            return Look::Other;
+        }
+        // SAFETY: `self` holds the segment, and the data are not used after `consume_short` below.
+        let Some((head, data)) = (unsafe { lane.peek_short() }) else {
+            return self.look_at_others();
+        };
+        deliver(Peer(from), &head, data);
+        let freed = lane.consume_short();
+        if freed {
+            lane.publish_room();
+        }
+        self.turn = index + 1;
+        self.poll_set.hit(index);
+        Look::Taken {
+            from: Peer(from),
+            freed,
+        }
+    }
+
+    /// The lane that has its turn holds no short message: whether anything is in any hot lane.
+    #[inline]
+    fn look_at_others(&self) -> Look {
+        let mut hot = self.poll_set.hot_lanes().iter();
+        if PollSet::may_be_announced(self.control()) {
+            return Look::Other;
+        }
+        if hot.all(|&lane| self.lanes[lane as usize].is_empty()) {
+            Look::Nothing
+        } else {
+            Look::Other
+        }
     }
 
     /// One look at all lanes. Answers how many packets were delivered: as many as `budget` leaves after `before`, or a
@@ -105,10 +159,12 @@ impl InboundLanes {
             self.pending_first = false;
         }
         done += self.poll_hot(deliver, budget.saturating_sub(done));
-        if done >= budget {
-            self.pending_first = true;
-        } else if self.poll_set.waiting() > 0 || PollSet::may_be_announced(self.control()) {
-            done += self.poll_pending(deliver, budget - done);
+        if self.poll_set.waiting() > 0 || PollSet::may_be_announced(self.control()) {
+            if done >= budget {
+                self.pending_first = true;
+            } else {
+                done += self.poll_pending(deliver, budget - done);
+            }
         }
         done - before
     }

@@ -49,7 +49,7 @@ use weft_atomic::{AtomicU64, Ordering};
 use weft_fabric::{HEAD, Head, SharedBytes};
 use weft_sys::span::copy_short;
 
-use crate::layout::{INLINE, LaneHead, LaneSlot, Shape};
+use crate::layout::{Control, INLINE, LaneHead, LaneSlot, Shape};
 use crate::segment::Segment;
 
 const DATA_AT: usize = std::mem::offset_of!(LaneSlot, data);
@@ -98,6 +98,8 @@ const LENGTH: u32 = (1 << KIND_SHIFT) - 1;
 #[derive(Clone, Copy, Debug)]
 struct LaneMemory {
     head: *mut LaneHead,
+    /// The control block of the receiver.
+    control: *const Control,
     /// The number of slots, a power of two, less one.
     mask: u32,
     bulk: u32,
@@ -110,6 +112,7 @@ impl LaneMemory {
         } = *segment.shape();
         Self {
             head: segment.lane(from, to).cast::<LaneHead>(),
+            control: segment.control(to),
             mask: lane_slots - 1,
             bulk,
         }
@@ -120,6 +123,12 @@ impl LaneMemory {
         // SAFETY: `Segment::lane` gave the pointer, aligned to a page; `OutboundLanes` and `InboundLanes` hold the
         // segment as long as its lanes, so it stays mapped; all atomics.
         unsafe { &*self.head }
+    }
+
+    #[inline]
+    fn control(&self) -> &Control {
+        // SAFETY: `Segment::control` gave the reference; the segment stays mapped as for `head`; all atomics.
+        unsafe { &*self.control }
     }
 
     /// How many slots there are.
@@ -164,6 +173,9 @@ unsafe fn atomics<'a>(slot: *mut LaneSlot) -> (&'a AtomicU64, &'a [AtomicU64; HE
     unsafe { (&(*slot).word, &(*slot).head) }
 }
 
+/// The slot of the next packet of a lane, which is free. One is asked for each packet.
+pub(crate) struct NextSlot(*mut LaneSlot);
+
 /// Sender's end of a lane.
 #[derive(Debug)]
 pub(crate) struct OutLane {
@@ -205,37 +217,97 @@ impl OutLane {
         self.memory.head().hot.load(Ordering::Relaxed) != 0
     }
 
+    /// The control block of the receiver.
+    #[inline]
+    pub fn receiver(&self) -> &Control {
+        self.memory.control()
+    }
+
     /// Puts one packet into the lane; false, and no effect, if there is no room. The length of
     /// `data` is at most what `Shape::data` allows (callers check it against the limit).
     #[inline]
     pub fn push(&mut self, kind: PacketKind, head: &Head, data: SharedBytes<'_>) -> bool {
-        if self.sent.wrapping_sub(self.seen) > self.memory.mask && !self.look_for_slots() {
-            return false;
+        if data.len() <= INLINE {
+            return self.push_short(kind, head, data);
         }
-        let slot = self.memory.slot(self.sent);
-        // SAFETY: from `LaneMemory::slot`; the segment outlives this call.
-        let (word, head_words) = unsafe { atomics(slot) };
+        self.push_long(kind, head, data)
+    }
+
+    /// The same for data that fit the slot.
+    #[inline]
+    fn push_short(&mut self, kind: PacketKind, head: &Head, data: SharedBytes<'_>) -> bool {
+        let Some(slot) = self.next_slot() else {
+            return false;
+        };
+        self.push_at(slot, kind, head, data);
+        true
+    }
+
+    /// Puts a packet whose data fit the slot into the next one: see [`room`](Self::room).
+    #[inline]
+    pub fn push_at(
+        &mut self,
+        slot: NextSlot,
+        kind: PacketKind,
+        head: &Head,
+        data: SharedBytes<'_>,
+    ) {
+        let NextSlot(slot) = slot;
+        assert!(data.len() <= INLINE);
         // SAFETY: the data of a slot of ours: the receiver has consumed what was there (SYNC
         // lane.credit), and does not look before the word says so.
         let inline = unsafe { slot.cast::<u8>().add(DATA_AT) };
-        let mut bits = (kind as u32) << KIND_SHIFT | data.len() as u32;
-        if data.len() <= INLINE {
-            // SAFETY: at most INLINE bytes into the data of the slot; whoever made the
-            // `SharedBytes` promised that the source is readable; it is not this slot, since slots are handed out by this lane only.
-            unsafe { copy_short(data.as_ptr(), inline, data.len()) };
-        } else {
-            let Some(offset) = self.reserve(data.len() as u32) else {
-                return false;
-            };
-            // SAFETY: `reserve` gave `data.len()` bytes of the bulk area to this message alone.
-            unsafe {
-                std::ptr::copy_nonoverlapping(data.as_ptr(), self.memory.bulk(offset), data.len());
-            }
-            bits |= BULK;
-            let span = u64::from(offset) | u64::from(self.bulk_sent) << 32;
-            // SAFETY: eight aligned bytes (40 = 5 · 8) of the slot's data.
-            unsafe { &*inline.cast::<AtomicU64>() }.store(span, Ordering::Relaxed);
+        // SAFETY: at most INLINE bytes into the data of the slot; whoever made the
+        // `SharedBytes` promised that the source is readable; it is not this slot, since slots are handed out by this
+        // lane only.
+        unsafe { copy_short(data.as_ptr(), inline, data.len()) };
+        self.publish(slot, (kind as u32) << KIND_SHIFT | data.len() as u32, head);
+    }
+
+    /// The same for data that need the bulk area.
+    #[inline(never)]
+    fn push_long(&mut self, kind: PacketKind, head: &Head, data: SharedBytes<'_>) -> bool {
+        let Some(NextSlot(slot)) = self.next_slot() else {
+            return false;
+        };
+        let Some(offset) = self.reserve(data.len() as u32) else {
+            return false;
+        };
+        // SAFETY: `reserve` gave `data.len()` bytes of the bulk area to this message alone; whoever made the
+        // `SharedBytes` promised that the source is readable.
+        unsafe {
+            std::ptr::copy_nonoverlapping(data.as_ptr(), self.memory.bulk(offset), data.len());
         }
+        let span = u64::from(offset) | u64::from(self.bulk_sent) << 32;
+        // SAFETY: eight aligned bytes (40 = 5 · 8) of the data of a slot of ours, as in `push_short`.
+        unsafe { &*slot.cast::<u8>().add(DATA_AT).cast::<AtomicU64>() }
+            .store(span, Ordering::Relaxed);
+        let bits = (kind as u32) << KIND_SHIFT | data.len() as u32 | BULK;
+        self.publish(slot, bits, head);
+        true
+    }
+
+    /// The slot of the next packet, if there is room as far as is known.
+    #[inline]
+    pub fn room(&self) -> Option<NextSlot> {
+        let free = self.sent.wrapping_sub(self.seen) <= self.memory.mask;
+        free.then(|| NextSlot(self.memory.slot(self.sent)))
+    }
+
+    /// The slot of the next packet, if there is room.
+    #[inline]
+    fn next_slot(&mut self) -> Option<NextSlot> {
+        self.room().or_else(|| {
+            let found = self.look_for_slots();
+            found.then(|| NextSlot(self.memory.slot(self.sent)))
+        })
+    }
+
+    /// Shows the receiver the packet in the next slot, whose data are there: `bits` are the low half of its word.
+    #[inline]
+    fn publish(&mut self, slot: *mut LaneSlot, bits: u32, head: &Head) {
+        // SAFETY: from `LaneMemory::slot`; the segment outlives this call.
+        let (word, head_words) = unsafe { atomics(slot) };
         for (word, bytes) in head_words.iter().zip(head.as_chunks::<8>().0) {
             word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
         }
@@ -245,7 +317,6 @@ impl OutLane {
             u64::from(self.sent) << 32 | u64::from(bits),
             Ordering::Release,
         );
-        true
     }
 
     /// Whether background traffic may use the lane now: it leaves half of it to messages.
@@ -379,6 +450,12 @@ impl InLane {
         self.hot
     }
 
+    /// The control block of the receiver: one's own.
+    #[inline]
+    pub fn receiver(&self) -> &Control {
+        self.memory.control()
+    }
+
     /// Nothing of it is looked at any more.
     pub fn close(&mut self) {
         self.closed = true;
@@ -458,6 +535,47 @@ impl InLane {
             data,
             bulk_end,
         })
+    }
+
+    /// The next packet, if it is a message whose data lie in the slot, as of most. It stays until
+    /// [`consume_short`](Self::consume_short). Everything else is left to [`peek`](Self::peek).
+    ///
+    /// # Safety
+    /// As for [`peek`](Self::peek).
+    #[inline]
+    pub unsafe fn peek_short<'a>(&self) -> Option<(Head, SharedBytes<'a>)> {
+        let slot = self.memory.slot(self.next);
+        // SAFETY: from `LaneMemory::slot`; the caller bounds the lifetime by the segment's.
+        let (word, head_words) = unsafe { atomics::<'a>(slot) };
+        // SYNC lane.publish.
+        let word = word.load(Ordering::Acquire);
+        // Kind and flag are zero in a short message.
+        const _: () = assert!(PacketKind::Message as u32 == 0);
+        let bits = word as u32;
+        if (word >> 32) as u32 != self.next.wrapping_add(1) || bits > INLINE as u32 || self.closed {
+            return None;
+        }
+        let mut head = [0; HEAD];
+        for (bytes, word) in head.as_chunks_mut::<8>().0.iter_mut().zip(head_words) {
+            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        // SAFETY: the data of a slot within the lane: at most INLINE bytes, as checked.
+        let data = unsafe { SharedBytes::new(slot.cast::<u8>().add(DATA_AT), bits as usize) };
+        Some((head, data))
+    }
+
+    /// Frees the slot of a short message. True if the sender is to be told of room by [`publish_room`](Self::publish_room).
+    #[inline]
+    pub fn consume_short(&mut self) -> bool {
+        self.next = self.next.wrapping_add(1);
+        // As in `consume`.
+        self.next.wrapping_sub(self.published) > self.memory.mask / 4
+    }
+
+    /// Shows the sender what was consumed.
+    #[cold]
+    pub fn publish_room(&mut self) {
+        self.publish();
     }
 
     /// Frees the slot that was looked at. True if the sender was told of new room.

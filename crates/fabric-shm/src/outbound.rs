@@ -14,12 +14,18 @@ use std::sync::Arc;
 use weft_atomic::{FenceMode, Ordering};
 use weft_fabric::{Head, Peer, Posted, Result, SharedBytes};
 
+use weft_sys::span::SHORT;
+
 use crate::bell::ShmBell;
 use crate::lane::{OutLane, PacketKind};
-use crate::layout::Control;
+use crate::layout::{Control, INLINE};
 use crate::membership::JobMembership;
 use crate::poll_set;
 use crate::segment::Segment;
+
+/// Bytes that are copied without a call. Any segment lets messages have as many.
+const COPIED: usize = SHORT;
+const _: () = assert!(COPIED <= INLINE);
 
 /// Lane to one peer.
 #[derive(Debug)]
@@ -66,6 +72,8 @@ pub(crate) struct OutboundLanes {
     bell: Arc<ShmBell>,
     /// This process executes a full fence when another one asks the kernel for it.
     fences: bool,
+    /// Bytes of data that a message may have.
+    limit: usize,
     lanes: Vec<Outbound>,
 }
 
@@ -77,6 +85,7 @@ impl OutboundLanes {
             lanes: lanes
                 .map(|peer| Outbound::new(&segment, me, peer))
                 .collect(),
+            limit: segment.shape().data as usize,
             segment,
             me,
             bell,
@@ -97,7 +106,6 @@ impl OutboundLanes {
         head: &Head,
         data: SharedBytes<'_>,
     ) -> Result<Posted> {
-        let count = self.lanes.len();
         let outbound = match self.lanes.get_mut(to.index()) {
             Some(outbound) if !outbound.closed => outbound,
             _ => {
@@ -108,6 +116,48 @@ impl OutboundLanes {
         if !outbound.lane.push(kind, head, data) {
             return members.lane_is_full(to);
         }
+        self.tell(to);
+        Ok(Posted::Done)
+    }
+
+    /// Sends one message if all goes as usual: true if it has left; false without effect. What is not usual is left to
+    /// functions that are jumped to, so that this one saves no registers.
+    #[inline]
+    pub fn inject(&mut self, to: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
+        let Some(outbound) = self.lanes.get_mut(to.index()) else {
+            return false;
+        };
+        if outbound.closed || data.len() > COPIED {
+            return self.inject_longer(to, head, data);
+        }
+        let Some(slot) = outbound.lane.room() else {
+            return self.inject_longer(to, head, data);
+        };
+        outbound.lane.push_at(slot, PacketKind::Message, head, data);
+        if outbound.light {
+            FenceMode::Asymmetric.light();
+            if outbound.lane.is_hot() && !outbound.lane.receiver().doorbell.somebody_sleeps() {
+                return true;
+            }
+        }
+        self.tell(to)
+    }
+
+    /// The same for what takes longer, or does not go.
+    #[inline(never)]
+    fn inject_longer(&mut self, to: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
+        let outbound = &mut self.lanes[to.index()];
+        !outbound.closed
+            && data.len() <= self.limit
+            && outbound.lane.push(PacketKind::Message, head, data)
+            && self.tell(to)
+    }
+
+    /// A packet was published to a peer: sees to it that the peer finds it. Always true.
+    #[inline(never)]
+    fn tell(&mut self, to: Peer) -> bool {
+        let count = self.lanes.len();
+        let outbound = &mut self.lanes[to.index()];
         let control = self.segment.control(to.0);
         let mode = outbound.fence_mode(control, self.fences);
         mode.light();
@@ -120,7 +170,7 @@ impl OutboundLanes {
         if control.doorbell.somebody_sleeps() {
             self.bell.wake(to.0);
         }
-        Ok(Posted::Done)
+        true
     }
 
     /// Tells a peer that its lane to us has room again, in case it waits for that.

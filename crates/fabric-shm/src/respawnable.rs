@@ -197,6 +197,10 @@ impl Fabric for RespawnableEndpoint {
         sent.map_err(|error| self.named(error, to))
     }
 
+    fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
+        self.inner.inject(self.slot(to), head, data)
+    }
+
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         let Self { inner, slots } = self;
         let before = inner.members().changes_told();

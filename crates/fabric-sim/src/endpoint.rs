@@ -183,6 +183,10 @@ impl Fabric for SimEndpoint {
         self.posted(posted)
     }
 
+    fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
+        self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         self.scheduler.poll(self.me.0, budget, &mut self.found);
         let count = self.found.len();

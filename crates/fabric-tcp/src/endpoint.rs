@@ -393,6 +393,10 @@ impl<N: Network> Fabric for Tcp<N> {
         self.post(to, FrameKind::Message, &[head, data])
     }
 
+    fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
+        self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
     #[inline]
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         self.look(sink, budget)

@@ -219,6 +219,13 @@ impl<L: Fabric> Fabric for Union<L> {
         }
     }
 
+    fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
+        match self.ranks.local(to) {
+            Some(local) => data.len() <= self.limits.data && self.local.inject(local, head, data),
+            None => self.try_send(to, head, data) == Ok(Posted::Done),
+        }
+    }
+
     #[inline]
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         let mut renamed = Renamed {

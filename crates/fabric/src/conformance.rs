@@ -143,6 +143,7 @@ macro_rules! conformance {
                 mailboxes::messages_of_one_sender_keep_their_order,
                 mailboxes::senders_are_served_in_turn,
                 mailboxes::a_refused_post_has_no_effect_and_is_taken_later,
+                mailboxes::injected_messages_are_like_others,
                 mailboxes::every_length_arrives_whole,
                 mailboxes::random_lengths_arrive_whole,
                 mailboxes::a_message_beyond_the_limit_is_refused,

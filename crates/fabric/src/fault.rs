@@ -133,6 +133,10 @@ impl<F: Fabric> Fabric for FaultInjector<F> {
         self.inner.try_send(to, head, data)
     }
 
+    fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
+        self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         if self.happens(self.plan.skip) {
             return 0;

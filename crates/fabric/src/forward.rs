@@ -20,6 +20,10 @@
 ///     fn try_send(&mut self, _: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
 ///         self.0.try_send(Peer(0), head, data)
 ///     }
+///
+///     fn inject(&mut self, _: Peer, head: &Head, data: &[u8]) -> bool {
+///         self.0.inject(Peer(0), head, data)
+///     }
 /// }
 /// ```
 #[macro_export]
@@ -62,6 +66,11 @@ macro_rules! forward_fabric {
             data: &[u8],
         ) -> $crate::Result<$crate::Posted> {
             $to.try_send(to, head, data)
+        }
+    };
+    ($this:ident => $to:expr; inject) => {
+        fn inject(&mut $this, to: $crate::Peer, head: &$crate::Head, data: &[u8]) -> bool {
+            $to.inject(to, head, data)
         }
     };
     ($this:ident => $to:expr; poll) => {

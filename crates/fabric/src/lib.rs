@@ -306,6 +306,10 @@ pub trait Fabric: Send {
     /// [`FabricError::TooLong`], [`FabricError::NoSuchPeer`], [`FabricError::PeerLost`].
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted>;
 
+    /// Mailbox: the same for who has another way if the message cannot leave at once: true if it has left. False, without
+    /// effect, for whatever reason; [`try_send`](Self::try_send) tells which.
+    fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool;
+
     /// Looks once at everything that may have arrived and hands at most about `budget` items to the
     /// sink, serving senders in turn. Also moves the fabric's own work along. Returns how many items
     /// were handed out or moved; 0 means that nothing was there.

@@ -344,6 +344,10 @@ impl<F: Fabric> Fabric for Traced<F> {
         answer
     }
 
+    fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
+        self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         let mut recording = RecordingSink {
             sink,

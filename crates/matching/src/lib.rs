@@ -38,7 +38,7 @@ mod store;
 mod unexpected;
 
 pub use key::{Context, Envelope, Pattern, Source, SourcePattern, Tag, TagPattern};
-pub use matching::{Arrival, Leftover, Matching, Posting};
+pub use matching::{Arrival, Found, Leftover, Matching, Posting};
 pub use posted::Handle;
 
 /// How many receives or messages may wait outside the indices in use. More makes a look-up that passes

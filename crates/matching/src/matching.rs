@@ -26,6 +26,10 @@ pub enum Posting<U> {
     Posted(Handle),
 }
 
+/// A message that was found, until anything changes.
+#[derive(Debug)]
+pub struct Found(u32);
+
 /// What a context left behind, each oldest first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leftover<P, U> {
@@ -74,12 +78,27 @@ impl<P: Copy, U: Copy> Matching<P, U> {
     /// A message came: gives it to the oldest receive that matches, or keeps what `message` returns.
     #[inline]
     pub fn arrive(&mut self, envelope: Envelope, message: impl FnOnce() -> U) -> Arrival<P> {
-        let key = Key::of(envelope);
-        if let Some(receive) = self.posted.take(key) {
+        if let Some(receive) = self.meet(envelope) {
             return Arrival::Matched(receive);
         }
-        self.unexpected.push(key, message());
+        self.keep(envelope, message());
         Arrival::Unexpected
+    }
+
+    /// A message came: the oldest receive that matches, which is no longer posted. If there is none, the message has to
+    /// be [kept](Self::keep), unless somebody else wants it.
+    #[inline]
+    pub fn meet(&mut self, envelope: Envelope) -> Option<P> {
+        if self.posted.len() == 0 {
+            return None;
+        }
+        self.posted.take(Key::of(envelope))
+    }
+
+    /// Keeps a message that came and [met](Self::meet) no receive.
+    #[inline]
+    pub fn keep(&mut self, envelope: Envelope, message: U) {
+        self.unexpected.push(Key::of(envelope), message);
     }
 
     /// Posts a receive: takes the oldest unexpected message that matches, or waits.
@@ -109,6 +128,29 @@ impl<P: Copy, U: Copy> Matching<P, U> {
         let id = self.unexpected.find(kind, key)?;
         let (key, message) = self.unexpected.remove(id);
         Some((key.envelope(), message))
+    }
+
+    /// Posts a receive that waits: there is no message that it might match.
+    #[inline(always)]
+    pub fn wait(&mut self, pattern: Pattern, receive: P) -> Handle {
+        debug_assert_eq!(self.unexpected_len(), 0);
+        let (kind, key) = pattern.split();
+        self.posted.push(kind, key, receive)
+    }
+
+    /// The message that a receive posted now would take, to be looked at and then perhaps [taken](Self::take_found).
+    #[inline(always)]
+    pub fn find(&mut self, pattern: Pattern) -> Option<(Found, U)> {
+        let (kind, key) = pattern.split();
+        let id = self.unexpected.find(kind, key)?;
+        let (_, message) = self.unexpected.get(id);
+        Some((Found(id), message))
+    }
+
+    /// Takes a message that was just [found](Self::find): nothing has come, been posted or taken since.
+    #[inline(always)]
+    pub fn take_found(&mut self, found: Found) {
+        self.unexpected.unlink(found.0);
     }
 
     /// Takes back a posted receive. False if it was matched or taken back before.

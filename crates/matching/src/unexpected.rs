@@ -65,8 +65,22 @@ impl<U: Copy> Unexpected<U> {
     }
 
     /// The oldest message that matches.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&mut self, kind: WildcardKind, key: Key) -> Option<u32> {
+        let lane = kind as usize;
+        // The usual one is the oldest of all, and in no index.
+        let id = self.cursors[lane];
+        if self.indices[lane].nodes() == 0
+            && id != NONE
+            && kind.project(self.store.node(id).key()) == key
+        {
+            return Some(id);
+        }
+        self.find_further(kind, key)
+    }
+
+    #[inline(never)]
+    fn find_further(&mut self, kind: WildcardKind, key: Key) -> Option<u32> {
         if self.store.len() == 0 {
             return None;
         }
@@ -106,9 +120,16 @@ impl<U: Copy> Unexpected<U> {
     /// Takes out a message that was found.
     #[inline]
     pub(crate) fn remove(&mut self, id: u32) -> (Key, U) {
+        let message = self.get(id);
+        self.unlink(id);
+        message
+    }
+
+    /// Forgets a message that was found.
+    #[inline(always)]
+    pub(crate) fn unlink(&mut self, id: u32) {
         let node = self.store.node(id);
         let after = node.order.after;
-        let message = (node.key(), node.value);
         if node.lanes_in != 0 {
             self.leave(id, node.lanes_in);
         }
@@ -116,9 +137,9 @@ impl<U: Copy> Unexpected<U> {
             *cursor = if *cursor == id { after } else { *cursor };
         }
         self.store.remove(id);
-        message
     }
 
+    #[inline(never)]
     fn leave(&mut self, id: u32, lanes_in: u32) {
         for kind in WildcardKind::ALL {
             let lane = kind as usize;

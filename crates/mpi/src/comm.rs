@@ -47,6 +47,8 @@ pub struct Comm {
     /// Written once: when it is made, or when the request of `MPI_Comm_idup` ends.
     context: AtomicU32,
     group: Arc<Group>,
+    /// The group that ranks of messages are counted in: the remote one of an intercommunicator.
+    peers: Arc<Group>,
     shape: Shape,
     rank: u32,
     /// Collectives begun on this communicator so far.
@@ -122,6 +124,10 @@ impl Comm {
             connection: Mutex::new(foreign.then(|| Connection::of(process))),
             process: Arc::clone(process),
             context: AtomicU32::new(context),
+            peers: match &shape {
+                Shape::Between(remote) => Arc::clone(&remote.group),
+                Shape::Plain | Shape::On(_) => Arc::clone(&group),
+            },
             group,
             shape,
             rank,
@@ -208,8 +214,16 @@ impl Comm {
     }
 
     /// The group that ranks of messages are counted in.
+    #[inline]
     fn peers(&self) -> &Arc<Group> {
-        self.remote_group().unwrap_or(&self.group)
+        &self.peers
+    }
+
+    /// The process of a rank that messages go to or come from, if there is such a rank.
+    #[inline]
+    pub(crate) fn peer(&self, rank: u32) -> Option<Peer> {
+        let peers = self.peers();
+        (rank < peers.size()).then(|| peers.peer(rank))
     }
 
     /// The process of a rank that messages go to.

@@ -16,6 +16,7 @@
 //! |---|---|
 //! | [`Requests`], [`Request`](request::Request) | the table of requests; one request's life |
 //! | [`UnexpectedStore`] | messages that came before their receives |
+//! | [`Looking`] | the receive of a call that is looking, which no table knows |
 //! | [`Pulls`] | rendezvous transfers under way |
 //! | [`Runs`] | collectives under way |
 //! | [`Boards`] | groups that share memory, and collectives on it |
@@ -34,6 +35,7 @@
 //! of communicators, processes and calls, which are above it.
 
 mod arrival;
+mod at_once;
 mod attached_buffer;
 pub(crate) mod boards;
 mod callbacks;
@@ -79,6 +81,7 @@ use weft_fabric::waiting::Asking;
 use weft_fabric::{Fabric, Guest, Peer};
 use weft_matching::Matching;
 
+use at_once::Looking;
 use attached_buffer::AttachedBuffer;
 use boards::Boards;
 use callbacks::Callbacks;
@@ -98,6 +101,8 @@ use runs::Runs;
 use unexpected::{UnexpectedId, UnexpectedStore};
 use waiters::Waiters;
 
+pub(crate) use at_once::Asked;
+pub use at_once::Received;
 pub(crate) use on_complete::PersistentOperation;
 pub use outcomes::{Ended, RequestList};
 pub(crate) use probe::{Probe, outcome_of};
@@ -119,6 +124,7 @@ struct Core {
     matching: Matching<RequestId, UnexpectedId>,
     requests: Requests,
     unexpected: UnexpectedStore,
+    looking: Looking,
     runs: Runs,
     boards: Boards,
     channels: Channels,
@@ -173,6 +179,7 @@ impl Engine {
                 matching: Matching::new(),
                 requests: Requests::default(),
                 unexpected: UnexpectedStore::default(),
+                looking: Looking::default(),
                 runs: Runs::default(),
                 boards: Boards::default(),
                 channels: Channels::default(),

@@ -54,6 +54,7 @@ impl Group {
     }
 
     /// How many processes.
+    #[inline]
     #[must_use]
     pub fn size(&self) -> u32 {
         match &self.peers {
@@ -63,6 +64,7 @@ impl Group {
     }
 
     /// Whether ranks and peers are the same numbers.
+    #[inline]
     #[must_use]
     pub fn is_identity(&self) -> bool {
         matches!(self.peers, Members::Identity(_))

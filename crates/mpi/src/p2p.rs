@@ -1,5 +1,6 @@
 //! Point-to-point communication (MPI 5.0, chapter 3): what callers see of the engine.
 
+mod at_once;
 mod buffered;
 mod completion;
 pub mod future;
@@ -10,7 +11,7 @@ mod probe;
 mod receive;
 mod send;
 
-pub use crate::engine::{Ended, RequestList, SendMode};
+pub use crate::engine::{Ended, Received, RequestList, SendMode};
 pub use probe::Message;
 
 /// Whom to send to.

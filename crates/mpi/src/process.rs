@@ -307,6 +307,12 @@ impl Process {
         self.bell.ring();
     }
 
+    /// The engine, for calls that end at once.
+    #[inline]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// Exclusive use of the engine.
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_> {

@@ -5,9 +5,9 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
+use weft_atomic::{AtomicU32, Ordering};
 
 use common::over;
 use weft_fabric::{
@@ -57,6 +57,10 @@ impl Fabric for Crowded {
 
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
         self.inner.try_send(to, head, data)
+    }
+
+    fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
+        self.inner.inject(to, head, data)
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {

@@ -95,6 +95,20 @@ impl<'a> SharedBytes<'a> {
         length
     }
 
+    /// Makes all bytes the content of a vector.
+    #[inline]
+    pub fn copy_to_vec(&self, into: &mut Vec<u8>) {
+        into.clear();
+        into.reserve(self.length);
+        // SAFETY: the vector has room for `length` bytes, which are mapped and readable as promised to
+        // `SharedBytes::new`, and are all written before the length is set.
+        unsafe {
+            copy_short(self.start, into.as_mut_ptr(), self.length);
+            into.set_len(self.length);
+        }
+        read_once();
+    }
+
     /// Copies as many bytes as both sides hold into a lent region; answers how many.
     #[inline]
     pub fn copy_to_region(&self, into: &Region) -> usize {
@@ -129,7 +143,10 @@ impl<'a> SharedBytes<'a> {
     }
 }
 
-/// Copies bytes, the usual small numbers of them without a call.
+/// So many bytes [`copy_short`] copies without a call.
+pub const SHORT: usize = 64;
+
+/// Copies bytes, the usual small numbers of them ([`SHORT`]) without a call.
 ///
 /// # Safety
 /// As [`std::ptr::copy`]: the spans may overlap.
@@ -154,6 +171,28 @@ pub unsafe fn copy_short(from: *const u8, to: *mut u8, length: usize) {
                 let last = from.add(length - 4).cast::<u32>().read_unaligned();
                 to.cast::<u32>().write_unaligned(first);
                 to.add(length - 4).cast::<u32>().write_unaligned(last);
+            }
+            1..=3 => {
+                let first = from.read();
+                let middle = from.add(length / 2).read();
+                let last = from.add(length - 1).read();
+                to.write(first);
+                to.add(length / 2).write(middle);
+                to.add(length - 1).write(last);
+            }
+            17..=32 => {
+                let first = from.cast::<u128>().read_unaligned();
+                let last = from.add(length - 16).cast::<u128>().read_unaligned();
+                to.cast::<u128>().write_unaligned(first);
+                to.add(length - 16).cast::<u128>().write_unaligned(last);
+            }
+            33..=64 => {
+                let first = from.cast::<[u128; 2]>().read_unaligned();
+                let last = from.add(length - 32).cast::<[u128; 2]>().read_unaligned();
+                to.cast::<[u128; 2]>().write_unaligned(first);
+                to.add(length - 32)
+                    .cast::<[u128; 2]>()
+                    .write_unaligned(last);
             }
             _ => std::ptr::copy(from, to, length),
         }

@@ -67,6 +67,13 @@ fn entry(group: &str, function: &Function, form: Form, implemented: bool) -> Res
             function.call(),
             names.join(", ")
         );
+    } else if implemented && function.at_once {
+        out.push_str(&at_once_first(
+            function,
+            &declarations,
+            &parameters,
+            &implementation(group, function, form, &name)?,
+        ));
     } else if implemented {
         out.push_str(&implementation(group, function, form, &name)?);
     } else {
@@ -77,6 +84,36 @@ fn entry(group: &str, function: &Function, form: Form, implemented: bool) -> Res
     }
     let _ = writeln!(out, "}}\nalias!({name} => P{name});\n");
     Ok(out)
+}
+
+/// The body of a function that tries a short way first. The whole call is a function of its own, so that the short way
+/// need not save what only that uses.
+fn at_once_first(
+    function: &Function,
+    declarations: &[Declaration],
+    parameters: &[String],
+    whole: &str,
+) -> String {
+    let names: Vec<&str> = declarations.iter().map(|one| one.name.as_str()).collect();
+    // Counts have 64 bits there.
+    let arguments: Vec<String> = names
+        .iter()
+        .map(|&name| match name {
+            "count" => "count.into()".to_owned(),
+            other => other.to_owned(),
+        })
+        .collect();
+    format!(
+        "#[inline(never)]\nunsafe extern \"C\" fn whole({}) -> c_int {{\n{whole}}}\n\
+         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).\n\
+         if unsafe {{ crate::at_once::{}({}) }} {{\nreturn super::constants::MPI_SUCCESS;\n}}\n\
+         // SAFETY: the same arguments.\n\
+         unsafe {{ whole({}) }}\n",
+        parameters.join(", "),
+        function.call(),
+        arguments.join(", "),
+        names.join(", "),
+    )
 }
 
 fn implementation(group: &str, function: &Function, form: Form, name: &str) -> Result<String> {

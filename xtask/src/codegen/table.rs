@@ -41,6 +41,9 @@ pub struct Function {
     pub returns: Option<String>,
     #[serde(default)]
     pub anytime: bool,
+    /// Whether there is a short way for what ends at once, to be tried first.
+    #[serde(default)]
+    pub at_once: bool,
     /// What tells the other ranks of a wrong argument of this one, where all take part before anything else is known.
     pub refused: Option<String>,
     pub note: Option<String>,

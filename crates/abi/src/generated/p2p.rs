@@ -252,18 +252,33 @@ pub unsafe extern "C" fn PMPI_Iprobe(
     flag: *mut c_int,
     status: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Iprobe", Scope::Comm(comm), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let comm = check::communicator(comm, "comm")?;
-            let source = check::source(source, comm, "source")?;
-            let tag = check::receive_tag(tag, "tag")?;
-            let flag = check::out(flag, "flag")?;
-            let status = StatusOut::new(status);
-            calls::p2p::iprobe(source, tag, comm, flag, status)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        source: c_int,
+        tag: c_int,
+        comm: c::Comm,
+        flag: *mut c_int,
+        status: *mut c::Status,
+    ) -> c_int {
+        entry::run("MPI_Iprobe", Scope::Comm(comm), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let comm = check::communicator(comm, "comm")?;
+                let source = check::source(source, comm, "source")?;
+                let tag = check::receive_tag(tag, "tag")?;
+                let flag = check::out(flag, "flag")?;
+                let status = StatusOut::new(status);
+                calls::p2p::iprobe(source, tag, comm, flag, status)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::iprobe(source, tag, comm, flag, status) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole(source, tag, comm, flag, status) }
 }
 alias!(MPI_Iprobe => PMPI_Iprobe);
 
@@ -277,20 +292,37 @@ pub unsafe extern "C" fn PMPI_Irecv(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Irecv", Scope::Comm(comm), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
-            let count = check::count(count.into(), "count")?;
-            let buf = check::buffer(buf, count, datatype, "buf")?;
-            let source = check::source(source, comm, "source")?;
-            let tag = check::receive_tag(tag, "tag")?;
-            let request = check::out(request, "request")?;
-            calls::p2p::irecv(buf, source, tag, comm, request)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        buf: *mut c_void,
+        count: c_int,
+        datatype: c::Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: c::Comm,
+        request: *mut c::Request,
+    ) -> c_int {
+        entry::run("MPI_Irecv", Scope::Comm(comm), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let comm = check::communicator(comm, "comm")?;
+                let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
+                let count = check::count(count.into(), "count")?;
+                let buf = check::buffer(buf, count, datatype, "buf")?;
+                let source = check::source(source, comm, "source")?;
+                let tag = check::receive_tag(tag, "tag")?;
+                let request = check::out(request, "request")?;
+                calls::p2p::irecv(buf, source, tag, comm, request)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::irecv(buf, count.into(), datatype, source, tag, comm, request) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole(buf, count, datatype, source, tag, comm, request) }
 }
 alias!(MPI_Irecv => PMPI_Irecv);
 
@@ -304,20 +336,37 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Irecv_c", Scope::Comm(comm), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
-            let count = check::count(count.into(), "count")?;
-            let buf = check::buffer(buf, count, datatype, "buf")?;
-            let source = check::source(source, comm, "source")?;
-            let tag = check::receive_tag(tag, "tag")?;
-            let request = check::out(request, "request")?;
-            calls::p2p::irecv(buf, source, tag, comm, request)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        buf: *mut c_void,
+        count: c::Count,
+        datatype: c::Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: c::Comm,
+        request: *mut c::Request,
+    ) -> c_int {
+        entry::run("MPI_Irecv_c", Scope::Comm(comm), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let comm = check::communicator(comm, "comm")?;
+                let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
+                let count = check::count(count.into(), "count")?;
+                let buf = check::buffer(buf, count, datatype, "buf")?;
+                let source = check::source(source, comm, "source")?;
+                let tag = check::receive_tag(tag, "tag")?;
+                let request = check::out(request, "request")?;
+                calls::p2p::irecv(buf, source, tag, comm, request)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::irecv(buf, count.into(), datatype, source, tag, comm, request) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole(buf, count, datatype, source, tag, comm, request) }
 }
 alias!(MPI_Irecv_c => PMPI_Irecv_c);
 
@@ -385,20 +434,37 @@ pub unsafe extern "C" fn PMPI_Isend(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Isend", Scope::Comm(comm), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
-            let count = check::count(count.into(), "count")?;
-            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
-            let dest = check::destination(dest, comm, "dest")?;
-            let tag = check::send_tag(tag, "tag")?;
-            let request = check::out(request, "request")?;
-            calls::p2p::isend(buf, dest, tag, comm, request)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        buf: *const c_void,
+        count: c_int,
+        datatype: c::Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: c::Comm,
+        request: *mut c::Request,
+    ) -> c_int {
+        entry::run("MPI_Isend", Scope::Comm(comm), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let comm = check::communicator(comm, "comm")?;
+                let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
+                let count = check::count(count.into(), "count")?;
+                let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+                let dest = check::destination(dest, comm, "dest")?;
+                let tag = check::send_tag(tag, "tag")?;
+                let request = check::out(request, "request")?;
+                calls::p2p::isend(buf, dest, tag, comm, request)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::isend(buf, count.into(), datatype, dest, tag, comm, request) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole(buf, count, datatype, dest, tag, comm, request) }
 }
 alias!(MPI_Isend => PMPI_Isend);
 
@@ -412,20 +478,37 @@ pub unsafe extern "C" fn PMPI_Isend_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Isend_c", Scope::Comm(comm), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
-            let count = check::count(count.into(), "count")?;
-            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
-            let dest = check::destination(dest, comm, "dest")?;
-            let tag = check::send_tag(tag, "tag")?;
-            let request = check::out(request, "request")?;
-            calls::p2p::isend(buf, dest, tag, comm, request)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        buf: *const c_void,
+        count: c::Count,
+        datatype: c::Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: c::Comm,
+        request: *mut c::Request,
+    ) -> c_int {
+        entry::run("MPI_Isend_c", Scope::Comm(comm), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let comm = check::communicator(comm, "comm")?;
+                let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
+                let count = check::count(count.into(), "count")?;
+                let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+                let dest = check::destination(dest, comm, "dest")?;
+                let tag = check::send_tag(tag, "tag")?;
+                let request = check::out(request, "request")?;
+                calls::p2p::isend(buf, dest, tag, comm, request)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::isend(buf, count.into(), datatype, dest, tag, comm, request) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole(buf, count, datatype, dest, tag, comm, request) }
 }
 alias!(MPI_Isend_c => PMPI_Isend_c);
 
@@ -725,20 +808,37 @@ pub unsafe extern "C" fn PMPI_Recv(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Recv", Scope::Comm(comm), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
-            let count = check::count(count.into(), "count")?;
-            let buf = check::buffer(buf, count, datatype, "buf")?;
-            let source = check::source(source, comm, "source")?;
-            let tag = check::receive_tag(tag, "tag")?;
-            let status = StatusOut::new(status);
-            calls::p2p::recv(buf, source, tag, comm, status)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        buf: *mut c_void,
+        count: c_int,
+        datatype: c::Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: c::Comm,
+        status: *mut c::Status,
+    ) -> c_int {
+        entry::run("MPI_Recv", Scope::Comm(comm), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let comm = check::communicator(comm, "comm")?;
+                let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
+                let count = check::count(count.into(), "count")?;
+                let buf = check::buffer(buf, count, datatype, "buf")?;
+                let source = check::source(source, comm, "source")?;
+                let tag = check::receive_tag(tag, "tag")?;
+                let status = StatusOut::new(status);
+                calls::p2p::recv(buf, source, tag, comm, status)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::recv(buf, count.into(), datatype, source, tag, comm, status) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole(buf, count, datatype, source, tag, comm, status) }
 }
 alias!(MPI_Recv => PMPI_Recv);
 
@@ -752,20 +852,37 @@ pub unsafe extern "C" fn PMPI_Recv_c(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Recv_c", Scope::Comm(comm), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
-            let count = check::count(count.into(), "count")?;
-            let buf = check::buffer(buf, count, datatype, "buf")?;
-            let source = check::source(source, comm, "source")?;
-            let tag = check::receive_tag(tag, "tag")?;
-            let status = StatusOut::new(status);
-            calls::p2p::recv(buf, source, tag, comm, status)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        buf: *mut c_void,
+        count: c::Count,
+        datatype: c::Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: c::Comm,
+        status: *mut c::Status,
+    ) -> c_int {
+        entry::run("MPI_Recv_c", Scope::Comm(comm), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let comm = check::communicator(comm, "comm")?;
+                let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
+                let count = check::count(count.into(), "count")?;
+                let buf = check::buffer(buf, count, datatype, "buf")?;
+                let source = check::source(source, comm, "source")?;
+                let tag = check::receive_tag(tag, "tag")?;
+                let status = StatusOut::new(status);
+                calls::p2p::recv(buf, source, tag, comm, status)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::recv(buf, count.into(), datatype, source, tag, comm, status) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole(buf, count, datatype, source, tag, comm, status) }
 }
 alias!(MPI_Recv_c => PMPI_Recv_c);
 
@@ -936,19 +1053,35 @@ pub unsafe extern "C" fn PMPI_Send(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    entry::run("MPI_Send", Scope::Comm(comm), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
-            let count = check::count(count.into(), "count")?;
-            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
-            let dest = check::destination(dest, comm, "dest")?;
-            let tag = check::send_tag(tag, "tag")?;
-            calls::p2p::send(buf, dest, tag, comm)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        buf: *const c_void,
+        count: c_int,
+        datatype: c::Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: c::Comm,
+    ) -> c_int {
+        entry::run("MPI_Send", Scope::Comm(comm), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let comm = check::communicator(comm, "comm")?;
+                let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
+                let count = check::count(count.into(), "count")?;
+                let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+                let dest = check::destination(dest, comm, "dest")?;
+                let tag = check::send_tag(tag, "tag")?;
+                calls::p2p::send(buf, dest, tag, comm)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::send(buf, count.into(), datatype, dest, tag, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole(buf, count, datatype, dest, tag, comm) }
 }
 alias!(MPI_Send => PMPI_Send);
 
@@ -961,19 +1094,35 @@ pub unsafe extern "C" fn PMPI_Send_c(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    entry::run("MPI_Send_c", Scope::Comm(comm), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let comm = check::communicator(comm, "comm")?;
-            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
-            let count = check::count(count.into(), "count")?;
-            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
-            let dest = check::destination(dest, comm, "dest")?;
-            let tag = check::send_tag(tag, "tag")?;
-            calls::p2p::send(buf, dest, tag, comm)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        buf: *const c_void,
+        count: c::Count,
+        datatype: c::Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: c::Comm,
+    ) -> c_int {
+        entry::run("MPI_Send_c", Scope::Comm(comm), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let comm = check::communicator(comm, "comm")?;
+                let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
+                let count = check::count(count.into(), "count")?;
+                let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+                let dest = check::destination(dest, comm, "dest")?;
+                let tag = check::send_tag(tag, "tag")?;
+                calls::p2p::send(buf, dest, tag, comm)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::send(buf, count.into(), datatype, dest, tag, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole(buf, count, datatype, dest, tag, comm) }
 }
 alias!(MPI_Send_c => PMPI_Send_c);
 

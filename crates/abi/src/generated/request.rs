@@ -447,16 +447,29 @@ pub unsafe extern "C" fn PMPI_Test(
     flag: *mut c_int,
     status: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Test", Scope::RequestAt(request), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let request = check::in_out(request, "request")?;
-            let flag = check::out(flag, "flag")?;
-            let status = StatusOut::new(status);
-            calls::request::test(request, flag, status)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        request: *mut c::Request,
+        flag: *mut c_int,
+        status: *mut c::Status,
+    ) -> c_int {
+        entry::run("MPI_Test", Scope::RequestAt(request), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let request = check::in_out(request, "request")?;
+                let flag = check::out(flag, "flag")?;
+                let status = StatusOut::new(status);
+                calls::request::test(request, flag, status)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::test(request, flag, status) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole(request, flag, status) }
 }
 alias!(MPI_Test => PMPI_Test);
 
@@ -552,15 +565,24 @@ alias!(MPI_Testsome => PMPI_Testsome);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Wait(request: *mut c::Request, status: *mut c::Status) -> c_int {
-    entry::run("MPI_Wait", Scope::RequestAt(request), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let request = check::in_out(request, "request")?;
-            let status = StatusOut::new(status);
-            calls::request::wait(request, status)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(request: *mut c::Request, status: *mut c::Status) -> c_int {
+        entry::run("MPI_Wait", Scope::RequestAt(request), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let request = check::in_out(request, "request")?;
+                let status = StatusOut::new(status);
+                calls::request::wait(request, status)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::wait(request, status) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole(request, status) }
 }
 alias!(MPI_Wait => PMPI_Wait);
 

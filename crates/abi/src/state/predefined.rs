@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use weft_mpi::datatype::{Basic, Datatype, Recipe};
+use weft_mpi::datatype::{Basic, BasicKind, Datatype, Recipe};
 use weft_mpi::op::Predefined;
 use weft_mpi::{Group, Op};
 
@@ -28,6 +28,29 @@ static BASICS: [Option<Basic>; DATATYPES.1] = {
     }
     basics
 };
+
+/// Bytes of an element of the predefined datatypes by handle, if elements lie one behind the other; 0 of all others.
+static DENSE: [u8; DATATYPES.1] = {
+    let mut sizes = [0; DATATYPES.1];
+    let mut row = 0;
+    while row < k::DATATYPES.len() {
+        let (handle, size, basic) = k::DATATYPES[row];
+        // A pair may have a gap.
+        if !matches!(basic.kind(), BasicKind::Pair(..)) {
+            assert!(size <= u8::MAX as usize);
+            sizes[handle - DATATYPES.0] = size as u8;
+        }
+        row += 1;
+    }
+    sizes
+};
+
+/// Bytes of an element of a predefined datatype, if elements of it lie one behind the other without gaps; else 0.
+#[inline]
+pub fn dense_size(handle: c::Datatype) -> usize {
+    let size = DENSE.get(handle.0.wrapping_sub(DATATYPES.0));
+    size.map_or(0, |size| usize::from(*size))
+}
 
 /// The predefined datatype of a handle.
 #[inline]
@@ -104,6 +127,10 @@ mod tests {
             assert_eq!(predefined_datatype(c::Datatype(*handle)), Some(*basic));
             assert_eq!(basic.datatype().size(), *size, "{}", basic.name());
             assert_eq!(handle_of_basic(*basic), c::Datatype(*handle));
+            let dense = dense_size(c::Datatype(*handle));
+            if dense > 0 {
+                assert_eq!(basic.datatype().flat(3), Some((0, 3 * dense)));
+            }
             if handle & 0x340 == 0x240 {
                 assert_eq!(
                     1 << (handle >> 3 & 7),
@@ -116,6 +143,15 @@ mod tests {
         assert_eq!(predefined_datatype(k::MPI_DATATYPE_NULL), None);
         assert_eq!(predefined_datatype(c::Datatype(0x1ff)), None);
         assert_eq!(predefined_datatype(c::Datatype(usize::MAX)), None);
+        for handle in [
+            k::MPI_DATATYPE_NULL,
+            c::Datatype(0x1ff),
+            c::Datatype(usize::MAX),
+        ] {
+            assert_eq!(dense_size(handle), 0);
+        }
+        assert_eq!(dense_size(k::MPI_BYTE), 1);
+        assert_eq!(dense_size(k::MPI_SHORT_INT), 0, "there may be a gap");
     }
 
     #[test]

@@ -210,14 +210,14 @@ pub static VARIABLES: &[Variable] = &[
         "messages",
         "messages_received",
         COUNTER,
-        |all| all.received.messages.get(),
+        Counters::received,
         "messages that a receive was found for",
     ),
     counted(
         "messages",
         "bytes_received",
         AGGREGATE,
-        |all| all.received.bytes.get(),
+        |all| all.bytes_received.get(),
         "bytes of data of the messages received",
     ),
     variable(
@@ -372,21 +372,21 @@ pub static VARIABLES: &[Variable] = &[
         "queues",
         "posted_receives_most",
         HIGH,
-        |all| all.posted_most.get(),
+        Counters::posted_most,
         "largest number of receives that have waited since MPI_Init",
     ),
     counted(
         "queues",
         "receives_posted",
         COUNTER,
-        |all| all.posted.get(),
+        Counters::posted,
         "receives that found no message and had to wait",
     ),
     counted(
         "queues",
         "matched_posted",
         COUNTER,
-        |all| all.matched_posted.get(),
+        Counters::matched_posted,
         "messages that met a waiting receive",
     ),
     counted(
@@ -401,7 +401,7 @@ pub static VARIABLES: &[Variable] = &[
         "matched_posted_share",
         k::MPI_T_PVAR_CLASS_PERCENTAGE,
         Read::Ratio(|all| {
-            let posted = all.matched_posted.get();
+            let posted = all.matched_posted();
             ratio(posted, posted + all.matched_unexpected.get())
         }),
         "share of the messages that met a waiting receive",

@@ -7,12 +7,17 @@ use crate::experiment::{
 use crate::results::{Chart, Scale};
 
 /// The calls of `measure/instructions.c`, as it names them and as people do.
-const CALLS: [(&str, &str); 11] = [
+const CALLS: [(&str, &str); 13] = [
     ("send", "MPI_Send"),
     ("isend", "MPI_Isend and MPI_Wait"),
     ("recv", "MPI_Recv, the message is there but was not seen"),
     ("unexpected", "MPI_Recv of an unexpected message"),
     ("irecv", "MPI_Irecv and MPI_Wait"),
+    (
+        "posted",
+        "MPI_Wait for a receive whose message is there but was not seen",
+    ),
+    ("test", "MPI_Test in vain"),
     ("iprobe", "MPI_Iprobe in vain"),
     ("put", "MPI_Put and MPI_Win_flush"),
     ("get", "MPI_Get and MPI_Win_flush"),

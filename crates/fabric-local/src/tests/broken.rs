@@ -128,6 +128,10 @@ impl Fabric for Broken {
         Ok(posted)
     }
 
+    fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
+        self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         let late = if self.is(Breach::SignalsOvertake) {
             std::mem::take(&mut self.held)
@@ -305,7 +309,7 @@ fn finds(property: Property, breach: Breach) -> bool {
 type Property = fn(&dyn Stage);
 
 /// Which property is for which breach.
-const FOR: [(Property, Breach); 23] = [
+const FOR: [(Property, Breach); 24] = [
     (
         mailboxes::messages_of_one_sender_keep_their_order,
         Breach::Doubles,
@@ -325,6 +329,10 @@ const FOR: [(Property, Breach); 23] = [
     ),
     (
         mailboxes::a_refused_post_has_no_effect_and_is_taken_later,
+        Breach::RefusesWithEffect,
+    ),
+    (
+        mailboxes::injected_messages_are_like_others,
         Breach::RefusesWithEffect,
     ),
     (

@@ -117,6 +117,38 @@ pub fn a_refused_post_has_no_effect_and_is_taken_later(stage: &dyn Stage) {
     }
 }
 
+/// A message is injected, or that has no effect; what is injected keeps its order among messages that are sent.
+pub fn injected_messages_are_like_others(stage: &dyn Stage) {
+    let mut scene = Scene::new(stage, 2);
+    let limit = scene.endpoints[0].limits().data;
+    let lengths = lengths(limit);
+    let length = |number: u64| lengths[number as usize % lengths.len()];
+    let mut next = 0;
+    // Nobody looks: at some number there is no room.
+    while next < BEYOND_ANY_LANE && scene.inject(0, 1, next, length(next)) {
+        next += 1;
+        if next % 3 == 0 && scene.try_send(0, 1, next, length(next)) {
+            next += 1;
+        }
+    }
+    assert!(0 < next && next < BEYOND_ANY_LANE, "a lane is bounded");
+    for _ in 0..3 {
+        if scene.inject(0, 1, next, length(next)) {
+            next += 1;
+        }
+    }
+    // Nor has it an effect where the other one says what is wrong.
+    let too_long = vec![0; limit + 1];
+    let endpoint = &mut scene.endpoints[0];
+    assert!(!endpoint.inject(peer(1), &[0; HEAD], &too_long));
+    assert!(!endpoint.inject(peer(2), &[0; HEAD], &[]));
+    scene.until("what was injected", |scene| {
+        scene.inboxes[1].messages() as u64 >= next
+    });
+    scene.settle();
+    scene.inboxes[1].check(0, next, length);
+}
+
 /// Messages of all interesting lengths arrive, head and data intact, in order.
 pub fn every_length_arrives_whole(stage: &dyn Stage) {
     let mut scene = Scene::new(stage, 2);

@@ -126,6 +126,12 @@ impl Scene {
         post(&mut *self.endpoints[from], to, number, length)
     }
 
+    /// One try to inject message `number`.
+    pub fn inject(&mut self, from: usize, to: usize, number: u64, length: usize) -> bool {
+        let head = numbered(from, number);
+        self.endpoints[from].inject(peer(to), &head, &message_data(from, number, length))
+    }
+
     /// Sends message `number`, driving all while it is refused.
     pub fn send(&mut self, from: usize, to: usize, number: u64, length: usize) {
         self.repeat("room for a message", |scene| {

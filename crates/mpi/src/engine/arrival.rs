@@ -1,7 +1,7 @@
 //! Arrivals: the [`Sink`] of the engine. Nothing here calls the fabric (it is being polled).
 
 use weft_fabric::{Head, Operation, Peer, SharedBytes, Sink, SyncKey, Token};
-use weft_matching::{Arrival, Context, Source, Tag};
+use weft_matching::{Context, Source, Tag};
 
 use super::Core;
 use super::deferred::Deferred;
@@ -16,14 +16,9 @@ use crate::error::Error;
 impl Sink for Core {
     #[inline]
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
-        match Envelope::from_head(head) {
-            Some(envelope) if envelope.kind.is_message() => self.arrive(from, envelope, data),
-            Some(envelope) => match envelope.kind {
-                MessageKind::Piece => self.piece(from, &envelope, data),
-                MessageKind::Cts => self.asked(from, &envelope),
-                _ => self.sent(from, envelope.request, envelope.token),
-            },
-            None => self.other_message(from, head, data),
+        // Most messages are eager, and many are looked for right now.
+        if !self.meets_looking(from, head, data) {
+            self.any_message(from, head, data);
         }
     }
 
@@ -69,6 +64,23 @@ impl Sink for Core {
 }
 
 impl Core {
+    /// A message of any kind.
+    #[inline(never)]
+    fn any_message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
+        if let Some((context, tag)) = Envelope::eager_from_head(head) {
+            return self.arrive(from, Envelope::eager(context, tag, 0), data);
+        }
+        match Envelope::from_head(head) {
+            Some(envelope) if envelope.kind.is_message() => self.arrive(from, envelope, data),
+            Some(envelope) => match envelope.kind {
+                MessageKind::Piece => self.piece(from, &envelope, data),
+                MessageKind::Cts => self.asked(from, &envelope),
+                _ => self.sent(from, envelope.request, envelope.token),
+            },
+            None => self.other_message(from, head, data),
+        }
+    }
+
     /// A message that is no envelope: of one-sided communication, or of the guest.
     #[inline(never)]
     fn other_message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
@@ -85,7 +97,7 @@ impl Core {
         self.counters.refused.add(u64::from(!taken));
     }
 
-    #[inline]
+    #[inline(always)]
     fn arrive(&mut self, from: Peer, mut envelope: Envelope, data: SharedBytes<'_>) {
         let is_rts = envelope.kind.is_rts();
         if !is_rts {
@@ -97,34 +109,55 @@ impl Core {
             source: Source(from.0),
             tag: Tag(envelope.tag),
         };
-        let Self {
-            matching,
-            unexpected,
-            ..
-        } = self;
-        match matching.arrive(key, || unexpected.keep(from, envelope, data)) {
-            Arrival::Matched(request) if is_rts => {
-                self.note_matched(from, &envelope);
-                if self.match_to_pull(request) {
-                    self.deferred.push(Deferred::Pull {
-                        request,
-                        from,
-                        envelope,
-                    });
-                }
-            }
-            Arrival::Matched(request) => {
-                self.note_matched(from, &envelope);
-                if envelope.kind == MessageKind::EagerSynchronous {
-                    self.deferred.push(Deferred::Answer {
-                        to: from,
-                        reply: envelope.reply(),
-                    });
-                }
-                self.deliver(request, from, &envelope, data);
-            }
-            Arrival::Unexpected => self.note_unexpected(from, &envelope, data.len()),
+        // The receive of a call that looks right now is younger than those that are posted.
+        if let Some(request) = self.matching.meet(key) {
+            self.arrive_posted(request, from, &envelope, data);
+        } else if !self.fill_looking(from, &envelope, data) {
+            self.arrive_unexpected(key, from, &envelope, data);
         }
+    }
+
+    /// A message met no receive: it is kept.
+    #[inline(never)]
+    fn arrive_unexpected(
+        &mut self,
+        key: weft_matching::Envelope,
+        from: Peer,
+        envelope: &Envelope,
+        data: SharedBytes<'_>,
+    ) {
+        let id = self.unexpected.keep(from, *envelope, data);
+        self.matching.keep(key, id);
+        self.note_unexpected(from, envelope, data.len());
+    }
+
+    /// A message met a posted receive.
+    #[inline(never)]
+    fn arrive_posted(
+        &mut self,
+        request: RequestId,
+        from: Peer,
+        envelope: &Envelope,
+        data: SharedBytes<'_>,
+    ) {
+        self.note_matched(from, envelope);
+        if envelope.kind.is_rts() {
+            if self.match_to_pull(request) {
+                self.deferred.push(Deferred::Pull {
+                    request,
+                    from,
+                    envelope: *envelope,
+                });
+            }
+            return;
+        }
+        if envelope.kind == MessageKind::EagerSynchronous {
+            self.deferred.push(Deferred::Answer {
+                to: from,
+                reply: envelope.reply(),
+            });
+        }
+        self.deliver(request, from, envelope, data);
     }
 
     /// A message met a waiting receive.
@@ -133,7 +166,7 @@ impl Core {
         let counters = &*self.counters;
         counters.matched_posted.add(1);
         counters.posted_gone.add(1);
-        counters.received.add(envelope.size);
+        counters.bytes_received.add(envelope.size);
         let message = (envelope.tag, envelope.context);
         self.raise(EventKind::MatchedPosted, Some(from), message, envelope.size);
     }
@@ -160,7 +193,7 @@ impl Core {
         let counters = &*self.counters;
         counters.matched_unexpected.add(1);
         counters.unexpected_gone.add(message.data.len() as u64);
-        counters.received.add(message.envelope.size);
+        counters.bytes_received.add(message.envelope.size);
         let (from, envelope) = (message.from, message.envelope);
         let named = (envelope.tag, envelope.context);
         self.raise(

@@ -81,8 +81,10 @@ pub struct Counters {
     sent: [Traffic; 3],
     /// Messages to ranks of other hosts, among the sent ones.
     pub sent_far: Traffic,
-    /// Messages that were received, each when it was matched.
-    pub received: Traffic,
+    /// Bytes of the messages that were received, counted when each was matched.
+    pub bytes_received: Counter,
+    /// Messages that met a receive which looked for them and was in no table. They count as if it had been posted.
+    pub(super) met: Counter,
     /// Messages that came before their receive.
     pub unexpected: Traffic,
     /// Messages of those that are gone: received, or given up with their communicator.
@@ -91,14 +93,11 @@ pub struct Counters {
     pub unexpected_most: Counter,
     /// Largest number of bytes that have waited here.
     pub unexpected_bytes_most: Counter,
-    /// Receives that found no message and waited for it.
-    pub posted: Counter,
+    pub(super) posted: Counter,
     /// Receives that waited and wait no more: matched, cancelled or failed.
-    pub posted_gone: Counter,
-    /// Largest number of receives that have waited.
-    pub posted_most: Counter,
-    /// Messages that met a waiting receive.
-    pub matched_posted: Counter,
+    pub(super) posted_gone: Counter,
+    pub(super) posted_most: Counter,
+    pub(super) matched_posted: Counter,
     /// Receives that met a waiting message.
     pub matched_unexpected: Counter,
     /// Transfers by portal that this rank as the receiver began.
@@ -186,6 +185,30 @@ impl Counters {
     #[must_use]
     pub fn collectives(&self, place: usize) -> u64 {
         self.by_name.get(place).map_or(0, Counter::get)
+    }
+
+    /// Messages that were received, each counted when it was matched.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.matched_posted() + self.matched_unexpected.get()
+    }
+
+    /// Receives that found no message and waited for it.
+    #[must_use]
+    pub fn posted(&self) -> u64 {
+        self.posted.get() + self.met.get()
+    }
+
+    /// Largest number of receives that have waited.
+    #[must_use]
+    pub fn posted_most(&self) -> u64 {
+        self.posted_most.get().max(self.met.get().min(1))
+    }
+
+    /// Messages that met a waiting receive.
+    #[must_use]
+    pub fn matched_posted(&self) -> u64 {
+        self.matched_posted.get() + self.met.get()
     }
 
     /// What came and is not gone. The two counters may be of different moments.

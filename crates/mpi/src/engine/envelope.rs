@@ -153,6 +153,16 @@ impl Envelope {
         head
     }
 
+    /// Context and tag, if what a peer sent is an eager message of a program.
+    #[inline]
+    pub(crate) fn eager_from_head(head: &Head) -> Option<(u32, i32)> {
+        let (words, _) = head.as_chunks::<8>();
+        let [first, second] = [0, 1].map(|at| u64::from_le_bytes(words[at]));
+        let tag = (second as u32).cast_signed();
+        let is_eager = first as u8 == MessageKind::Eager.to_byte() && tag >= 0;
+        is_eager.then_some(((first >> 32) as u32, tag))
+    }
+
     /// Parses what a peer sent; `None` if it is no envelope.
     #[inline]
     pub(crate) fn from_head(head: &Head) -> Option<Self> {

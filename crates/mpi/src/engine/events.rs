@@ -88,6 +88,12 @@ impl Events {
         self.listener = Some(listener);
     }
 
+    /// Whether anybody listens to anything.
+    #[inline]
+    pub(super) fn are_wanted(&self) -> bool {
+        self.kinds != 0
+    }
+
     /// Whether anybody listens to this kind.
     #[inline]
     pub(super) fn wants(&self, kind: EventKind) -> bool {

@@ -44,7 +44,7 @@ impl Probe {
         core.unexpected.get(id).map(outcome_of)
     }
 
-    /// The message that a receive would get, for [`Engine::start_matched_receive`].
+    /// The message that a receive would get, for [`Engine::start_probed_receive`].
     pub(crate) fn take(&self, engine: &mut Engine) -> Option<Unexpected> {
         let core = &mut engine.core;
         let pattern = pattern(self.context, self.from, self.tag);

@@ -30,6 +30,7 @@ use weft_fiber::{self as fiber, Waiter};
 use weft_sys::{error::keep_errno, futex::Futex, membarrier};
 
 use super::Engine;
+use super::at_once::Asked;
 use super::counters::Counters;
 use super::events::EventKind;
 use super::lost_peers::FirstPeers;
@@ -116,6 +117,88 @@ impl Shared {
             engine: Some(self.engine.lock(&self.futex)),
             drives: false,
         }
+    }
+}
+
+/// Calls that end at once, without a [`Guard`] that knows how to wait.
+impl Shared {
+    /// Takes the engine, if nobody has it. To be [let go of](Self::let_go).
+    // Not a closure with what is to be done: the compiler would put that into a function of its own.
+    #[inline(always)]
+    pub(crate) fn try_take(&self) -> Option<biased::Guard<'_, Engine, Futex>> {
+        match self.engine.try_by_bias() {
+            Some(engine) => Some(engine.into_guard()),
+            None => self.try_by_lock(),
+        }
+    }
+
+    /// Lets go of the engine, after the program's own code has done what is left to it.
+    #[inline(always)]
+    pub(crate) fn let_go<'a>(&'a self, engine: biased::Guard<'a, Engine, Futex>) {
+        if engine.core.callbacks.is_pending() {
+            self.run_callbacks(engine);
+        }
+    }
+
+    /// Takes it when several threads use it.
+    #[inline(never)]
+    fn try_by_lock(&self) -> Option<biased::Guard<'_, Engine, Futex>> {
+        self.engine.try_by_lock(&self.futex)
+    }
+
+    /// The same for what leaves nothing to the program's own code: it delivers nothing.
+    #[inline(always)]
+    pub(crate) fn try_sending(&self, act: impl FnOnce(&mut Engine) -> bool) -> bool {
+        match self.engine.try_by_bias() {
+            Some(mut engine) => act(&mut engine),
+            None => self.try_sending_by_lock(act),
+        }
+    }
+
+    #[inline(never)]
+    fn try_sending_by_lock(&self, act: impl FnOnce(&mut Engine) -> bool) -> bool {
+        self.try_by_lock()
+            .is_some_and(|mut engine| act(&mut engine))
+    }
+
+    #[cold]
+    fn run_callbacks<'a>(&'a self, engine: biased::Guard<'a, Engine, Futex>) {
+        drop(Guard {
+            shared: self,
+            engine: Some(engine),
+            drives: false,
+        });
+    }
+
+    /// Asks, if nobody has the engine. As [`Guard::ask`], gives the core away and asks once more if that is the answer.
+    #[inline(always)]
+    pub(crate) fn try_asking<T>(
+        &self,
+        ask: impl Fn(&mut Engine, Option<&dyn Bell>) -> Asked<T>,
+    ) -> Asked<T> {
+        let Some(mut engine) = self.try_take() else {
+            return Asked::Elsewhere;
+        };
+        let asked = ask(&mut engine, Some(&*self.bell));
+        self.let_go(engine);
+        match asked {
+            Asked::GiveWay => self.give_way_and_ask(ask),
+            other => other,
+        }
+    }
+
+    #[cold]
+    fn give_way_and_ask<T>(
+        &self,
+        ask: impl Fn(&mut Engine, Option<&dyn Bell>) -> Asked<T>,
+    ) -> Asked<T> {
+        waiting::give_way(&*self.bell);
+        let Some(mut engine) = self.try_take() else {
+            return Asked::Elsewhere;
+        };
+        let asked = ask(&mut engine, None);
+        self.let_go(engine);
+        asked
     }
 }
 

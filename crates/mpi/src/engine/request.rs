@@ -13,6 +13,7 @@ use std::sync::Arc;
 use weft_fabric::{Peer, Region, SharedBytes, Token};
 use weft_matching::Handle;
 
+use super::at_once::Received;
 use super::envelope::{Envelope, MessageKind};
 use super::on_complete::OnComplete;
 use super::protocol::Protocol;
@@ -462,6 +463,31 @@ impl Request {
             message: outcome.source.is_some(),
             null: outcome.source.is_none() && !outcome.cancelled && self.is_receive(),
         }
+    }
+}
+
+/// An end that most receives have.
+impl Request {
+    /// The message of a receive that has ended with one, without an error, and with nothing else due.
+    #[inline]
+    pub(super) fn received(&self) -> Option<Received> {
+        if self.phase != Phase::Complete || self.has_on_complete || !self.is_receive() {
+            return None;
+        }
+        let outcome = &self.outcome;
+        if outcome.error.is_some() || outcome.cancelled {
+            return None;
+        }
+        let from = outcome.source?;
+        let source = match &self.group {
+            None => from.0,
+            Some(group) => group.rank_of(from)?,
+        };
+        Some(Received {
+            source,
+            tag: outcome.tag,
+            bytes: outcome.bytes,
+        })
     }
 }
 

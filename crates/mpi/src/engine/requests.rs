@@ -3,6 +3,7 @@
 use std::mem::replace;
 use std::sync::Arc;
 
+use super::at_once::Received;
 use super::request::{Phase, Request, Work};
 use super::request_id::RequestId;
 use super::status::Status;
@@ -54,7 +55,7 @@ fn full() -> Error {
 
 impl Requests {
     /// A new active request.
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(
         &mut self,
         context: u32,
@@ -146,6 +147,17 @@ impl Requests {
         let status = slot.status();
         self.retire(id);
         status
+    }
+
+    /// Takes the message of a receive that has ended [as most do](Request::received).
+    #[inline(always)]
+    pub(super) fn take_received(&mut self, id: RequestId) -> Option<Received> {
+        let slot = self.get_mut(id)?;
+        let received = slot.received()?;
+        slot.vacate(id.next().generation());
+        let next = replace(&mut self.free, id.index());
+        self.slots[id.index() as usize].chain(next);
+        Some(received)
     }
 
     /// How many slots there are.

@@ -67,7 +67,7 @@ impl Engine {
 
     /// A message may be one to another host.
     #[cold]
-    fn note_far(&self, to: Peer, size: usize) {
+    pub(super) fn note_far(&self, to: Peer, size: usize) {
         if self.far.get(to.index()) == Some(&true) {
             self.core.counters.sent_far.add(size as u64);
         }
@@ -305,6 +305,19 @@ impl Engine {
     }
 
     /// Begins to receive a message that a probe has taken.
+    pub(crate) fn start_probed_receive(
+        &mut self,
+        message: Unexpected,
+        buffer: Buffer,
+        context: u32,
+        group: Option<Arc<Group>>,
+    ) -> RequestId {
+        self.core.counters.matched_unexpected.add(1);
+        self.core.counters.bytes_received.add(message.envelope.size);
+        self.start_matched_receive(message, buffer, context, group)
+    }
+
+    /// Begins to receive a message that was taken, and counted.
     pub(crate) fn start_matched_receive(
         &mut self,
         message: Unexpected,
@@ -314,8 +327,6 @@ impl Engine {
     ) -> RequestId {
         let work = Work::receive(buffer);
         let request = self.core.requests.insert(context, group, work);
-        self.core.counters.matched_unexpected.add(1);
-        self.core.counters.received.add(message.envelope.size);
         self.take_message(request, message);
         request
     }
@@ -337,6 +348,7 @@ impl Engine {
 }
 
 /// A pattern of the matching engine; `None` stands for any.
+#[inline(always)]
 pub(super) fn pattern(context: u32, from: Option<Peer>, tag: Option<i32>) -> Pattern {
     Pattern {
         context: Context(context),

@@ -8,7 +8,7 @@ use weft_fabric::{Peer, SharedBytes};
 
 use super::envelope::Envelope;
 
-/// Emptied vectors that are kept at most, and bytes that one may have.
+/// Slots that keep the memory of their data for the next message, and bytes that each of them may keep.
 const SPARE: (usize, usize) = (64, 64 * 1024);
 
 /// Name of an unexpected message in the store.
@@ -24,13 +24,18 @@ pub(crate) struct Unexpected {
     pub data: Vec<u8>,
 }
 
+/// One slot: what is in it once its message is gone is memory for the data of the next one.
+#[derive(Debug)]
+struct Slot {
+    is_taken: bool,
+    message: Unexpected,
+}
+
 /// All such messages.
 #[derive(Debug, Default)]
 pub(super) struct UnexpectedStore {
-    slots: Vec<Option<Unexpected>>,
+    slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Emptied data vectors.
-    spare: Vec<Vec<u8>>,
 }
 
 impl UnexpectedStore {
@@ -42,41 +47,73 @@ impl UnexpectedStore {
         envelope: Envelope,
         data: SharedBytes<'_>,
     ) -> UnexpectedId {
-        let mut copy = self.spare.pop().unwrap_or_default();
-        copy.resize(data.len(), 0);
-        data.copy_to(&mut copy);
-        let message = Some(Unexpected {
-            from,
-            envelope,
-            data: copy,
-        });
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            (self.slots.len() - 1) as u32
-        });
-        self.slots[index as usize] = message;
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => self.grow(from, envelope),
+        };
+        let slot = &mut self.slots[index as usize];
+        slot.is_taken = true;
+        slot.message.from = from;
+        slot.message.envelope = envelope;
+        data.copy_to_vec(&mut slot.message.data);
         UnexpectedId(index)
     }
 
+    #[cold]
+    fn grow(&mut self, from: Peer, envelope: Envelope) -> u32 {
+        self.slots.push(Slot {
+            is_taken: false,
+            message: Unexpected {
+                from,
+                envelope,
+                data: Vec::new(),
+            },
+        });
+        (self.slots.len() - 1) as u32
+    }
+
     /// A message that stays.
+    #[inline]
     pub(super) fn get(&self, id: UnexpectedId) -> Option<&Unexpected> {
-        self.slots[id.0 as usize].as_ref()
+        let slot = self.slots.get(id.0 as usize)?;
+        slot.is_taken.then_some(&slot.message)
     }
 
     /// Takes a message out.
     pub(super) fn take(&mut self, id: UnexpectedId) -> Unexpected {
+        let slot = &mut self.slots[id.0 as usize];
+        assert!(
+            std::mem::take(&mut slot.is_taken),
+            "the matching engine names each message once"
+        );
         self.free.push(id.0);
-        self.slots[id.0 as usize]
-            .take()
-            .expect("the matching engine names each message once")
+        Unexpected {
+            from: slot.message.from,
+            envelope: slot.message.envelope,
+            data: std::mem::take(&mut slot.message.data),
+        }
     }
 
-    /// Takes back the memory of a message.
-    pub(super) fn recycle(&mut self, mut data: Vec<u8>) {
+    /// Ends a message that is still here.
+    #[inline]
+    pub(super) fn end(&mut self, id: UnexpectedId) {
         let (most, bytes) = SPARE;
-        if self.spare.len() < most && data.capacity() <= bytes {
-            data.clear();
-            self.spare.push(data);
+        let slot = &mut self.slots[id.0 as usize];
+        slot.is_taken = false;
+        if id.0 as usize >= most || slot.message.data.capacity() > bytes {
+            slot.message.data = Vec::new();
+        }
+        self.free.push(id.0);
+    }
+
+    /// Takes back the memory of a message that was taken out: the next message gets it.
+    pub(super) fn recycle(&mut self, data: Vec<u8>) {
+        let (most, bytes) = SPARE;
+        let next = self.free.last().map(|index| *index as usize);
+        if let Some(next) = next.filter(|next| *next < most && data.capacity() <= bytes)
+            && self.slots[next].message.data.capacity() < data.capacity()
+        {
+            self.slots[next].message.data = data;
         }
     }
 }

@@ -158,7 +158,7 @@ impl Process {
             group,
         } = message;
         self.lock()
-            .start_matched_receive(message, buffer, context, group)
+            .start_probed_receive(message, buffer, context, group)
     }
 
     /// `MPI_Mrecv`.

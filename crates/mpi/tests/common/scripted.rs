@@ -183,6 +183,10 @@ impl Fabric for Scripted {
         Ok(Posted::Done)
     }
 
+    fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
+        self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
     fn poll(&mut self, sink: &mut dyn Sink, _: usize) -> usize {
         let found = self.endpoint.0.state().looks.pop_front();
         let mut found = found.unwrap_or_default();

@@ -1,0 +1,316 @@
+//! Calls that end at once: the first thing that some entry points try (`at_once` in the tables of functions).
+//!
+//! ```text
+//!   PMPI_Send ──► at_once::send ── true: MPI_SUCCESS
+//!                       │ false: nothing has happened
+//!                       ▼
+//!                 entry::run: checks that say what is wrong, calls::p2p::send
+//! ```
+//!
+//! All that the checks of a call ask is asked here, too, but in few instructions and without saying what is wrong:
+//! whatever is not simply right is left to the checks. So what passes here passes there; what does not, need not be
+//! wrong (a datatype of the program, `MPI_PROC_NULL`, a long message).
+//!
+//! # Safety
+//! As for [`check`](crate::check): addresses are the caller's, who keeps the promises of the C binding.
+
+use std::ffi::{c_int, c_void};
+
+use weft_mpi::p2p::Received;
+use weft_mpi::{Comm, RequestId, Source, TagPattern};
+use weft_sys::span::Region;
+
+use crate::check::{self, PAGE, TAG_MAX};
+use crate::generated::constants as k;
+use crate::handle::request::{Named, pack, unpack};
+use crate::{c, state};
+
+/// Elements that are few enough to be looked at here. Whether their bytes are is for the engine to say.
+const MOST: u64 = 1 << 20;
+
+/// Where addresses of so many elements certainly end before memory does.
+const LAST: usize = (1 << 47) - (256 << 20);
+
+/// The bytes of a buffer of few predefined elements that lie together.
+///
+/// # Safety
+/// As for [`weft_mpi::Buffer::new`].
+#[inline(always)]
+unsafe fn bytes(address: *mut c_void, count: i64, datatype: c::Datatype) -> Option<Region> {
+    let size = state::dense_size(datatype);
+    let place = address.addr().wrapping_sub(PAGE);
+    if size == 0 || count.cast_unsigned() > MOST || place > LAST {
+        return None;
+    }
+    // SAFETY: `count` elements of `size` bytes, which lie one behind the other, stay valid until the operation has ended
+    // (MPI 5.0, section 3.2.2).
+    Some(unsafe { Region::new(address.cast(), count as usize * size) })
+}
+
+/// The communicator of a call.
+#[inline(always)]
+fn communicator(handle: c::Comm) -> Option<&'static Comm> {
+    if !state::is_running() {
+        return None;
+    }
+    check::find_communicator(handle).map(|comm| &**comm)
+}
+
+/// The source and the tag of a receive.
+#[inline(always)]
+fn envelope(source: c_int, tag: c_int) -> Option<(Source, TagPattern)> {
+    // What is neither a wildcard nor a rank is none of the communicator's.
+    let source = match source {
+        k::MPI_ANY_SOURCE => Source::Any,
+        rank => Source::Rank(rank.cast_unsigned()),
+    };
+    let tag = match tag {
+        0..=TAG_MAX => TagPattern::Exact(tag),
+        k::MPI_ANY_TAG => TagPattern::Any,
+        _ => return None,
+    };
+    Some((source, tag))
+}
+
+/// Stores the status of a receive.
+///
+/// # Safety
+/// `MPI_STATUS_IGNORE`, or a status that may be written until the call returns.
+#[inline(always)]
+unsafe fn set_status(address: *mut c::Status, received: Received) {
+    // SAFETY: as the caller promises.
+    let Some(status) = (unsafe { address.as_mut() }) else {
+        return;
+    };
+    let error = status.error;
+    *status = c::Status::new(received.source.cast_signed(), received.tag);
+    status.set_bytes(received.bytes);
+    status.error = error;
+}
+
+/// `MPI_Send`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn send(
+    buf: *const c_void,
+    count: i64,
+    datatype: c::Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: c::Comm,
+) -> bool {
+    let Some(comm) = communicator(comm) else {
+        return false;
+    };
+    // SAFETY: as the caller promises.
+    let Some(bytes) = (unsafe { bytes(buf.cast_mut(), count, datatype) }) else {
+        return false;
+    };
+    (0..=TAG_MAX).contains(&tag) && comm.send_at_once(bytes, dest.cast_unsigned(), tag)
+}
+
+/// `MPI_Isend`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn isend(
+    buf: *const c_void,
+    count: i64,
+    datatype: c::Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> bool {
+    // SAFETY: as the caller promises.
+    if request.is_null() || !unsafe { send(buf, count, datatype, dest, tag, comm) } {
+        return false;
+    }
+    // SAFETY: as the caller promises; it is not null, and may be aligned as the caller likes.
+    unsafe { request.write_unaligned(pack(RequestId::DONE)) };
+    true
+}
+
+/// `MPI_Recv`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn recv(
+    buf: *mut c_void,
+    count: i64,
+    datatype: c::Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: c::Comm,
+    status: *mut c::Status,
+) -> bool {
+    let Some(comm) = communicator(comm) else {
+        return false;
+    };
+    // SAFETY: as the caller promises.
+    let bytes = unsafe { bytes(buf, count, datatype) };
+    let (Some(bytes), Some((source, tag))) = (bytes, envelope(source, tag)) else {
+        return false;
+    };
+    let Some(received) = comm.recv_at_once(bytes, source, tag) else {
+        return false;
+    };
+    // SAFETY: as the caller promises.
+    unsafe { set_status(status, received) };
+    true
+}
+
+/// `MPI_Irecv`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn irecv(
+    buf: *mut c_void,
+    count: i64,
+    datatype: c::Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> bool {
+    let Some(comm) = communicator(comm).filter(|_| !request.is_null()) else {
+        return false;
+    };
+    // SAFETY: as the caller promises.
+    let bytes = unsafe { bytes(buf, count, datatype) };
+    let (Some(bytes), Some((source, tag))) = (bytes, envelope(source, tag)) else {
+        return false;
+    };
+    let Some(id) = comm.irecv_at_once(bytes, source, tag) else {
+        return false;
+    };
+    // SAFETY: as for `isend`.
+    unsafe { request.write_unaligned(pack(id)) };
+    true
+}
+
+/// `MPI_Iprobe`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn iprobe(
+    source: c_int,
+    tag: c_int,
+    comm: c::Comm,
+    flag: *mut c_int,
+    _status: *mut c::Status,
+) -> bool {
+    let Some(comm) = communicator(comm).filter(|_| !flag.is_null()) else {
+        return false;
+    };
+    let Some((source, _)) = envelope(source, tag) else {
+        return false;
+    };
+    if !comm.has_source(source) || !comm.iprobe_in_vain() {
+        return false;
+    }
+    // SAFETY: as the caller promises; it is not null, and may be aligned as the caller likes.
+    unsafe { flag.write_unaligned(0) };
+    true
+}
+
+/// The request of a call that completes one, unless it is persistent.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+unsafe fn request_at(address: *const c::Request) -> Option<RequestId> {
+    if address.is_null() || !state::is_running() {
+        return None;
+    }
+    // SAFETY: as the caller promises; it is not null.
+    match unpack(unsafe { address.read_unaligned() }) {
+        Named::Request(id, false) => Some(id),
+        Named::Request(_, true) | Named::Null | Named::Wild => None,
+    }
+}
+
+/// The request has ended: stores what there is to say.
+///
+/// # Safety
+/// As the head of the module says; the address of the request is not null.
+#[inline(always)]
+unsafe fn set_ended(request: *mut c::Request, status: *mut c::Status, received: Option<Received>) {
+    // SAFETY: as the caller promises.
+    unsafe { request.write_unaligned(k::MPI_REQUEST_NULL) };
+    match received {
+        // SAFETY: as the caller promises.
+        Some(received) => unsafe { set_status(status, received) },
+        None => {
+            // SAFETY: `MPI_STATUS_IGNORE`, or a status that may be written until the call returns.
+            if let Some(status) = unsafe { status.as_mut() } {
+                *status = c::Status::new(k::MPI_ANY_SOURCE, k::MPI_ANY_TAG);
+            }
+        }
+    }
+}
+
+/// `MPI_Wait`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn wait(request: *mut c::Request, status: *mut c::Status) -> bool {
+    // SAFETY: as the caller promises.
+    let Some(id) = (unsafe { request_at(request) }) else {
+        return false;
+    };
+    let mut received = None;
+    if id != RequestId::DONE {
+        let Some(runtime) = state::runtime() else {
+            return false;
+        };
+        received = runtime.process.wait_at_once(id);
+        if received.is_none() {
+            return false;
+        }
+    }
+    // SAFETY: as the caller promises; `request_at` has found a request there.
+    unsafe { set_ended(request, status, received) };
+    true
+}
+
+/// `MPI_Test`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn test(request: *mut c::Request, flag: *mut c_int, status: *mut c::Status) -> bool {
+    // SAFETY: as the caller promises.
+    let found = unsafe { request_at(request) };
+    let Some(id) = found.filter(|_| !flag.is_null()) else {
+        return false;
+    };
+    let mut received = None;
+    if id != RequestId::DONE {
+        let Some(runtime) = state::runtime() else {
+            return false;
+        };
+        received = match runtime.process.test_at_once(id) {
+            Some(Some(received)) => Some(received),
+            Some(None) => {
+                // SAFETY: as the caller promises; it is not null, and may be aligned as the caller likes.
+                unsafe { flag.write_unaligned(0) };
+                return true;
+            }
+            None => return false,
+        };
+    }
+    // SAFETY: as the caller promises; neither is null.
+    unsafe {
+        flag.write_unaligned(1);
+        set_ended(request, status, received);
+    }
+    true
+}

@@ -1,0 +1,366 @@
+//! Operations that end within their call: the engine is free, the message is small and its bytes lie together, and
+//! nothing has to be said to anybody. They make no request.
+//!
+//! ```text
+//!   send      nothing waits for the fabric ── inject ── counted
+//!   receive   a message for it waits? ── copied, counted
+//!             else a look, packet by packet: the message that comes goes straight to the buffer
+//! ```
+//!
+//! Each answers `None` or false, without effect on its own operation, whenever anything is not as usual: then the call
+//! begins the operation as any other, and what has to be said is said there. So nothing here makes an error.
+//!
+//! # Order
+//! The receive of a call that looks is younger than all that are posted, and no message that came before matches it:
+//! an arrival asks the posted ones first, then the [`Looking`] one. It is taken back before the engine is let go of, so
+//! nobody posts a receive meanwhile. A message that it matches and cannot take ends the look: no later one may overtake
+//! that.
+
+use std::sync::Arc;
+
+use weft_fabric::{Bell, Head, Peer, Region, SharedBytes};
+use weft_sys::span::SHORT;
+
+use super::envelope::{Envelope, MessageKind};
+use super::protocol::Protocol;
+use super::request::Work;
+use super::request_id::RequestId;
+use super::start::pattern;
+use super::{BUDGET, Core, Engine};
+use crate::buffer::{self, Buffer};
+use crate::group::Group;
+
+/// A message that was received: from which process, with which tag, of how many bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Met {
+    pub from: Peer,
+    pub tag: i32,
+    pub bytes: usize,
+}
+
+/// The same as the caller sees it: from which rank of the communicator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// The sender.
+    pub source: u32,
+    /// The tag.
+    pub tag: i32,
+    /// Bytes of data.
+    pub bytes: u64,
+}
+
+/// Answer to a call that asks whether something is there.
+#[must_use]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asked<T> {
+    /// It is.
+    Found(T),
+    /// Not yet.
+    Nothing,
+    /// Not yet, and the caller is to give its core away before it asks again.
+    GiveWay,
+    /// This cannot be answered at once.
+    Elsewhere,
+}
+
+/// The receive of a call that looks, and of which no table knows.
+#[derive(Debug, Default)]
+pub(super) struct Looking {
+    state: State,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    /// Nobody looks, or what is looked for has come and waits for another receive.
+    #[default]
+    Closed,
+    /// It takes the first message that matches.
+    Open(Wanted),
+    /// It has one.
+    Filled(Met),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    context: u32,
+    from: Option<Peer>,
+    tag: Option<i32>,
+    into: Region,
+}
+
+impl Looking {
+    #[inline]
+    fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    /// The receive that looks, if a message that met no posted one is for it.
+    #[inline(always)]
+    fn of(&self, from: Peer, context: u32, tag: i32) -> Option<&Wanted> {
+        match &self.state {
+            State::Open(wanted)
+                if wanted.context == context
+                    && wanted.from.is_none_or(|peer| peer == from)
+                    && wanted.tag.is_none_or(|wanted| wanted == tag) =>
+            {
+                Some(wanted)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Core {
+    /// The usual message, in few instructions: eager, short, and looked for, while nothing is posted. False for others,
+    /// without effect.
+    #[inline(always)]
+    pub(super) fn meets_looking(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
+        let Some((context, tag)) = Envelope::eager_from_head(head) else {
+            return false;
+        };
+        if self.matching.posted_len() != 0 || data.len() > SHORT {
+            return false;
+        }
+        let Some(wanted) = self.looking.of(from, context, tag) else {
+            return false;
+        };
+        if data.len() > wanted.into.len() {
+            return false;
+        }
+        let bytes = data.copy_to_region(&wanted.into);
+        self.note_met(Met { from, tag, bytes });
+        true
+    }
+
+    /// A message that met no posted receive, for the one that looks. False if it is for another, or cannot be taken: it is
+    /// to be kept.
+    pub(super) fn fill_looking(
+        &mut self,
+        from: Peer,
+        envelope: &Envelope,
+        data: SharedBytes<'_>,
+    ) -> bool {
+        let tag = envelope.tag;
+        let Some(wanted) = self.looking.of(from, envelope.context, tag) else {
+            return false;
+        };
+        if envelope.kind != MessageKind::Eager || data.len() > wanted.into.len() {
+            return self.close_looking();
+        }
+        let bytes = data.copy_to_region(&wanted.into);
+        self.note_met(Met { from, tag, bytes });
+        let posted = self.matching.posted_len() as u64;
+        self.counters.posted_most.raise(posted + 1);
+        true
+    }
+
+    /// The receive that looks has a message.
+    #[inline(always)]
+    fn note_met(&mut self, met: Met) {
+        self.looking.state = State::Filled(met);
+        self.counters.met.add(1);
+        self.counters.bytes_received.add(met.bytes as u64);
+    }
+
+    #[cold]
+    fn close_looking(&mut self) -> bool {
+        self.looking.state = State::Closed;
+        false
+    }
+}
+
+impl Engine {
+    /// Sends a message that goes with its envelope, if it can leave now.
+    #[inline(always)]
+    pub(crate) fn send_at_once(
+        &mut self,
+        region: Region,
+        context: u32,
+        to: Peer,
+        tag: i32,
+    ) -> bool {
+        let size = region.len();
+        if size > self.eager || !self.outbox.is_empty() {
+            return false;
+        }
+        let head = Envelope::eager(context, tag, size as u64).to_head();
+        if !self.fabric.inject(to, &head, buffer::bytes_of(&region)) {
+            return false;
+        }
+        self.core.counters.sent(Protocol::Eager, size);
+        if !self.far.is_empty() {
+            self.note_far(to, size);
+        }
+        true
+    }
+
+    /// Receives a message whose data are here, or come with one look.
+    #[inline(always)]
+    pub(crate) fn receive_at_once(
+        &mut self,
+        into: Region,
+        context: u32,
+        from: Option<Peer>,
+        tag: Option<i32>,
+    ) -> Option<Met> {
+        // Who listens is told of each step.
+        if self.core.events.are_wanted() {
+            return None;
+        }
+        let waiting = self.core.matching.unexpected_len() != 0;
+        if waiting && let Some(answer) = self.take_at_once(into, context, from, tag) {
+            return answer;
+        }
+        if self.driven {
+            return None;
+        }
+        self.core.looking.state = State::Open(Wanted {
+            context,
+            from,
+            tag,
+            into,
+        });
+        // One by one: what comes behind the message is left to its own receive.
+        for _ in 0..BUDGET {
+            if self.fabric.poll(&mut self.core, 1) == 0 || !self.core.looking.is_open() {
+                break;
+            }
+        }
+        let state = std::mem::take(&mut self.core.looking.state);
+        if self.has_deferred() {
+            self.run_deferred();
+        }
+        match state {
+            State::Filled(met) => Some(met),
+            State::Closed | State::Open(_) => None,
+        }
+    }
+
+    /// Receives a message that waits. `None` if none does; `Some(None)` if one does that is not to be received here.
+    #[inline(always)]
+    fn take_at_once(
+        &mut self,
+        into: Region,
+        context: u32,
+        from: Option<Peer>,
+        tag: Option<i32>,
+    ) -> Option<Option<Met>> {
+        let core = &mut self.core;
+        let (found, id) = core.matching.find(pattern(context, from, tag))?;
+        let Some(message) = core.unexpected.get(id) else {
+            return Some(None);
+        };
+        let data = SharedBytes::of(&message.data);
+        if message.envelope.kind != MessageKind::Eager || data.len() > into.len() {
+            return Some(None);
+        }
+        let bytes = data.copy_to_region(&into);
+        let met = Met {
+            from: message.from,
+            tag: message.envelope.tag,
+            bytes,
+        };
+        core.matching.take_found(found);
+        core.unexpected.end(id);
+        let counters = &*core.counters;
+        counters.matched_unexpected.add(1);
+        counters.unexpected_gone.add(bytes as u64);
+        counters.bytes_received.add(bytes as u64);
+        Some(Some(met))
+    }
+
+    /// Posts a receive, if no message waits that it might match.
+    #[inline(always)]
+    pub(crate) fn post_at_once(
+        &mut self,
+        into: Region,
+        context: u32,
+        from: Option<Peer>,
+        tag: Option<i32>,
+        group: Option<Arc<Group>>,
+    ) -> Option<RequestId> {
+        let core = &mut self.core;
+        if core.matching.unexpected_len() != 0
+            || !core.lost.is_empty()
+            || core.requests.check_room().is_err()
+        {
+            return None;
+        }
+        let work = Work::receive(Buffer::Flat(into));
+        let request = core.requests.insert(context, group, work);
+        let handle = core.matching.wait(pattern(context, from, tag), request);
+        core.counters.posted.add(1);
+        let posted = core.matching.posted_len() as u64;
+        core.counters.posted_most.raise(posted);
+        if let Some(slot) = core.requests.get_mut(request) {
+            slot.post(from, handle);
+        }
+        Some(request)
+    }
+
+    /// Ends a receive that has its message, or gets it with one look.
+    #[inline(always)]
+    pub(crate) fn end_at_once(&mut self, request: RequestId) -> Option<Received> {
+        if let Some(received) = self.core.requests.take_received(request) {
+            return Some(received);
+        }
+        if self.driven || !self.progress() {
+            return None;
+        }
+        self.core.requests.take_received(request)
+    }
+
+    /// The same for who asks, and has somebody to ask again.
+    #[inline(always)]
+    pub(crate) fn test_at_once(
+        &mut self,
+        request: RequestId,
+        bell: Option<&dyn Bell>,
+    ) -> Asked<Received> {
+        if let Some(received) = self.core.requests.take_received(request) {
+            return Asked::Found(received);
+        }
+        let slot = self.core.requests.get(request);
+        if !slot.is_some_and(|slot| slot.is_active() && slot.is_receive()) {
+            return Asked::Elsewhere;
+        }
+        match self.ask_at_once(bell) {
+            Asked::Found(()) if !self.is_over(request) => Asked::Nothing,
+            Asked::Found(()) => match self.core.requests.take_received(request) {
+                Some(received) => Asked::Found(received),
+                None => Asked::Elsewhere,
+            },
+            Asked::Nothing => Asked::Nothing,
+            Asked::GiveWay => Asked::GiveWay,
+            Asked::Elsewhere => Asked::Elsewhere,
+        }
+    }
+
+    /// Whether a probe may find a message: one look, if none waits.
+    #[inline(always)]
+    pub(crate) fn probe_at_once(&mut self, bell: Option<&dyn Bell>) -> Asked<()> {
+        if self.core.matching.unexpected_len() != 0 || !self.core.lost.is_empty() {
+            return Asked::Elsewhere;
+        }
+        match self.ask_at_once(bell) {
+            Asked::Found(()) => Asked::Elsewhere,
+            other => other,
+        }
+    }
+
+    /// One look for a call that asks: whether anything moved. Without a bell it does not give way.
+    #[inline]
+    fn ask_at_once(&mut self, bell: Option<&dyn Bell>) -> Asked<()> {
+        if self.driven {
+            return Asked::Nothing;
+        }
+        if self.progress() {
+            self.asking.found();
+            return Asked::Found(());
+        }
+        if bell.is_some_and(|bell| self.asking.in_vain(bell)) {
+            return Asked::GiveWay;
+        }
+        Asked::Nothing
+    }
+}

@@ -1,0 +1,118 @@
+//! Calls that end at once, for callers who have another way: of small messages whose bytes lie together.
+//!
+//! Each answers `None` or false, without effect on the operation that it is asked for, when anything is not as usual (a
+//! wrong rank, no room, another thread in the engine, somebody who listens to events, a message that does not fit): the
+//! call of the same name without `at_once` does it then, or says what is wrong. It is given the same arguments.
+
+use weft_sys::span::Region;
+
+use super::{Source, TagPattern};
+use crate::comm::Comm;
+use crate::engine::{Asked, Received, RequestId};
+use crate::process::Process;
+
+impl Comm {
+    /// [`send`](Self::send) of a standard message.
+    #[inline(always)]
+    #[must_use]
+    pub fn send_at_once(&self, bytes: Region, to: u32, tag: i32) -> bool {
+        let Some(to) = self.peer(to) else {
+            return false;
+        };
+        let context = self.context();
+        let shared = self.process().shared();
+        shared.try_sending(move |engine| engine.send_at_once(bytes, context, to, tag))
+    }
+
+    /// [`recv`](Self::recv).
+    #[inline(always)]
+    #[must_use]
+    pub fn recv_at_once(&self, into: Region, from: Source, tag: TagPattern) -> Option<Received> {
+        let peer = match from {
+            Source::Null => return None,
+            Source::Any => None,
+            Source::Rank(rank) => Some(self.peer(rank)?),
+        };
+        let shared = self.process().shared();
+        let mut engine = shared.try_take()?;
+        let met = engine.receive_at_once(into, self.context(), peer, tag.exact());
+        shared.let_go(engine);
+        let met = met?;
+        let source = match from {
+            Source::Rank(rank) => rank,
+            // Whoever is no member has no message of this context.
+            Source::Any | Source::Null => self.rank_of(met.from).unwrap_or(met.from.0),
+        };
+        Some(Received {
+            source,
+            tag: met.tag,
+            bytes: met.bytes as u64,
+        })
+    }
+
+    /// [`irecv`](Self::irecv).
+    #[inline(always)]
+    #[must_use]
+    pub fn irecv_at_once(&self, into: Region, from: Source, tag: TagPattern) -> Option<RequestId> {
+        let peer = match from {
+            Source::Null => return None,
+            Source::Any => None,
+            Source::Rank(rank) => Some(self.peer(rank)?),
+        };
+        let shared = self.process().shared();
+        let group = self.translation();
+        let mut engine = shared.try_take()?;
+        let request = engine.post_at_once(into, self.context(), peer, tag.exact(), group);
+        shared.let_go(engine);
+        request
+    }
+
+    /// Whether there may be messages of a source.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_source(&self, from: Source) -> bool {
+        match from {
+            Source::Null => false,
+            Source::Any => true,
+            Source::Rank(rank) => self.peer(rank).is_some(),
+        }
+    }
+
+    /// [`iprobe`](Self::iprobe), of whatever: true if there is no message at all.
+    #[inline(always)]
+    #[must_use]
+    pub fn iprobe_in_vain(&self) -> bool {
+        let asked = self
+            .process()
+            .shared()
+            .try_asking(|engine, bell| engine.probe_at_once(bell));
+        matches!(asked, Asked::Nothing)
+    }
+}
+
+impl Process {
+    /// [`wait`](Self::wait) for a receive.
+    #[inline(always)]
+    #[must_use]
+    pub fn wait_at_once(&self, request: RequestId) -> Option<Received> {
+        let shared = self.shared();
+        let mut engine = shared.try_take()?;
+        let received = engine.end_at_once(request);
+        shared.let_go(engine);
+        received
+    }
+
+    /// [`test`](Self::test) of a receive: `Some(None)` if it is under way.
+    #[inline(always)]
+    #[must_use]
+    pub fn test_at_once(&self, request: RequestId) -> Option<Option<Received>> {
+        let test = self
+            .shared()
+            .try_asking(|engine, bell| engine.test_at_once(request, bell));
+        match test {
+            Asked::Found(received) => Some(Some(received)),
+            Asked::Nothing => Some(None),
+            Asked::GiveWay | Asked::Elsewhere => None,
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Calls that end at once, beside and in place of those that may wait, on every fabric.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use common::{everywhere, on_threads, over, pattern};
+use weft_fabric::Region;
+use weft_mpi::events::{Event, EventKind, Listener};
+use weft_mpi::{Comm, RequestId, SendMode, Source, TagPattern, Target};
+
+/// The bytes of a slice that the test keeps alive until the operation has ended.
+fn region(bytes: &mut [u8]) -> Region {
+    match over(bytes) {
+        weft_mpi::Buffer::Flat(region) => region,
+        weft_mpi::Buffer::Typed(_) => unreachable!("bytes lie together"),
+    }
+}
+
+/// Nothing is at once for the first who comes: the engine is nobody's yet.
+fn come_first(world: &Comm) {
+    world.iprobe(Source::Any, TagPattern::Any).unwrap();
+}
+
+/// A send as a program makes it.
+fn send(world: &Comm, bytes: &mut [u8], to: u32, tag: i32) {
+    if !world.send_at_once(region(bytes), to, tag) {
+        world
+            .send(SendMode::Standard, over(bytes), Target::Rank(to), tag)
+            .unwrap();
+    }
+}
+
+/// A receive as a program makes it: source, tag and bytes.
+fn receive(world: &Comm, room: &mut [u8], from: Source, tag: TagPattern) -> (u32, i32, u64) {
+    if let Some(received) = world.recv_at_once(region(room), from, tag) {
+        return (received.source, received.tag, received.bytes);
+    }
+    let status = world.recv(over(room), from, tag).unwrap();
+    (status.source.unwrap(), status.tag, status.bytes)
+}
+
+#[test]
+fn messages_at_once_keep_their_order_among_others() {
+    const MANY: usize = 3000;
+    everywhere(2, |process| {
+        let world = process.world();
+        let peer = 1 - world.rank();
+        let length = |number: usize| {
+            if number.is_multiple_of(50) {
+                20_000
+            } else {
+                number % 200
+            }
+        };
+        if world.rank() == 0 {
+            for number in 0..MANY {
+                let mut message = pattern(length(number), number);
+                send(&world, &mut message, peer, (number % 2) as i32);
+            }
+        } else {
+            // Of each tag by turns of three: what comes in between waits, some of it behind posted receives.
+            let mut next = [0, 1];
+            let mut posted: Vec<(RequestId, Vec<u8>, usize)> = Vec::new();
+            for step in 0..MANY {
+                let tag = step / 3 % 2;
+                let tag = if next[tag] < MANY { tag } else { 1 - tag };
+                let number = next[tag];
+                next[tag] += 2;
+                let mut room = vec![0; length(number)];
+                if step % 7 == 3 {
+                    let (source, pattern) = (Source::Any, TagPattern::Exact(tag as i32));
+                    let into = region(&mut room);
+                    let request = match world.irecv_at_once(into, source, pattern) {
+                        Some(request) => request,
+                        None => world.irecv(over(&mut room), source, pattern).unwrap(),
+                    };
+                    posted.push((request, room, number));
+                } else {
+                    let of = if step % 2 == 0 {
+                        Source::Any
+                    } else {
+                        Source::Rank(0)
+                    };
+                    let got = receive(&world, &mut room, of, TagPattern::Exact(tag as i32));
+                    assert_eq!(got, (0, tag as i32, length(number) as u64));
+                    assert_eq!(room, pattern(length(number), number));
+                }
+                if posted.len() == 4 {
+                    for (request, room, number) in posted.drain(..) {
+                        match process.wait_at_once(request) {
+                            Some(received) => assert_eq!(received.bytes, room.len() as u64),
+                            None => drop(process.wait(request).unwrap()),
+                        }
+                        assert!(!process.is_live(request));
+                        assert_eq!(room, pattern(length(number), number));
+                    }
+                }
+            }
+            for (request, room, number) in posted {
+                process.wait(request).unwrap();
+                assert_eq!(room, pattern(length(number), number));
+            }
+            assert_eq!(process.counters().received(), MANY as u64);
+            assert_eq!(process.counters().posted_now(), 0);
+            assert_eq!(process.counters().unexpected_now(), 0);
+        }
+    });
+}
+
+/// The posted receive is older, and gets the first of two messages that both match.
+#[test]
+fn a_receive_that_looks_is_younger_than_those_posted() {
+    everywhere(1, |process| {
+        let world = process.world();
+        let (mut older, mut younger) = ([0], [0]);
+        come_first(&world);
+        let posted = world
+            .irecv_at_once(region(&mut older), Source::Any, TagPattern::Any)
+            .expect("nothing is in the way");
+        for number in [1, 2] {
+            send(&world, &mut [number], 0, 5);
+        }
+        let got = receive(&world, &mut younger, Source::Rank(0), TagPattern::Exact(5));
+        assert_eq!(got, (0, 5, 1));
+        process.wait(posted).unwrap();
+        assert_eq!((older, younger), ([1], [2]));
+    });
+}
+
+#[test]
+fn what_is_not_usual_has_no_effect() {
+    everywhere(2, |process| {
+        let world = process.world();
+        let mut room = [0; 8];
+        if world.rank() == 0 {
+            assert!(!world.send_at_once(region(&mut room), 2, 0), "no such rank");
+            let mut long = vec![0; 1 << 20];
+            assert!(
+                !world.send_at_once(region(&mut long), 1, 0),
+                "it does not go at once"
+            );
+            assert_eq!(process.counters().eager().messages.get(), 0);
+            for mode in [SendMode::Synchronous, SendMode::Standard] {
+                let mut message = pattern(16, 1);
+                world
+                    .send(mode, over(&mut message), Target::Rank(1), 7)
+                    .unwrap();
+            }
+            return;
+        }
+        let (from, tag) = (Source::Rank(0), TagPattern::Exact(7));
+        assert!(
+            world
+                .recv_at_once(region(&mut room), Source::Rank(2), tag)
+                .is_none()
+        );
+        assert!(
+            world
+                .recv_at_once(region(&mut room), Source::Null, tag)
+                .is_none()
+        );
+        // A synchronous message, and then one that does not fit: for the call that can answer, and that can say so.
+        let mut large = [0; 16];
+        while world.iprobe(from, tag).unwrap().is_none() {}
+        assert!(world.recv_at_once(region(&mut large), from, tag).is_none());
+        world.recv(over(&mut large), from, tag).unwrap();
+        while world.iprobe_in_vain() {
+            std::thread::yield_now();
+        }
+        assert!(world.recv_at_once(region(&mut room), from, tag).is_none());
+        assert!(world.recv(over(&mut room), from, tag).is_err(), "it is cut");
+        assert_eq!(process.counters().received(), 2);
+    });
+}
+
+#[test]
+fn tests_find_receives_that_have_ended_and_no_others() {
+    everywhere(2, |process| {
+        let world = process.world();
+        let mut room = [0; 8];
+        come_first(&world);
+        if world.rank() == 0 {
+            world
+                .recv(over(&mut room), Source::Any, TagPattern::Any)
+                .unwrap();
+            return send(&world, &mut [3; 8], 1, 4);
+        }
+        let request = world
+            .irecv_at_once(region(&mut room), Source::Any, TagPattern::Any)
+            .expect("nothing is in the way");
+        assert_eq!(process.test_at_once(request), Some(None));
+        send(&world, &mut [1], 0, 0);
+        let received = loop {
+            match process.test_at_once(request) {
+                Some(Some(received)) => break received,
+                Some(None) => std::thread::yield_now(),
+                // Asked by somebody who sleeps, in a simulation.
+                None => assert!(process.test(request).unwrap().is_none()),
+            }
+        };
+        assert_eq!((received.source, received.tag, received.bytes), (0, 4, 8));
+        assert_eq!(room, [3; 8]);
+        assert!(!process.is_live(request));
+        assert_eq!(process.test_at_once(request), None, "it is stale");
+        assert_eq!(process.wait_at_once(request), None);
+    });
+}
+
+/// Keeps what it hears.
+#[derive(Default)]
+struct Heard(Mutex<Vec<EventKind>>);
+
+impl Listener for Heard {
+    fn now(&self) -> u64 {
+        0
+    }
+
+    fn event(&self, event: &Event) {
+        self.0.lock().unwrap().push(event.kind);
+    }
+
+    fn dropped(&self, _kinds: u32, _count: u64) {}
+}
+
+#[test]
+fn who_listens_hears_of_every_receive() {
+    everywhere(1, |process| {
+        let world = process.world();
+        let heard = Arc::new(Heard::default());
+        let kinds = EventKind::MatchedPosted.bit() | EventKind::MatchedUnexpected.bit();
+        process.listen(kinds, heard.clone(), 64);
+        let mut room = [0];
+        for _ in 0..2 {
+            send(&world, &mut [9], 0, 1);
+            receive(&world, &mut room, Source::Any, TagPattern::Any);
+        }
+        assert_eq!(heard.0.lock().unwrap().len(), 2);
+    });
+}
+
+/// Several threads use the engine: the bias is over, and calls end at once or wait, all the same.
+#[test]
+fn threads_take_turns() {
+    const EACH: u32 = 400;
+    on_threads(2, |process| {
+        let world = process.world();
+        let peer = 1 - world.rank();
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let world = &world;
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let mut message = number.to_le_bytes();
+                        send(world, &mut message, peer, thread);
+                        let mut room = [0; 4];
+                        let tag = TagPattern::Exact(thread);
+                        receive(world, &mut room, Source::Rank(peer), tag);
+                        assert_eq!(u32::from_le_bytes(room), number);
+                    }
+                });
+            }
+        });
+        assert_eq!(process.counters().received(), u64::from(3 * EACH));
+        assert_eq!(
+            process.counters().eager().messages.get(),
+            u64::from(3 * EACH)
+        );
+    });
+}

@@ -1,0 +1,245 @@
+//! `cargo xtask instructions`: counts the instructions of calls, and compares them with their budgets.
+//!
+//! ```text
+//!   tables/instructions.toml ──► requests ──► mpiexec -n 2 measure count … ──► counts ──► more than the budget? fails
+//! ```
+//!
+//! A count is exact and the same however busy the machine is: a second process steps the caller through the call
+//! (`crates/bench/measure/instructions.c`). It is that of the library under `target/dist`, so the budgets hold for a
+//! release build with the profile of `Cargo.toml`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+use crate::dist;
+use crate::rooms::root;
+
+/// What to count with.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Does not build target/dist anew: counts what is there.
+    #[arg(long)]
+    as_it_is: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    budget: Vec<Budget>,
+}
+
+/// A row of the table.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Budget {
+    /// The call, for people.
+    name: String,
+    /// As `instructions.c` names it.
+    call: String,
+    /// Bytes of the message.
+    size: u32,
+    /// The most instructions, at any thread level.
+    most: f64,
+}
+
+impl Budget {
+    fn request(&self) -> String {
+        format!("instructions call={} size={}", self.call, self.size)
+    }
+
+    /// What is wrong with a count, if anything is.
+    fn exceeded(&self, level: &str, counted: f64) -> Option<String> {
+        (counted > self.most).then(|| {
+            format!(
+                "{} of {} bytes takes {counted} instructions at {level}, and its budget is {}",
+                self.name, self.size, self.most
+            )
+        })
+    }
+}
+
+/// Thread levels, as the program and as the standard names them.
+const LEVELS: [(&str, &str); 2] = [
+    ("single", "MPI_THREAD_SINGLE"),
+    ("multiple", "MPI_THREAD_MULTIPLE"),
+];
+
+/// Counts and compares.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let root = root()?;
+    let table = root.join("tables/instructions.toml");
+    let text =
+        fs::read_to_string(&table).with_context(|| format!("cannot read {}", table.display()))?;
+    let Table { budget } = toml::from_str(&text).context("tables/instructions.toml")?;
+    let prefix = match arguments.as_it_is {
+        true => dist::target(&root).join("dist"),
+        false => dist::lay_out(None)?,
+    };
+    let folder = tempfile::tempdir()?;
+    let program = build(&root, &prefix, folder.path())?;
+    let requests: Vec<String> = budget.iter().map(Budget::request).collect();
+    println!(
+        "{:<58} {:>6} {:>7} {:>8} {:>8}",
+        "call", "bytes", "budget", LEVELS[0].0, LEVELS[1].0
+    );
+    let counts: Vec<BTreeMap<String, f64>> = LEVELS
+        .iter()
+        .map(|(level, _)| count(&prefix, &program, level, &requests))
+        .collect::<Result<_>>()?;
+    let mut wrong = Vec::new();
+    for one in &budget {
+        let mut row = format!("{:<58} {:>6} {:>7}", one.name, one.size, one.most);
+        for (counts, (_, level)) in counts.iter().zip(LEVELS) {
+            let counted = *counts
+                .get(&one.request())
+                .with_context(|| format!("no count of {}", one.request()))?;
+            row += &format!(" {counted:>8}");
+            wrong.extend(one.exceeded(level, counted));
+        }
+        println!("{row}");
+    }
+    ensure!(
+        wrong.is_empty(),
+        "{}\nMake the call shorter again; if it has to do more now, raise the budget in tables/instructions.toml and say \
+         why in the commit",
+        wrong.join("\n")
+    );
+    Ok(())
+}
+
+/// Builds the measuring program with the compiler wrapper of the library.
+fn build(root: &Path, prefix: &Path, folder: &Path) -> Result<std::path::PathBuf> {
+    let program = folder.join("measure");
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(root.join("crates/bench/measure"))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "c") {
+            sources.push(path);
+        }
+    }
+    let status = Command::new(prefix.join("bin/mpicc"))
+        .args(["-std=gnu11", "-O2", "-o"])
+        .arg(&program)
+        .args(&sources)
+        .args(["-lpthread", "-lm"])
+        .status()
+        .context("cannot start mpicc of target/dist; cargo xtask dist makes it")?;
+    ensure!(status.success(), "the measuring program cannot be built");
+    Ok(program)
+}
+
+/// Counts all requests in one job of two ranks.
+fn count(
+    prefix: &Path,
+    program: &Path,
+    level: &str,
+    requests: &[String],
+) -> Result<BTreeMap<String, f64>> {
+    let output = Command::new(prefix.join("bin/mpiexec"))
+        .args(["-n", "2"])
+        .arg(program)
+        .args(["count", level])
+        .args(requests)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start mpiexec of target/dist")?;
+    ensure!(output.status.success(), "the count ended badly");
+    let text = String::from_utf8(output.stdout)?;
+    text.lines()
+        .map(|line| {
+            let (request, count) = line.split_once('\t').context("no line of a count")?;
+            Ok((request.to_owned(), count.parse()?))
+        })
+        .collect()
+}
+
+/// A program that succeeds if a process may be stepped by its child.
+const MAY_STEP: &str = r"
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void)
+{
+    pid_t parent = getpid();
+    int ready[2], status;
+    char byte;
+    if (pipe(ready))
+        return 1;
+    pid_t child = fork();
+    if (child == 0) {
+        if (read(ready[0], &byte, 1) != 1 || ptrace(PTRACE_SEIZE, parent, 0, 0) || ptrace(PTRACE_INTERRUPT, parent, 0, 0) ||
+            waitpid(parent, &status, __WALL) != parent || ptrace(PTRACE_SINGLESTEP, parent, 0, 0) ||
+            waitpid(parent, &status, __WALL) != parent || ptrace(PTRACE_DETACH, parent, 0, 0))
+            _exit(1);
+        _exit(0);
+    }
+    prctl(PR_SET_PTRACER, child, 0, 0, 0);
+    if (write(ready[1], &byte, 1) != 1)
+        return 1;
+    while (waitpid(child, &status, 0) != child)
+        ;
+    return !WIFEXITED(status) || WEXITSTATUS(status);
+}
+";
+
+/// Whether this system lets a process be stepped.
+pub fn possible() -> Result<(), String> {
+    may_step().map_err(|error| {
+        format!("this system does not let a process be stepped (ptrace): {error:#}")
+    })
+}
+
+fn may_step() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (source, program) = (folder.path().join("step.c"), folder.path().join("step"));
+    fs::write(&source, MAY_STEP)?;
+    let built = Command::new("cc")
+        .arg("-o")
+        .arg(&program)
+        .arg(&source)
+        .status()
+        .context("cannot start cc")?;
+    ensure!(built.success(), "the trial cannot be built");
+    if !Command::new(&program).status()?.success() {
+        bail!("the trial failed");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_exceeds_its_budget_is_said() {
+        let budget = Budget {
+            name: "MPI_Send".to_owned(),
+            call: "send".to_owned(),
+            size: 8,
+            most: 100.0,
+        };
+        assert_eq!(budget.request(), "instructions call=send size=8");
+        assert_eq!(budget.exceeded("MPI_THREAD_SINGLE", 100.0), None);
+        let said = budget.exceeded("MPI_THREAD_SINGLE", 100.5);
+        assert_eq!(
+            said.as_deref(),
+            Some(
+                "MPI_Send of 8 bytes takes 100.5 instructions at MPI_THREAD_SINGLE, and its budget is 100"
+            )
+        );
+    }
+
+    #[test]
+    fn the_table_can_be_read() {
+        let text = fs::read_to_string(root().unwrap().join("tables/instructions.toml")).unwrap();
+        let Table { budget } = toml::from_str(&text).unwrap();
+        assert!(!budget.is_empty());
+    }
+}

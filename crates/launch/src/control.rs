@@ -77,7 +77,7 @@ pub enum Message {
         /// Where it begins.
         from: usize,
     },
-    /// A piece of a [`JobRequest`](crate::job_request::JobRequest); answered after the last one.
+    /// A piece of a [`JobRequest`]; answered after the last one.
     Ask {
         /// This is the last one.
         last: bool,

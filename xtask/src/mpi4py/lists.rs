@@ -33,6 +33,9 @@ pub struct Excluded {
     /// Only at these numbers of ranks; at all if it is absent.
     #[serde(default)]
     pub ranks: Vec<u32>,
+    /// Only on several hosts.
+    #[serde(default)]
+    pub hosts: bool,
 }
 
 #[derive(Deserialize)]
@@ -52,12 +55,13 @@ impl Excluded {
     /// The file that it leaves out wholly and always, if it does.
     fn whole_file(&self) -> Option<&str> {
         let file = self.pattern.strip_suffix(".*")?;
-        (self.ranks.is_empty() && !file.contains(['.', '*', '?'])).then_some(file)
+        let always = self.ranks.is_empty() && !self.hosts;
+        (always && !file.contains(['.', '*', '?'])).then_some(file)
     }
 
-    /// Whether it holds with this many ranks.
-    pub fn holds(&self, ranks: u32) -> bool {
-        self.ranks.is_empty() || self.ranks.contains(&ranks)
+    /// Whether it holds with this many ranks, on several hosts or on one.
+    pub fn holds(&self, ranks: u32, hosts: bool) -> bool {
+        (hosts || !self.hosts) && (self.ranks.is_empty() || self.ranks.contains(&ranks))
     }
 }
 

@@ -108,11 +108,12 @@ impl<'a> Session<'a> {
         ];
         for (name, line, expected) in programs {
             let full = format!("bench.{name}");
+            let hosts = self.installation.place.network.is_some();
             if self
                 .lists
                 .excluded
                 .iter()
-                .any(|entry| entry.holds(ranks) && entry.pattern == full)
+                .any(|entry| entry.holds(ranks, hosts) && entry.pattern == full)
             {
                 continue;
             }
@@ -152,11 +153,12 @@ impl<'a> Session<'a> {
 
     /// The test files, in as few jobs as the failures allow.
     pub fn suite(&mut self, ranks: u32) -> Result<()> {
+        let hosts = self.installation.place.network.is_some();
         let holding = self
             .lists
             .excluded
             .iter()
-            .filter(|entry| entry.holds(ranks));
+            .filter(|entry| entry.holds(ranks, hosts));
         let mut excluded: Vec<String> = holding.map(|entry| entry.pattern.clone()).collect();
         let mut files: &[String] = &self.lists.files;
         let mut restarts = 0;
